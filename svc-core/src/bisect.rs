@@ -1,10 +1,11 @@
-//! Bisection of a range of positions.
+//! Binary search in a range of positions.
 
 use crate::Result;
 
-/// Returns the last position after `low` up to `high` at which `holds` is true, or else `low`.
+/// Returns the last position after `low` up to `high` at which `holds` returns true, or `low` if there is
+/// none.
 ///
-/// It must be true up to some position, and false after that.
+/// `holds` must return true up to some position, and false after that.
 pub(crate) fn last_where(
     mut low: i64,
     mut high: i64,

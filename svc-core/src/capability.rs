@@ -1,12 +1,12 @@
 //! Capabilities: the rights of a token's holder.
 //!
-//! A closed, append-only list; an operation names the capabilities that permit it. Named sets are templates:
-//! they are expanded when a token is minted and are never stored.
+//! The list of capabilities is closed and append-only; an operation names the capabilities that permit it.
+//! Named sets are templates: they are expanded when a token is created and are never stored.
 //!
-//! Reading needs `workspace:read`, and a subscription to events `event:subscribe`. Changing the properties of
-//! a channel or thread needs `workspace:write`; changing a thread's worker, priority and state,
-//! `thread:transition`; messages, `message:post`. Changing the rights of others needs a capability that ends
-//! in `:admin`.
+//! Reading requires `workspace:read`, and a subscription to events `event:subscribe`. Changing the properties
+//! of a channel or thread requires `workspace:write`; changing a thread's worker, priority and state,
+//! `thread:transition`; messages, `message:post`. Changing the rights of others requires a capability that
+//! ends in `:admin`.
 
 use std::borrow::Cow;
 
@@ -19,21 +19,21 @@ use crate::store::{FromValue, Param, ToParam, Value};
 
 macro_rules! capabilities {
     ($($(#[doc = $doc:literal])* $variant:ident = $name:literal),* $(,)?) => {
-        /// One right. The order is that of the stored bit set, so new ones are added at the end.
+        /// A single right. The order is that of the stored bit set, so new capabilities are added at the end.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Capability { $($(#[doc = $doc])* $variant),* }
 
         impl Capability {
-            /// Every capability, in stored order.
+            /// Every capability, in the order of the stored bit set.
             pub const ALL: &[Capability] = &[$(Capability::$variant),*];
 
-            /// Returns the name on the wire.
+            /// Returns the wire name of the capability.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }
 
-            /// Returns a sentence about the rights that it grants.
+            /// Returns a sentence about the rights that the capability grants.
             pub fn grants(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),*).trim_ascii()),* }
             }
@@ -111,7 +111,7 @@ impl JsonSchema for Capability {
     }
 }
 
-/// The set of capabilities of a token.
+/// The set of capabilities that a token has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Capabilities(u64);
 
@@ -124,7 +124,7 @@ impl Capabilities {
         Capability::ALL.iter().copied().collect()
     }
 
-    /// Returns the capabilities of an anonymous caller, if public channels are open to all.
+    /// Returns the capabilities of an anonymous caller in a workspace whose public channels are open to all.
     pub fn of_anonymous() -> Self {
         [Capability::WorkspaceRead, Capability::SearchQuery].into_iter().collect()
     }
@@ -157,7 +157,7 @@ impl Capabilities {
         Self(self.0 & other.0)
     }
 
-    /// Iterates over the members, in stored order.
+    /// Iterates over the capabilities in stored order.
     pub fn iter(self) -> impl Iterator<Item = Capability> {
         Capability::ALL.iter().copied().filter(move |capability| self.has(*capability))
     }
@@ -209,7 +209,7 @@ impl FromValue for Capabilities {
     }
 }
 
-/// A named set of capabilities for minting.
+/// A named set of capabilities for creating tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CapabilitySet {
     #[serde(rename = "svc.agent.worker")]
@@ -222,7 +222,7 @@ impl CapabilitySet {
     /// Every named set.
     pub const ALL: &[CapabilitySet] = &[Self::AgentWorker, Self::HumanAdmin];
 
-    /// Returns the capabilities of a token minted from the set.
+    /// Returns the capabilities of a token created from the set.
     pub fn capabilities(self) -> Capabilities {
         match self {
             Self::AgentWorker => [
@@ -242,7 +242,7 @@ impl CapabilitySet {
         }
     }
 
-    /// Returns a description of its intended users.
+    /// Returns a description of the intended users of the set.
     pub fn description(self) -> &'static str {
         match self {
             Self::AgentWorker => "An agent that takes tasks: reads, creates, claims, posts and transitions.",
@@ -256,9 +256,9 @@ impl CapabilitySet {
 /// A right that permits a caller to call an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
-    /// A capability of the credential.
+    /// The credential has this capability.
     Has(Capability),
-    /// The caller uses the session of a browser, and nothing else.
+    /// The caller uses a browser session and no other credential.
     Session,
     /// The caller uses a share ticket.
     Ticket,
@@ -269,10 +269,10 @@ pub enum Right {
 }
 
 impl Right {
-    /// The rights that are not capabilities, in the order in which expressions name them.
+    /// The rights that are not capabilities, in the order in which expressions contain them.
     const OTHERS: [Right; 4] = [Self::Session, Self::Ticket, Self::Peer, Self::MarkReadyApp];
 
-    /// Returns the name in contracts.
+    /// Returns the name of the right in contracts.
     pub fn name(self) -> &'static str {
         match self {
             Self::Has(capability) => capability.name(),
@@ -310,7 +310,7 @@ impl FromIterator<Right> for Rights {
 }
 
 impl Rights {
-    /// Returns this set with `right` in it.
+    /// Returns this set with `right` added.
     #[must_use]
     pub fn with(mut self, right: Right) -> Self {
         if let Right::Has(capability) = right {
@@ -327,7 +327,7 @@ impl Rights {
         self.iter().any(|held| held == right)
     }
 
-    /// Iterates over the members: the capabilities in stored order, then the others.
+    /// Iterates over the rights: first the capabilities in stored order, then all other rights.
     pub fn iter(self) -> impl Iterator<Item = Right> {
         let others =
             Right::OTHERS.into_iter().zip(self.others).filter_map(|(right, has)| has.then_some(right));
@@ -335,24 +335,24 @@ impl Rights {
     }
 }
 
-/// The requirement of an operation that is checked before all others.
+/// The requirement for the caller of an operation, which is checked before all other requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// No credential at all.
     Nothing,
     /// Any valid credential, whatever its capabilities.
     AnyCredential,
-    /// A credential with at least one of these.
+    /// A credential with at least one of these rights.
     OneOf(Rights),
 }
 
 impl Needs {
-    /// Returns the need for at least one of these.
+    /// Returns the requirement of at least one of the rights in `any`.
     pub fn one_of<R: Into<Right> + Copy>(any: &[R]) -> Self {
         Self::OneOf(any.iter().map(|right| (*right).into()).collect())
     }
 
-    /// Returns whether a caller that holds `held` is admitted.
+    /// Returns whether a caller with the rights `held` meets the requirement.
     pub fn satisfied_by(self, held: impl Into<Rights>) -> bool {
         let held = held.into();
         match self {
@@ -361,17 +361,18 @@ impl Needs {
         }
     }
 
-    /// Returns whether `right` alone is enough.
+    /// Returns whether `right` alone meets the requirement.
     pub fn names(self, right: Right) -> bool {
         matches!(self, Self::OneOf(any) if any.has(right))
     }
 
-    /// Returns whether a capability alone is enough.
+    /// Returns whether some capability alone meets the requirement.
     pub fn names_a_capability(self) -> bool {
         matches!(self, Self::OneOf(any) if any.capabilities != Capabilities::NONE)
     }
 
-    /// Returns the expression for contracts and documents: `none`, `any`, or names joined by `|`.
+    /// Returns the requirement as an expression for contracts and documents: `none`, `any`, or names joined
+    /// by `|`.
     pub fn expression(self) -> String {
         match self {
             Self::Nothing => "none".to_owned(),

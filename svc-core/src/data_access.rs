@@ -1,4 +1,4 @@
-//! The users of a data folder, as permission bits.
+//! The users who may access a data folder, as permission bits.
 
 use std::fs::Permissions;
 use std::io;
@@ -9,16 +9,16 @@ use rustix::process::{getegid, geteuid};
 
 use crate::error::blocked::quoted;
 
-/// The variable that gives the group access.
+/// The variable that gives the folder's group access.
 pub(crate) const GROUP_ACCESS: &str = "SVC_DATA_GROUP_ACCESS";
 
-/// The users of a data folder.
+/// The users who may access a data folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataAccess {
-    /// Only its owner.
+    /// Only the owner of the folder.
     #[default]
     Owner,
-    /// Its owner and its group.
+    /// The owner and the group of the folder.
     Group,
 }
 
@@ -27,12 +27,13 @@ impl DataAccess {
         if group { Self::Group } else { Self::Owner }
     }
 
-    /// Returns the access to a folder in use, which was checked, by its write permissions.
+    /// Returns the access to a folder in use, which has already been checked, according to its write
+    /// permissions.
     pub(crate) fn of_folder(path: &Path) -> Self {
         Self::of(path.metadata().is_ok_and(|found| found.mode() & 0o020 != 0))
     }
 
-    /// Returns the permission bits of all other users.
+    /// Returns the permission bits of all users without access.
     pub(crate) fn of_others(self) -> u32 {
         match self {
             Self::Owner => 0o077,
@@ -40,7 +41,7 @@ impl DataAccess {
         }
     }
 
-    /// Returns the mode to give to an existing folder: its group keeps its permissions.
+    /// Returns the mode to set on an existing folder, which keeps the permissions of its group.
     pub(crate) fn narrowed(self, mode: u32) -> u32 {
         match self {
             Self::Owner => 0o700,
@@ -48,7 +49,7 @@ impl DataAccess {
         }
     }
 
-    /// Gives the group of `folder` the owner's permissions for a new file, whatever the umask.
+    /// Gives the group of `folder` the owner's permissions for a new file, regardless of the umask.
     pub(crate) fn extend(self, path: &Path, folder: &Path) -> io::Result<()> {
         if self == Self::Owner {
             return Ok(());
@@ -59,7 +60,8 @@ impl DataAccess {
     }
 }
 
-/// Gives the file at `path` to the group of `other`. In a set-group-id folder, it already belongs to it.
+/// Gives the file at `path` to the group of `other`. In a set-group-id folder, the file already belongs to
+/// that group.
 fn give_to_group_of(path: &Path, other: &Path) -> io::Result<()> {
     let group = other.metadata()?.gid();
     if path.metadata()?.gid() == group {
@@ -86,7 +88,7 @@ pub(crate) fn share_beside(database: &Path) -> io::Result<()> {
         let mut name = whole.clone().into_os_string();
         name.push(end);
         let file = PathBuf::from(name);
-        // The files of another process are left to that process.
+        // Files that another user owns are left to that user's process.
         if file.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw()) {
             give_to_group_of(&file, &whole)?;
         }

@@ -4,13 +4,13 @@
 //!
 //! Setting up a folder can be interrupted at any moment and repeated: a marker stays in the folder until
 //! everything is done, generated keys are kept, and every file is created atomically. The commit of the first
-//! workspace makes a setup final; the database does that between [`DataDir::create`] and
+//! workspace makes a set-up final; the database does that between [`DataDir::create`] and
 //! [`UnfinishedSetup::finish`].
 //!
 //! A folder belongs to its owner alone, or also to its group if that is configured ([`DataAccess`]). Any
-//! other user who can write to it could plant keys or a database, so such a folder is not opened, and a key
-//! that others can write is not used. Files that others can read are reported in the log. A folder of another
-//! owner, such as a mount, is used unchanged if its permissions allow that.
+//! other user with write permission could plant keys or a database, so such a folder is not opened, and a key
+//! that other users can write is not used. Files that other users can read are reported in the log. A folder
+//! of another owner, such as a mount, is used unchanged if its permissions allow that.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -26,19 +26,20 @@ use crate::entropy::Entropy;
 use crate::error::blocked::{Need, blocked, described, quoted, standing};
 use crate::error::{Code, Error, Result};
 
-/// The default data folder.
+/// Path of the default data folder.
 pub const DEFAULT: &str = "./svc-data";
 
 const DATABASE: &str = "svc.db";
 const DATABASE_LOG: &str = "svc.db-wal";
 const ARTIFACTS: &str = "artifacts";
 const KEYS: &str = "keys";
-/// Name of the marker of an unfinished setup, which a process locks while working on it.
+/// Name of the file that marks an unfinished set-up. A process locks it while setting up.
 const MARKER: &str = ".setup";
-/// Name of the file with the address of the last server on a folder, which that server locks while it runs.
+/// Name of the file with the address of the last server on a folder. That server locks the file while it
+/// runs.
 const LISTENING: &str = "listening";
 
-/// The keys: the variable of each and its file in `keys`. Each is 32 random bytes, in hex.
+/// The generated keys: the variable of each and its file in `keys`. Each key is 32 random bytes, in hex.
 const KEY_FILES: [(&str, &str); 4] = [
     ("SVC_CONTENT_KEK", "content.kek"),
     ("SVC_SESSION_SECRET", "session.secret"),
@@ -46,7 +47,7 @@ const KEY_FILES: [(&str, &str); 4] = [
     ("SVC_VAPID_PRIVATE_KEY", "vapid.key"),
 ];
 
-/// Draws a key that suits each of them: almost all random bytes are a private key on P-256.
+/// Generates a key that is suitable for each variable. Almost all random bytes are a private key on P-256.
 fn draw_key(entropy: &Entropy) -> Result<Zeroizing<[u8; 32]>> {
     loop {
         let key = Zeroizing::new(entropy.bytes::<32>()?);
@@ -58,22 +59,22 @@ fn draw_key(entropy: &Entropy) -> Result<Zeroizing<[u8; 32]>> {
 
 const SPOOL: &str = "spool";
 
-/// Returns the folder for files that are too large for memory: in the data folder, if it exists.
+/// Returns the folder for files that are too large for memory, which is in the data folder if that exists.
 pub(crate) fn spool_folder(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(SPOOL) } else { crate::spool::default_folder() }
 }
 
-/// The write permission bits.
+/// The write permission bits of owner, group and others.
 const WRITE: u32 = 0o222;
 const READ: u32 = 0o444;
 
-/// Name of the folder that file systems create in an empty folder.
+/// Name of the folder that some file systems create in an empty folder.
 const OF_FILE_SYSTEMS: &str = "lost+found";
 
-/// Rejects files that users other than the owner can write, and returns those that they can read.
+/// Rejects files that users other than the owner can write, and returns the files that they can read.
 ///
-/// It checks the folder `path`, its contents, and `secrets`. Files that do not exist are ignored. In the
-/// folder, the folder's group may have access; any other group counts as others.
+/// Checks the folder `path`, its contents, and `secrets`. Missing files are ignored. In the folder, the
+/// folder's group may have access; any other group counts as other users.
 pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAccess) -> Result<Vec<PathBuf>> {
     let within = [KEYS, ENV_FILE, DATABASE, DATABASE_LOG].map(|name| path.join(name));
     let all = std::iter::once(path).chain(within.iter().chain(secrets).map(PathBuf::as_path));
@@ -133,7 +134,7 @@ pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAcces
     )))
 }
 
-/// The folder of one service: settings, keys and the SQLite database.
+/// The data folder of one service: settings, keys and the SQLite database.
 #[derive(Clone, Debug)]
 pub struct DataDir {
     path: PathBuf,
@@ -166,7 +167,7 @@ impl DataDir {
         Ok(dir)
     }
 
-    /// Starts the setup of `path`, or resumes one that was interrupted.
+    /// Starts to set up `path`, or resumes a set-up that was interrupted.
     ///
     /// Rejects a folder that is already set up.
     pub fn create(path: &Path, access: DataAccess, entropy: &Entropy) -> Result<UnfinishedSetup> {
@@ -178,7 +179,7 @@ impl DataDir {
         let (marker, fresh) = match locked {
             Ok(locked) => locked,
             Err(error) => {
-                // The error explains why the folder cannot be used; nothing of the setup is left.
+                // The error explains why the folder cannot be used. Nothing of the set-up remains.
                 let _ = undo(&created, tightened.as_ref(), path);
                 return Err(error);
             }
@@ -190,19 +191,19 @@ impl DataDir {
         match setup.fill(fresh, entropy) {
             Ok(()) => Ok(setup),
             Err(error) => {
-                // The folder turned out to be occupied, or cannot be written: the error says enough.
+                // The folder is occupied or cannot be written, and the error says so.
                 let _ = setup.undo();
                 Err(error)
             }
         }
     }
 
-    /// Returns the folder itself.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the path of the SQLite database in a folder.
+    /// Returns the path of the SQLite database in the folder `path`.
     pub fn database(path: &Path) -> PathBuf {
         path.join(DATABASE)
     }
@@ -220,7 +221,7 @@ impl DataDir {
         self.file(name).exists()
     }
 
-    /// Rejects a folder that is already set up, or that has files from elsewhere.
+    /// Rejects a folder that is already set up, or that contains files of another origin.
     fn reject_occupied(&self) -> Result<()> {
         let shown = self.path.display();
         if self.is(MARKER) {
@@ -238,10 +239,10 @@ impl DataDir {
         }
     }
 
-    /// Removes others' permissions from an existing folder.
+    /// Removes the permissions of other users from an existing folder.
     ///
-    /// Returns its previous permissions if that changed them. A folder that is in use, because it is not
-    /// empty, and one of another owner are left as they are, or rejected if others can write them.
+    /// Returns the previous permissions if they have changed. A folder that is in use, because it is not
+    /// empty, and a folder of another owner are left unchanged, or rejected if other users can write them.
     fn tighten(&self, access: DataAccess) -> Result<Option<Permissions>> {
         let before = match self.path.metadata() {
             Ok(found) if found.is_dir() => found.permissions(),
@@ -260,13 +261,13 @@ impl DataDir {
         let narrowed = Permissions::from_mode(access.narrowed(before.mode()));
         match std::fs::set_permissions(&self.path, narrowed) {
             Ok(()) => Ok(Some(before)),
-            // Only its owner may change them, and only write permissions of others matter.
+            // Only the owner may change the permissions, and only write permissions of other users matter.
             Err(_) if before.mode() & access.of_others() & WRITE == 0 => Ok(None),
             Err(error) => Err(self.refuse_open(access, &before, &error)),
         }
     }
 
-    /// Returns the error for an empty folder that others can write, if this user may not change that.
+    /// Returns the error for an empty folder that other users can write, if this user may not change that.
     fn refuse_open(&self, access: DataAccess, before: &Permissions, error: &std::io::Error) -> Error {
         let shown = self.path.display();
         let standing = standing(&self.path).unwrap_or_default();
@@ -290,7 +291,7 @@ impl DataDir {
         ))
     }
 
-    /// Locks the marker, and returns it and whether this call created it.
+    /// Locks the marker of an unfinished set-up. Returns it and whether this call created it.
     fn lock_marker(&self) -> Result<(File, bool)> {
         let path = self.file(MARKER);
         let mut options = OpenOptions::new();
@@ -310,7 +311,7 @@ impl DataDir {
             }
             Err(TryLockError::Error(error)) => return Err(io_error(&path, &error)),
         }
-        // The previous holder may have finished; then the locked file is no longer in the folder.
+        // The previous holder may have finished, in which case the locked file is no longer in the folder.
         let there = path.metadata().map(|file| file.ino()).ok();
         if there != marker.metadata().map(|file| file.ino()).ok() {
             self.reject_occupied()?;
@@ -320,10 +321,10 @@ impl DataDir {
     }
 }
 
-/// An unfinished setup of a data folder.
+/// An unfinished set-up of a data folder.
 ///
-/// The folder has its keys, `svc.env` and the artifact folder, and lacks the database. If it is dropped
-/// without [`UnfinishedSetup::finish`], the setup can be resumed.
+/// The folder contains its keys, `svc.env` and the artifact folder, but no database. If this value is dropped
+/// without [`UnfinishedSetup::finish`], the set-up can be resumed.
 #[derive(Debug)]
 #[must_use = "a setup that is not finished leaves a folder that cannot be used"]
 pub struct UnfinishedSetup {
@@ -331,24 +332,24 @@ pub struct UnfinishedSetup {
     access: DataAccess,
     _marker: File,
     created: Vec<PathBuf>,
-    /// The folder's previous permissions, if others had any.
+    /// The folder's previous permissions, if permissions of other users were removed.
     tightened: Option<Permissions>,
 }
 
 impl UnfinishedSetup {
-    /// Returns the folder.
+    /// Returns the data folder that is being set up.
     pub fn dir(&self) -> &DataDir {
         &self.dir
     }
 
-    /// Creates the file of the SQLite database, empty and for the owner alone.
+    /// Creates the file of the SQLite database, empty and accessible only by the owner.
     ///
-    /// SQLite's other files inherit its mode.
+    /// SQLite's other files inherit the mode of this file.
     pub fn make_database(&mut self) -> Result<()> {
         self.write_missing(DataDir::database(&self.dir.path), "")
     }
 
-    /// Finishes the setup, after the first workspace has been committed.
+    /// Finishes the set-up, after the first workspace has been committed.
     pub fn finish(self) -> Result<DataDir> {
         let marker = self.dir.file(MARKER);
         std::fs::remove_file(&marker).map_err(|error| io_error(&marker, &error))?;
@@ -356,12 +357,12 @@ impl UnfinishedSetup {
         Ok(self.dir)
     }
 
-    /// Abandons the setup: removes what it created, and nothing that was there before.
+    /// Abandons the set-up: removes everything that it created, and nothing that existed before.
     pub fn undo(self) -> Result<()> {
         undo(&self.created, self.tightened.as_ref(), &self.dir.path)
     }
 
-    /// Creates missing files. The marker exists, so the folder cannot be mistaken for a finished one.
+    /// Creates missing files. The marker exists, so the folder cannot be mistaken for one that is set up.
     fn fill(&mut self, fresh: bool, entropy: &Entropy) -> Result<()> {
         if fresh && self.dir.is(ENV_FILE) {
             let detail = format!("{} is already set up; nothing was changed", self.dir.path.display());
@@ -380,7 +381,7 @@ impl UnfinishedSetup {
         sync_folder(&self.dir.path)
     }
 
-    /// Writes a file that does not exist yet, atomically.
+    /// Atomically writes a file that does not exist yet.
     fn write_missing(&mut self, path: PathBuf, text: &str) -> Result<()> {
         if path.exists() {
             return Ok(());
@@ -401,7 +402,7 @@ impl UnfinishedSetup {
     }
 }
 
-/// The address of a running server, as stored in its data folder; dropped when the server ends.
+/// The address of a running server, as stored in its data folder. Dropped when the server ends.
 #[derive(Debug)]
 #[must_use = "the address counts while this is kept"]
 pub struct PublishedAddress {
@@ -409,10 +410,10 @@ pub struct PublishedAddress {
 }
 
 impl PublishedAddress {
-    /// Stores the address of a server in the folder at `path`, replacing that of an earlier one.
+    /// Stores the address of a server in the folder at `path`, replacing the address of an earlier server.
     pub fn leave(path: &Path, address: SocketAddr) -> Result<Self> {
         let place = path.join(LISTENING);
-        // Created complete and locked, even while an earlier server is about to end.
+        // Created complete and locked, even if an earlier server is just ending.
         let draft = path.join(format!("{LISTENING}.{}.new", std::process::id()));
         let written = || {
             let mut options = OpenOptions::new();
@@ -430,7 +431,7 @@ impl PublishedAddress {
         Ok(Self { _locked: locked })
     }
 
-    /// Returns the address of the server that runs on the folder at `path`, if it is known.
+    /// Returns the address of the server that runs on the folder at `path`, if the address is known.
     pub fn find(path: &Path) -> Option<SocketAddr> {
         let mut file = File::open(path.join(LISTENING)).ok()?;
         if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
@@ -467,7 +468,7 @@ fn create_folders(path: &Path, access: DataAccess, like: &Path, created: &mut Ve
     access.extend(path, like).map_err(|error| io_error(path, &error))
 }
 
-/// Removes everything that a setup has created, and restores the permissions of its folder.
+/// Removes everything that a set-up has created, and restores the permissions of its folder.
 fn undo(created: &[PathBuf], tightened: Option<&Permissions>, folder: &Path) -> Result<()> {
     for path in created.iter().rev() {
         let removed = if path.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) };
@@ -667,7 +668,7 @@ mod tests {
         assert_eq!(mode(root.path()), 0o700);
     }
 
-    /// Does what kubelet does to a volume with `fsGroup` at each mount.
+    /// Changes the permissions as kubelet does for a volume with `fsGroup` at each mount.
     fn pass_of_kubelet(path: &Path) {
         let (more, folder) = if path.is_dir() { (0o2770, true) } else { (0o660, false) };
         chmod(path, path.metadata().unwrap().mode() & 0o7777 | more);

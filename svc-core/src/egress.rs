@@ -1,25 +1,25 @@
-//! Allowed targets of requests by the service to other servers: public addresses, over TLS.
+//! Permitted targets of requests by the service to other servers: public addresses, over TLS.
 //!
-//! An attacker who can make the service send a request reaches no private server. This file checks addresses
-//! without resolving their names; the code that sends the request checks the resolved addresses by
+//! An attacker who can make the service send a request cannot reach a private server. This file checks URLs
+//! without resolving their names; the code that sends the request checks the resolved addresses with
 //! [`is_public`].
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-/// Top-level names that no public server has.
+/// Top-level domain names that no public server has.
 const PRIVATE_NAMES: [&str; 3] = ["localhost", "local", "internal"];
 
-/// Allowed targets of requests.
+/// The permitted targets of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Egress {
-    /// Whether private addresses and http are allowed: `SVC_ALLOW_PRIVATE_EGRESS`.
+    /// Whether private addresses and http are allowed (`SVC_ALLOW_PRIVATE_EGRESS`).
     pub is_open: bool,
 }
 
 impl Egress {
-    /// Checks the address of a request. Fails with the fault of the address.
+    /// Checks the URL of a request. Fails with a description of the fault.
     pub fn check(self, url: &Url) -> Result<(), &'static str> {
         let is_web = matches!(url.scheme(), "https" | "http");
         let Some(host) = url.host().filter(|_| is_web) else { return Err("it is not https") };
@@ -38,13 +38,13 @@ impl Egress {
     }
 }
 
-/// Returns whether a name may be one of the public Internet.
+/// Returns whether a host name may be public on the Internet.
 fn is_public_name(name: &str) -> bool {
     let name = name.trim_end_matches('.');
     name.rsplit_once('.').is_some_and(|(_, last)| !PRIVATE_NAMES.contains(&last))
 }
 
-/// Returns whether an address is one of the public Internet (the registries of RFC 6890).
+/// Returns whether an address is public on the Internet (the registries of RFC 6890).
 pub fn is_public(ip: IpAddr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(ip) => is_public_v4(ip),

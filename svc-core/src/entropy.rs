@@ -1,6 +1,6 @@
-//! Randomness, handed out by the service.
+//! Randomness, provided by the service.
 //!
-//! It is the operating system's, or a seeded stream that makes tests repeatable.
+//! The source is either the operating system or a seeded stream that makes tests repeatable.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,15 +12,15 @@ use crate::time::Time;
 /// A source of random bytes.
 #[derive(Clone, Debug, Default)]
 pub enum Entropy {
-    /// The operating system's generator.
+    /// The random number generator of the operating system.
     #[default]
     System,
-    /// A repeatable stream. For tests only: its keys and secrets can be guessed.
+    /// A repeatable stream. For tests only, because its keys and secrets can be guessed.
     Seeded(Arc<Mutex<u64>>),
 }
 
 impl Entropy {
-    /// Creates a stream that is always the same for the same `seed`.
+    /// Creates a stream that is the same for every use of the same `seed`.
     pub fn seeded(seed: u64) -> Self {
         Self::Seeded(Arc::new(Mutex::new(seed)))
     }

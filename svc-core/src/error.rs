@@ -1,9 +1,9 @@
 //! Errors: one enum for the whole service.
 //!
-//! Each code has a status, a title and a sentence that says what to do next. The detail of a single error
-//! says what was wrong with this request, and leaves what to do to its code. Causes go to the server's log
-//! and never to the caller. The shells map a [`Problem`] to RFC 9457 bodies, JSON-RPC errors and exit codes,
-//! and decide nothing themselves.
+//! Each code has a status, a title and a sentence with the next step. The detail of a single error describes
+//! what was wrong with this request, and leaves the next step to its code. Causes go to the server's log and
+//! never to the caller. The shells map a [`Problem`] to RFC 9457 bodies, JSON-RPC errors and exit codes,
+//! without further decisions.
 
 pub(crate) mod blocked;
 mod causes;
@@ -25,7 +25,7 @@ pub use problem::{Problem, ProblemType};
 /// The result type of the service.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The path prefix of every problem type; the code follows it.
+/// Path prefix of every problem type, before its code.
 pub const PROBLEM_BASE: &str = "/problems/";
 
 macro_rules! codes {
@@ -33,15 +33,15 @@ macro_rules! codes {
         $(#[doc = $doc:literal])*
         $variant:ident = $code:literal, $status:literal, $title:literal, $next:literal;
     )*) => {
-        /// The stable kinds of failure.
+        /// The stable codes of failures.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code { $($(#[doc = $doc])* $variant),* }
 
         impl Code {
-            /// Every code, in the manual's order.
+            /// Every code, in the order of the manual.
             pub const ALL: &[Code] = &[$(Code::$variant),*];
 
-            /// Returns the identifier: the last segment of the problem type.
+            /// Returns the stable identifier, which is the last segment of the problem type.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $code),* }
             }
@@ -51,22 +51,22 @@ macro_rules! codes {
                 match self { $(Self::$variant => $status),* }
             }
 
-            /// Returns the short title, the same at every occurrence.
+            /// Returns the short title, which is the same at every occurrence.
             pub fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),* }
             }
 
-            /// Returns what the code means.
+            /// Returns the meaning of the code.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc,)*).trim_ascii()),* }
             }
 
-            /// Returns what the code means and what to do about it.
+            /// Returns the meaning of the code and the remedy.
             pub fn manual(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc,)* " ", $next).trim_ascii()),* }
             }
 
-            /// Returns what to do next, in one or two sentences.
+            /// Returns the next step for the caller, in one or two sentences.
             pub fn next(self) -> &'static str {
                 match self { $(Self::$variant => $next),* }
             }
@@ -246,7 +246,7 @@ codes! {
 impl Code {
     /// The codes with which every operation can fail, in the order of [`Code::ALL`].
     ///
-    /// An operation declares the others.
+    /// An operation declares all other codes with which it can fail.
     pub const OF_EVERY_OPERATION: &[Self] = &[
         Self::Malformed,
         Self::Unauthenticated,
@@ -268,17 +268,17 @@ impl Code {
 }
 
 impl Code {
-    /// Returns the code that [`Code::name`] writes as `name`, if there is one.
+    /// Returns the code whose identifier is `name`, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.name() == name)
     }
 
-    /// Returns the problem type, which is the address of its page.
+    /// Returns the problem type, which is the path of its documentation page.
     pub fn address(self) -> String {
         format!("{PROBLEM_BASE}{}", self.name())
     }
 
-    /// Returns the page at the address of the problem type.
+    /// Returns the documentation page of the problem type.
     pub fn page(self) -> ProblemType {
         ProblemType {
             kind: self.address(),
@@ -289,10 +289,10 @@ impl Code {
     }
 }
 
-/// The member of a problem that lists each fault of an input separately, with its field.
+/// Member of a problem that lists each fault of an input separately, with its field.
 pub(crate) const ERRORS: &str = "errors";
 
-/// A failure: what is reported to the caller, and a cause for the server's log.
+/// A failure: its report for the caller, and a cause for the server's log.
 #[derive(Clone, Debug)]
 pub struct Error {
     code: Code,
@@ -314,17 +314,17 @@ impl std::fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
-    /// Returns the cause itself, so that it can be downcast.
+    /// Returns the cause itself instead of its source, so that it can be downcast.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.cause().map(|cause| cause as &(dyn std::error::Error + 'static))
     }
 }
 
 impl Error {
-    /// Creates a failure of kind `code`.
+    /// Creates an error with the code `code`.
     ///
-    /// `detail` tells the caller what was wrong with this request; the middle of a long one is omitted, and
-    /// so are secrets of the service in it.
+    /// `detail` tells the caller what was wrong with this request. The middle of a long detail is omitted,
+    /// and so are secrets of the service in it.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,
@@ -343,12 +343,12 @@ impl Error {
         Self::new(Code::Malformed, detail)
     }
 
-    /// Creates an error for a field of an input: `detail` says what is expected there, or what is wrong.
+    /// Creates an error for a field of an input. `detail` describes the expected value, or the fault.
     pub fn in_field(field: &str, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::in_fields(&[field], detail)
     }
 
-    /// Creates an error for fields of an input that do not go together.
+    /// Creates an error for fields of an input that must not be combined.
     pub fn in_fields(fields: &[&str], detail: impl Into<Cow<'static, str>>) -> Self {
         let detail = without_secrets(shortened(detail.into()));
         let names: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
@@ -357,7 +357,8 @@ impl Error {
         Self::malformed(format!("{}: {detail}", names.join(", "))).with(ERRORS, faults)
     }
 
-    /// Turns an error about a value within a field into one for that field; others are unchanged.
+    /// Turns an error about a value within a field into an error about that field. Other errors are
+    /// unchanged.
     pub fn about(self, field: &str) -> Self {
         match self.code {
             Code::Malformed if !self.extra.contains_key(ERRORS) => Self::in_field(field, self.detail),
@@ -365,12 +366,12 @@ impl Error {
         }
     }
 
-    /// Creates an error for an object that does not exist for this caller. `what` names the kind of object.
+    /// Creates an error for an object that does not exist for this caller. `what` is the kind of object.
     pub fn not_found(what: &'static str) -> Self {
         Self::new(Code::NotFound, format!("there is no such {what}, or you may not see it"))
     }
 
-    /// Creates an error for a rule that forbids this caller to do this to this object.
+    /// Creates an error for a rule that forbids the action to this caller.
     pub fn forbidden(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::Forbidden, detail)
     }
@@ -385,12 +386,12 @@ impl Error {
         Self::new(Code::Configuration, detail)
     }
 
-    /// Creates an error for a fault of our own; `cause` goes to the server's log only.
+    /// Creates an error for a failure of the service itself. `cause` goes only to the server's log.
     pub fn internal(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::new(Code::Internal, "internal error; the server's log has the cause").caused_by(cause)
     }
 
-    /// Adds a member to the problem body.
+    /// Adds a member to the problem document.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Serialize) -> Self {
         self.extra.insert(name.to_owned(), json!(value));
@@ -403,12 +404,12 @@ impl Error {
         Self { next: Some(next), ..self }
     }
 
-    /// Returns what to do next, in one or two sentences.
+    /// Returns the next step for the caller, in one or two sentences.
     pub fn next(&self) -> &'static str {
         self.next.unwrap_or_else(|| self.code.next())
     }
 
-    /// Completes the address of its `link` with that of the service, if it is a path.
+    /// Prefixes the error's `link` with the URL of the service, if the link is only a path.
     #[must_use]
     pub fn linked_at(mut self, service: &str) -> Self {
         let url = self.extra.get_mut("link").and_then(|link| link.get_mut("url"));
@@ -427,7 +428,7 @@ impl Error {
         self
     }
 
-    /// States, for a failure of the service, that a step of the change was already committed.
+    /// Records, in a failure of the service, that a step of the change was already committed.
     pub(crate) fn within_change(self) -> Self {
         if !matches!(self.code, Code::Unavailable | Code::Overloaded | Code::Closing) {
             return self;
@@ -436,12 +437,12 @@ impl Error {
             .with_next("Send it again: it goes on from there.")
     }
 
-    /// Marks it as the answer to a repeat of a request that was answered before.
+    /// Marks the error as the answer to a repeated request.
     pub(crate) fn repeated(self) -> Self {
         Self { is_repeated: true, ..self }
     }
 
-    /// Returns whether it answers a repeat of a request that was answered before.
+    /// Returns whether the error is the answer to a repeated request.
     pub fn is_repeated(&self) -> bool {
         self.is_repeated
     }
@@ -453,19 +454,19 @@ impl Error {
 
     /// Returns the position that the log of the caller's workspace had reached, if the caller was known.
     ///
-    /// Returns `None` for rejected callers (401, 403, 429) and for faults of the service (5xx), which reveal
-    /// nothing about the log.
+    /// Returns `None` for rejected callers (401, 403, 429) and for failures of the service (5xx), which
+    /// reveal nothing about the log.
     pub fn room_lsn(&self) -> Option<i64> {
         let status = self.code.status();
         self.room_lsn.filter(|_| !matches!(status, 401 | 403 | 429) && status < 500)
     }
 
-    /// Returns the kind of failure.
+    /// Returns the code of the failure.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// Returns the text for the caller.
+    /// Returns the detail for the caller.
     pub fn detail(&self) -> &str {
         &self.detail
     }
@@ -487,7 +488,7 @@ impl Error {
     }
 }
 
-/// Returns whether a call to the disk failed because there is no space for its data.
+/// Returns whether an I/O operation failed because the disk has no space for the data.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }

@@ -11,24 +11,24 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// Formats a hash as on the wire: `sha256:<hex>`.
+/// Formats a hash in its wire form: `sha256:<hex>`.
 pub fn hash_text(hash: &[u8; 32]) -> String {
     let mut text = String::with_capacity(71);
     push_hash(&mut text, hash);
     text
 }
 
-/// Parses a hash in the format of [`hash_text`].
+/// Parses a hash in the form of [`hash_text`].
 pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
     let bytes = hex::decode(text.strip_prefix("sha256:")?).ok()?;
     bytes.try_into().ok()
 }
 
-/// Appends the format of [`hash_text`] to `out`.
+/// Appends a hash in the form of [`hash_text`] to `out`.
 pub(crate) fn push_hash(out: &mut String, hash: &[u8; 32]) {
     out.push_str("sha256:");
     let mut digits = [0; 64];
-    // Neither can fail: the array has the right length, and hexadecimal digits are ASCII.
+    // Neither call can fail: the array has the right length, and hexadecimal digits are ASCII.
     let _ = hex::encode_to_slice(hash, &mut digits);
     out.push_str(std::str::from_utf8(&digits).unwrap_or_default());
 }
@@ -38,7 +38,7 @@ pub(crate) fn push_hash(out: &mut String, hash: &[u8; 32]) {
 pub(crate) struct ArtifactSha([u8; 32]);
 
 impl ArtifactSha {
-    /// Parses the 64 digits.
+    /// Parses a name of 64 hex digits.
     pub fn parse(text: &str) -> Option<Self> {
         let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
         let bytes = hex::decode(text).ok().filter(|_| is_lower)?;

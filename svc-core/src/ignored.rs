@@ -1,4 +1,4 @@
-//! Ignored attributes of external documents: each is logged once per process.
+//! Ignored attributes of external documents, each logged once per process.
 //!
 //! A name is external input, so it is cut, and the number of logged names is limited. Values are never
 //! logged, not even in the path of an attribute, such as `emails[value eq "ada@corp.example"]`.
@@ -8,20 +8,20 @@ use std::sync::Mutex;
 
 use crate::sync::lock;
 
-/// Maximum attributes that are logged; further ones are ignored silently.
+/// Maximum attributes that are logged. Further ones are ignored silently.
 const LOGGED_MAX: usize = 200;
 /// Maximum characters of a logged name.
 const NAME_MAX: usize = 60;
 
-/// The attributes that were logged, each with the kind of its document.
+/// The attributes that have been logged, each with its document type.
 struct LoggedAttributes(Mutex<BTreeSet<(&'static str, String)>>);
 
-/// Whether an attribute was logged before.
+/// Whether to log an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LogStatus {
     Before,
     First,
-    /// It is the last one to be logged.
+    /// The attribute is the last one to be logged.
     Last,
 }
 
@@ -44,13 +44,13 @@ impl LoggedAttributes {
 
 static LOGGED: LoggedAttributes = LoggedAttributes::new();
 
-/// Returns the name in the path of an attribute, without any values, for the log.
+/// Returns the path of an attribute without any values, for the log.
 fn name_of(path: &str) -> String {
     let begins_a_value = |c: char| matches!(c, '[' | '(' | '"' | '=') || c.is_whitespace();
     path.chars().take_while(|c| !begins_a_value(*c)).take(NAME_MAX).collect()
 }
 
-/// Logs that an attribute of a kind of document is ignored, once per process.
+/// Logs, once per process, that an attribute of a document type is ignored.
 pub fn note(document: &'static str, attribute: &str, why: &'static str) {
     let name = name_of(attribute);
     let seen = LOGGED.see(document, &name);

@@ -1,6 +1,6 @@
-//! JSON as every transport reads it: an object with a duplicate member, at any depth, is rejected.
+//! JSON parsing for every transport: an object with a duplicate member, at any depth, is rejected.
 //!
-//! Otherwise two readers of one text could disagree about which of the two members counts.
+//! Otherwise two readers of the same text could disagree about which of the two members counts.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -11,21 +11,20 @@ use serde_json::{Map, Number, Value};
 
 use crate::text::echo;
 
-/// The reason why a text could not be read.
+/// The reason why a JSON text was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadFailure {
     /// The text does not follow the grammar of RFC 8259.
     NotJson,
-    /// A member appears twice.
+    /// A member occurs twice in an object.
     Twice,
-    /// It has more values than are allowed.
+    /// The text has more values than are allowed.
     TooMany,
 }
 
 /// Parses a JSON text of up to `most` values, counted over all depths.
 ///
-/// A value in memory takes many times its bytes in the text. A text in which a member appears twice is
-/// rejected.
+/// A value in memory takes many times its bytes in the text. A text with a duplicate member is rejected.
 pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, ReadFailure> {
     let budget = Budget::of(most);
     let mut json = serde_json::Deserializer::from_slice(text);
@@ -37,9 +36,10 @@ pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, ReadFailure> {
     })
 }
 
-/// Returns the path of the first text or name within a value that contains a NUL, which cannot be stored.
+/// Returns the path of the first string or member name within a value that contains a NUL, which cannot be
+/// stored.
 ///
-/// The path is that of the text, or of the object that has the name.
+/// For a member name, this is the path of its object.
 pub(crate) fn place_of_nul(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => text.contains('\0').then(String::new),
@@ -66,7 +66,7 @@ fn step_into_member(name: &str, within: &str) -> String {
     format!(".{}{within}", echo(name))
 }
 
-/// Returns the fault of a text within JSON that has an invalid character. Returns `None` for any other error.
+/// Returns a description if a string within JSON has an invalid character, or `None` for any other error.
 pub fn not_a_character(error: &serde_json::Error) -> Option<&'static str> {
     const FAULTS: [(&str, &str); 3] = [
         (
@@ -76,18 +76,19 @@ pub fn not_a_character(error: &serde_json::Error) -> Option<&'static str> {
         ("unicode code point", "the text is not UTF-8"),
         ("control character", "a control character, such as NUL, is not escaped"),
     ];
-    // Only the error's message distinguishes these. If it changes, callers show it unchanged.
+    // Only the message of the error distinguishes these cases. If the message changes, callers show it
+    // unchanged.
     let message = error.to_string();
     let fault = FAULTS.iter().find(|(part, _)| error.is_syntax() && message.contains(part));
     fault.map(|(_, fault)| *fault)
 }
 
-/// Budget of values for all readers that share it, counted over all depths.
+/// A budget of values, shared by all readers that use it, counted over all depths.
 pub(crate) struct Budget {
     most: usize,
-    /// Number of values left; `None` once there were too many.
+    /// Number of values left, or `None` once there were too many.
     left: Cell<Option<usize>>,
-    /// The path within the value that a reader failed to read.
+    /// The path, within the value, at which a reader failed.
     failed_at: RefCell<String>,
 }
 
@@ -96,23 +97,23 @@ impl Budget {
         Self { most, left: Cell::new(Some(most)), failed_at: RefCell::default() }
     }
 
-    /// Returns a reader that rejects values in which a member appears twice.
+    /// Returns a reader that rejects values with a duplicate member.
     pub fn reader(&self) -> impl for<'de> DeserializeSeed<'de, Value = Value> {
         Reader { budget: self }
     }
 
-    /// Returns the path within the value that a reader failed to read; empty if that is the value itself.
+    /// Returns the path, within the value, at which a reader failed. Empty if the value itself was rejected.
     pub fn failed_at(&self) -> String {
         self.failed_at.take()
     }
 
-    /// Records one step of that path, from the innermost on.
+    /// Prepends a step to the path of the failure. Called from the innermost value outwards.
     fn fail_in(&self, step: impl FnOnce(&str) -> String) {
         self.failed_at.replace_with(|within| step(within));
     }
 }
 
-/// Returns the error message for a member that appears twice.
+/// Returns the error message for a duplicate member.
 fn twice(name: &str) -> String {
     format!("the field `{}` appears twice", echo(name))
 }
@@ -283,7 +284,7 @@ mod tests {
     }
 
     proptest! {
-        /// Accepted texts read as serde_json reads them.
+        /// Accepted texts are parsed as serde_json parses them.
         ///
         /// Only invalid JSON and duplicate members are rejected.
         #[test]
@@ -305,7 +306,7 @@ mod tests {
 
     /// Generates texts that are JSON more often than not.
     ///
-    /// They have few names, so that some members are duplicates.
+    /// They use few names, so that some members are duplicates.
     fn json_like() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             Just("null".to_owned()),

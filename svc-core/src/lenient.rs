@@ -17,24 +17,24 @@ use serde_json::map::Entry;
 use serde_json::value::RawValue;
 use serde_json::{Deserializer, Map, Value};
 
-/// Maximum values, counted over all depths. Those within members that are not used do not count.
+/// Maximum number of values, counted over all depths. Values within unused members do not count.
 const VALUES_MAX: usize = 100_000;
 
-/// Maximum levels of lists and objects: each level reads the text once more.
+/// Maximum nesting depth of lists and objects. Each level reads the text once more.
 const DEPTH_MAX: usize = 12;
 
-/// The reason why a text could not be read.
+/// The reason why a JSON text was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadFailure {
-    /// It does not follow the grammar of RFC 8259.
+    /// The text does not follow the grammar of RFC 8259.
     NotJson,
-    /// It is JSON but not an object.
+    /// The text is JSON but not an object.
     NotAnObject,
     /// The used members have too many values.
     TooMany,
 }
 
-/// Parses the used members of an object, with the names that `named` returns for them.
+/// Parses the used members of an object. `named` returns the name of a used member, or `None` for others.
 pub fn members(
     text: &[u8],
     named: impl Fn(&str) -> Option<String>,
@@ -55,14 +55,14 @@ pub fn members(
     Ok(read)
 }
 
-/// Parses a value.
+/// Parses a JSON value.
 pub fn value(text: &[u8]) -> Result<Value, ReadFailure> {
     let text = cleaned(text);
     let whole: &RawValue = serde_json::from_slice(&text).map_err(|_| ReadFailure::NotJson)?;
     Reader::default().value(whole, DEPTH_MAX)
 }
 
-/// Adds a value to a member, which may already have one.
+/// Adds a value to a member. If the member already has a value, it becomes a list.
 fn add(members: &mut Map<String, Value>, name: String, value: Value) {
     match members.entry(name) {
         Entry::Vacant(entry) => {
@@ -138,7 +138,7 @@ impl Reader {
 #[derive(Deserialize)]
 struct Name<'t>(#[serde(borrow)] Cow<'t, str>);
 
-/// Passes the members of an object to a function, until one fails.
+/// A visitor that passes the members of an object to a function, until one fails.
 struct Members<F> {
     each: F,
     failed: Option<ReadFailure>,
@@ -162,7 +162,7 @@ impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue) -> Result<(), ReadFailure>> Visito
     }
 }
 
-/// Passes the items of a list to a function, until one fails.
+/// A visitor that passes the items of a list to a function, until one fails.
 struct Items<F> {
     each: F,
     failed: Option<ReadFailure>,
@@ -191,10 +191,10 @@ pub fn text(text: &str) -> String {
     text.replace('\0', "\u{1a}")
 }
 
-/// Replaces text that cannot be stored by the control character SUBSTITUTE: NUL, half of a surrogate pair, as
-/// in a name that was cut within a character, and bytes that are not UTF-8.
+/// Replaces text that cannot be stored by the control character SUBSTITUTE.
 ///
-/// Members with an effect reject it, and decorative ones show a space for it.
+/// That is NUL, half of a surrogate pair, as in a name that was cut within a character, and bytes that are
+/// not UTF-8. Members with an effect reject SUBSTITUTE, and decorative ones show a space in its place.
 fn cleaned(text: &[u8]) -> Vec<u8> {
     const SUBSTITUTE: &[u8] = b"\\u001a";
     let mut written = Vec::with_capacity(text.len());
@@ -207,7 +207,7 @@ fn cleaned(text: &[u8]) -> Vec<u8> {
     written
 }
 
-/// Copies a text with a substitute for each escape that cannot be stored.
+/// Copies a text, replacing each escape that cannot be stored by `substitute`.
 fn substitute(text: &[u8], substitute: &[u8], written: &mut Vec<u8>) {
     let unit = |at: usize| {
         let digits = text.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;

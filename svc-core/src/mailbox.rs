@@ -11,13 +11,13 @@ use crate::Result;
 /// Maximum bytes of an email address.
 const MAIL_ADDRESS_MAX: usize = 254;
 
-/// An email address: ASCII, without quotes and comments.
+/// An email address in ASCII, without quotes and comments.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct MailAddress(String);
 
 impl MailAddress {
-    /// Parses an address.
+    /// Parses an email address.
     pub fn parse(text: &str) -> Option<Self> {
         let (local, domain) = text.rsplit_once('@')?;
         let is_local = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+/=?^_`{|}~-".contains(c);
@@ -37,13 +37,13 @@ impl MailAddress {
         &self.0
     }
 
-    /// Returns the domain, after the `@`.
+    /// Returns the domain of the address, after the `@`.
     pub fn domain(&self) -> &str {
         self.0.rsplit_once('@').map_or("", |(_, domain)| domain)
     }
 }
 
-/// Hides the address, which identifies a person outside of the service.
+/// Hides the address, because it identifies a person outside of the service.
 impl fmt::Debug for MailAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MailAddress")
@@ -58,18 +58,18 @@ impl<'de> Deserialize<'de> for MailAddress {
     }
 }
 
-/// Pattern of an address up to the last label of its domain, as an ECMA-262 regular expression.
+/// Regular expression (ECMA-262) for an address up to the last label of its domain.
 macro_rules! pattern {
     ($rest:literal) => {
         concat!("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@", $rest)
     };
 }
 
-/// Pattern of the addresses that [`MailAddress::parse`] accepts, as an ECMA-262 regular expression.
+/// Regular expression (ECMA-262) for the addresses that [`MailAddress::parse`] accepts.
 const PATTERN: &str =
     pattern!("[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$");
 
-/// Pattern of the addresses that [`DeliveryAddress::parse`] accepts.
+/// Regular expression (ECMA-262) for the addresses that [`DeliveryAddress::parse`] accepts.
 const DELIVERY_PATTERN: &str =
     pattern!("([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$");
 
@@ -88,22 +88,23 @@ impl JsonSchema for MailAddress {
     }
 }
 
-/// An email address that a member may set: its domain has a dot, and a last label that begins with a letter,
-/// as top-level domains do.
+/// An email address that a member may set. Its domain has a dot, and its last label begins with a letter, as
+/// top-level domains do.
 ///
-/// So no host of the operator's network gets email by its short name, and none by its IP address.
+/// So members cannot direct email to a host in the operator's network by its short name, or to any host by
+/// its IP address.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct DeliveryAddress(MailAddress);
 
 impl DeliveryAddress {
-    /// Parses an address.
+    /// Parses an email address to which the service may send mail.
     pub fn parse(text: &str) -> Option<Self> {
         let address = MailAddress::parse(text)?;
         let (_, last) = address.domain().rsplit_once('.')?;
         last.starts_with(|c: char| c.is_ascii_alphabetic()).then_some(Self(address))
     }
 
-    /// Returns it as an email address.
+    /// Returns the address as a [`MailAddress`].
     pub fn address(&self) -> &MailAddress {
         &self.0
     }
@@ -133,17 +134,17 @@ impl JsonSchema for DeliveryAddress {
     }
 }
 
-/// An address, and the name that is shown beside it.
+/// An email address, and the name that is shown beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mailbox {
-    /// The name.
+    /// The display name.
     pub name: Option<String>,
-    /// The address.
+    /// The email address.
     pub address: MailAddress,
 }
 
 impl Mailbox {
-    /// Parses `ada@example.com` or `Ada <ada@example.com>`.
+    /// Parses a mailbox such as `ada@example.com` or `Ada <ada@example.com>`.
     pub fn parse(text: &str) -> Option<Self> {
         let Some((name, rest)) = text.split_once('<') else {
             return Some(Self { name: None, address: MailAddress::parse(text.trim())? });

@@ -1,14 +1,14 @@
-//! The byte order mark at the beginning of a text, which every reader of outside text skips.
+//! The byte order mark at the beginning of a text, which every reader of external text skips.
 
 /// The byte order mark, which editors and shells on Windows write.
 const MARK: &str = "\u{feff}";
 
-/// Returns a text without the byte order mark before it; a second one belongs to the text.
+/// Returns a text without a byte order mark at its beginning. A second mark belongs to the text.
 pub fn without_mark(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
 }
 
-/// Returns the bytes of a text without the byte order mark before it, as [`without_mark`] does.
+/// Returns the bytes of a text without a byte order mark at the beginning, as [`without_mark`] does.
 pub fn without_mark_bytes(text: &[u8]) -> &[u8] {
     text.strip_prefix(MARK.as_bytes()).unwrap_or(text)
 }

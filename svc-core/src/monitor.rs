@@ -1,4 +1,4 @@
-//! A value whose changes can be waited for, up to a deadline of the service's clock.
+//! A value with notifications: threads can wait for its changes, up to a deadline of the service's clock.
 //!
 //! Only that clock ends a wait, so tests control these waits too.
 
@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic, Sleeper};
 
-/// A value that several threads change, and whose changes can be waited for.
+/// A value that several threads change, and for whose changes threads can wait.
 pub(crate) struct Monitor<T> {
     value: Mutex<T>,
     changed: Condvar,
@@ -26,7 +26,7 @@ impl<T: Send + 'static> Monitor<T> {
 }
 
 impl<T> Monitor<T> {
-    /// Returns the clock that ends the waits.
+    /// Returns the clock that determines the end of waits.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -36,14 +36,14 @@ impl<T> Monitor<T> {
         lock(&self.value)
     }
 
-    /// Wakes all waiters. A change without a notification is seen at the next wake-up.
+    /// Wakes all waiters. A change without a notification is noticed at the next wake-up.
     pub fn notify(&self) {
         self.changed.notify_all();
     }
 
-    /// Waits for [`Monitor::notify`] or until `until`, indefinitely if there is none.
+    /// Waits for [`Monitor::notify`] or until `until`, or indefinitely if it is `None`.
     ///
-    /// It may also return early: the caller checks its condition and the clock again.
+    /// May return early, so the caller must check its condition and the clock again.
     pub fn wait<'a>(&self, guard: MutexGuard<'a, T>, until: Option<Monotonic>) -> MutexGuard<'a, T> {
         let Some(until) = until else {
             return self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +61,8 @@ impl<T> Monitor<T> {
 
 impl<T: Send> Sleeper for Monitor<T> {
     fn clock_moved(&self) {
-        // Under the lock, so that no thread reads the clock before the move and starts to wait after this.
+        // Done under the lock, so that no thread reads the clock before it moves and starts to wait
+        // afterwards.
         let _guard = self.lock();
         self.changed.notify_all();
     }

@@ -1,13 +1,13 @@
 //! Lists: `{items, next_cursor}`.
 //!
-//! A cursor is opaque and holds a position, normally one in a log (LSN), because LSNs become visible in
-//! order. Ids and times do not, and a cursor on them could skip a row that commits late; a list in another
+//! A cursor is opaque and contains a position, normally one in a log (LSN), because LSNs become visible in
+//! order. Ids and times do not, so a cursor on them could skip a row that commits late. A list in another
 //! order uses another [`Position`].
 //!
-//! A page scans a bounded number of rows. If many of them are omitted, it is short or empty, and its cursor
-//! continues after them. A page is also bounded in bytes while it is read: it can only be made of
-//! [`PageRows`], which are fetched from the database no further than the page needs. And it is bounded in
-//! time: it ends when half of the read's budget is used up, after at least one row.
+//! A page scans a bounded number of rows. If many of them are omitted, the page is short or empty, and its
+//! cursor continues after the scanned rows. A page is also bounded in bytes while it is read: it can only be
+//! made from [`PageRows`], which are fetched from the database no further than the page needs. And it is
+//! bounded in time: it ends when half of the read's budget is used up, after at least one row.
 
 mod cursor;
 
@@ -31,30 +31,32 @@ use cursor::{are_hidden, as_cursors};
 #[serde(bound = "T: Serialize, K: Position")]
 #[schemars(rename = "Page_{T}", bound = "T: JsonSchema, K: Position")]
 pub struct Page<T, K = i64> {
-    /// The items, in the list's order. A page may be short or empty although there is more.
+    /// The items, in the list's order. A page may be short or empty although more items follow.
     items: Vec<T>,
-    /// The `cursor` of the next page; null on the last page.
+    /// The `cursor` of the next page, or null on the last page.
     next_cursor: Option<Cursor<K>>,
-    /// The position of each item, for ending the page after one of them.
+    /// The position of each item, so that the page can end after any of them.
     #[serde(rename = "$cursors", skip_serializing_if = "are_hidden", serialize_with = "as_cursors")]
     #[schemars(skip)]
     positions: Vec<K>,
     #[serde(skip)]
     #[schemars(skip)]
     budget: Option<ReadBudget>,
-    /// Whether the page ended because its time was over.
+    /// Whether the page ended because its time was used up.
     #[serde(skip)]
     #[schemars(skip)]
     is_late: bool,
 }
 
-/// The rows read for one page, up to [`PAGE_BYTES`], or one larger row, or until the page has to end.
+/// The rows read for one page.
+///
+/// Reading stops at [`PAGE_BYTES`], after one larger row, or when the page has to end.
 #[derive(Debug)]
 pub struct PageRows<T> {
     rows: Vec<T>,
     /// Whether reading stopped at the byte limit, or because the page had to end.
     full: bool,
-    /// Whether it stopped because the page had to end.
+    /// Whether reading stopped because the page had to end.
     is_late: bool,
     budget: Option<ReadBudget>,
 }
@@ -75,19 +77,20 @@ impl<T> PageRows<T> {
         Ok(Self { rows, full: weight >= PAGE_BYTES || is_late, is_late, budget })
     }
 
-    /// Creates rows from items in the order of a list; `full` says whether they end before the list.
+    /// Creates rows from items in the order of a list. `full` is whether more items may follow in the list.
     pub fn collected(rows: Vec<T>, full: bool) -> Self {
         Self { rows, full, is_late: false, budget: None }
     }
 
-    /// Converts each row.
+    /// Converts each row with `each`.
     pub fn map<U>(self, each: impl FnMut(T) -> U) -> PageRows<U> {
         let Self { rows, full, is_late, budget } = self;
         PageRows { rows: rows.into_iter().map(each).collect(), full, is_late, budget }
     }
 }
 
-/// Returns whether a page has to end now. If so, it gets half of a budget to be completed in.
+/// Returns whether a page has to end now. If so, the page gets another half of the budget to complete its
+/// items.
 pub(crate) fn ends_now(budget: &ReadBudget) -> bool {
     let ends = budget.is_page_over();
     if ends {
@@ -96,12 +99,12 @@ pub(crate) fn ends_now(budget: &ReadBudget) -> bool {
     ends
 }
 
-/// A count of matching rows, of a limited number of rows.
+/// A count of matching rows among a limited number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundedCount {
     /// Number of matching rows.
     pub count: i64,
-    /// Whether all rows were read; otherwise there may be more matches.
+    /// Whether all rows were read. Otherwise there may be more matches.
     pub is_all: bool,
 }
 
@@ -118,17 +121,17 @@ impl BoundedCount {
 pub struct Limit(Count<1, PAGE_MAX>);
 
 impl Limit {
-    /// Checks the bounds.
+    /// Creates the limit after checking its bounds.
     pub fn new(number: i64) -> Result<Self, String> {
         Count::new(number).map(Self)
     }
 
-    /// Returns the limit of a page with up to `most` items, whatever was requested.
+    /// Returns the limit for a page with up to `most` items, even if the caller requested more.
     pub(crate) fn at_most(limit: Option<Self>, most: i64) -> Option<Self> {
         Self::new(limit.map_or(PAGE_DEFAULT, Self::get).min(most)).ok()
     }
 
-    /// Returns the number.
+    /// Returns the number of items.
     pub fn get(self) -> i64 {
         self.0.get()
     }
@@ -152,7 +155,7 @@ impl JsonSchema for Limit {
     }
 }
 
-/// Amount of detail in an answer.
+/// The amount of detail in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -161,21 +164,23 @@ pub(crate) enum Detail {
     Full,
 }
 
-/// The bounds of an answer.
+/// The limits on the bytes of an answer, and the offset of its text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnswerBounds {
-    /// Maximum bytes of JSON.
+    /// Maximum bytes of the answer in JSON.
     pub max_bytes: usize,
-    /// The first character of the text that the operation continues to read.
+    /// Index of the first character of the text to return, for operations that continue reading a text.
     pub offset: usize,
 }
 
-/// Returns the number of rows to read for one page: one more than requested, to see if there is a next page.
+/// Returns the number of rows to read for one page: one more than requested, to determine whether another
+/// page follows.
 pub fn rows_to_read(limit: Option<Limit>) -> i64 {
     limit.map_or(PAGE_DEFAULT, Limit::get).saturating_add(1)
 }
 
-/// Returns the first items, up to the one that reaches `most` bytes, for a list that is not a page.
+/// Returns the first items, up to and including the one that reaches `most` bytes, for a list that is not a
+/// page.
 pub(crate) fn within<T: Serialize>(mut items: Vec<T>, most: usize) -> Result<Vec<T>> {
     let mut kept = 0_usize;
     let mut bytes = 0_usize;
@@ -190,7 +195,7 @@ pub(crate) fn within<T: Serialize>(mut items: Vec<T>, most: usize) -> Result<Vec
     Ok(items)
 }
 
-/// Returns how many of the first items fill a page, by the bytes of each, including the one that fills it.
+/// Returns how many of the first items fill a page, by the bytes of each, including the item that fills it.
 pub(crate) fn filling<T>(items: &[T], weight: impl Fn(&T) -> usize) -> usize {
     let mut bytes: usize = 0;
     let last = items.iter().position(|item| {
@@ -200,13 +205,13 @@ pub(crate) fn filling<T>(items: &[T], weight: impl Fn(&T) -> usize) -> usize {
     last.map_or(items.len(), |last| last.saturating_add(1))
 }
 
-/// Returns how many bytes an item takes in a response.
+/// Returns the number of bytes of an item in JSON.
 pub(crate) fn json_bytes(item: &impl Serialize) -> Result<usize> {
     Ok(serde_json::to_vec(item).map_err(Error::internal)?.len())
 }
 
 impl<T, K: Position> Page<T, K> {
-    /// Creates a page of rows read with [`rows_to_read`]; `position` returns that of a row.
+    /// Creates a page from rows read with [`rows_to_read`]. `position` returns the position of a row.
     pub fn of(rows: PageRows<T>, limit: Option<Limit>, position: impl Fn(&T) -> K) -> Self {
         let wanted = usize::try_from(limit.map_or(PAGE_DEFAULT, Limit::get)).unwrap_or(usize::MAX);
         let PageRows { rows: items, full, is_late, budget } = rows;
@@ -219,7 +224,8 @@ impl<T, K: Position> Page<T, K> {
         page
     }
 
-    /// Creates a page of rows searched up to a horizon; a page that is not full continues from there.
+    /// Creates a page from rows up to a horizon. If the page is not full, the next page continues after the
+    /// horizon.
     pub fn within(
         horizon: ScanHorizon<K>,
         rows: PageRows<T>,
@@ -235,7 +241,8 @@ impl<T, K: Position> Page<T, K> {
         Self { items, next_cursor: None, positions: Vec::new(), budget: None, is_late: false }
     }
 
-    /// Creates a page of the rest of an entire list after the cursor, like [`Page::whole`].
+    /// Creates a page with the rest of a short list after the cursor, as [`Page::whole`] does for the entire
+    /// list.
     pub fn rest(items: Vec<T>, cursor: Option<Cursor<K>>, position: impl Fn(&T) -> K) -> Self
     where
         K: Ord,
@@ -246,7 +253,7 @@ impl<T, K: Position> Page<T, K> {
         Self { positions, ..Self::whole(items) }
     }
 
-    /// Cuts the page after its first `most` items, if it has more; the next page continues from there.
+    /// Cuts the page after its first `most` items, if it has more. The next page continues after them.
     pub fn keep(&mut self, most: usize, position: impl Fn(&T) -> K) {
         if self.items.len() > most {
             self.items.truncate(most);
@@ -260,7 +267,7 @@ impl<T, K: Position> Page<T, K> {
         &self.items
     }
 
-    /// Returns the items of this page, for a response that is not a page. Fails if the page ended early.
+    /// Returns the items of this page, for a response without pages. Fails if the page ended early.
     pub fn into_items(self) -> Result<Vec<T>> {
         if self.is_late { Err(too_expensive("not all rows were read in its time")) } else { Ok(self.items) }
     }
@@ -275,9 +282,9 @@ impl<T, K: Position> Page<T, K> {
         self.try_filter_map(|item| each(item).map(Some))
     }
 
-    /// Converts the items and omits some, keeping the cursor: the page may be short or empty.
+    /// Converts the items and omits some, keeping the cursor. The page may be short or empty.
     ///
-    /// It ends after the item that was being converted when the page had to end.
+    /// If the page has to end during the conversion of an item, it ends after that item.
     pub fn try_filter_map<U>(self, mut each: impl FnMut(T) -> Result<Option<U>>) -> Result<Page<U, K>> {
         let Self { items, mut next_cursor, positions, budget, mut is_late } = self;
         let last = positions.len().saturating_sub(1);
@@ -300,10 +307,9 @@ impl<T, K: Position> Page<T, K> {
         Ok(Page { items: kept, next_cursor, positions: kept_at, budget, is_late })
     }
 
-    /// Converts the items, and ends the page where they fill it as JSON: with the item that reaches
-    /// [`PAGE_BYTES`].
+    /// Converts the items, and ends the page with the item at which their JSON reaches [`PAGE_BYTES`].
     ///
-    /// It is for items that are larger than their rows, such as messages whose text `each` opens.
+    /// For items that are larger than their rows, such as messages whose text `each` decrypts.
     pub fn try_fill<U: Serialize>(
         self,
         position: impl Fn(&U) -> K,
@@ -312,8 +318,10 @@ impl<T, K: Position> Page<T, K> {
         self.try_fill_within((usize::MAX, |_: &U| 0), position, each)
     }
 
-    /// Converts the items like [`Page::try_fill`], and also ends the page with the item that reaches a number
-    /// of rows; the second function returns the rows of an item.
+    /// Converts the items as [`Page::try_fill`] does, and also ends the page with the item that reaches a
+    /// number of rows.
+    ///
+    /// The second function returns the number of rows of an item.
     pub fn try_fill_within<U: Serialize>(
         self,
         (rows_max, rows_of): (usize, impl Fn(&U) -> usize),
@@ -338,13 +346,13 @@ impl<T, K: Position> Page<T, K> {
         let next_cursor =
             if left.len() == 0 { next_cursor } else { filled.last().map(|item| Cursor(position(item))) };
         positions.truncate(filled.len());
-        // If it also ended at its limit of bytes or rows, it is a full page.
+        // If the page also reached its limit of bytes or rows, it is a full page.
         let is_late = is_late || !is_full(bytes, rows);
         Ok(Page { items: filled, next_cursor, positions, budget, is_late })
     }
 }
 
-/// The position of the last row that one page may scan; `None` if the list ends before that.
+/// The position of the last row that one page may scan, or `None` if the list ends before that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanHorizon<K = i64>(pub Option<K>);
 
@@ -371,9 +379,9 @@ impl ScanHorizon {
 }
 
 impl<T> Page<T> {
-    /// Creates a page of the rest of an entire list after the cursor, which is a place in it.
+    /// Creates a page with the rest of an entire list after the cursor, which is an index into the list.
     ///
-    /// It is for lists whose order is not by position, such as by number.
+    /// For lists that are not ordered by position, for example by number.
     pub fn after_place(items: Vec<T>, cursor: Option<Cursor>) -> Self {
         let skipped = usize::try_from(Cursor::after(cursor)).unwrap_or(usize::MAX);
         let items: Vec<T> = items.into_iter().skip(skipped).collect();
@@ -435,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_page_that_words_fill_ends_with_the_one_that_fills_it() {
-        // With its position and a quotation mark that JSON escapes, four of them fill a page.
+        // With the position and a quotation mark that JSON escapes, four such texts fill a page.
         let words = |lsn: i64| Ok((lsn, format!("\"{}", "x".repeat(PAGE_BYTES / 4 - 8))));
         let filled = |lsns: &[i64], cursor: Option<i64>| {
             let page = Page { next_cursor: cursor.map(Cursor), ..Page::whole(lsns.to_vec()) };
@@ -465,7 +473,7 @@ mod tests {
             let rows = PageRows { budget: Some(budget), ..PageRows::collected(vec![4, 5, 6], true) };
             Page::of(rows, None, |lsn| *lsn)
         };
-        // Each item takes the time that it names.
+        // The conversion of each item takes the number of seconds in `secs`.
         let pass = |lsn: i64, secs: [u32; 3]| clock.advance(secs[usize::try_from(lsn - 4).unwrap()] * second);
         for (secs, examined, cursor) in
             [([0, 0, 0], 3, 6), ([9, 0, 0], 1, 4), ([0, 1, 0], 2, 5), ([0, 0, 9], 3, 6)]
@@ -540,7 +548,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text is either read as a cursor of ours or rejected, and our cursors round-trip.
+        /// Any text is either read as one of our cursors or rejected, and our cursors round-trip.
         #[test]
         fn any_cursor_is_read_or_rejected(
             text in any::<String>(),

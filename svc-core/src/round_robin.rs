@@ -1,9 +1,9 @@
-//! Values by key, whose keys take turns.
+//! Values by key, where the keys take turns.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// Values by key, and the order in which the keys take turns. A new key comes last.
+/// Values by key, with the order in which the keys take turns. A new key comes last.
 pub(crate) struct RoundRobin<K, V> {
     order: VecDeque<K>,
     of: HashMap<K, V>,
@@ -38,7 +38,7 @@ impl<K: Copy + Eq + Hash, V> RoundRobin<K, V> {
         self.of.get_mut(&key)
     }
 
-    /// Returns the value of a key, creating it if it is new.
+    /// Returns the value of a key. A new key is created with a default value.
     pub fn entry(&mut self, key: K) -> &mut V
     where
         V: Default,
@@ -49,14 +49,14 @@ impl<K: Copy + Eq + Hash, V> RoundRobin<K, V> {
         })
     }
 
-    /// Gives a key the next turn.
+    /// Moves a key to the front, so that it has the next turn.
     pub fn move_to_front(&mut self, key: K) {
         if self.leaves(key) {
             self.order.push_front(key);
         }
     }
 
-    /// Ends the turn of a key, which comes last from now on.
+    /// Ends the turn of a key, which then comes last.
     pub fn end_turn(&mut self, key: K) {
         if self.leaves(key) {
             self.order.push_back(key);
@@ -68,7 +68,7 @@ impl<K: Copy + Eq + Hash, V> RoundRobin<K, V> {
         self.of.remove(&key);
     }
 
-    /// Removes a key from the order, and returns whether it was there.
+    /// Removes a key from the order, and returns whether it was present.
     fn leaves(&mut self, key: K) -> bool {
         if self.order.front() == Some(&key) {
             return self.order.pop_front().is_some();
@@ -79,7 +79,7 @@ impl<K: Copy + Eq + Hash, V> RoundRobin<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, T> RoundRobin<K, VecDeque<T>> {
-    /// Takes the first item of a key, whose turn ends; a key without further items is removed.
+    /// Takes the first item of a key and ends the key's turn. A key without further items is removed.
     pub fn pop(&mut self, key: K) -> Option<T> {
         let items = self.of.get_mut(&key)?;
         let item = items.pop_front();

@@ -1,7 +1,7 @@
 //! JSON Schemas (draft 2020-12) of Rust types.
 //!
-//! They are inlined, for tools and checks, or have each type by its name, for OpenAPI. Descriptions are the
-//! doc comments, without the line breaks of the source.
+//! Schemas are inlined for tools and checks, or refer to types by name for OpenAPI. Descriptions are the doc
+//! comments, without the line breaks of the source.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -14,39 +14,39 @@ use serde_json::{Map, Value};
 
 use crate::text::NULL_CLEARS;
 
-/// Function that makes the schema of one type: [`of`] without its type parameter.
+/// A function that creates the schema of one type: [`of`] without its type parameter.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// Returns the schema of `T`, as `generator` makes schemas.
+/// Returns the schema of `T`, created by `generator`.
 pub(crate) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// The keyword of an id that names the operation which lists such ids.
+/// Keyword in the schema of an id: the operation that lists such ids.
 pub(crate) const LISTED_BY: &str = "x-listed-by";
-/// The keyword of an object with a small accepted sample.
+/// Keyword in the schema of an object: a small accepted sample.
 pub(crate) const SAMPLE: &str = "x-sample";
-/// The keyword of a field that can only have the caller's own value: tools do not have it.
+/// Keyword of a field whose only allowed value is the caller's own. Tools omit the field.
 pub(crate) const OF_CALLER: &str = "x-of-caller";
-/// The keyword of a text that replaces the description in tools; if it is empty, tools have none.
+/// Keyword with the text that replaces the description in tools. If it is empty, tools have no description.
 pub(crate) const BRIEF: &str = "x-brief";
-/// The keyword of a field's implicit default: documents state it, tools do not.
+/// Keyword with a field's implicit default, which is stated in documents but not in tools.
 const DEFAULT: &str = "x-default";
-/// The keyword of a field whose members another tool explains: tools only name them.
+/// Keyword of a field whose members another tool explains. Tools list only their names.
 pub(crate) const EXPLAINED_ELSEWHERE: &str = "x-explained-elsewhere";
 
 /// The keywords that are never published.
 const ANNOTATIONS: [&str; 7] =
     [LISTED_BY, SAMPLE, NULL_CLEARS, OF_CALLER, BRIEF, DEFAULT, EXPLAINED_ELSEWHERE];
 
-/// Sets the text for tools: `#[schemars(transform = brief(".."))]`.
+/// Sets the description for tools: `#[schemars(transform = brief(".."))]`.
 ///
-/// On a field it replaces the description, on an input the second paragraph.
+/// On a field this text replaces the description, on an input the second paragraph.
 pub(crate) fn brief(text: impl Into<String>) -> impl Transform {
     annotation(BRIEF, text.into())
 }
 
-/// Sets an implicit default, as a word: `false` of a flag, `none` of a list.
+/// Sets the implicit default as a word, such as `false` for a flag or `none` for a list.
 pub(crate) fn default_is(word: &'static str) -> impl Transform {
     annotation(DEFAULT, word)
 }
@@ -70,30 +70,30 @@ pub(crate) fn inlined_input(schema: SchemaOf) -> Value {
     schema
 }
 
-/// Returns the schema of an input with its annotations, from which tools are made.
+/// Returns the schema of an input with the annotations from which tools are made.
 pub(crate) fn annotated_input(schema: SchemaOf) -> Value {
     let mut schema = walked_input(schema);
     unwrap_descriptions(&mut schema);
     schema
 }
 
-/// Returns the schema of an input, without references, and with the keywords that are not published.
+/// Returns the schema of an input without references, but with the keywords that are not published.
 ///
-/// A field allows null only if null has a meaning in it: otherwise null equals an absent field.
+/// A field allows null only if null has a meaning in that field: otherwise null equals an absent field.
 pub(crate) fn walked_input(schema: SchemaOf) -> Value {
     let mut schema = inlined(schema, SchemaSettings::draft2020_12().for_deserialize());
     without_null(&mut schema);
     schema
 }
 
-/// Returns the walked schema of a type, made once: requests are validated against it.
+/// Returns the schema of an input type that requests are validated against. The schema is created once.
 pub(crate) fn input_of<T: JsonSchema + 'static>() -> Arc<Value> {
     static MADE: Mutex<BTreeMap<TypeId, Arc<Value>>> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     Arc::clone(made.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(walked_input(of::<T>))))
 }
 
-/// Removes null from the schemas of the fields in which it has no meaning, at every depth.
+/// Removes null from the schemas of the fields in which null has no meaning, at every depth.
 fn without_null(schema: &mut Value) {
     let Some(keywords) = schema.as_object_mut() else { return };
     for (keyword, rule) in keywords {
@@ -157,12 +157,12 @@ pub(crate) fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
     ["anyOf", "oneOf"].into_iter().filter_map(|name| schema.get(name)?.as_array()).flatten()
 }
 
-/// Returns whether the `type` of a schema is or includes this one.
+/// Returns whether `kind`, the `type` of a schema, is or includes `wanted`.
 pub(crate) fn is_kind(kind: &Value, wanted: &str) -> bool {
     kind == wanted || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == wanted))
 }
 
-/// Returns the values that a schema allows besides null, if it is limited to some.
+/// Returns the allowed values apart from null, if the schema limits the value to a list.
 pub(crate) fn one_of_options(schema: &Value) -> Option<Vec<&Value>> {
     if let Some(only) = schema.get("const") {
         return Some(vec![only]);
@@ -176,12 +176,13 @@ pub(crate) fn one_of_options(schema: &Value) -> Option<Vec<&Value>> {
     each.collect::<Option<Vec<_>>>().map(|options| options.concat())
 }
 
-/// Returns an object with the members of all alternatives. It requires those that each alternative requires.
+/// Returns an object schema with the members of all alternatives. Members that every alternative requires are
+/// required.
 ///
-/// Some clients use dialects of schemas without alternatives. Other schemas are unchanged.
+/// Some clients support no alternatives in schemas. Schemas without alternatives are unchanged.
 pub(crate) fn one_object(mut schema: Value) -> Value {
     if !schema.is_object() {
-        // The type may be anything.
+        // The value may have any type.
         return Map::new().into();
     }
     let Some(Value::Array(alternatives)) = schema.as_object_mut().and_then(|it| it.remove("anyOf")) else {
@@ -209,7 +210,7 @@ pub(crate) fn one_object(mut schema: Value) -> Value {
     schema
 }
 
-/// Schemas of outputs, each type once and by its name.
+/// The named schemas of outputs, each type once.
 pub(crate) struct Components {
     generator: SchemaGenerator,
 }
@@ -225,14 +226,14 @@ impl Components {
         Self { generator: settings.into_generator() }
     }
 
-    /// Returns the address of the schema called `name`.
+    /// Returns the reference to the schema called `name`.
     pub fn address(name: &str) -> String {
         format!("#{}/{name}", Self::PATH)
     }
 
-    /// Adds a type, and the types that it names.
+    /// Adds a type, and the types that it refers to.
     ///
-    /// Returns a reference to it, or the schema itself if it has no name.
+    /// Returns a reference to the type, or the schema itself if the type has no name.
     pub fn add(&mut self, schema: SchemaOf) -> Value {
         let mut schema = schema(&mut self.generator).to_value();
         unwrap_descriptions(&mut schema);
@@ -240,9 +241,9 @@ impl Components {
         schema
     }
 
-    /// Returns the schemas by name.
+    /// Returns all schemas by name.
     ///
-    /// `change` gets them before schemas that share members refer to each other.
+    /// `change` may modify them before schemas with the same members are replaced by references.
     pub fn into_map(mut self, change: impl FnOnce(&mut Map<String, Value>)) -> Map<String, Value> {
         let mut named = self.generator.take_definitions(true);
         named.values_mut().for_each(|schema| {
@@ -255,13 +256,13 @@ impl Components {
     }
 }
 
-/// Minimum number of members that an object must have so that other schemas refer to it.
+/// Minimum number of members that an object must have before other schemas refer to it.
 const SHARED_MEMBERS_MIN: usize = 5;
 
-/// Replaces the members that an object shares with another one by a reference to that one.
+/// Replaces the members that an object has in common with another one by a reference to the latter.
 ///
-/// Those are the types that embed another (`serde(flatten)`): a new member of that one then changes one
-/// schema.
+/// This concerns types that embed another one (`serde(flatten)`): a new member of the embedded type then
+/// changes only one schema.
 fn share_members(named: &mut Map<String, Value>) {
     let parents: Vec<(String, Value)> = named.iter().map(|(name, it)| (name.clone(), it.clone())).collect();
     for (name, schema) in named.iter_mut() {
@@ -290,7 +291,7 @@ fn required(schema: &Value) -> Vec<&Value> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().collect()
 }
 
-/// Returns whether an object has every member of `parent`, and more.
+/// Returns whether an object has every member of `parent`, and further members.
 fn embeds(schema: &Value, parent: &Value) -> bool {
     let (Some(own), Some(theirs)) = (members(schema), members(parent)) else { return false };
     let is_closed = |schema: &Value| schema.get("additionalProperties").is_some();
@@ -312,7 +313,7 @@ fn unwrap_descriptions(schema: &mut Value) {
     });
 }
 
-/// States the defaults in the descriptions, and removes the annotations.
+/// Adds the defaults to the descriptions, and removes the annotations.
 pub(crate) fn publish(schema: &mut Value) {
     each_object(schema, &|keywords| {
         let default = keywords.get(DEFAULT).and_then(Value::as_str).map(|word| format!(" Default: {word}."));
@@ -328,7 +329,7 @@ pub(crate) fn remove_annotations(schema: &mut Value) {
     each_object(schema, &|keywords| ANNOTATIONS.iter().for_each(|name| drop(keywords.remove(*name))));
 }
 
-/// Changes each object in a schema, at every depth.
+/// Calls `change` for each object in a schema, at every depth.
 fn each_object(schema: &mut Value, change: &impl Fn(&mut Map<String, Value>)) {
     match schema {
         Value::Object(members) => {
@@ -340,7 +341,7 @@ fn each_object(schema: &mut Value, change: &impl Fn(&mut Map<String, Value>)) {
     }
 }
 
-/// Returns the text with one line for each paragraph and each item of a list.
+/// Returns the text with one line for each paragraph and each list item.
 fn unwrapped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut gap = "";
@@ -375,8 +376,7 @@ mod tests {
         e: Option<bool>,
     }
 
-    /// A task and
-    /// more.
+    /// A task with more members, in a test.
     #[derive(Serialize, JsonSchema)]
     struct Detail {
         #[serde(flatten)]
@@ -421,7 +421,7 @@ mod tests {
         }
     }
 
-    /// Null is kept only where it clears a field.
+    /// Null stays allowed only in fields that null clears.
     #[test]
     fn a_field_allows_null_only_if_null_says_something() {
         #[derive(serde::Deserialize, JsonSchema)]

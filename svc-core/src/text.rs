@@ -13,9 +13,9 @@ use crate::store::{Param, ToParam};
 
 /// One line of `MIN` to `MAX` characters, such as a name or a title.
 ///
-/// It is shown in lists, terminals and logs, so it has no control characters, no line breaks, and no
-/// characters that change the direction of the surrounding text. With `LINES`, like [`Prose`], it may contain
-/// all of these.
+/// The text is shown in lists, terminals and logs, so it must not contain control characters, line breaks, or
+/// characters that change the direction of the surrounding text. With `LINES`, as in [`Prose`], it may
+/// contain all of these.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Text<const MIN: usize, const MAX: usize, const LINES: bool = false>(String);
@@ -41,8 +41,9 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES
         }
     }
 
-    /// Returns the valid beginning of a text from elsewhere: a space replaces each character that is not
-    /// allowed, and a text that is too long is cut. Returns `None` if too little is left.
+    /// Converts an external text to a valid one. Returns `None` if too little is left.
+    ///
+    /// Each character that is not allowed is replaced by a space, and a text that is too long is cut.
     pub fn cut(text: &str) -> Option<Self> {
         let rejected = |c: char| if LINES { c == '\0' } else { breaks_a_line(c) };
         let allowed: String =
@@ -50,7 +51,7 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES
         Self::new(allowed.trim().to_owned()).ok()
     }
 
-    /// Returns the allowed characters as an ECMA-262 regular expression.
+    /// Returns a regular expression (ECMA-262) for the allowed characters.
     fn pattern() -> &'static str {
         if LINES {
             r"^[^\u0000]*$"
@@ -98,19 +99,19 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> ToParam for Text<MIN
     }
 }
 
-/// A name that can be used in a path or an address.
+/// A name that can be used in a path or URL.
 ///
 /// It has up to `MAX` lower-case letters, digits, `.`, `_` and `-`, and begins with a letter or digit. Input
-/// is lower-cased.
+/// is converted to lower case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Handle<const MAX: usize>(String);
 
-/// Prefix of the handles of apps, and no others.
+/// Prefix that only the handles of apps have.
 pub(crate) const APP_HANDLES: &str = "app:";
-/// Prefix of the handles of removed people, and no others.
+/// Prefix that only the handles of removed people have.
 pub(crate) const DELETED_HANDLES: &str = "deleted:";
-/// Prefixes that no chosen handle may have: those of apps, other services and removed people.
+/// Reserved prefixes, which a chosen handle must not have: for apps, other services and removed people.
 const RESERVED_HANDLES: [&str; 3] = [APP_HANDLES, "peer:", DELETED_HANDLES];
 
 /// Fails if a handle, in lower case, has a reserved prefix.
@@ -122,7 +123,7 @@ pub(crate) fn check_not_reserved(handle: &str) -> Result<(), String> {
 }
 
 impl<const MAX: usize> Handle<MAX> {
-    /// Creates the handle after lower-casing and checking the text.
+    /// Creates the handle after converting the text to lower case and checking it.
     pub fn new(text: &str) -> Result<Self, String> {
         let text = text.to_lowercase();
         check_not_reserved(&text)?;
@@ -198,10 +199,10 @@ impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Count<MIN, MAX> {
     }
 }
 
-/// Reads a whole number in any JSON notation: JSON has one kind of number, so `24.0` is 24.
+/// A visitor that reads a whole number in any JSON notation. JSON has one kind of number, so `24.0` is 24.
 struct WholeNumber;
 
-/// 2^53: up to here a double represents every whole number exactly.
+/// 2^53, up to which a double represents every whole number exactly.
 const EXACT_DOUBLES: f64 = 9_007_199_254_740_992.0;
 
 impl de::Visitor<'_> for WholeNumber {
@@ -223,7 +224,7 @@ impl de::Visitor<'_> for WholeNumber {
         if number.fract() != 0.0 || number.abs() > EXACT_DOUBLES {
             return Err(E::custom(format!("expected a whole number, found {number}")));
         }
-        // Formatted without a fraction and parsed again: no cast from a float reports failure.
+        // Formatted without a fraction and parsed again, because a cast from a float reports no failure.
         format!("{number:.0}").parse().map_err(E::custom)
     }
 }
@@ -246,13 +247,13 @@ impl<const MIN: i64, const MAX: i64> ToParam for Count<MIN, MAX> {
     }
 }
 
-/// Returns the schema with a description, which a field of the type has unless it has its own doc comment.
+/// Returns the schema with a description, which applies to fields of the type without a doc comment.
 pub(crate) fn described(mut schema: Schema, description: impl Into<String>) -> Schema {
     schema.insert("description".to_owned(), description.into().into());
     schema
 }
 
-/// A list of up to `MAX` items, so that the limit need not be repeated at each use.
+/// A list of up to `MAX` items. The type checks the limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Items<T, const MAX: usize>(Vec<T>);
@@ -304,7 +305,7 @@ impl<T: JsonSchema, const MAX: usize> JsonSchema for Items<T, MAX> {
     }
 }
 
-/// The keyword of the schema of a field in which null has a meaning.
+/// Keyword in the schema of a field in which null has a meaning.
 pub(crate) const NULL_CLEARS: &str = "x-null-clears";
 
 /// A field of a PATCH that can be cleared: absent keeps the value, `null` clears it, anything else sets it.
@@ -420,7 +421,7 @@ pub(crate) fn characters(text: &str) -> i64 {
 /// Maximum characters of the caller's input that an error message repeats.
 const ECHO_MAX: usize = 200;
 
-/// Shortens the caller's input for an error message: long text is cut off after its beginning.
+/// Shortens the caller's input for an error message by cutting off the end of a long text.
 pub fn echo(sent: &str) -> Cow<'_, str> {
     match sent.char_indices().nth(ECHO_MAX).and_then(|(end, _)| sent.get(..end)) {
         Some(beginning) => Cow::Owned(format!("{beginning}...")),
@@ -430,10 +431,10 @@ pub fn echo(sent: &str) -> Cow<'_, str> {
 
 /// Prefix of the secrets that the service issues.
 pub(crate) const SECRET_PREFIX: &str = "svc_";
-/// Minimum characters after the prefix for a text to count as a secret; no name is as long without a space.
+/// Minimum characters after the prefix for a text to count as a secret. Names of that length contain a space.
 const SECRET_MIN: usize = 24;
 
-/// Returns a message without the secrets in it: callers mistake fields and paths, and problems are logged.
+/// Removes secrets from a message. Callers confuse fields and paths, and problems are logged.
 pub(crate) fn without_secrets(message: Cow<'static, str>) -> Cow<'static, str> {
     if !message.contains(SECRET_PREFIX) {
         return message;
@@ -455,7 +456,7 @@ pub(crate) fn without_secrets(message: Cow<'static, str>) -> Cow<'static, str> {
     kept.into()
 }
 
-/// Shortens a message from elsewhere, which may quote a long input, to its beginning and its end.
+/// Shortens a message from another library, which may quote a long input, to its beginning and its end.
 pub(crate) fn shortened(message: Cow<'static, str>) -> Cow<'static, str> {
     if message.len() <= MESSAGE_MAX_BYTES {
         return message;
@@ -466,10 +467,10 @@ pub(crate) fn shortened(message: Cow<'static, str>) -> Cow<'static, str> {
     parts.map(|(beginning, end)| format!("{beginning} ... {end}")).unwrap_or_default().into()
 }
 
-/// Maximum bytes of a message that is kept whole. Only messages that repeat long input exceed it.
+/// Maximum bytes of a message that is not shortened. Only messages that repeat long input exceed it.
 const MESSAGE_MAX_BYTES: usize = 2000;
 
-/// Maximum characters of a name for which a similar one is searched: the cost grows with the length.
+/// Maximum characters of a name for which a similar one is searched, because the cost grows with the length.
 const NEAREST_MAX: usize = 64;
 
 /// Returns the known name that `name` is most likely a misspelling of.

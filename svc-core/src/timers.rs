@@ -1,7 +1,7 @@
 //! Timers: callbacks at a given time of the service's clock.
 //!
-//! One thread fires them and does nothing else, so that deadlines do not depend on the database. A callback
-//! must not block: it only hands work on.
+//! One thread calls them and does nothing else, so that deadlines do not depend on the database. A callback
+//! must not block: it may only pass work on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct State {
     closing: bool,
 }
 
-/// The timers of a service. Clones are handles to the same timers.
+/// The timers of a service. Clones share the timers.
 #[derive(Clone)]
 pub(crate) struct Timers {
     state: Arc<Monitor<State>>,
@@ -39,7 +39,7 @@ impl Timers {
         self.state.clock()
     }
 
-    /// Calls `callback` at `moment`, or at once if that has passed.
+    /// Calls `callback` at `moment`, or at once if that time has passed.
     pub fn at(&self, moment: Monotonic, callback: impl FnOnce() + Send + 'static) -> TimerId {
         let mut state = self.state.lock();
         let id = TimerId(moment, state.next);
@@ -61,17 +61,17 @@ impl Timers {
     /// Cancels a timer that has not fired.
     pub fn stop(&self, id: TimerId) {
         let stopped = self.state.lock().due.remove(&id);
-        // Dropped outside of the lock, because dropping what it captured may cancel other timers.
+        // Dropped outside of the lock, because dropping the captured values may cancel other timers.
         drop(stopped);
     }
 
-    /// Ends [`Timers::serve`].
+    /// Stops the timers, which makes [`Timers::serve`] return.
     pub fn close(&self) {
         self.state.lock().closing = true;
         self.state.notify();
     }
 
-    /// Fires timers until closed.
+    /// Calls callbacks at their times, until the timers are closed.
     pub fn serve(&self) {
         let mut state = self.state.lock();
         while !state.closing {

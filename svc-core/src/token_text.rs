@@ -1,7 +1,7 @@
-//! Mistakes in place of a token: a placeholder, quotation marks, a scheme, white space.
+//! Common mistakes in place of a token: a placeholder, quotation marks, a scheme, white space.
 //!
-//! A token begins with `svc_` and has only letters, digits, `_` and `-`, so none of these can be one. No
-//! message repeats the text.
+//! A token begins with `svc_` and contains only letters, digits, `_` and `-`, so none of these can be a
+//! token. Messages never repeat the text.
 
 use crate::mark::without_mark;
 
@@ -11,7 +11,7 @@ const QUOTED: &str = "is in quotation marks: leave them out";
 const SCHEME: &str = "begins with a scheme: leave `Bearer ` out, and send the token alone";
 const SPACE: &str = "has white space or a line break in it: a token has none";
 
-/// Quotation marks and brackets that people put around a text.
+/// Quotation marks and brackets that people put around a token.
 const MARKS: [char; 9] =
     ['"', '\'', '`', '\u{201c}', '\u{201d}', '\u{201e}', '\u{2018}', '\u{2019}', '\u{201a}'];
 
@@ -20,7 +20,7 @@ pub(crate) fn trimmed(text: &str) -> &str {
     without_mark(text).trim()
 }
 
-/// Returns the flaw of a token's text, as the end of a sentence. Returns `None` if it may be a token.
+/// Returns the reason why a text cannot be a token, as the end of a sentence, or `None` if it may be a token.
 pub(crate) fn flaw(text: &str) -> Option<&'static str> {
     let bare = bare(text);
     if is_placeholder(bare) {
@@ -35,7 +35,7 @@ pub(crate) fn flaw(text: &str) -> Option<&'static str> {
     text.contains(char::is_whitespace).then_some(SPACE)
 }
 
-/// Returns the text without marks around it and schemes before it.
+/// Returns the text without quotation marks around it and schemes before it.
 fn bare(text: &str) -> &str {
     let mut bare = text;
     loop {
@@ -53,7 +53,7 @@ fn without_scheme(text: &str) -> Option<&str> {
     scheme.trim_end_matches(':').eq_ignore_ascii_case("bearer").then(|| rest.trim_start())
 }
 
-/// Returns whether a text is a variable's name, as in configurations, or another placeholder.
+/// Returns whether a text is the name of a variable, as in configurations, or another placeholder.
 fn is_placeholder(text: &str) -> bool {
     let is_between =
         |begin: &str, end: &str| text.len() > 1 && text.starts_with(begin) && text.ends_with(end);

@@ -291,8 +291,8 @@ impl Server {
             routes: Routes::build(service.table())?,
             mcp: Arc::new(mcp::Endpoint::new(&service, router)),
             document: Document::default(),
-            connections: Ceiling::by_client("connections", all, each),
-            unverified: Ceiling::by_client(
+            connections: Ceiling::with_client_limit("connections", all, each),
+            unverified: Ceiling::with_client_limit(
                 "requests without a verified credential",
                 usize::MAX,
                 UNVERIFIED_MAX,

@@ -108,7 +108,7 @@ impl ServerState {
                 usize::try_from(settings.ws_connections).unwrap_or(usize::MAX),
                 Quotas::default(),
             ),
-            handshakes: Ceiling::by_client(
+            handshakes: Ceiling::with_client_limit(
                 "WebSockets without a credential",
                 HANDSHAKES_MAX,
                 HANDSHAKES_MAX / 2,

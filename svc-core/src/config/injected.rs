@@ -1,12 +1,12 @@
 //! Variables that Kubernetes sets in every container for each Service of its namespace.
 //!
 //! The variables of a Service called `svc`, or with a name that begins with `svc-`, have the same prefix as
-//! those of this program. Their names and values together distinguish them, so a misspelt variable such as
-//! `SVC_PORT=8080` is still rejected.
+//! those of this program. They are recognised by their names and values together, so a misspelt variable such
+//! as `SVC_PORT=8080` is still rejected.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// The protocols of a port.
+/// The protocols of a port in Kubernetes.
 const PROTOCOLS: [&str; 3] = ["tcp", "udp", "sctp"];
 
 /// Returns whether Kubernetes sets a variable of this name to such a value: `{SVC}_SERVICE_HOST`,
@@ -32,7 +32,8 @@ pub(super) fn is_injected(name: &str, value: &str) -> bool {
     of_port(name, value).unwrap_or(false)
 }
 
-/// Checks a name that contains the number and the protocol of a port.
+/// Returns whether the value matches a name that contains the number and the protocol of a port, or `None`
+/// for another name.
 fn of_port(name: &str, value: &str) -> Option<bool> {
     let (head, part) = match name.rsplit_once('_')? {
         (head, part @ ("PROTO" | "PORT" | "ADDR")) => (head, part),
@@ -53,7 +54,7 @@ fn of_port(name: &str, value: &str) -> Option<bool> {
     })
 }
 
-/// Splits `tcp://10.0.0.1:80`.
+/// Splits an endpoint such as `tcp://10.0.0.1:80` into protocol and address.
 fn endpoint(value: &str) -> Option<(&str, SocketAddr)> {
     let (protocol, address) = value.split_once("://")?;
     PROTOCOLS.contains(&protocol).then_some(())?;
@@ -93,7 +94,7 @@ mod tests {
             ("SVC_HTTP_PORT_80_TCP_ADDR", "10.96.0.8", true),
             ("SVC_WEB_2_PORT_80_TCP", "tcp://10.96.0.8:80", true),
             ("SVC_SERVICE_PORT", "tcp://10.96.0.9:80", true),
-            // Values that a person writes, or another program.
+            // Values that a person or another program sets.
             ("SVC_PORT", "8080", false),
             ("SVC_HTTP_PORT", "8080", false),
             ("SVC_PORT", "tcp://svc.example:8080", false),

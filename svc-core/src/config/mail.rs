@@ -1,4 +1,4 @@
-//! The variables of mail.
+//! The configuration variables for mail.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::public_url::PublicUrl;
 use super::reader::Reader;
 use crate::mailbox::Mailbox;
 
-/// The settings of mail.
+/// The mail settings of a configuration.
 #[derive(Clone, Debug)]
 pub struct MailConfig {
     /// The server of `SVC_SMTP_URL`.
@@ -24,9 +24,9 @@ pub struct MailConfig {
 /// A mail server.
 #[derive(Clone, Debug)]
 pub struct SmtpServer {
-    /// Its name or address.
+    /// The host name or address of the mail server.
     pub host: String,
-    /// Its port.
+    /// The port of the mail server.
     pub port: u16,
     /// Encryption of the connection.
     pub security: SmtpSecurity,
@@ -37,25 +37,25 @@ pub struct SmtpServer {
 /// Encryption of the connection to a mail server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmtpSecurity {
-    /// From the first byte.
+    /// TLS from the first byte.
     Tls,
-    /// By STARTTLS; without it, nothing is sent.
+    /// STARTTLS is required. If the server does not offer it, no mail is sent.
     StartTls,
-    /// By STARTTLS if the server offers it; for a server on this machine.
+    /// STARTTLS is used if the server offers it. For a server on this machine.
     Local,
 }
 
 /// The name and the password of an account at a mail server.
 #[derive(Clone, Debug)]
 pub struct SmtpLogin {
-    /// The name.
+    /// The account name.
     pub name: SecretString,
-    /// The password.
+    /// The password of the account.
     pub password: SecretString,
 }
 
 impl Reader {
-    /// Returns the settings of mail, or `None` unless the server, the sender and the public address are set.
+    /// Returns the mail settings, or `None` unless the server, the sender and the public URL are set.
     pub(super) fn mail(&mut self, public_url: Option<&PublicUrl>) -> Option<MailConfig> {
         let delay = self.seconds("SVC_MAIL_DELAY_SECS");
         let server = self.smtp_server();
@@ -81,7 +81,7 @@ impl Reader {
     }
 }
 
-/// Parses the address of a server.
+/// Parses the URL of a mail server.
 fn smtp_server(text: &str) -> Option<SmtpServer> {
     let (scheme, rest) = text.split_once("://")?;
     let rest = rest.strip_suffix('/').unwrap_or(rest);

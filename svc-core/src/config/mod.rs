@@ -1,9 +1,9 @@
 //! The configuration: a registry of all variables, and a strict reader.
 //!
 //! The core itself does not read the environment: a shell passes its variables, and `DIR/svc.env` supplies
-//! those that are unset. An unknown name, a secret given twice or an invalid value prevents the start. All
-//! such errors are reported at once, and never the value of a secret. [`crate::data_dir`] checks whether the
-//! folder is completely set up.
+//! unset ones. An unknown name, a secret given twice or an invalid value prevents the start. All such errors
+//! are reported at once, without the values of secrets. [`crate::data_dir`] checks whether the folder is
+//! completely set up.
 
 mod public_url;
 mod retention;
@@ -37,11 +37,11 @@ pub use oidc::{OidcConfig, OidcProvider};
 pub use public_url::{PublicUrl, board_link, reachable};
 pub use push::{PushConfig, VapidKey};
 use reader::Reader;
-pub(crate) use registry::roff;
+pub(crate) use registry::escape_roff;
 pub use registry::{Form, VARIABLES, Variable, manual, manual_page};
 pub use retention::Kept;
 
-/// The file in a data folder with the variables that are unset in the environment.
+/// The file in a data folder that supplies variables which are unset in the environment.
 pub const ENV_FILE: &str = "svc.env";
 
 /// A key of 32 bytes.
@@ -52,45 +52,45 @@ pub type Key = SecretBox<[u8; 32]>;
 pub struct ContentKeys {
     /// The key that wraps the keys of new messages.
     pub current: Key,
-    /// Retired keys, which still unwrap.
+    /// Retired keys, which can still unwrap.
     pub previous: Vec<Key>,
 }
 
-/// The keys that sign exports, and those whose signatures are trusted.
+/// The key that signs exports, and the keys whose signatures are trusted.
 #[derive(Debug, Default)]
 pub struct ExportKeys {
-    /// The Ed25519 seed that signs; `None` if nothing is signed.
+    /// The Ed25519 seed with which exports are signed, or `None` if nothing is signed.
     pub signing: Option<Key>,
-    /// Other Ed25519 public keys whose signatures are trusted.
+    /// Further Ed25519 public keys whose signatures are trusted.
     pub verify: Vec<[u8; 32]>,
 }
 
 /// Format of the server's log on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// The checked configuration. [`VARIABLES`] describes the variables.
+/// The validated configuration. [`VARIABLES`] describes the variables.
 #[derive(Debug)]
 pub struct Config {
-    /// The data folder, which need not exist.
+    /// The data folder, which may not exist yet.
     pub data_dir: PathBuf,
     /// `DATABASE_URL`; `None` for SQLite in the data folder.
     pub database_url: Option<SecretString>,
     /// Whether `SVC_ENV` is `production`.
     pub production: bool,
     content_keys: Option<ContentKeys>,
-    /// The files that secrets were read from.
+    /// The files from which secrets were read.
     pub secret_files: Vec<PathBuf>,
-    /// The users of the data folder: `SVC_DATA_GROUP_ACCESS`.
+    /// The access of other users to the data folder (`SVC_DATA_GROUP_ACCESS`).
     pub data_access: DataAccess,
-    /// Sentences for the log about ignored settings.
+    /// Messages about ignored settings, for the log.
     pub remarks: Vec<String>,
-    /// `AUTH_DISABLED`: a request without a credential acts as the first person.
+    /// Whether a request without a credential acts as the first person (`AUTH_DISABLED`).
     pub auth_disabled: bool,
     /// `SVC_DEV_ANONYMOUS_MCP_WORKSPACE`.
     pub anonymous_workspace: Option<WorkspaceId>,
@@ -99,7 +99,7 @@ pub struct Config {
     pub session_secret: Option<SecretString>,
     /// `SVC_SESSION_TTL_SECS`.
     pub session_ttl: Duration,
-    /// The settings of signing in at an identity provider; `None` without `SVC_OIDC_ENABLED`.
+    /// The settings for sign-in at an identity provider, or `None` without `SVC_OIDC_ENABLED`.
     pub oidc: Option<OidcConfig>,
     /// `SVC_OIDC_LINK_EMAIL`.
     pub oidc_link_email: bool,
@@ -107,17 +107,17 @@ pub struct Config {
     pub oidc_auto_provision: bool,
     /// `SVC_OIDC_FIRST_ADMIN`.
     pub first_admin: bool,
-    /// `SVC_COOKIE_SECURE`: whether browsers send the session cookie over HTTPS only.
+    /// Whether browsers send the session cookie over HTTPS only (`SVC_COOKIE_SECURE`).
     pub cookie_secure: bool,
     /// `SVC_PUBLIC_URL`.
     pub public_url: Option<PublicUrl>,
-    /// The settings of mail; `None` unless `SVC_SMTP_URL`, `SVC_MAIL_FROM` and `SVC_PUBLIC_URL` are set.
+    /// The mail settings, or `None` unless `SVC_SMTP_URL`, `SVC_MAIL_FROM` and `SVC_PUBLIC_URL` are set.
     pub mail: Option<MailConfig>,
-    /// The identity of this service to push services; `None` without `SVC_VAPID_PRIVATE_KEY`.
+    /// The identity of this service to push services, or `None` without `SVC_VAPID_PRIVATE_KEY`.
     pub push: Option<PushConfig>,
-    /// Allowed targets of requests to addresses from members: `SVC_ALLOW_PRIVATE_EGRESS`.
+    /// The permitted targets of requests to addresses that members supply (`SVC_ALLOW_PRIVATE_EGRESS`).
     pub egress: Egress,
-    /// The keys of signatures: `SVC_EXPORT_SIGNING_KEY` and `SVC_EXPORT_VERIFY_KEYS`.
+    /// The signing key and the trusted keys for exports (`SVC_EXPORT_SIGNING_KEY`, `SVC_EXPORT_VERIFY_KEYS`).
     pub export_keys: ExportKeys,
     /// `SVC_LISTEN_ADDR`.
     pub listen_addr: SocketAddr,
@@ -145,13 +145,13 @@ pub struct Config {
     pub lease_default: Duration,
     /// `SVC_CLAIM_REAP_TICK_SECS`; `None` if this process does not reap.
     pub reap_tick: Option<Duration>,
-    /// Time limit of a read (`SVC_READ_BUDGET_MS`); `None` for no limit.
+    /// Time limit of a read (`SVC_READ_BUDGET_MS`), or `None` for no limit.
     pub read_budget: Option<Duration>,
     /// `SVC_CLAIM_ACK_TIMEOUT_SECS`; `None` if no acknowledgement is required.
     pub ack_timeout: Option<Duration>,
-    /// Age at which a durable subscription delivers an event.
+    /// Minimum age of an event before a durable subscription delivers it.
     pub delivery_stability: Duration,
-    /// Maximum bytes of an imported export: `SVC_IMPORT_MAX_BYTES`.
+    /// Maximum bytes of an imported export (`SVC_IMPORT_MAX_BYTES`).
     pub import_max_bytes: u64,
     /// `SVC_IMPORT_WORKSPACES_MAX`; `None` for no limit.
     pub import_workspaces: Option<NonZeroU32>,
@@ -174,7 +174,7 @@ pub struct Config {
 impl Config {
     /// Reads the variables `vars` and the file [`ENV_FILE`] in `data_dir`.
     ///
-    /// Fails with a list of everything that is wrong.
+    /// Fails with a list of all errors.
     pub fn read<N, V>(vars: impl IntoIterator<Item = (N, V)>, data_dir: &Path) -> Result<Self>
     where
         N: Into<OsString>,
@@ -185,7 +185,8 @@ impl Config {
         reader.finish(config)
     }
 
-    /// Reads only the database URL, from the same sources, for callers that have no key.
+    /// Reads only the database URL, from the variables and [`ENV_FILE`], for callers without a key-encryption
+    /// key.
     pub fn read_database_url<N, V>(
         vars: impl IntoIterator<Item = (N, V)>,
         data_dir: &Path,
@@ -199,7 +200,7 @@ impl Config {
         reader.finish(url)
     }
 
-    /// Reads only the keys of exports, from the same sources, for callers that open no service.
+    /// Reads only the export keys, from the variables and [`ENV_FILE`], for callers that open no service.
     pub fn read_export_keys<N, V>(
         vars: impl IntoIterator<Item = (N, V)>,
         data_dir: &Path,
@@ -218,13 +219,14 @@ impl Config {
         reader::parse_key(text.trim()).map(|key| *key.expose_secret())
     }
 
-    /// Returns whether the database is on another machine and no setting says how to connect to it.
+    /// Returns whether the database is on another machine and no setting specifies how to secure the
+    /// connection.
     pub fn lacks_tls_settings(&self) -> bool {
         let url = self.database_url.as_ref().map(|url| DatabaseUrl::parse(url.expose_secret()));
         url.is_some_and(|url| url.is_ok_and(|url| url.lacks_tls_settings()))
     }
 
-    /// Returns a sentence about ignored variables, for programs without a log.
+    /// Returns a message about ignored variables, for programs without a log.
     pub fn ignored<N, V>(vars: impl IntoIterator<Item = (N, V)>) -> Option<String>
     where
         N: Into<OsString>,
@@ -233,7 +235,8 @@ impl Config {
         Reader::ignored(vars)
     }
 
-    /// Returns the token to act as. Fails with the remedy if there is none, or if it cannot be a token.
+    /// Returns the token that the program acts with. Fails with instructions if there is none, or if it is
+    /// malformed.
     pub fn token(&self) -> Result<SecretString> {
         let refuse = |detail: Cow<'static, str>| Error::new(Code::Unauthenticated, detail);
         let missing = "set SVC_TOKEN, or SVC_TOKEN_FILE to a file with the token to act as";
@@ -244,7 +247,7 @@ impl Config {
         }
     }
 
-    /// Returns the key-encryption keys. Fails with the remedy if there are none.
+    /// Returns the key-encryption keys. Fails with instructions if there are none.
     ///
     /// Only verification works without them.
     pub fn content_keys(&self) -> Result<&ContentKeys> {
@@ -277,7 +280,7 @@ mod tests {
     const KEK: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
     const KEK_BASE64: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-    /// Variables, `svc.env`, and a part of the error's text.
+    /// Variables, the contents of `svc.env`, and a part of the expected error.
     type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
 
     fn read(vars: &[(&str, &str)], file: &str) -> Result<Config> {
@@ -350,7 +353,7 @@ mod tests {
         }
     }
 
-    /// Forms in which editors, shells and clusters write the file of a secret.
+    /// Tests the forms in which editors, shells and clusters write the file of a secret.
     #[test]
     fn a_file_of_a_secret_is_read_in_every_form() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,14 +1,14 @@
-//! The variables of the identity provider.
+//! The configuration variables for the identity provider.
 
 use secrecy::SecretString;
 
 use super::is_loopback;
 use super::reader::Reader;
 
-/// The settings of signing in at an identity provider.
+/// The settings for sign-in at an identity provider.
 #[derive(Clone, Debug)]
 pub struct OidcConfig {
-    /// The provider.
+    /// The identity provider to use.
     pub provider: OidcProvider,
     /// `SVC_OIDC_REDIRECT_URI`; optional for the mock.
     pub redirect_uri: Option<String>,
@@ -17,9 +17,9 @@ pub struct OidcConfig {
 /// An identity provider.
 #[derive(Clone, Debug)]
 pub enum OidcProvider {
-    /// `SVC_OIDC_MOCK`: it believes any claimed identity.
+    /// A mock that accepts any claimed identity (`SVC_OIDC_MOCK`).
     Mock,
-    /// A real provider.
+    /// A real identity provider.
     At {
         /// `SVC_OIDC_ISSUER`.
         issuer: String,
@@ -27,9 +27,9 @@ pub enum OidcProvider {
         client_id: String,
         /// `SVC_OIDC_CLIENT_SECRET`.
         client_secret: SecretString,
-        /// Whether addresses may be http on this machine.
+        /// Whether URLs of the provider may be http on this machine.
         allow_loopback_http: bool,
-        /// `SVC_OIDC_SCOPES`, separated by spaces; `openid` is one of them.
+        /// The requested scopes, separated by spaces, including `openid` (`SVC_OIDC_SCOPES`).
         scopes: String,
         /// `SVC_OIDC_TRUSTED_AUDIENCES`.
         trusted_audiences: Vec<String>,
@@ -77,7 +77,7 @@ impl Reader {
         Some(OidcConfig { provider, redirect_uri })
     }
 
-    /// Returns the scopes, separated by single spaces (RFC 6749, 3.3).
+    /// Returns the requested scopes, separated by single spaces (RFC 6749, 3.3).
     fn scopes(&mut self) -> String {
         let text = self.text("SVC_OIDC_SCOPES");
         let scopes: Vec<&str> = text.split_ascii_whitespace().collect();
@@ -96,7 +96,7 @@ impl Reader {
         audiences.map(str::to_owned).collect()
     }
 
-    /// Returns an address that is https, or http on this machine outside of production.
+    /// Returns a URL that is https, or http on this machine outside of production.
     fn address(&mut self, name: &str, production: bool) -> Option<String> {
         let text = self.text(name);
         if text.is_empty() {
@@ -121,7 +121,7 @@ mod tests {
     use super::OidcProvider;
     use crate::config::Config;
 
-    /// All variables for a real provider.
+    /// All variables that a real provider needs.
     const WHOLE: [(&str, &str); 6] = [
         ("SVC_OIDC_ENABLED", "1"),
         ("SVC_SESSION_SECRET", "the key of this test's cookies, as long as it must be"),
@@ -131,7 +131,7 @@ mod tests {
         ("SVC_OIDC_REDIRECT_URI", "https://svc.example/auth/oidc/callback"),
     ];
 
-    /// Reads the whole configuration, with these variables changed.
+    /// Reads a complete configuration with these variables changed.
     fn read(changed: &[(&str, &str)]) -> Result<Config, String> {
         let dir = tempfile::tempdir().unwrap();
         let kept = WHOLE.iter().filter(|(name, _)| !changed.iter().any(|(other, _)| other == name));

@@ -1,11 +1,11 @@
-//! The address under which browsers reach the service, as the operator has set it.
+//! The public URL at which browsers reach the service, as set by the operator.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use url::Url;
 
-/// The public address: an origin, and optionally the path that a proxy strips.
+/// The public URL: an origin, and optionally a path that a proxy strips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicUrl {
     origin: String,
@@ -13,7 +13,7 @@ pub struct PublicUrl {
 }
 
 impl PublicUrl {
-    /// Parses an address such as `https://svc.example.com/team`.
+    /// Parses a URL such as `https://svc.example.com/team`.
     pub fn parse(text: &str) -> Option<Self> {
         let (_, rest) = text.split_once("://")?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -32,12 +32,12 @@ impl PublicUrl {
         is_valid.then(|| Self { origin: url.origin().ascii_serialization(), path })
     }
 
-    /// Returns the origin as browsers send it: in lower case, without the default port.
+    /// Returns the origin in the form that browsers send: in lower case, without the default port.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// Returns the host in lower case, with the port if it is not the default one.
+    /// Returns the host in lower case, with the port unless it is the default.
     pub fn host(&self) -> &str {
         self.origin.split_once("://").map_or("", |(_, host)| host)
     }
@@ -51,21 +51,21 @@ impl PublicUrl {
         }
     }
 
-    /// Returns the path without a slash at the end: empty, or with a slash at the start.
+    /// Returns the path without a trailing slash: empty, or with a leading slash.
     pub fn path(&self) -> &str {
         &self.path
     }
 }
 
-/// Returns the address of the board at which a browser offers to sign in with `token`.
+/// Returns the URL of the board with which a browser offers to sign in with `token`.
 ///
-/// The part after `#` stays in the browser. Without a public address, the board is opened on this machine.
+/// The part after `#` stays in the browser. Without a public URL, the link is to this machine.
 pub fn board_link(public: Option<&PublicUrl>, listens: SocketAddr, token: &str) -> String {
     let service = public.map_or_else(|| format!("http://{}", reachable(listens)), PublicUrl::to_string);
     format!("{service}/ui/#{token}")
 }
 
-/// Returns an address that a client on this machine can connect to.
+/// Returns an address to which a client on this machine can connect.
 pub fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {

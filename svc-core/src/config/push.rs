@@ -1,4 +1,5 @@
-//! The variables of web push: the key that identifies this service to push services, and a contact.
+//! The configuration variables for web push: the key that identifies this service to push services, and a
+//! contact.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,14 +27,14 @@ pub struct PushConfig {
     pub subject: Option<String>,
 }
 
-/// A key pair on the curve P-256 (RFC 8292). Its `Debug` output has the public half only.
+/// A key pair on the curve P-256 (RFC 8292). Its `Debug` output contains only the public key.
 pub struct VapidKey {
     secret: SecretKey,
     public: String,
 }
 
 impl VapidKey {
-    /// Creates the pair of a private key. Returns `None` if the curve has no such key.
+    /// Creates the key pair from a private key. Returns `None` if the curve has no such key.
     pub fn new(private: &[u8; 32]) -> Option<Self> {
         let secret = SecretKey::from_slice(private).ok()?;
         let public = URL_SAFE_NO_PAD.encode(secret.public_key().to_encoded_point(false));
@@ -45,7 +46,7 @@ impl VapidKey {
         &self.public
     }
 
-    /// Returns the pair as a PKCS#8 document.
+    /// Returns the key pair as a PKCS#8 document.
     pub fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>> {
         let document = self.secret.to_pkcs8_der().map_err(|error| Error::internal(error.to_string()))?;
         Ok(document.to_bytes())
@@ -53,7 +54,7 @@ impl VapidKey {
 }
 
 impl PushConfig {
-    /// Returns the reason why some push services, such as Apple's, reject pushes of this service, if any.
+    /// Returns the reason why some push services, such as Apple's, reject pushes from this service, if any.
     pub fn subject_problem(&self) -> Option<&'static str> {
         let Some(subject) = &self.subject else {
             return Some("there is no subject: set SVC_VAPID_SUBJECT, or SVC_PUBLIC_URL to an https address");
@@ -64,7 +65,7 @@ impl PushConfig {
         };
         let host = host.unwrap_or_default();
         let (_, last) = host.trim_end_matches('.').rsplit_once('.').unwrap_or(("", "localhost"));
-        // A number is the last part of an IP address, which may also be in brackets.
+        // If the last part is a number, the host is an IP address, which may also be in brackets.
         let is_public = last.starts_with(|c: char| c.is_ascii_alphabetic())
             && !host.ends_with(']')
             && !matches!(last, "localhost" | "local");
@@ -72,10 +73,10 @@ impl PushConfig {
     }
 }
 
-/// Returns the domain of the address of a `mailto:`, if that is an address.
+/// Returns the domain of the email address in a `mailto:` URL, if the address is valid.
 fn mail_domain(rest: &str) -> Option<&str> {
     let (address, _) = rest.split_once('?').unwrap_or((rest, ""));
-    // A local part may begin with a slash, but this is a mistyped URL.
+    // A local part may begin with a slash, but here that is a mistyped URL.
     MailAddress::parse(address).filter(|_| !address.starts_with('/'))?;
     address.rsplit_once('@').map(|(_, domain)| domain)
 }
@@ -125,7 +126,7 @@ impl Reader {
         Some(subject)
     }
 
-    /// Returns whether requests may go to private addresses and over http.
+    /// Returns whether requests may go to private addresses and use http.
     pub(super) fn private_egress(&mut self, production: bool) -> bool {
         const NAME: &str = "SVC_ALLOW_PRIVATE_EGRESS";
         let is_set = self.flag(NAME);
@@ -140,7 +141,7 @@ impl Reader {
 mod tests {
     use crate::config::Config;
 
-    /// The private key of RFC 6979, A.2.5, and its public key.
+    /// The private key in RFC 6979, A.2.5, and its public key.
     const PRIVATE: &str = "c9afa9d845ba75166b5c215767b1d6934e50c3db36e89b127b8a622b120f6721";
     const PUBLIC: &str =
         "BGD-1LolWp0xyWHrdMY1bWjASbiSO2H6bOZpYi5g8p-2eQP-EAi4vJmkGunpVii8ZPLxsgwtfp9Rd6PClNRGIpk";

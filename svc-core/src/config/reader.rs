@@ -1,7 +1,7 @@
-//! The reader: takes the values from the environment and the file, and checks each.
+//! The reader: takes the values from the environment and the file, and checks each one.
 //!
-//! It continues after an error, so that all are reported at once. Every value counts as a secret until its
-//! variable is known.
+//! It continues after an error, so that all errors are reported at once. Every value counts as a secret until
+//! its variable is known.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -29,16 +29,16 @@ use crate::mark::without_mark;
 use crate::spool::SpoolLimits;
 use crate::token_text;
 
-/// Values by name. All are treated as secrets, since it is not known yet which ones are.
+/// Values by name. All are treated as secrets, because it is not yet known which ones are.
 pub(super) type Values = BTreeMap<String, Zeroizing<String>>;
 
-/// Collects the values and all errors in them.
+/// Collects the values of variables and all errors in them.
 #[derive(Default)]
 pub(super) struct Reader {
     values: BTreeMap<&'static str, Zeroizing<String>>,
     problems: Vec<String>,
     pub secret_files: Vec<PathBuf>,
-    /// The variables that Kubernetes has set.
+    /// The variables that Kubernetes has set, which are ignored.
     pub injected: Vec<String>,
     pub remarks: Vec<String>,
 }
@@ -75,7 +75,7 @@ impl Reader {
         reader
     }
 
-    /// Returns `read`, or an error with all problems.
+    /// Returns `read`, or an error that lists all problems.
     pub fn finish<T>(self, read: T) -> Result<T> {
         match self.problems.as_slice() {
             [] => Ok(read),
@@ -83,7 +83,7 @@ impl Reader {
         }
     }
 
-    /// Returns those of `vars` that belong to this service, as text.
+    /// Returns the variables among `vars` that belong to this service, as text.
     pub fn environment<N: Into<OsString>, V: Into<OsString>>(
         &mut self,
         vars: impl IntoIterator<Item = (N, V)>,
@@ -141,7 +141,7 @@ impl Reader {
         }
     }
 
-    /// Returns the value from one source, given directly or as a file.
+    /// Returns the value of a variable from one source, given directly or in a file.
     fn given(&mut self, variable: &Variable, source: &Values, base: &Path) -> Option<Zeroizing<String>> {
         let set = |name: &str| source.get(name).filter(|value| !value.is_empty());
         let direct = set(variable.name);
@@ -239,7 +239,7 @@ impl Reader {
         }
     }
 
-    /// Returns the retention times; 0 is forever.
+    /// Returns the retention times. 0 means forever.
     fn kept(&mut self) -> Kept {
         let mut days = |name| Some(self.number(name)).filter(|days| *days != 0);
         Kept {
@@ -251,7 +251,7 @@ impl Reader {
         }
     }
 
-    /// Returns whether authentication is off, which two variables must set.
+    /// Returns whether authentication is off, which requires two variables.
     fn auth_disabled(&mut self, production: bool) -> bool {
         let [disabled, allowed] = ["AUTH_DISABLED", "SVC_ALLOW_INSECURE_NO_AUTH"].map(|name| {
             let is_set = self.flag(name);
@@ -279,7 +279,7 @@ impl Reader {
         id
     }
 
-    /// Records that a setting which is insecure on purpose is set in production.
+    /// Records that a deliberately insecure setting is used in production.
     pub(super) fn reject_in_production(&mut self, name: &str) {
         self.reject(&format!("{name} is not allowed while SVC_ENV is production"));
     }
@@ -298,7 +298,7 @@ impl Reader {
         current.map(|current| ContentKeys { current, previous })
     }
 
-    /// Records a problem.
+    /// Records a problem with the configuration.
     pub(super) fn reject(&mut self, problem: &str) {
         self.problems.push(problem.to_owned());
     }
@@ -363,13 +363,13 @@ impl Reader {
         self.values.get(name).map(|value| SecretString::from(value.as_str()))
     }
 
-    /// Returns the token to act as, without checking it, or `None` if it is empty.
+    /// Returns the token that the program acts with, without checking it, or `None` if it is empty.
     fn token(&self) -> Option<SecretString> {
         let text = token_text::trimmed(self.values.get("SVC_TOKEN")?);
         (!text.is_empty()).then(|| SecretString::from(text))
     }
 
-    /// Returns a secret as text, to be parsed.
+    /// Returns the text of a secret, for parsing.
     pub(super) fn revealed(&self, name: &str) -> Option<Zeroizing<String>> {
         self.values.get(name).cloned()
     }
@@ -379,14 +379,14 @@ impl Reader {
         self.parsed_key(name, text.trim())
     }
 
-    /// Returns keys that are separated by commas.
+    /// Parses keys that are separated by commas.
     fn keys(&mut self, name: &str) -> Vec<Key> {
         let given = self.values.get(name).cloned().unwrap_or_default();
         let given = given.split(',').map(str::trim).filter(|text| !text.is_empty());
         given.filter_map(|text| self.parsed_key(name, text)).collect()
     }
 
-    /// Returns the keys that sign exports, and those whose signatures are trusted.
+    /// Returns the key that signs exports, and the keys whose signatures are trusted.
     pub(super) fn export_keys(&mut self) -> ExportKeys {
         let verify = self.keys("SVC_EXPORT_VERIFY_KEYS").iter().map(|key| *key.expose_secret()).collect();
         ExportKeys { signing: self.key("SVC_EXPORT_SIGNING_KEY"), verify }
@@ -445,7 +445,7 @@ impl Reader {
         })
     }
 
-    /// Parses a number whose default is known only at the start; `None` if it is not set.
+    /// Parses a number whose default is determined at the start. Returns `None` if it is not set.
     fn number_if_set<T: TryFrom<i64> + Default>(&mut self, name: &str) -> Option<T> {
         if self.text(name).is_empty() { None } else { Some(self.number(name)) }
     }
@@ -455,10 +455,10 @@ impl Reader {
     }
 }
 
-/// A publicly known key, which is why it is not allowed in production.
+/// A publicly known key, which is therefore rejected in production.
 pub(super) const INSECURE_DEV_KEK: [u8; 32] = *b"svc public key, development only";
 
-/// Parses a line of [`ENV_FILE`]: nothing, or a name and its value.
+/// Parses a line of [`ENV_FILE`] into a name and a value, or `None` for a line without an assignment.
 fn assignment(line: &str) -> Result<Option<(&str, &str)>, &'static str> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {

@@ -11,11 +11,11 @@ use crate::text::nearest;
 /// A configuration variable.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
-    /// Its name in the environment.
+    /// The name of the variable in the environment.
     pub name: &'static str,
-    /// Its allowed values and its default.
+    /// The allowed values and the default of the variable.
     pub form: Form,
-    /// Its description.
+    /// The description of the variable in the manual.
     pub doc: &'static str,
 }
 
@@ -24,13 +24,13 @@ pub struct Variable {
 pub enum Form {
     /// Text that must not be shown.
     ///
-    /// The variable with the suffix `_FILE` may name a file that contains it instead.
+    /// The value may instead be in a file, which the variable with the suffix `_FILE` names.
     Secret,
-    /// Text, with this default; empty means no default.
+    /// Text with this default. An empty default means that there is none.
     Text(&'static str),
     /// `1` for yes; `0` or unset for no.
     Flag,
-    /// One of these words; the first is the default.
+    /// One of these words. The first one is the default.
     OneOf(&'static [&'static str]),
     /// A whole number: default, minimum and maximum.
     Number(i64, i64, i64),
@@ -39,7 +39,7 @@ pub enum Form {
 }
 
 impl Variable {
-    /// Returns whether the value is a secret, which may be given as a file.
+    /// Returns whether the value is a secret, which may be given in a file.
     pub fn secret(&self) -> bool {
         matches!(self.form, Form::Secret)
     }
@@ -307,7 +307,7 @@ pub fn manual() -> String {
 pub fn manual_page() -> String {
     let mut page = MANUAL_HEAD.to_owned();
     for row in manual().lines() {
-        let mut columns = row.split('\t').map(roff);
+        let mut columns = row.split('\t').map(escape_roff);
         let mut column = || columns.next().unwrap_or_default();
         let name = column();
         let default = column();
@@ -362,8 +362,8 @@ names the files in
 .BR svc\-security (7)
 ";
 
-/// Escapes `text` so that roff shows it literally in the manual.
-pub(crate) fn roff(text: &str) -> String {
+/// Escapes `text` so that roff prints it literally in the manual.
+pub(crate) fn escape_roff(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     if text.starts_with('.') {
         shown.push_str("\\&");
@@ -401,7 +401,9 @@ mod tests {
         }
     }
 
-    /// `UPDATE_GOLDEN=1 cargo test -p svc-core manual` regenerates the page.
+    /// Checks the generated page.
+    ///
+    /// `UPDATE_GOLDEN=1 cargo test -p svc-core manual` regenerates it.
     #[test]
     fn the_manual_page_is_that_of_the_registry() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../man/svc-env.7");

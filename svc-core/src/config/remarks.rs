@@ -1,4 +1,4 @@
-//! Remarks on variables and parameters that other programs set, and that are ignored.
+//! Messages about variables and parameters that other programs set, and that are ignored.
 
 use std::ffi::OsString;
 
@@ -8,7 +8,7 @@ use super::database_url::DatabaseUrl;
 use super::reader::Reader;
 
 impl Reader {
-    /// Returns a sentence about the ignored variables among `vars`.
+    /// Returns a message about the ignored variables among `vars`.
     pub fn ignored<N: Into<OsString>, V: Into<OsString>>(
         vars: impl IntoIterator<Item = (N, V)>,
     ) -> Option<String> {
@@ -18,7 +18,7 @@ impl Reader {
         reader.remarks.pop()
     }
 
-    /// Remarks on the variables of Kubernetes.
+    /// Adds a message about the variables that Kubernetes has set.
     pub fn remark_injections(&mut self) {
         let mut names = std::mem::take(&mut self.injected);
         if !names.is_empty() {
@@ -32,7 +32,7 @@ impl Reader {
         let url = self.secret("DATABASE_URL")?;
         match DatabaseUrl::parse(url.expose_secret()) {
             Ok(parsed) => {
-                // A user who can write a key can replace it.
+                // A user who can write the key file can replace the key.
                 self.secret_files.extend(parsed.proof.client.map(|(_, key)| key));
                 if !parsed.ignored.is_empty() {
                     let ignored = parsed.ignored.join(", ");

@@ -1,4 +1,4 @@
-//! The retention limits of an instance: the maximum times and sizes that its workspaces may set.
+//! The retention limits of an instance: maximum times and sizes that its workspaces may set.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,15 +8,15 @@ use crate::limits::{MEDIA_DAYS, MEDIA_QUOTA_BYTES};
 /// Retention times and sizes. `None` means that nothing is pruned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Kept {
-    /// Days that messages are kept; null if they are not pruned.
+    /// Number of days for which messages are kept, or null if they are not pruned.
     pub messages_days: Option<i64>,
-    /// Days that events are kept; null if they are not pruned.
+    /// Number of days for which events are kept, or null if they are not pruned.
     pub events_days: Option<i64>,
-    /// Days that records of deliveries are kept; null if they are not pruned.
+    /// Number of days for which delivery records are kept, or null if they are not pruned.
     pub deliveries_days: Option<i64>,
-    /// Days that media are kept; null if they are not pruned.
+    /// Number of days for which media are kept, or null if they are not pruned.
     pub media_days: Option<i64>,
-    /// Bytes of media that are kept; null if there is no limit.
+    /// Maximum bytes of media that are kept, or null if there is no limit.
     pub media_quota_bytes: Option<i64>,
 }
 
@@ -29,7 +29,7 @@ impl Default for Kept {
 }
 
 impl Kept {
-    /// Nothing is pruned.
+    /// Settings with which nothing is pruned.
     pub const FOREVER: Self = Self {
         messages_days: None,
         events_days: None,
@@ -38,7 +38,7 @@ impl Kept {
         media_quota_bytes: None,
     };
 
-    /// Returns the values with their names.
+    /// Returns the settings with their names.
     pub fn named(&self) -> [(&'static str, Option<i64>); 5] {
         [
             ("messages_days", self.messages_days),
@@ -49,7 +49,7 @@ impl Kept {
         ]
     }
 
-    /// Returns these values, with those of `other` where these are not set.
+    /// Returns these settings, with unset ones taken from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

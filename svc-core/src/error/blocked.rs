@@ -1,7 +1,8 @@
 //! The reason why a file or a folder cannot be used, for the person who starts a program.
 //!
-//! The text names the file or folder that denies access, which may be a folder above, its owner and its mode,
-//! the user of this process, and the command that fixes it. It never contains a byte of a file.
+//! The text contains the file or folder that denies access, which may be a parent folder, its owner and its
+//! mode, the user of this process, and the command that fixes the problem. It never contains a byte of a
+//! file.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
@@ -17,9 +18,9 @@ use super::{Error, is_full};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Read,
-    /// It is written, created or removed.
+    /// The file is written, created or removed.
     Write,
-    /// It is created as a folder.
+    /// The folder is created.
     Folder,
 }
 
@@ -32,7 +33,7 @@ impl Need {
         }
     }
 
-    /// Returns the letter of `chmod`.
+    /// Returns the permission letter for `chmod`.
     fn letter(self) -> char {
         match self {
             Self::Read => 'r',
@@ -40,7 +41,7 @@ impl Need {
         }
     }
 
-    /// Returns the flag for the system call.
+    /// Returns the access flag for the system call.
     fn access(self) -> Access {
         match self {
             Self::Read => Access::READ_OK,
@@ -49,18 +50,18 @@ impl Need {
     }
 }
 
-/// Returns the error of a start that needs the file or folder at `path`.
+/// Returns the error for a program that cannot start without the file or folder at `path`.
 pub(crate) fn blocked(need: Need, path: &Path, error: &io::Error) -> Error {
     Error::configuration(describe_denial(need, path, error))
 }
 
-/// Asks the system whether this process may use the file at `path`. Returns the reason if it may not.
+/// Checks whether this process may access the file at `path`. Returns the reason if it may not.
 pub(crate) fn denied(need: Need, path: &Path) -> Option<String> {
     let asked = accessat(CWD, path, need.access(), AtFlags::EACCESS);
     asked.err().map(|errno| describe_denial(need, path, &errno.into()))
 }
 
-/// Returns a sentence on why something at `path` could not be done, and on what to do.
+/// Returns a sentence about the reason why the file at `path` cannot be used, and the remedy.
 pub(crate) fn describe_denial(need: Need, path: &Path, error: &io::Error) -> String {
     let begin = format!("{} cannot be {}", path.display(), need.done());
     let reason = match error.kind() {
@@ -138,11 +139,11 @@ fn not_a_folder(path: &Path) -> String {
     }
 }
 
-/// Names the part of the path that this user may not use, its owner, and the command that changes that.
+/// Describes the part of the path that this user may not use, its owner, and the command that changes this.
 fn permission(need: Need, path: &Path, error: &io::Error) -> String {
     let me = format!("this process is user {}, group {}", geteuid().as_raw(), getegid().as_raw());
     let Some((part, letter)) = obstacle(need, path) else {
-        // The mode is not the reason; an attribute of the file, a mount or a security module is.
+        // The mode is not the reason, but an attribute of the file, a mount or a security module.
         let standing = standing(path).map(|standing| format!(" ({standing})")).unwrap_or_default();
         return format!(
             "{error}, though its mode allows it{standing}; {me}: look for attributes of the file (`lsattr \
@@ -192,7 +193,7 @@ fn is_of_system(folder: &Path) -> bool {
     FOLDERS.iter().any(|of_system| folder == Path::new(of_system))
 }
 
-/// Returns the first part of a path that this process may not use, and the permission that it lacks.
+/// Returns the first part of a path that this process may not use, and the missing permission.
 fn obstacle(need: Need, path: &Path) -> Option<(PathBuf, char)> {
     let parts = ancestors(path);
     let (last, folders) = parts.split_last()?;
@@ -204,7 +205,8 @@ fn obstacle(need: Need, path: &Path) -> Option<(PathBuf, char)> {
     match last.metadata() {
         Ok(_) if lacks(last, need.access()) => Some((last.clone(), need.letter())),
         Ok(found) if found.is_dir() && lacks(last, Access::EXEC_OK) => Some((last.clone(), 'x')),
-        // Creating, renaming or removing a file changes its folder; a folder owned by others keeps its mode.
+        // Creating, renaming or removing a file changes its folder. A folder owned by another user keeps its
+        // mode.
         _ if need != Need::Read => {
             let folder = folders.iter().rev().find(|folder| folder.metadata().is_ok())?;
             let is_closed = lacks(folder, Access::WRITE_OK);
@@ -220,7 +222,7 @@ fn of_others(path: &Path) -> bool {
     !me.is_root() && path.metadata().is_ok_and(|found| found.uid() != me.as_raw())
 }
 
-/// Returns the folders above a path, from the root on, and the path itself.
+/// Returns the parent folders of a path, beginning at the root, and the path itself.
 fn ancestors(path: &Path) -> Vec<PathBuf> {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut parts: Vec<PathBuf> = whole.ancestors().map(Path::to_owned).collect();

@@ -5,13 +5,13 @@ use super::{Code, Error};
 impl Error {
     /// Returns the chain of causes, nearest first, each once and on one line.
     ///
-    /// It is for the server's log and the operator, never for a caller.
+    /// The list is for the server's log and the operator, never for a caller.
     pub fn causes(&self) -> Vec<String> {
         let mut causes: Vec<String> = Vec::new();
         let mut next = self.cause().map(|cause| cause as &(dyn std::error::Error + 'static));
         while let Some(cause) = next {
             let text = match cause.downcast_ref::<Self>() {
-                // This detail only says that there is a cause.
+                // This detail only means that there is a cause.
                 Some(own) if own.code == Code::Internal => String::new(),
                 Some(own) => own.detail().to_owned(),
                 None => cause.to_string(),

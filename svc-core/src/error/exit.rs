@@ -1,8 +1,8 @@
-//! Exit codes of the programs.
+//! Exit codes of the command-line programs.
 
 use super::Code;
 
-/// The exit codes of the programs, and their meanings.
+/// The exit codes of the command-line programs, with their meanings.
 pub const EXIT_CODES: [(u8, &str); 8] = [
     (0, "success"),
     (1, "failure of the database, the file system or the service itself"),
@@ -15,7 +15,7 @@ pub const EXIT_CODES: [(u8, &str); 8] = [
 ];
 
 impl Code {
-    /// Returns the exit code of a program that ends with this error.
+    /// Returns the exit code of a program that fails with this error code.
     pub fn exit_code(self) -> u8 {
         match (self, self.status()) {
             (Self::Configuration, _) | (_, 400 | 422) => 2,

@@ -1,4 +1,4 @@
-//! The body of a failure for the caller, and the page of its type.
+//! The problem document of a failure for the caller, and the documentation page of the problem type.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::Error;
 
 impl Error {
-    /// Returns the body for the caller.
+    /// Returns the problem document for the caller.
     pub fn problem(&self) -> Problem {
         Problem {
             kind: self.code.address(),
@@ -19,34 +19,34 @@ impl Error {
     }
 }
 
-/// A problem body (RFC 9457), media type `application/problem+json`.
+/// A problem document (RFC 9457), with the media type `application/problem+json`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Problem {
     /// The problem type: a path whose last segment is the stable code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The same short text at every occurrence of the type.
+    /// A short text, which is the same at every occurrence of the problem type.
     pub title: &'static str,
     /// The HTTP status.
     pub status: u16,
-    /// The fault of this request; the address of the type has the advice on what to do next.
+    /// The fault of this request. The page of the problem type describes what to do next.
     pub detail: String,
-    /// Members that belong to the type.
+    /// Additional members for this problem type.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// A problem type: the part that is the same at every occurrence.
+/// The description of a problem type, which is the same at every occurrence.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProblemType {
     /// The problem type: the path of this page.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The short title.
+    /// The short title of the problem type.
     pub title: &'static str,
     /// The HTTP status.
     pub status: u16,
-    /// Its meaning and the remedy.
+    /// The meaning of the problem type, and the remedy.
     pub description: &'static str,
 }
 

@@ -1,6 +1,6 @@
 //! The health checks of the service's core.
 //!
-//! A check of this process also works while the database does not respond.
+//! The checks of the process also work if the database does not respond.
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -16,7 +16,7 @@ use crate::sync::lock;
 
 /// Returns the health checks that query the database.
 ///
-/// Such a query also finds out whether the database responds.
+/// Such a query also shows whether the database responds.
 pub(crate) fn in_database() -> Feature {
     let part = |name, health| HealthCheck { name, health: CheckMethod::InDatabase(health), status: None };
     Feature::new()
@@ -28,30 +28,30 @@ pub(crate) fn in_database() -> Feature {
 /// The threads of a service in addition to those of its executor.
 #[derive(Default)]
 pub(crate) struct ServiceThreads {
-    /// The scheduler's thread, which ends before the executor.
+    /// The thread of the scheduler, which ends before the executor.
     pub scheduler: Mutex<Option<JoinHandle<()>>>,
     pub others: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl ServiceThreads {
-    /// Returns whether one of them has ended although the service runs.
+    /// Returns whether any of these threads has ended although the service runs.
     fn has_ended_any(&self) -> bool {
         lock(&self.others).iter().any(JoinHandle::is_finished)
             || lock(&self.scheduler).as_ref().is_some_and(JoinHandle::is_finished)
     }
 }
 
-/// The process of a service, whose state the health checks read once it runs.
+/// The state of a service's process, which health checks can read once the service runs.
 pub(crate) struct ProcessState {
     pub threads: ServiceThreads,
     dispatch: OnceLock<Weak<Dispatch>>,
-    /// The slots for files that operations read: one file at a time per workspace.
+    /// The slots for operations that read an uploaded file: one file at a time per workspace.
     pub reading: Ceiling,
     /// The slots for calls that are prepared on separate threads.
     pub preparing: Ceiling,
-    /// The slots for files that are checked while they are received.
+    /// The slots for files that are checked while they are being received.
     pub judging: Semaphore,
-    /// The slots for batches that are sent on each delivery channel.
+    /// The slots for delivery batches, by delivery channel.
     pub sending: SlotsByChannel,
 }
 
@@ -68,13 +68,13 @@ impl Default for ProcessState {
 }
 
 impl ProcessState {
-    /// Gives the health checks access to the state that requests run with.
+    /// Gives the health checks access to the state that requests use.
     pub fn begin(&self, dispatch: &Arc<Dispatch>) {
-        // It begins only once.
+        // This is called only once.
         let _ = self.dispatch.set(Arc::downgrade(dispatch));
     }
 
-    /// Returns the health checks of this process.
+    /// Returns the health checks that this process can do without the database.
     pub fn parts(self: &Arc<Self>) -> Feature {
         let check = |check: fn(&ProcessState, &Dispatch) -> Option<String>| {
             let process = Arc::clone(self);
@@ -105,7 +105,8 @@ impl ProcessState {
         self.dispatch.get()?.upgrade()
     }
 
-    /// Describes the fault of the threads that wake waits and run chores, if there is one.
+    /// Returns a description of the fault if the thread that wakes waits, or the one that runs chores, has a
+    /// problem.
     fn bus_fault(&self, dispatch: &Dispatch) -> Option<String> {
         if self.threads.has_ended_any() {
             return Some("a thread of the service has ended: restart it".to_owned());

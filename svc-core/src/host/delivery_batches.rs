@@ -17,7 +17,7 @@ use crate::rate::{Client, Holder};
 use crate::round_robin::RoundRobin;
 use crate::share::PlaceGuard;
 
-/// A member with due notifications.
+/// A member who has due notifications.
 #[derive(Clone, Copy)]
 struct DueMember {
     workspace: WorkspaceId,
@@ -32,11 +32,12 @@ impl DueMember {
 }
 
 impl Service {
-    /// Takes due notifications of a channel, as batches, each with the slot that it occupies until it is sent
+    /// Takes due notifications of a channel as batches, each with the slot that it occupies until it is sent
     /// and settled.
     ///
-    /// Each batch is leased to the caller, who sends and [settles](Self::settle) it before the lease ends;
-    /// otherwise it is taken again. A member whose notifications cannot be taken does not delay others.
+    /// Each batch is leased to the caller, who must send and [settle](Self::settle) it before the lease ends;
+    /// otherwise the batch is taken again. A member whose notifications cannot be taken does not delay
+    /// others.
     pub async fn take_batches<T: Send + Sync + 'static>(
         &self,
         channel: &'static DeliveryChannel<T>,
@@ -47,14 +48,14 @@ impl Service {
         }
         let look = {
             let sending = Arc::clone(&sending);
-            move |cx: &Read<'_>| look(cx, channel, &sending)
+            move |cx: &Read<'_>| find_due_members(cx, channel, &sending)
         };
         let due = self.dispatch().await_read(ServiceWork::INSTANCE, look).await?;
         let places = sending.places.take_in_turn(due.iter().map(|due| due.holder()));
         let placed = due.into_iter().zip(places).filter_map(|(due, place)| Some((due, place?)));
-        // A member that gets a further slot in this scan comes last in the next one.
+        // A member that gets a further slot in this scan comes last in the next scan.
         let placed = placed.inspect(|(due, _)| sending.record_turn(due.workspace, due.charged_to));
-        // If the caller has gone away, the batches are taken again when their leases end.
+        // If the caller stops waiting, the batches are taken again when their leases end.
         let taken = join_all(placed.map(async |(due, place)| {
             let batch = self.take_batch(channel, due).await?;
             Some((batch, place))
@@ -62,7 +63,7 @@ impl Service {
         Ok(taken.await.into_iter().flatten().collect())
     }
 
-    /// Takes a member's due notifications; returns `None` if there is nothing to send, or they cannot be
+    /// Takes the due notifications of a member. Returns `None` if there is nothing to send, or they cannot be
     /// taken.
     async fn take_batch<T: Send + Sync + 'static>(
         &self,
@@ -76,7 +77,8 @@ impl Service {
             Ok(batch) => batch,
             Err(error) => {
                 tracing::warn!(channel = channel.name, %error, cause = ?error.cause(), "no batch was taken");
-                // The member that has waited longest comes first, and must not block that position.
+                // Otherwise a member whose notifications cannot be taken would stay the longest waiting and
+                // block the others.
                 let run = move |cx: &mut Write<'_>| {
                     (channel.postpone)(cx, member, cx.now().plus(DELIVERY_BATCH_LEASE))
                 };
@@ -86,8 +88,8 @@ impl Service {
         }
     }
 
-    /// Returns whether the notification of a batch at this index is still to be sent; call it right before
-    /// sending.
+    /// Returns whether the notification at index `index` of a batch should still be sent. Call this right
+    /// before sending it.
     pub async fn is_current<T: Send + Sync + 'static>(
         &self,
         batch: &Arc<DeliveryBatch<T>>,
@@ -99,7 +101,7 @@ impl Service {
         self.dispatch().await_read(ServiceWork::on(workspace), run).await
     }
 
-    /// Records the result of each notification of a batch, in their order.
+    /// Records the result of each notification of a batch, in the order of the notifications.
     pub async fn settle<T: Send + Sync + 'static>(
         &self,
         batch: impl Into<Arc<DeliveryBatch<T>>>,
@@ -115,11 +117,15 @@ impl Service {
     }
 }
 
-/// Finds the members that have waited longest in the workspaces whose turn it is.
+/// Finds the longest-waiting members in the workspaces whose turn it is.
 ///
-/// A workspace is skipped and keeps its turn if no slot is left for the workspace that is charged. It has had
-/// its turn once its members are found, even if none of them can get a slot.
-fn look<T>(cx: &Read<'_>, channel: &DeliveryChannel<T>, sending: &ChannelSlots) -> Result<Vec<DueMember>> {
+/// A workspace is skipped and keeps its turn if no slot is left for the workspace that is charged. Once its
+/// members are found, a workspace has had its turn, even if none of them can get a slot.
+fn find_due_members<T>(
+    cx: &Read<'_>,
+    channel: &DeliveryChannel<T>,
+    sending: &ChannelSlots,
+) -> Result<Vec<DueMember>> {
     let places = &sending.places;
     let free = DELIVERY_BATCHES_MAX.saturating_sub(places.taken());
     let mut turns: RoundRobin<WorkspaceId, VecDeque<WorkspaceId>> = RoundRobin::default();
@@ -128,7 +134,8 @@ fn look<T>(cx: &Read<'_>, channel: &DeliveryChannel<T>, sending: &ChannelSlots) 
             turns.entry(charged_to).push_back(workspace);
         }
     }
-    // As many of each as there are slots, so that every workspace whose turn comes gets one.
+    // At most as many members of each workspace as there are slots, so that every workspace whose turn comes
+    // gets one.
     let mut room: BTreeMap<WorkspaceId, usize> =
         turns.keys().map(|charged_to| (charged_to, places.room(charged_to, free))).collect();
     let mut found: Vec<VecDeque<DueMember>> = Vec::new();
@@ -152,8 +159,9 @@ fn look<T>(cx: &Read<'_>, channel: &DeliveryChannel<T>, sending: &ChannelSlots) 
     Ok(due)
 }
 
-/// Returns as many members of a workspace as there are slots: a member that uses up its share gets none, and
-/// must not delay others.
+/// Returns as many members of a workspace as there are slots.
+///
+/// A member that has used up its share gets no slot, but must not delay others.
 fn longest_waiting<T>(
     cx: &Read<'_>,
     channel: &DeliveryChannel<T>,
@@ -164,10 +172,10 @@ fn longest_waiting<T>(
     Ok(members.into_iter().map(|(member,)| DueMember { workspace, charged_to, member }).collect())
 }
 
-/// Returns the workspaces in which notifications wait, in the order of turns: the id, the workspace that is
-/// charged, and whether a notification is due there.
+/// Returns the workspaces with waiting notifications, in the order of their turns: the id, the charged
+/// workspace, and whether a notification is due.
 ///
-/// If there are more than one scan covers, the next scan continues after them.
+/// If one scan does not cover all workspaces, the next scan continues after the last one.
 fn workspaces_in_turn<T>(
     cx: &Read<'_>,
     channel: &DeliveryChannel<T>,

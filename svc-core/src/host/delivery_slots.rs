@@ -1,4 +1,4 @@
-//! The slots of each delivery channel in this process, and the order of turns.
+//! The slots of each delivery channel in this process, and the order in which workspaces take turns.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -8,23 +8,24 @@ use crate::limits::DELIVERY_BATCHES_MAX;
 use crate::share::{Ceiling, Quotas};
 use crate::sync::lock;
 
-/// The slots of one channel, and the order of turns.
+/// The slots of one delivery channel, and the order in which workspaces take turns.
 pub(crate) struct ChannelSlots {
     pub places: Ceiling,
     turns: Mutex<WorkspaceTurns>,
 }
 
-/// The last turns of workspaces, as a count of turns.
+/// The last turn of each workspace, as the number of turns taken so far.
 #[derive(Debug, Default)]
 struct WorkspaceTurns {
     count: u64,
-    /// The last turn of each charged workspace, and of each workspace that is charged to it.
+    /// The last turn of each charged workspace, and of each pair of a charged workspace and one charged to
+    /// it.
     last: BTreeMap<(WorkspaceId, Option<WorkspaceId>), u64>,
-    /// The workspace after which the next scan begins, if one scan does not cover all.
+    /// The workspace after which the next scan begins, if one scan does not cover all workspaces.
     covered: Option<WorkspaceId>,
 }
 
-/// Maximum remembered turns. At the maximum all are dropped, and the order starts over.
+/// Maximum number of remembered turns. When it is reached, all turns are dropped and the order starts over.
 const TURNS_MAX: usize = 50_000;
 
 impl Default for ChannelSlots {
@@ -40,13 +41,13 @@ impl ChannelSlots {
         lock(&self.turns).covered.unwrap_or(WorkspaceId::INSTANCE)
     }
 
-    /// Makes the next scan begin after this workspace.
+    /// Sets the workspace after which the next scan begins.
     pub fn begin_after(&self, covered: Option<WorkspaceId>) {
         lock(&self.turns).covered = covered;
     }
 
-    /// Sorts workspaces by turns: among charged workspaces, and among those charged to the same one, the one
-    /// with the oldest turn comes first.
+    /// Sorts workspaces by their turns: charged workspaces by oldest turn first, and the workspaces charged
+    /// to the same one likewise.
     pub fn put_in_order(&self, waiting: &mut [(WorkspaceId, WorkspaceId, bool)]) {
         let turns = lock(&self.turns);
         let last = |key| turns.last.get(&key).copied().unwrap_or(0);
@@ -68,12 +69,12 @@ impl ChannelSlots {
     }
 }
 
-/// The slots of the channels, by their names.
+/// The slots of all delivery channels, by channel name.
 #[derive(Default)]
 pub(crate) struct SlotsByChannel(Mutex<HashMap<&'static str, Arc<ChannelSlots>>>);
 
 impl SlotsByChannel {
-    /// Returns the slots of the channel with this name.
+    /// Returns the slots of the delivery channel named `channel`.
     pub fn on(&self, channel: &'static str) -> Arc<ChannelSlots> {
         Arc::clone(lock(&self.0).entry(channel).or_default())
     }

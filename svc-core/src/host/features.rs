@@ -1,6 +1,6 @@
 //! The features of the service.
 //!
-//! A new operation or hook is added to its feature; a new feature is added as a line here.
+//! To add an operation or a hook, extend its feature. To add a feature, add a line here.
 
 use std::io::Read;
 use std::sync::OnceLock;
@@ -102,25 +102,25 @@ pub(crate) fn features() -> Vec<Feature> {
     ]
 }
 
-/// Builds the table of every feature, without a service behind it.
+/// Builds the table of all features, without a service.
 pub fn operation_table() -> Result<Table> {
     Table::build(features())
 }
 
-/// Verifies an export without a database, and returns an [`ExportReport`]: one of these keys must have signed
-/// it.
+/// Verifies an export without a database, and returns an [`ExportReport`]. One of `keys` must have signed the
+/// export.
 ///
 /// Fails with `export-invalid`, with its `reason`.
 pub fn verify_export(file: impl Read, keys: &[PublicKey]) -> Result<ExportReport> {
     verify_file(file, declarations()?.records(), keys)
 }
 
-/// Compares the tables of a workspace, or of all, with the values that their logs determine, and reports each
+/// Compares the tables of one or all workspaces with the values that their logs determine, and reports each
 /// difference.
 ///
-/// It only reads, in one snapshot per workspace, while the service may run. Fails with `event-log-broken` if
-/// a log does not verify, with `not-found` if the workspace does not exist, and with `wrong-state` if the
-/// database is of an older version.
+/// Only reads, in one snapshot per workspace, and may run while the service runs. Fails with
+/// `event-log-broken` if a log does not verify, with `not-found` if the workspace does not exist, and with
+/// `wrong-state` if the database is of an older version.
 pub fn verify_state(
     database: &Database,
     workspace: Option<WorkspaceId>,
@@ -129,7 +129,7 @@ pub fn verify_state(
     state::verify_state(database, declarations()?, workspace, report)
 }
 
-/// Returns the table of every feature, which is built once.
+/// Returns the table of all features, which is built once.
 fn declarations() -> Result<&'static Table> {
     static TABLE: OnceLock<Table> = OnceLock::new();
     match TABLE.get() {
@@ -146,9 +146,10 @@ mod tests {
     use super::*;
     use crate::error::Code;
 
-    /// An operation's description names the refusals that it declares.
+    /// The documentation of an operation lists the refusals that the operation declares.
     ///
-    /// Agents plan by the description, clients by the list: a difference between them misleads.
+    /// Agents plan by the documentation and clients by the declaration, so a difference between them would
+    /// mislead.
     #[test]
     fn a_description_names_the_refusals_that_the_operation_declares() {
         for operation in operation_table().unwrap().rows() {

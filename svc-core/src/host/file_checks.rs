@@ -1,4 +1,4 @@
-//! Files that are checked while they are received.
+//! Files that are checked while they are being received.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::spool::CompleteSpool;
 impl Service {
     /// Checks a request for an operation that takes a file, before the file is received.
     ///
-    /// Fails as the operation does if the caller may not call it, and if it would fail for any file.
+    /// Fails as the operation does if the caller may not call it, or if the call would fail for any file.
     pub async fn check_before_file(
         &self,
         operation: &Arc<Operation>,
@@ -25,7 +25,7 @@ impl Service {
         self.dispatch().read_for(operation, admission.follow_up(), false, run).await
     }
 
-    /// Begins to receive a file from a workspace, which is checked while it is received.
+    /// Begins to receive a file for a workspace. The file is checked while it is being received.
     pub async fn begin_file(&self, workspace: WorkspaceId) -> Result<ArrivingExport> {
         let service = self.clone();
         on_disk(move || ArrivingExport::begin(&service.dispatch().shared, workspace)).await
@@ -33,13 +33,13 @@ impl Service {
 
     /// Writes and checks the next bytes of a file.
     ///
-    /// The process checks one file at a time, for as long as these bytes take.
+    /// The process checks one file at a time, but only while it processes these bytes.
     pub async fn write_file(&self, file: ArrivingExport, bytes: Vec<u8>) -> Result<ArrivingExport> {
         let _turn = self.process().judging.acquire().await.map_err(Error::internal)?;
         on_disk(move || file.write(bytes)).await
     }
 
-    /// Ends receiving a file.
+    /// Completes a received file.
     pub async fn end_file(&self, file: ArrivingExport) -> Result<CompleteSpool> {
         let _turn = self.process().judging.acquire().await.map_err(Error::internal)?;
         on_disk(move || file.finish()).await
@@ -51,7 +51,7 @@ impl Service {
     }
 }
 
-/// Runs work that waits for the disk on a thread that may block.
+/// Runs blocking disk work on a thread that may block.
 async fn on_disk<T: Send + 'static>(run: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(run).await.map_err(Error::internal)?
 }

@@ -7,8 +7,8 @@ use crate::op::{HealthResult, health_in_database, health_of_process, health_with
 impl Service {
     /// Reports whether each component of the service works now.
     ///
-    /// It takes as long as the database takes to respond. Callers that ask during that time share the next
-    /// answer.
+    /// Takes as long as the database takes to respond. Callers that ask during that time share the next
+    /// result.
     pub async fn health(&self) -> Vec<HealthResult> {
         let asked = self.dispatch().clock.monotonic();
         let mut last = self.last_health().lock().await;
@@ -28,7 +28,7 @@ impl Service {
     async fn health_of_database(&self) -> Vec<HealthResult> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         self.dispatch().submit_health(health_in_database, move |outcome| {
-            // The caller may have gone away; then the result has no receiver.
+            // If the caller has stopped waiting, the result has no receiver.
             let _ = sender.send(outcome);
         });
         match receiver.await.map_err(Error::internal).flatten() {

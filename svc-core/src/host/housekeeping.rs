@@ -1,8 +1,8 @@
-//! Upkeep of the database's files and keys, in every process that can write.
+//! Maintenance of the database's files and keys, in every process that can write.
 //!
 //! SQLite's write-ahead log is checkpointed, mostly while the writer continues, and the bytes of destroyed
-//! keys are removed. Housekeeping also bounds this process's rate limits and notices when the process should
-//! be replaced.
+//! keys are removed. Housekeeping also drops unused rate limits of this process, and notices when the process
+//! should be replaced.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,35 +19,35 @@ use crate::store::{Conn, Opener, WalCut};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// How often pending scrubs are polled.
+/// Interval at which pending scrubs are polled.
 const PULSE: Duration = Duration::from_millis(500);
-/// How often the size of SQLite's write-ahead log is read.
+/// Interval at which the size of SQLite's write-ahead log is checked.
 const CHECKPOINTS: Duration = Duration::from_millis(250);
-/// How often idle clients are dropped from the rate limits.
+/// Interval at which idle clients are dropped from the rate limits.
 ///
-/// The schema and the keys in use are read again at the same interval.
+/// The schema version and the keys in use are also checked at this interval.
 const TIDY: Duration = Duration::from_secs(60);
-/// Maximum size of SQLite's write-ahead log; a larger one is checkpointed and truncated.
+/// Maximum size of SQLite's write-ahead log. A larger log is checkpointed and truncated.
 ///
-/// Truncating stops the writer, for longer the larger the log is: 100 ms for about 300 MB, 5 ms for about 10
-/// MB.
+/// Truncating stops the writer, and for longer the larger the log is: 100 ms for about 300 MB, 5 ms for about
+/// 10 MB.
 const WAL_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// How long truncation is suspended after a reader prevented it, because each attempt makes the writer wait.
+/// How long truncation is suspended after a reader prevented it, because each attempt blocks the writer.
 const HELD_BACK: Duration = Duration::from_secs(5);
-/// How long the leases of these chores last without renewal.
+/// Duration of the leases of these chores without renewal.
 const LEASE: Duration = Duration::from_secs(15);
 
-/// The state of the upkeep of the database's files and keys.
+/// The state of the maintenance of the database's files and keys.
 pub(crate) struct Upkeep {
     opener: Opener,
     conn: Mutex<Conn>,
-    /// The time until which a log whose truncation failed is not truncated again.
+    /// The time until which the log is not truncated again after a failed attempt.
     truncate_after: Mutex<Monotonic>,
     scrubber: Mutex<Scrubber<ScrubMark>>,
 }
 
 impl Upkeep {
-    /// Returns the chores of a process whose database is opened by `opener`.
+    /// Returns the maintenance chores of a process whose database is opened by `opener`.
     pub fn feature(opener: Opener, clock: &Clock) -> Result<Feature> {
         let upkeep = Arc::new(Self {
             conn: Mutex::new(opener.housekeeper()?),
@@ -82,7 +82,8 @@ impl Upkeep {
             )))
     }
 
-    /// Adds the check value of this process's key again, if a rewrap has found nothing that the key seals.
+    /// Adds the check value of this process's key again, if a rewrap has removed it because the key sealed
+    /// nothing.
     fn keep_check(&self, round: &ChoreRound<'_>) -> Result<()> {
         if !round.read(ReplacementReason::is_forgotten)? {
             return Ok(());
@@ -112,9 +113,9 @@ impl Upkeep {
 
     /// Checkpoints SQLite's entire write-ahead log and truncates it.
     ///
-    /// Under steady writing a rest is always written during the checkpoint, which would let the log grow
-    /// forever. The writer is stopped for that rest alone; the part that was checkpointed before has already
-    /// been synced.
+    /// Under steady writing, further frames are always written during the checkpoint, which would let the log
+    /// grow forever. So the writer is stopped for these last frames only; the frames that were checkpointed
+    /// before have already been synced.
     fn truncate_wal(&self, round: &ChoreRound<'_>) -> Result<WalCut> {
         let conn = lock(&self.conn);
         conn.checkpoint()?;
@@ -124,9 +125,9 @@ impl Upkeep {
         round.dispatch().executor.truncate_wal()
     }
 
-    /// Finishes withdrawals: removes the bytes of destroyed keys from the files.
+    /// Completes withdrawals by removing the bytes of destroyed keys from the files.
     ///
-    /// A reader of an earlier snapshot only delays it to a later pulse.
+    /// A reader of an earlier snapshot only delays this until a later poll.
     fn scrub(&self, round: &ChoreRound<'_>) -> Result<()> {
         round.dispatch().shared.sealer.trees().evict();
         let pending = round.read(scrub::pending)?;
@@ -144,7 +145,7 @@ impl Upkeep {
             return Ok(());
         }
         lead.write(WorkspaceId::INSTANCE, move |cx| scrub::finished(cx, &done))?;
-        // On SQLite that write went through the log too; it contains no key, but the log must end up empty.
+        // On SQLite that write also went through the log. It contains no key, but the log must end up empty.
         if self.opener.is_sqlite() { self.truncate_wal(round).map(drop) } else { Ok(()) }
     }
 }

@@ -1,6 +1,6 @@
-//! The composition root: it connects all modules and so depends on all of them.
+//! The composition root, which connects all modules and so depends on all of them.
 //!
-//! Exempt from the order of the layers.
+//! Exempt from the layer order.
 
 mod start_checks;
 mod delivery_slots;

@@ -1,6 +1,6 @@
 //! The operations that callers within the process call by type, with their inputs and outputs.
 //!
-//! Shells pass on all others by their names, as they come from the network.
+//! Shells pass on all other operations by name, as received from the network.
 
 pub use crate::conversation::messages::OpenedEvent;
 pub use crate::coordination::freeze::{

@@ -1,5 +1,6 @@
-//! Requests that end before their operation. The decision about a delegated one is always recorded, unless a
-//! rate limit rejects it.
+//! Requests that end before their operation runs.
+//!
+//! The decision about a delegated request is always recorded, unless a rate limit rejects the request.
 
 use std::sync::Arc;
 
@@ -8,18 +9,18 @@ use crate::error::{Code, Error};
 use crate::op::{Admission, AdmissionFailure, Operation, RequestHead, RunOn};
 
 impl Service {
-    /// Returns the error for an admitted request that ends before its operation: its input could not be read,
-    /// or the shell has no room for it.
+    /// Returns the error for an admitted request that ends before its operation runs, because its input could
+    /// not be read or the shell lacks capacity.
     ///
-    /// The error is that of its credential now, or else `refusal`: a credential that has ended is always
-    /// reported first, and the rejection of a delegated one is recorded.
+    /// If the credential is no longer valid, the error is about the credential; otherwise it is `refusal`.
+    /// The rejection of a delegated request is recorded.
     pub async fn refuse(
         &self,
         operation: Option<&Arc<Operation>>,
         admission: Admission,
         refusal: Error,
     ) -> Error {
-        // The request did not cause a fault of the service, so the only task is to record a delegated one.
+        // The request did not cause a failure of the service, so only a delegated request must be recorded.
         if refusal.code().status() >= 500 && !admission.is_delegated() {
             return refusal;
         }
@@ -33,8 +34,8 @@ impl Service {
 
     /// Counts a request for a route that does not exist, and returns the error to respond with.
     ///
-    /// The error is `refusal`, unless a limit is exceeded. The request needs no credential, but a delegated
-    /// one is recorded.
+    /// The error is `refusal`, unless a limit is exceeded. The request needs no credential, but is recorded
+    /// if it is delegated.
     pub async fn refuse_unrouted(&self, head: RequestHead, refusal: Error) -> AdmissionFailure {
         let (standings, refusal) = match self.admit(None, head).await {
             Ok(admission) => {

@@ -1,9 +1,9 @@
-//! Rewrapping: moves everything that a retired key-encryption key wraps to the current one, so that the
-//! retired one can be removed.
+//! Rewrapping: moves everything that a retired key-encryption key wraps to the current key, so that the
+//! retired key can be removed.
 //!
-//! It works in steps, beside running servers, and can be repeated after an interruption: it skips the rows
-//! that the current key already wraps. A message that is withdrawn at the same time stays withdrawn. The keys
-//! of messages do not change; only their wrapping does.
+//! It works in steps while servers run, and can be repeated after an interruption: it skips rows that the
+//! current key already wraps. A message that is withdrawn at the same time stays withdrawn. The keys of
+//! messages do not change; only their wrapping does.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +16,21 @@ use crate::id::WorkspaceId;
 use crate::log::keys as check_values;
 use crate::op::{Surface, Write};
 
-/// The result of a rewrap. Keys are named by their ids, in hexadecimal.
+/// The result of a rewrap. Keys are identified by their ids, in hexadecimal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RewrapReport {
-    /// The current key.
+    /// The id of the current key-encryption key.
     pub key_id: String,
-    /// The number of key segments that were moved to it.
+    /// Number of key segments that were moved to the current key.
     pub moved: u64,
-    /// The number of key segments that each other key still wraps.
+    /// Number of key segments that each other key still wraps, by key id.
     pub left: BTreeMap<String, i64>,
-    /// The keys that wrap nothing, which the database no longer requires.
+    /// The keys that wrap nothing. The database no longer requires them.
     pub unused: Vec<String>,
 }
 
 impl Service {
-    /// Moves everything that retired key-encryption keys wrap to the current one.
+    /// Moves everything that retired key-encryption keys wrap to the current key.
     pub fn rewrap(&self) -> Result<RewrapReport> {
         let dispatch = self.dispatch();
         let mut moved = 0_u64;
@@ -48,7 +48,8 @@ impl Service {
     }
 }
 
-/// Removes the keys that wrap nothing, and returns the numbers of the others.
+/// Removes the check values of keys that wrap nothing, and returns the numbers of key segments of the other
+/// keys.
 fn forget_unused(cx: &mut Write<'_>) -> Result<RewrapReport> {
     let current = cx.sealer().current_id().to_vec();
     let mut rewrap = RewrapReport { key_id: hex::encode(&current), ..RewrapReport::default() };

@@ -1,7 +1,7 @@
 //! The scheduler: one thread that runs each chore when it is due, a few steps at a time.
 //!
-//! The failure of a chore is logged; its next round comes as usual, and other chores are not delayed. A chore
-//! that another process leads is tried again when that process's lease must have ended.
+//! A failure of a chore is logged; its next round runs as usual, and other chores are not delayed. If another
+//! process leads a chore, this process tries again when that process's lease must have ended.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,35 +13,35 @@ use crate::monitor::Monitor;
 use crate::op::{Chore, ChoreRound, Dispatch, HeldLeases, StepOutcome};
 use crate::time::Monotonic;
 
-/// Steps that a chore runs before others have their turn.
+/// Maximum number of steps that a chore runs before other chores have their turn.
 const STEPS_MAX: usize = 32;
-/// How soon after the start every chore has its first round.
+/// Time after the start at which every chore has its first round.
 ///
-/// Work that became due while no process ran does not wait.
+/// Work that became due while no process ran does not have to wait a full interval.
 const FIRST: Duration = Duration::from_millis(500);
-/// How soon after the end of another process's lease this one tries to take it.
+/// Delay after the end of another process's lease before this process tries to take it.
 const AFTER_LEASE: Duration = Duration::from_millis(10);
 
-/// The chores of one process.
+/// The chores of this process and the thread that runs them.
 pub(crate) struct Scheduler {
     dispatch: Arc<Dispatch>,
     leases: HeldLeases,
     closing: Arc<Monitor<bool>>,
 }
 
-/// The result of a chore's turn.
+/// The result of one turn of a chore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChoreOutcome {
-    /// Done, or failed.
+    /// The chore is done for now, or has failed.
     Over,
-    /// There is more to do.
+    /// The chore has more work.
     More,
-    /// Another process leads, for no longer than this.
+    /// Another process leads the chore, for at most this duration.
     Busy(Duration),
 }
 
 impl ChoreOutcome {
-    /// Returns how long after this turn the chore is due again, if its rounds come every `every`.
+    /// Returns the time until the chore is due again, if its rounds have the interval `every`.
     fn pause(self, every: Duration) -> Duration {
         match self {
             Self::Over => every,
@@ -65,22 +65,22 @@ impl Scheduler {
         Ok(Arc::new(Self { dispatch, leases: HeldLeases::new(holder), closing }))
     }
 
-    /// Starts the thread.
+    /// Starts the scheduler's thread.
     pub fn start(scheduler: &Arc<Self>) -> Result<JoinHandle<()>> {
         let scheduler = Arc::clone(scheduler);
         let body = move || scheduler.serve();
         std::thread::Builder::new().name("svc-chores".to_owned()).spawn(body).map_err(Error::internal)
     }
 
-    /// Stops the thread after its current step; it then releases the leases of this process.
+    /// Stops the thread after its current step. The thread then releases the leases of this process.
     pub fn close(&self) {
         *self.closing.lock() = true;
         self.closing.notify();
     }
 
-    /// Releases the leases of this process: the last step of its thread.
+    /// Releases the leases of this process, as the last step of the thread.
     ///
-    /// A caller that closes the service may be driving a runtime, in which waiting for the database is not
+    /// The caller that closes the service may be driving a runtime, in which waiting for the database is not
     /// allowed.
     fn release(&self) {
         if let Err(error) = self.leases.release(&self.dispatch) {
@@ -107,7 +107,7 @@ impl Scheduler {
         self.release();
     }
 
-    /// Waits until `until`, indefinitely if there is none; returns true when closing.
+    /// Waits until `until`, or indefinitely if it is `None`. Returns `true` if the scheduler is closing.
     fn wait(&self, until: Option<Monotonic>) -> bool {
         let clock = self.closing.clock();
         let mut closing = self.closing.lock();
@@ -121,7 +121,7 @@ impl Scheduler {
         *self.closing.lock()
     }
 
-    /// Runs some steps of a chore.
+    /// Runs a limited number of steps of a chore.
     fn run_chore(&self, chore: &Chore) -> ChoreOutcome {
         let round = ChoreRound::new(&self.dispatch, chore, &self.leases);
         for _ in 0..STEPS_MAX {
@@ -143,7 +143,7 @@ impl Scheduler {
         ChoreOutcome::More
     }
 
-    /// Runs every chore to completion, whether it is due or not.
+    /// Runs every chore to completion, even if it is not due.
     ///
     /// Returns the first failure, after every other chore has had its turn.
     pub fn round(&self) -> Result<()> {

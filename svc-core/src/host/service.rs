@@ -1,6 +1,6 @@
 //! The service: opens the database, starts the core threads, and accepts requests.
 //!
-//! This is the composition root: it connects modules and contains no rules.
+//! This module is part of the composition root: it connects modules and contains no rules.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
@@ -43,40 +43,40 @@ use crate::stream::subscriptions::{BegunSubscription, Subscription, Subscription
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic, Time};
 
-/// How to open a service.
+/// The options for opening a service.
 pub struct ServiceOptions {
     /// The location of the database.
     pub database: Database,
-    /// Whether it may be created.
+    /// Whether opening may create the database.
     pub mode: OpenMode,
     /// The key-encryption key.
     pub kek: [u8; 32],
-    /// Retired key-encryption keys that still unwrap.
+    /// Retired key-encryption keys, which can still unwrap.
     pub retired_keks: Vec<[u8; 32]>,
-    /// Limits that functions read.
+    /// The settings that functions read.
     pub settings: Settings,
     /// Rate limits.
     pub rates: RateSettings,
-    /// How long a read may take; `None` means no limit. Long reads have another limit.
+    /// Time limit of a read. `None` means no limit. Long reads have a separate limit.
     pub read_budget: Option<Duration>,
-    /// Time between rounds of the claim reaper; `None` leaves them to [`Service::housekeep`].
+    /// Interval between rounds of the claim reaper. `None` leaves the rounds to [`Service::housekeep`].
     pub reap_tick: Option<Duration>,
-    /// The time between two polls of the logs on Postgres, for events without a notification.
+    /// Interval between two polls of the logs on Postgres, for events whose notification was lost.
     pub delivery_reconcile: Duration,
     /// The source of time.
     pub clock: Clock,
     /// The source of ids and secrets.
     pub entropy: Entropy,
-    /// The key that signs session cookies; without it no browser can sign in.
+    /// The key that signs session cookies. Without it, no browser can sign in.
     pub session_key: Option<SessionKey>,
-    /// Features in addition to the built-in ones.
+    /// Additional features beyond the built-in ones.
     pub features: Vec<Feature>,
-    /// Called with every statement of an operation, in tests of what one costs.
+    /// Called with every statement of an operation, in tests of the cost of operations.
     pub watcher: Option<Watcher>,
 }
 
 impl ServiceOptions {
-    /// Returns defaults for everything but the database, which must exist, and the key.
+    /// Returns the default options for an existing database and a key-encryption key.
     pub fn new(database: Database, kek: [u8; 32]) -> Self {
         Self {
             database,
@@ -96,7 +96,7 @@ impl ServiceOptions {
         }
     }
 
-    /// Returns the options of a configuration; rejects one without a key-encryption key.
+    /// Returns the options of a configuration. Fails without a key-encryption key.
     pub fn configured(config: &Config) -> Result<Self> {
         let keys = config.content_keys()?;
         let count = |limit: Option<NonZeroU32>| limit.map_or(0, |limit| i64::from(limit.get()));
@@ -138,9 +138,9 @@ impl ServiceOptions {
     }
 }
 
-/// Returns the database that the service is configured with.
+/// Returns the configured database.
 ///
-/// In production the address of another machine must say whether connections to it use TLS.
+/// In production, the URL of a database on another machine must specify whether connections use TLS.
 fn database_of(config: &Config) -> Result<Database> {
     if config.production && config.lacks_tls_settings() {
         return Err(Error::configuration(
@@ -151,13 +151,13 @@ fn database_of(config: &Config) -> Result<Database> {
     Ok(Database::at(config.database_url.clone(), &config.data_dir))
 }
 
-/// A running service. Clones are handles to the same one; dropping the last one closes it.
+/// A running service. Clones share the service; dropping the last clone closes it.
 #[derive(Clone)]
 pub struct Service {
     inner: Arc<Inner>,
 }
 
-/// The last health results from the database, and their time.
+/// The last health results from the database, with their time.
 pub(super) type LastHealth = tokio::sync::Mutex<Option<(Monotonic, Vec<HealthResult>)>>;
 
 struct Inner {
@@ -171,7 +171,7 @@ struct Inner {
 impl Service {
     /// Opens the database, migrates its schema to this version and starts the core threads.
     ///
-    /// Rejects, before it writes anything, a database that was not set up or that was used with keys which
+    /// Before it writes anything, rejects a database that was not set up, or that was used with keys which
     /// are not configured.
     pub fn open(options: ServiceOptions) -> Result<Self> {
         let database = options.database.clone();
@@ -228,12 +228,12 @@ impl Service {
         &self.inner.process
     }
 
-    /// Returns the table of operations, by name and by route.
+    /// Returns the operation table.
     pub fn table(&self) -> &Table {
         &self.inner.dispatch.table
     }
 
-    /// Returns the public key of the signer of checkpoints, if there is one.
+    /// Returns the public key for checkpoint signatures, if checkpoints are signed.
     pub fn export_key(&self) -> Option<PublicKey> {
         self.inner.dispatch.shared.settings.signer.as_ref().map(NoteSigner::public)
     }
@@ -243,26 +243,26 @@ impl Service {
         self.inner.dispatch.shared.session_key.as_ref()
     }
 
-    /// Returns the keys with which a shell seals data that clients return, for this label: the first seals,
-    /// all unseal.
+    /// Returns the keys for `label` with which a shell seals data that clients send back. The first key
+    /// seals; all of them unseal.
     pub fn keys_for(&self, label: &'static str) -> Result<Vec<Zeroizing<[u8; 32]>>> {
         self.inner.dispatch.shared.sealer.derived(label)
     }
 
-    /// Returns the time of the service's clock.
+    /// Returns the current time of the service's clock.
     pub fn now(&self) -> Time {
         self.inner.dispatch.clock.now()
     }
 
-    /// Returns the operation called `name`. Fails with 404 if there is none.
+    /// Returns the operation named `name`. Fails with 404 if it does not exist.
     pub fn operation(&self, name: &str) -> Result<&Arc<Operation>> {
         self.table().operation(name).ok_or_else(|| Error::not_found("operation"))
     }
 
     /// Admits a request by its head alone, before its body is read.
     ///
-    /// It counts the request, and rejects a credential that is missing, has ended, or lacks the rights that
-    /// `operation` needs. Without an operation any live credential is enough.
+    /// The request is counted. Fails if the credential is missing, has ended, or lacks the rights that
+    /// `operation` needs. Without an operation, any live credential is enough.
     pub async fn admit(
         &self,
         operation: Option<&Operation>,
@@ -292,10 +292,10 @@ impl Service {
         reply_of(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await
     }
 
-    /// Runs an operation whose call is prepared first, or whose file is read, which takes long and needs no
+    /// Runs an operation whose call is prepared first, or whose file is read, which takes long but needs no
     /// database.
     ///
-    /// Workspaces take turns, whatever the transport, and each has a share of these slots.
+    /// Workspaces take turns, regardless of the transport, and each has a share of these slots.
     async fn run_apart(
         &self,
         places: &Ceiling,
@@ -325,7 +325,7 @@ impl Service {
         self.run(operation, admission, &request.input).await
     }
 
-    /// Calls an operation and blocks until it is done, on this thread if the core is idle.
+    /// Calls an operation and blocks until it is done. Runs on this thread if the core is idle.
     pub fn call(&self, operation: &Arc<Operation>, request: Request) -> Result<Reply> {
         let admission = self.admit_here(operation, request.head)?;
         waited(|done| self.dispatch().start(operation, admission, &request.input, RunOn::Caller, done))
@@ -333,8 +333,8 @@ impl Service {
 
     /// Submits a request; `done` is called once, here or on a core thread.
     ///
-    /// It is never called if the ticket of a wait is dropped first. It must only pass the reply on. Blocks on
-    /// the database if the credential is not cached.
+    /// `done` is never called if the handle of a wait is dropped first. It must only pass the reply on.
+    /// Blocks on the database if the credential is not cached.
     pub fn submit(
         &self,
         operation: &Arc<Operation>,
@@ -362,7 +362,7 @@ impl Service {
 
     /// Counts a request for something other than an operation, such as a document.
     ///
-    /// It counts against the bearer of a live token, else against the peer address.
+    /// The request counts against the bearer of a live token, otherwise against the peer address.
     pub async fn count(&self, head: RequestHead) -> Result<()> {
         match self.admit(None, head).await {
             // Public resources need no credential.
@@ -371,7 +371,7 @@ impl Service {
         }
     }
 
-    /// Begins a subscription for an admitted caller, who needs the rights that `wait_for_event` needs.
+    /// Begins a subscription for an admitted caller, who must have the rights that `wait_for_event` needs.
     ///
     /// Fails with 409 `must_refetch` if the log lacks the events after the position.
     pub async fn subscribe(
@@ -382,32 +382,33 @@ impl Service {
         self.inner.subscriptions.begin(self.dispatch(), admission, subscription).await
     }
 
-    /// Returns the subscriptions of tokens that outlive a request.
+    /// Returns the resource subscriptions of tokens, which outlive a request.
     pub fn resource_subscriptions(&self) -> ResourceSubscriptions<'_> {
         ResourceSubscriptions(self.dispatch())
     }
 
-    /// Returns the registry in which a shell that serves this service registers its depths.
+    /// Returns the gauges, to which each shell that serves this service adds its depths.
     pub fn gauges(&self) -> &Gauges {
         &self.inner.dispatch.shared.gauges
     }
 
     /// Runs every periodic chore at once.
     ///
-    /// Chores end lapsed claims, remove destroyed keys, and so on; a chore that another process leads is left
-    /// to that process. Fails if one fails, after all others have had their turn.
+    /// Chores end lapsed claims and remove destroyed keys, for example. A chore that another process leads is
+    /// left to that process. If a chore fails, the error is returned after all other chores have had their
+    /// turn.
     pub fn housekeep(&self) -> Result<()> {
         self.inner.scheduler.round()
     }
 
     /// Returns the number of parked waits.
     ///
-    /// They have no result yet, and hold no thread and no connection.
+    /// Parked waits have no result yet, and hold no thread and no connection.
     pub fn parked_waits(&self) -> usize {
         self.wait_counts().parked
     }
 
-    /// Returns counts of waits, and of their costs.
+    /// Returns the numbers of waits and of their polls.
     pub fn wait_counts(&self) -> WaitCounts {
         self.inner.dispatch.rounds.counts()
     }
@@ -428,13 +429,13 @@ impl Service {
     }
 }
 
-/// Awaits the outcome of a request that `start` passes to the core.
+/// Awaits the outcome of a request that `start` submits to the core.
 pub(super) async fn reply_of<T: Send + 'static>(
     start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> RequestHandle,
 ) -> Result<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let mut ticket = start(Box::new(move |outcome| {
-        // The caller may have gone away; then the outcome has no receiver.
+        // If the caller has stopped waiting, the outcome has no receiver.
         let _ = sender.send(outcome);
     }));
     if ticket.flushes_after_others() {
@@ -444,13 +445,13 @@ pub(super) async fn reply_of<T: Send + 'static>(
     receiver.await.map_err(Error::internal)?
 }
 
-/// Blocks until a request that `start` passes to the core is done, and returns its outcome.
+/// Blocks until a request that `start` submits to the core is done, and returns its outcome.
 pub(super) fn waited<T: Send + 'static>(
     start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> RequestHandle,
 ) -> Result<T> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let ticket = start(Box::new(move |outcome| {
-        // The caller waits below; it cannot have gone away.
+        // The caller waits below, so the receiver still exists.
         let _ = sender.send(outcome);
     }));
     let outcome = receiver.recv().map_err(Error::internal)?;
@@ -465,7 +466,7 @@ fn bus_thread(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<JoinHandle<()
     std::thread::Builder::new().name("svc-bus".to_owned()).spawn(body).map_err(Error::internal)
 }
 
-/// Starts a thread for the timers, which never waits for the database.
+/// Starts the thread for the timers, which never waits for the database.
 fn timers_thread(dispatch: &Arc<Dispatch>) -> Result<JoinHandle<()>> {
     let timers = dispatch.timers.clone();
     let body = move || timers.serve();
@@ -474,19 +475,19 @@ fn timers_thread(dispatch: &Arc<Dispatch>) -> Result<JoinHandle<()>> {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // First, so that nothing below waits for a read.
+        // Done first, so that nothing below waits for a read.
         self.dispatch.executor.interrupt_reads();
         self.dispatch.bus.close();
         self.dispatch.limits.close();
         self.dispatch.timers.close();
         self.scheduler.close();
         let chores = lock(&self.process.threads.scheduler).take();
-        // If a thread panicked, there is nothing left to report.
+        // If a thread has panicked, there is nothing left to report.
         chores.into_iter().for_each(|thread| drop(thread.join()));
         self.dispatch.executor.close();
         self.dispatch.rounds.close();
         for thread in lock(&self.process.threads.others).drain(..) {
-            // If a thread panicked, there is nothing left to report.
+            // If the thread has panicked, there is nothing left to report.
             let _ = thread.join();
         }
     }

@@ -1,8 +1,8 @@
 //! Set-up and other work that only an administrator of the machine may do, without a token.
 //!
-//! It sets up a service, and mints a token for a member who has lost the last one; `ask` has the operations
-//! that it calls as the instance. All of it is audited like other work, with the instance as the actor. The
-//! module also turns variables and a data folder into a service, with which every shell begins.
+//! This module sets up a service, and creates a token for a member who has lost the last one; `ask` has the
+//! operations that it calls as the instance. All of this is audited like other work, with the instance as the
+//! actor. The module also opens a service from variables and a data folder, with which every shell begins.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -27,10 +27,10 @@ use crate::store::{Database, OpenMode, Opener};
 use crate::text::Text;
 use crate::time::Time;
 
-/// The result of a setup. The secrets are shown only here.
+/// The result of a set-up. The secrets are shown only here.
 #[derive(Clone, Debug, Serialize)]
 pub struct SetupResult {
-    /// The first workspace; more can be created later.
+    /// The first workspace. More can be created later.
     pub workspace: NamedWorkspace,
     /// The person who administers the workspace.
     pub admin: NamedMember,
@@ -42,21 +42,21 @@ pub struct SetupResult {
     pub agent_token: IssuedToken,
 }
 
-/// A workspace by id and name.
+/// A workspace, identified by id and name.
 #[derive(Clone, Debug, Serialize)]
 pub struct NamedWorkspace {
     pub id: WorkspaceId,
     pub name: String,
 }
 
-/// A member by id and handle.
+/// A member, identified by id and handle.
 #[derive(Clone, Debug, Serialize)]
 pub struct NamedMember {
     pub id: MemberId,
     pub handle: String,
 }
 
-/// A token with its secret.
+/// A token together with its secret.
 #[derive(Clone, Serialize)]
 pub struct IssuedToken {
     pub id: TokenId,
@@ -69,12 +69,12 @@ impl std::fmt::Debug for IssuedToken {
     }
 }
 
-/// The variables of a process, as returned by the system.
+/// The environment variables of a process, as returned by the system.
 pub type Variables = [(OsString, OsString)];
 
 /// Opens the service that `config` describes.
 ///
-/// Rejects a data folder that is not set up, or a database without schema.
+/// Rejects a data folder that is not set up, and a database without schema.
 pub fn open(config: &Config) -> Result<Service> {
     if config.database_url.is_none() {
         DataDir::open(&config.data_dir)?;
@@ -95,8 +95,8 @@ pub fn open(config: &Config) -> Result<Service> {
 
 /// Opens the service that `variables` and `data_dir` describe, in bootstrap mode.
 ///
-/// A folder that was never set up, or a database without schema, is initialised, and any caller can create
-/// the first workspace later.
+/// A folder that was never set up and a database without schema are initialised, and any caller can later
+/// create the first workspace.
 #[cfg(feature = "bootstrap")]
 pub fn open_or_begin(variables: &Variables, data_dir: &Path) -> Result<(Config, Service)> {
     let read = || Config::read(variables.iter().cloned(), data_dir);
@@ -126,16 +126,16 @@ pub fn open_or_begin(variables: &Variables, data_dir: &Path) -> Result<(Config, 
 
 /// Sets up the service that `variables` and `data_dir` describe.
 ///
-/// That is the folder with its keys, the database, and in it the first workspace, named `workspace`, with its
-/// administrator, called `admin`. Rejects an existing set-up without changing anything; after an interruption
-/// it can be repeated.
+/// The set-up creates the folder with its keys, and the database with the first workspace, named `workspace`,
+/// and its administrator, with the handle `admin`. An existing set-up is rejected without changing anything.
+/// After an interruption, the call can be repeated.
 pub fn init(
     variables: &Variables,
     data_dir: &Path,
     workspace: &str,
     admin: &str,
 ) -> Result<(Config, Service, SetupResult)> {
-    // Checks that leave no trace come first.
+    // Checks without side effects come first.
     SetupNames::new(workspace, admin)?;
     let access = Config::read(variables.iter().cloned(), data_dir)?.data_access;
     let mut setup = DataDir::create(data_dir, access, &Entropy::System)?;
@@ -156,7 +156,7 @@ pub fn init(
 fn begin(config: &Config, workspace: &str, admin: &str) -> Result<(Service, SetupResult)> {
     let options = ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::configured(config)? };
     if config.database_url.is_some() {
-        // The folder says nothing about a separate database.
+        // The folder contains no information about a separate database.
         check_is_new(&options.database)?;
     }
     let service = Service::open(options)?;
@@ -169,11 +169,11 @@ fn check_is_new(database: &Database) -> Result<()> {
     found.map_err(|error| refusal(error, database))
 }
 
-/// Finishes, undoes or keeps a setup that was rejected.
+/// Finishes, undoes or keeps a set-up that was rejected.
 ///
-/// A workspace in the folder's database can only have been created by an earlier run of this setup, which is
-/// thereby complete. If a separate database has a workspace, or cannot be reached or used, the folder is
-/// restored to its previous state. After any other refusal the setup can be resumed.
+/// A workspace in the folder's database can only have been created by an earlier run of this set-up, which is
+/// thereby complete. If a separate database contains a workspace, or cannot be reached or used, the folder is
+/// restored to its previous state. After any other refusal the set-up can be resumed.
 fn settle(setup: UnfinishedSetup, own_database: bool, refusal: Error) -> Error {
     let settled = match (refusal.code(), own_database) {
         (Code::AlreadyInitialised, true) => setup.finish().map(drop),
@@ -183,10 +183,10 @@ fn settle(setup: UnfinishedSetup, own_database: bool, refusal: Error) -> Error {
     settled.err().unwrap_or(refusal)
 }
 
-/// A token requested by the administrator of the machine.
+/// A token that the administrator of the machine requests.
 #[derive(Clone, Debug, Default)]
 pub struct RequestedToken {
-    /// The workspace; may be omitted while there is only one.
+    /// The workspace of the token. May be omitted if there is only one workspace.
     pub workspace_id: Option<WorkspaceId>,
     /// The handle of the member that the token will act as.
     pub member: String,
@@ -194,18 +194,18 @@ pub struct RequestedToken {
     pub label: Option<String>,
     /// The capabilities of the token.
     pub capabilities: Option<Capabilities>,
-    /// A named set of capabilities, instead.
+    /// A named set of capabilities, as an alternative to `capabilities`.
     pub capability_set: Option<CapabilitySet>,
-    /// When it expires; never if omitted.
+    /// When the token expires, or `None` if it never expires.
     pub expires_at: Option<Time>,
-    /// The limits of its use.
+    /// The limits on the use of the token.
     pub quotas: Option<Quotas>,
 }
 
 impl Service {
     /// Creates the first workspace with a human administrator and a worker agent.
     ///
-    /// Rejects the call, and changes nothing, if there is already a workspace.
+    /// Fails without changing anything if there is already a workspace.
     pub fn establish(&self, workspace: &str, admin: &str) -> Result<SetupResult> {
         let names = SetupNames::new(workspace, admin)?;
         let run = move |cx: &mut crate::op::Write<'_>| setup::establish(cx, &names, Surface::Cli);
@@ -219,12 +219,12 @@ impl Service {
         })
     }
 
-    /// Returns the workspace `named`, or the only one if none is named.
+    /// Returns the workspace `named`, or the only workspace if `named` is `None`.
     pub fn the_workspace(&self, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
         self.dispatch().read_as_instance(move |cx| setup::the_workspace(cx, named))
     }
 
-    /// Mints a token with the rights of the machine's administrator.
+    /// Creates a token with the rights of the machine's administrator.
     pub fn mint_as_instance(&self, wanted: &RequestedToken) -> Result<IssuedToken> {
         let invalid = |field: &'static str| move |error: String| Error::in_field(field, error);
         // Determined before the task is queued, so that the writer locks only the head of this workspace.

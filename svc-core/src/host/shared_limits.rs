@@ -1,8 +1,8 @@
-//! Rate limits across servers: the thread that reports to other servers the requests that this one has
-//! admitted.
+//! Rate limits across servers: the thread that reports the requests admitted by this server to the other
+//! servers.
 //!
-//! It has a separate connection with a short timeout, so that it waits for neither changes nor reads. While
-//! it has none, this server limits its clients alone.
+//! The thread has a separate connection with a short timeout, so that it does not wait for changes or reads.
+//! Without a connection, this server enforces limits on its own.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -15,7 +15,7 @@ use crate::rate::{LimitUsage, RateLimits, SharingTask};
 use crate::store::{Conn, Opener, rate_windows};
 use crate::time::{Clock, Monotonic, Time};
 
-/// Starts the thread, if servers can share the database and there are limits.
+/// Starts the thread, if several servers can share the database and there are rate limits.
 pub(super) fn start(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<Option<JoinHandle<()>>> {
     let Some(window) = dispatch.limits.shared_window() else { return Ok(None) };
     let mut link =
@@ -45,7 +45,7 @@ fn serve(limits: &RateLimits, link: &mut LimitConnection) {
     }
 }
 
-/// The thread's connection.
+/// The database connection of the thread that shares rate limits.
 struct LimitConnection {
     opener: Opener,
     clock: Clock,
@@ -62,7 +62,7 @@ impl LimitConnection {
         Ok(())
     }
 
-    /// Returns when to connect again if that is necessary, and logs it.
+    /// Logs a failure, and returns the time at which to connect again if that is necessary.
     fn retry_after(&mut self, outcome: Result<()>) -> Option<Monotonic> {
         let error = outcome.err()?;
         tracing::warn!(%error, cause = ?error.cause(), "rate limits are not shared with other servers");
@@ -84,7 +84,7 @@ impl LimitConnection {
         rate_windows::add(conn, now, self.window, &used)
     }
 
-    /// Removes entries whose limit is unused.
+    /// Removes stored limits that are fully available.
     fn tidy(&self) -> Result<()> {
         let (conn, now) = self.open()?;
         rate_windows::remove_whole(conn, now).map(drop)

@@ -1,8 +1,9 @@
 //! Checks before a service starts.
 //!
-//! The database was set up, or may be; its schema has this version; every key-encryption key that it was used
-//! with is configured. All of it is checked before anything is locked, so that a start during a long write
-//! does not wait, and checked again under the lock of migrations.
+//! The database must have been set up, unless it may be created; its schema must have this version; every
+//! key-encryption key that it was used with must be configured. All this is checked before anything is
+//! locked, so that a start during a long write does not wait, and checked again under the lock for
+//! migrations.
 
 use std::time::Duration;
 
@@ -17,18 +18,19 @@ use crate::store::migrate::{self, Schema};
 use crate::store::{Conn, Engine, OpenMode, Opener, rate_windows};
 use crate::time::{Clock, Time};
 
-/// Prepares the database for a service, or fails with the reason why it cannot.
+/// Prepares the database for a service, or fails with the reason why the service cannot start.
 pub(crate) fn make_ready(opener: &Opener, mode: OpenMode, sealer: &Sealer, now: Time) -> Result<()> {
     if MissingRows::of(&opener.first(mode)?, mode, sealer)?.is_nothing() {
         return Ok(());
     }
     let conn = opener.migrator()?;
     migrate::in_turn(&conn, |conn| MissingRows::of(conn, mode, sealer)?.supply(conn, sealer, now))?;
-    // A schema in SQLite's file, not only in its write-ahead log, can be read without changing either.
+    // A schema in SQLite's file, not only in its write-ahead log, can be read without changing either of
+    // them.
     conn.checkpoint()
 }
 
-/// On Postgres, starts the clock at the database's time, and compares the newest stored time with it.
+/// On Postgres, sets the clock to the database's time, and compares the newest stored time with it.
 pub(crate) fn compare_times(opener: &Opener, clock: &Clock) -> Result<()> {
     let conn = opener.reader()?;
     if conn.engine() == Engine::Postgres {
@@ -52,28 +54,28 @@ fn already_set_up() -> Error {
     Error::new(Code::AlreadyInitialised, "the database is already set up; nothing was changed")
 }
 
-/// Why this process should be replaced although it runs: changes to the database since it started.
+/// The reasons why this process should be replaced: changes to the database since it started.
 pub(crate) struct ReplacementReason {
-    /// Another version has migrated the schema.
+    /// Set if another version has migrated the schema.
     pub schema: Option<String>,
-    /// Another process wraps with a key that is not configured here.
+    /// Set if another process wraps with a key that is not configured here.
     pub keys: Option<String>,
 }
 
 impl ReplacementReason {
-    /// Reads whether this process is outdated, and why.
+    /// Checks whether this process should be replaced.
     pub fn of(cx: &Read<'_>) -> Result<Self> {
         Ok(Self { schema: Self::schema(cx)?, keys: Self::keys(cx)? })
     }
 
-    /// Reads whether another version has migrated the schema.
+    /// Returns a description if another version has migrated the schema.
     pub fn schema(cx: &Read<'_>) -> Result<Option<String>> {
         let newest = cx.one::<(i64, String)>(migrate::NEWEST, &[])?;
         let newer = newest.filter(|(version, _)| migrate::is_newer(*version));
         Ok(newer.map(|(_, name)| format!("a newer version has applied {name}: run that version here")))
     }
 
-    /// Reads whether another process wraps with a key that is not configured here.
+    /// Returns a description if another process wraps with a key that is not configured here.
     pub fn keys(cx: &Read<'_>) -> Result<Option<String>> {
         let checks = cx.query::<(Vec<u8>, Vec<u8>)>(keys::CHECKS, &[])?;
         let lacking = keys::lacking(&checks, cx.sealer());
@@ -97,7 +99,7 @@ impl ReplacementReason {
 
 struct MissingRows {
     schema: Schema,
-    /// Whether the sealing key has no check value yet.
+    /// Whether the check value of the sealing key is missing.
     check: bool,
 }
 
@@ -112,7 +114,7 @@ impl MissingRows {
         }
         match keys::is_unrecorded(conn, sealer) {
             Ok(check) => Ok(Self { schema, check }),
-            // The process that sets up has generated a separate key.
+            // The process that sets up has generated a different key.
             Err(_) if mode == OpenMode::Create && keys::has_workspace(conn)? => Err(already_set_up()),
             Err(error) => Err(error),
         }
@@ -128,14 +130,14 @@ impl MissingRows {
     }
 }
 
-/// Returns the numbers of writers and readers of a process on a machine with this many cores.
+/// Returns the number of writers and of readers for a process on a machine with this many cores.
 pub(super) fn connections(opener: &Opener, cores: usize, limit: Option<Duration>) -> (usize, ReaderCounts) {
     if opener.is_sqlite() {
         let inline = cores.saturating_add(1).min(INLINE_READERS);
         return (1, ReaderCounts { threads: READERS, inline, limit });
     }
-    // Each of their statements waits for the network, independently of the cores. Their number is fixed, so
-    // that a server can be configured for a number of processes.
+    // Each statement on these connections waits for the network, so their number does not depend on the
+    // cores. It is fixed, so that a server can be configured for a number of processes.
     (WRITER_LANES, ReaderCounts { threads: POSTGRES_READERS, inline: POSTGRES_INLINE_READERS, limit })
 }
 
@@ -153,8 +155,8 @@ mod tests {
             Opener::new(&Database::Postgres(SecretString::from("postgres://svc@localhost/svc"))).unwrap();
         for cores in [1, 2, 8, 64, 256] {
             let (lanes, readers) = connections(&postgres, cores, None);
-            // One more each for health, the long reader, the bus, the listener, the housekeeper and the rate
-            // limits.
+            // One more connection each for health, the long reader, the bus, the listener, the housekeeper
+            // and the rate limits.
             let fixed = SCANNERS + 6;
             assert_eq!(
                 lanes + readers.threads + readers.inline + fixed,

@@ -13,7 +13,7 @@ use crate::op::{Admission, Reply, RequestHead, RunOn, Surface, TypedOperation};
 pub struct TypedReply<O> {
     /// The output of the operation.
     pub output: O,
-    /// The position that the log of the caller's workspace had reached, for callers that have one.
+    /// The position that the log of the caller's workspace had reached, if the caller has a workspace.
     pub lsn: Option<i64>,
 }
 
@@ -25,8 +25,9 @@ impl<O: 'static> TypedReply<O> {
 }
 
 impl Service {
-    /// Returns the data of an admitted caller that need no lookup of its member; callers that are not members
-    /// fail as with `whoami`.
+    /// Returns the data of an admitted caller that need no lookup of the member.
+    ///
+    /// Callers that are not members get the same error as from `whoami`.
     pub async fn bearer(&self, admission: Admission) -> Result<TypedReply<Bearer>> {
         let dispatch = self.dispatch();
         let operation = WHOAMI.operation(self.table())?;
@@ -36,12 +37,12 @@ impl Service {
 }
 
 impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
-    /// Admits a request for the operation by its head alone, as [`Service::admit`] does.
+    /// Admits a request for this operation by its head alone, as [`Service::admit`] does.
     pub async fn admit(self, service: &Service, head: RequestHead) -> Result<Admission> {
         Ok(service.admit(Some(self.operation(service.table())?), head).await?)
     }
 
-    /// Calls the operation for an admitted caller. Dropping the future abandons a wait.
+    /// Calls this operation for an admitted caller. Dropping the future abandons a wait.
     pub async fn ask(self, service: &Service, admission: Admission, input: I) -> Result<TypedReply<O>> {
         let operation = self.operation(service.table())?;
         let dispatch = service.dispatch();
@@ -58,7 +59,7 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
         }
     }
 
-    /// Calls the operation with the rights of the machine's administrator, and blocks until it is done.
+    /// Calls this operation with the rights of the machine's administrator, and blocks until it is done.
     pub fn call_as_instance(self, service: &Service, workspace: WorkspaceId, input: I) -> Result<O> {
         let operation = self.operation(service.table())?;
         let admission = Admission::of_instance(workspace, Surface::Cli);
@@ -67,7 +68,7 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
         reply.output()
     }
 
-    /// Calls the operation and blocks until it is done, on this thread if the core is idle.
+    /// Calls this operation and blocks until it is done. Runs on this thread if the core is idle.
     ///
     /// An error in `input` is reported only if the credential is accepted.
     pub fn call(self, service: &Service, head: RequestHead, input: Result<I>) -> Result<TypedReply<O>> {

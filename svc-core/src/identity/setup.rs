@@ -17,7 +17,7 @@ use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
-use crate::op::{Answer, Effect, Feature, Read, Surface, Write, WriteNeeds, changing, secret_was_told};
+use crate::op::{Answer, Effect, Feature, Read, Surface, Write, WriteNeeds, changing, secret_was_shown};
 use crate::text::{Handle, Text};
 use crate::time::Time;
 
@@ -95,7 +95,7 @@ impl Answer<CreateWorkspace> for NewWorkspace {
 
     fn answer_repeat(_: &Read<'_>, _: &CreateWorkspace, id: WorkspaceId) -> Result<Self> {
         let next = "Have the operator mint a token there: `svc token mint --as-instance --workspace`.";
-        Err(secret_was_told(id).with_next(next))
+        Err(secret_was_shown(id).with_next(next))
     }
 }
 
@@ -321,7 +321,7 @@ mod bootstrap {
         }
 
         fn answer_repeat(_: &Read<'_>, _: &BootstrapMember, id: MemberId) -> Result<Self> {
-            Err(secret_was_told(id))
+            Err(secret_was_shown(id))
         }
     }
 

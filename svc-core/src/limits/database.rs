@@ -1,20 +1,20 @@
-//! Limits of connections to the database.
+//! Limits on connections to the database.
 
 use std::time::Duration;
 
-/// Maximum time the bus may spend on one piece of work before readiness reports it as hung.
+/// Maximum time that the bus may spend on one task before readiness reports it as hung.
 pub const BUS_WORK_MAX: Duration = Duration::from_secs(10);
-/// Default timeout for connecting to a Postgres server, unless the address sets one.
+/// Default timeout for connecting to a Postgres server. The URL may set another one.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for which data may stay unacknowledged before the kernel drops a connection to Postgres.
+/// Time for which sent data may stay unacknowledged before the kernel drops a connection to Postgres.
 pub const TCP_USER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for which a connection to Postgres is idle before the kernel sends a keepalive probe.
 pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 /// Time between two keepalive probes.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// Number of keepalive probes that may go unanswered.
+/// Number of unanswered keepalive probes after which a connection to Postgres counts as lost.
 pub const KEEPALIVE_RETRIES: u32 = 3;
-/// Additional time to wait for a reply of Postgres after its statement timeout.
+/// Additional time to wait for a reply from Postgres after its statement timeout.
 pub const ANSWER_SLACK: Duration = Duration::from_secs(2);
 /// Postgres `statement_timeout`.
 pub const STATEMENT_TIMEOUT: Duration = Duration::from_millis(30_000);
@@ -24,25 +24,27 @@ pub const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_millis(60_000);
 pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
 /// Maximum Postgres connections of one process.
 ///
-/// These are the connections below, one for health, one for long reads, one that reads other servers'
-/// commits, one that listens for them, one for housekeeping, and one for rate limits.
+/// These are the readers, writers and scanners below, and one connection each for health, for long reads, for
+/// reading other servers' commits, for listening for those commits, for housekeeping, and for rate limits.
 pub const POSTGRES_CONNECTIONS: usize = 17;
-/// Maximum Postgres connections of one process in its pool.
+/// Maximum Postgres connections in the pool of one process.
 ///
-/// All but those of the writers, the listener and the rate limits: one for each thread that takes one, so
-/// that none has to wait.
+/// The pool contains all connections except those of the writers, the listener and the rate limits: one for
+/// each thread that takes a connection, so that no thread has to wait.
 pub const POSTGRES_POOLED: usize = POSTGRES_CONNECTIONS - WRITER_LANES - 2;
-/// Threads per process that read a whole workspace at once. One workspace occupies one of them.
+/// Number of threads per process that read a whole workspace at once. One workspace can occupy one of them.
 pub const SCANNERS: usize = 2;
-/// Postgres connections that write, per process.
+/// Number of Postgres connections per process that write.
 pub const WRITER_LANES: usize = 2;
-/// Threads that read from SQLite, per process. One workspace occupies two of them.
+/// Number of threads per process that read from SQLite. One workspace can occupy two of them.
 pub const READERS: usize = 3;
-/// Postgres connections that read, per process: more, because each of their statements waits for the network.
+/// Number of Postgres connections per process that read. More than on SQLite, because each statement waits
+/// for the network.
 pub const POSTGRES_READERS: usize = 6;
-/// Postgres connections for reads on callers' own threads, per process.
+/// Number of Postgres connections per process for reads on callers' own threads.
 ///
 /// Only programs that wait for each reply use them.
 pub const POSTGRES_INLINE_READERS: usize = 1;
-/// Maximum SQLite connections per process for reads on callers' own threads: one more than there are cores.
+/// Maximum SQLite connections per process for reads on callers' own threads. The default is one more than
+/// there are cores.
 pub const INLINE_READERS: usize = 9;

@@ -12,7 +12,7 @@ pub use answers::*;
 pub use database::*;
 pub use shared::*;
 
-/// Maximum characters of a workspace's, channel's or token's name.
+/// Maximum characters in the name of a workspace, a channel or a token.
 pub const NAME_MAX: usize = 100;
 /// Maximum characters of a member's handle.
 pub const HANDLE_MAX: usize = 64;
@@ -24,7 +24,7 @@ pub const TOPIC_MAX: usize = 500;
 pub const MESSAGE_MAX: usize = 100_000;
 /// Maximum blocks of a message's content.
 pub const CONTENT_BLOCKS_MAX: usize = 64;
-/// Maximum characters of an address.
+/// Maximum characters of a URI.
 pub const URI_MAX: usize = 2000;
 /// Maximum citations of a message.
 pub const CITATIONS_MAX: usize = 100;
@@ -36,47 +36,47 @@ pub const REACTION_KINDS_MAX: i64 = 50;
 pub const REACTING_LISTED: i64 = 50;
 /// Maximum reactions that one read counts exactly. If there are more, each emoji gets a share of this number.
 pub const REACTIONS_COUNTED_MAX: i64 = 4000;
-/// Maximum characters of an emoji, its shortcode, or a name in its place.
+/// Maximum characters of an emoji, its shortcode, or a name in place of an emoji.
 pub const EMOJI_MAX: usize = 64;
-/// Maximum mentions of one message that count.
+/// Maximum mentions in one message that have an effect.
 pub const MENTIONS_MAX: usize = 50;
-/// Maximum members that a message may reach by the name of a group without `channel:admin`.
+/// Maximum members that a group mention may notify without the capability `channel:admin`.
 pub const GROUP_MENTION_FREE: i64 = 15;
-/// Maximum members that a message may reach by the name of a group.
+/// Maximum members that a group mention in a message may notify.
 pub const GROUP_MENTION_MAX: i64 = 1000;
 /// Maximum members who are notified that an approval is requested.
 pub const HOLDERS_MAX: i64 = 1000;
-/// Maximum characters of a message that an inbox shows.
+/// Maximum characters of a message's preview in an inbox.
 pub const PREVIEW_MAX: usize = 200;
-/// Maximum unread items of an inbox that are read to count them, and to find those that a wait returns.
+/// Maximum unread items of an inbox that are read to count them, or to find the items that a wait returns.
 pub const UNREAD_SCAN_MAX: i64 = 1000;
-/// Maximum channels and threads that a member mutes.
+/// Maximum channels and threads that a member can mute.
 pub const MUTED_MAX: usize = 100;
-/// Seconds after which an unread notification is emailed (`SVC_MAIL_DELAY_SECS`).
+/// Delay in seconds before an unread notification is emailed (`SVC_MAIL_DELAY_SECS`).
 pub const MAIL_DELAY_SECS: i64 = 120;
-/// Time to send a delivery batch before it can be taken again.
+/// Time to send a delivery batch before another process can take the batch again.
 pub const DELIVERY_BATCH_LEASE: Duration = Duration::from_secs(60);
-/// Maximum browsers of a member to which notifications are pushed.
+/// Maximum browsers of one member that receive push notifications.
 pub const SUBSCRIPTIONS_MAX: i64 = 10;
-/// Maximum items of an inbox that one call names.
+/// Maximum inbox items in one call that marks items.
 pub const MARKED_MAX: usize = 500;
-/// Maximum relations that a message makes, apart from citations.
+/// Maximum relations from one message to other messages, apart from citations.
 pub const RELATIONS_OF_MESSAGE_MAX: i64 = 100;
-/// Maximum refutations that lead to a thread: each close reads them.
+/// Maximum refutations that affect one thread. Each close reads them.
 pub const REFUTATIONS_MAX: i64 = 1000;
-/// Maximum votes of a thread.
+/// Maximum votes in one thread.
 pub const VOTES_MAX: i64 = 1000;
-/// Maximum options of a vote.
+/// Maximum options in one vote.
 pub const OPTIONS_MAX: usize = 20;
-/// The index of the last option that a vote can have.
+/// Index of the last option that a vote can have.
 pub const OPTION_INDEX_MAX: i64 = 19;
-/// Maximum characters of an option of a vote.
+/// Maximum characters of an option in a vote.
 pub const OPTION_MAX: usize = 200;
-/// Maximum members that are listed for one option of a vote.
+/// Maximum members that are listed for one option in a vote.
 pub const VOTERS_LISTED: i64 = 200;
-/// Maximum ballots and counts of ballots that a page of votes reads before it ends.
+/// Maximum ballots, including counted ones, that are read for one page of votes before the page ends.
 pub const PAGE_BALLOTS_MAX: usize = 3000;
-/// Maximum messages that are pinned in one channel.
+/// Maximum pinned messages in one channel.
 pub const PINS_MAX: i64 = 100;
 /// Maximum pinned messages in a thread's context.
 pub const CONTEXT_PINS: i64 = 10;
@@ -84,7 +84,7 @@ pub const CONTEXT_PINS: i64 = 10;
 pub const CANCEL_REASON_MAX: usize = 500;
 /// Maximum characters of a skill's name.
 pub const SKILL_MAX: usize = 64;
-/// Maximum skills of a member, and required skills of a thread.
+/// Maximum skills of a member, and maximum required skills of a thread.
 pub const SKILLS_MAX: usize = 64;
 /// Minimum priority of a thread.
 pub const PRIORITY_MIN: i64 = -100;
@@ -94,238 +94,243 @@ pub const PRIORITY_MAX: i64 = 100;
 pub const SKILL_SETS_MAX: usize = 5000;
 /// Maximum dependencies that one thread may have.
 pub const DEPENDENCIES_MAX: usize = 100;
-/// Maximum threads that may wait for one thread: its close changes each of them in one transaction.
+/// Maximum threads that may depend on one thread. Closing that thread changes each of them in one
+/// transaction.
 pub const DEPENDENTS_MAX: i64 = 1000;
 /// Maximum threads visited in each direction to check whether a dependency would form a cycle.
 pub const DEPENDENCY_WALK_MAX: i64 = 5000;
-/// Maximum live tokens derived, directly or not, from one minted token.
+/// Maximum live tokens derived, directly or indirectly, from one minted token.
 ///
-/// Revoking that token ends each of them in one transaction.
+/// Revoking the minted token ends all of them in one transaction.
 pub const DERIVED_TOKENS_MAX: i64 = 1000;
 /// Maximum length of a chain of derived tokens.
 pub const TOKEN_DEPTH_MAX: i64 = 16;
-/// Default maximum life of a delegation grant, in days, unless the workspace's policy sets one.
+/// Default maximum lifetime of a delegation grant in days, if the workspace's policy sets none.
 pub const GRANT_CEILING_DEFAULT_DAYS: i64 = 90;
-/// Maximum that a workspace's policy can set for the life of delegation grants, in days.
+/// Maximum number of days that a workspace's policy can set as the lifetime of delegation grants.
 pub const GRANT_CEILING_MAX_DAYS: i64 = 3650;
 /// Maximum characters of the purpose of a delegation grant.
 pub const GRANT_PURPOSE_MAX: usize = 500;
-/// Maximum characters of an app's slug; with `app:` before it, it is a handle.
+/// Maximum characters of an app's slug. The slug with the prefix `app:` is the app's handle.
 pub const APP_SLUG_MAX: usize = 60;
-/// Maximum live tokens of one app installation: revoking it ends each of them in one transaction.
+/// Maximum live tokens of one app installation. Revoking the installation ends all of them in one
+/// transaction.
 pub const INSTALLATION_TOKENS_MAX: i64 = 1000;
-/// Life in seconds of a token that an app gets by its client credentials.
+/// Lifetime in seconds of a token that an app gets with its client credentials.
 pub const APP_TOKEN_SECS: i64 = 3600;
-/// Maximum live tokens of one delegation grant: revoking it ends each of them in one transaction.
+/// Maximum live tokens of one delegation grant. Revoking the grant ends all of them in one transaction.
 pub const GRANT_TOKENS_MAX: i64 = 1000;
-/// Default life of a delegated token, in seconds.
+/// Default lifetime of a delegated token, in seconds.
 pub const DELEGATED_DEFAULT_SECS: i64 = 900;
-/// Maximum life of a delegated token, in seconds.
+/// Maximum lifetime of a delegated token, in seconds.
 pub const DELEGATED_MAX_SECS: i64 = 3600;
-/// Maximum life of a share ticket, in seconds: 48 hours.
+/// Maximum lifetime of a share ticket, in seconds (48 hours).
 pub const SHARE_TICKET_MAX_SECS: i64 = 172_800;
-/// Maximum artifacts that a share ticket names.
+/// Maximum artifacts that a share ticket can list.
 pub const SHARE_ARTIFACTS_MAX: usize = 100;
 /// Maximum items on a page that is read with a share ticket.
 pub const SHARE_PAGE_MAX: i64 = 100;
-/// Default maximum life of a browser's session, in seconds.
+/// Default maximum lifetime of a browser session, in seconds.
 pub const SESSION_TTL_SECS: i64 = 28_800;
-/// Maximum life that an operator can set for sessions, in seconds.
+/// Maximum lifetime that an operator can set for browser sessions, in seconds.
 pub const SESSION_TTL_MAX_SECS: i64 = 2_592_000;
 /// Minimum length of the key that signs session cookies, in bytes.
 pub const SESSION_SECRET_MIN_BYTES: usize = 32;
-/// Time in which a person must sign in at the identity provider, in seconds.
+/// Time within which a person must complete a sign-in at the identity provider, in seconds.
 pub const OIDC_LOGIN_SECS: u64 = 600;
-/// Maximum pending sign-ins of a workspace at an identity provider.
+/// Maximum pending sign-ins at an identity provider per workspace.
 pub const OIDC_LOGINS_MAX: i64 = 10_000;
-/// Maximum characters of the subject of an identity provider (OpenID Connect Core, 2).
+/// Maximum characters of a subject identifier from an identity provider (OpenID Connect Core, 2).
 pub const OIDC_SUBJECT_MAX: usize = 255;
 /// Maximum characters of an email address.
 pub const EMAIL_MAX: usize = 254;
 /// Maximum characters of a person's user name at an identity provider.
 pub const USER_NAME_MAX: usize = 254;
-/// Maximum characters of the id of a person or a group at an identity provider.
+/// Maximum characters of a person's or a group's id at an identity provider.
 pub const EXTERNAL_ID_MAX: usize = 1000;
 /// Maximum characters of the name of a SCIM group.
 pub const SCIM_GROUP_NAME_MAX: usize = 256;
 /// Maximum resources in one SCIM answer.
 pub const SCIM_COUNT_MAX: usize = 200;
-/// Maximum characters of a SCIM filter, or of the path of a change.
+/// Maximum characters of a SCIM filter, or of the path in a SCIM PATCH operation.
 pub const SCIM_FILTER_MAX: usize = 1000;
-/// Maximum levels of a SCIM filter.
+/// Maximum nesting depth of a SCIM filter.
 pub const SCIM_FILTER_DEPTH_MAX: usize = 10;
-/// Maximum resources with which a SCIM filter without an equality is compared.
+/// Maximum resources that are compared with a SCIM filter without an equality.
 pub const SCIM_SCAN_MAX: i64 = 10_000;
-/// Maximum operations of one SCIM PATCH.
+/// Maximum operations in one SCIM PATCH request.
 pub const SCIM_OPERATIONS_MAX: usize = 1000;
-/// Maximum names of attributes that a SCIM request may ask for.
+/// Maximum attribute names that a SCIM request may select.
 pub const SCIM_NAMES_MAX: usize = 100;
 /// Maximum members of one SCIM group.
 pub const SCIM_GROUP_MEMBERS_MAX: usize = 4000;
 /// Maximum SCIM groups of a workspace.
 pub const SCIM_GROUPS_MAX: i64 = 4000;
-/// Maximum depth of nested threads.
+/// Maximum depth of nested child threads.
 pub const THREAD_DEPTH_MAX: i64 = 16;
 /// Maximum bytes of a checkpoint as canonical JSON.
 pub const CHECKPOINT_MAX_BYTES: usize = 8_192;
 /// Maximum bytes of a result or of a message's metadata as canonical JSON.
 pub const JSON_MAX_BYTES: usize = 262_144;
-/// Maximum nesting of a JSON value that the service stores.
+/// Maximum nesting depth of a JSON value that the service stores.
 pub const JSON_MAX_DEPTH: usize = 64;
-/// Maximum bytes of the input of a long poll: thousands of them are kept at once.
+/// Maximum bytes of the input of a long poll. Thousands of such inputs are kept at once.
 pub const WAIT_INPUT_MAX_BYTES: usize = 4096;
-/// Maximum characters of a result's kind.
+/// Maximum characters in the kind of a result.
 pub const RESULT_KIND_MAX: usize = 200;
 /// Maximum characters of a repository's name.
 pub const REPO_MAX: usize = 300;
-/// Maximum items of a footprint.
+/// Maximum items in a footprint.
 pub const FOOTPRINT_ITEMS_MAX: usize = 100;
-/// Maximum characters of an item of a footprint.
+/// Maximum characters of an item in a footprint.
 pub const FOOTPRINT_ITEM_MAX: usize = 500;
-/// Maximum conflicts that an error, a check or a deferred thread lists.
+/// Maximum conflicts listed in an error, a check or a deferred thread.
 pub const CONFLICTS_MAX: i64 = 1000;
-/// Maximum conflicts of one error that the context of a thread names.
+/// Maximum conflicts of one error that are listed in the context of a thread.
 pub const REFUSAL_CONFLICTS_MAX: usize = 20;
 /// Maximum capacity of a slot.
 pub const SLOT_CAPACITY_MAX: i64 = 10_000;
-/// Maximum slots of a workspace that have a capacity.
+/// Maximum slots with a capacity in one workspace.
 pub const SLOTS_MAX: i64 = 1000;
-/// Maximum claims that a list of slots names for each slot.
+/// Maximum claims listed for each slot in a list of slots.
 pub const SLOT_HOLDERS_MAX: i64 = 100;
-/// Maximum claims that a list of slots counts in all. If there are more, each slot gets a share.
+/// Maximum claims that a list of slots counts in total. If there are more, each slot gets a share.
 pub const SLOT_CLAIMS_COUNTED_MAX: i64 = 1000;
-/// Maximum claims that a list of slots names in all.
+/// Maximum claims listed for all slots together in a list of slots.
 pub const SLOT_LIST_HOLDERS_MAX: i64 = 600;
-/// Maximum characters of the reason of a pause.
+/// Maximum characters of the reason for a pause.
 pub const PAUSE_REASON_MAX: usize = 500;
-/// Maximum characters of the reason of a freeze.
+/// Maximum characters of the reason for a freeze.
 pub const FREEZE_REASON_MAX: usize = 500;
-/// Maximum paused repositories of a workspace.
+/// Maximum paused repositories in one workspace.
 pub const PAUSES_MAX: i64 = 1000;
-/// Maximum tokens, millionths of a dollar, turns or attempts that a budget allows.
+/// Maximum tokens, millionths of a dollar, turns or attempts that a budget can allow.
 pub const BUDGET_MAX: i64 = 1_000_000_000_000_000;
-/// Maximum wall time that a budget allows, in seconds: about 30 years.
+/// Maximum wall time that a budget can allow, in seconds (about 30 years).
 pub const WALL_SECS_MAX: i64 = 1_000_000_000;
-/// Percentage of a limit at which a notice reports its use.
+/// Percentage of a budget's limit at which a notice reports the use.
 pub const BUDGET_LOW_PERCENT: i64 = 80;
 /// Maximum tokens, millionths of a dollar or turns in one usage report.
 pub const USAGE_MAX: i64 = 1_000_000_000_000;
-/// Maximum characters of the id of a usage report, and of the name of a model.
+/// Maximum characters of a usage report's id, and of a model's name.
 pub const REPORT_ID_MAX: usize = 200;
-/// Maximum models of a member and day whose usage is summed separately; that of further ones is one sum.
+/// Maximum models per member and day whose usage is summed separately. The usage of further models is one
+/// sum.
 pub const USAGE_MODELS_MAX: i64 = 50;
-/// Default number of days of a workspace's usage that are summed.
+/// Default number of days for which a workspace's usage is summed.
 pub const USAGE_DAYS_DEFAULT: i64 = 30;
-/// Maximum sums by member, model and day that are added up, in whole days.
+/// Maximum sums by member, model and day that are added up for one answer, in whole days.
 pub const USAGE_SCAN_MAX: i64 = 10_000;
-/// Maximum members and models that a sum of a workspace's usage names.
+/// Maximum members and models listed in the usage of a workspace.
 pub const USAGE_SUMS_MAX: i64 = 1000;
-/// Maximum names of tools that a thread's worker is advised to use.
+/// Maximum tool names recommended to the worker of a thread.
 pub const TOOLS_MAX: usize = 100;
-/// Maximum characters of the name of a tool.
+/// Maximum characters of a tool's name.
 pub const TOOL_MAX: usize = 200;
-/// Maximum children of a thread that a spawn budget allows.
+/// Maximum children of a thread that a spawn budget can allow.
 pub const SPAWN_CHILDREN_MAX: i64 = 1_000_000;
-/// Maximum tools of a child that a spawn budget allows: as many as can be named.
+/// Maximum tools of a child thread that a spawn budget can allow, which is as many as can be listed.
 pub const SPAWN_TOOLS_MAX: i64 = 100;
 /// Maximum threads and gates of each kind in the context of a workspace.
 pub const WORKSPACE_CONTEXT_MAX: i64 = 20;
-/// Maximum threads in review, and threads claimed by the caller, that the context of a workspace reads.
+/// Maximum threads in review, and threads claimed by the caller, that are read for the context of a
+/// workspace.
 pub const AWAITED_SCAN_MAX: i64 = 1000;
-/// Maximum members that the occupancy of a workspace names, with claims and without.
+/// Maximum members with claims, and maximum members without, listed in the occupancy of a workspace.
 pub const OCCUPANCY_MEMBERS_MAX: i64 = 1000;
-/// Maximum threads in one situation that the occupancy of a workspace counts.
+/// Maximum threads in each situation that are counted for the occupancy of a workspace.
 pub const OCCUPANCY_COUNT_MAX: i64 = 1000;
 /// Maximum approvals that a thread may require.
 pub const APPROVALS_MAX: i64 = 10;
 /// Maximum listed reviewers of a thread.
 pub const REVIEWERS_MAX: i64 = 100;
-/// Maximum reviews of a thread by one member.
+/// Maximum reviews of one thread by one member.
 pub const REVIEWS_MAX: i64 = 1000;
-/// Maximum reviews of a thread that are read to decide which count.
+/// Maximum reviews of a thread that are read to decide which ones count.
 pub const REVIEWS_WEIGHED_MAX: i64 = 1000;
-/// Maximum characters of a review's own text.
+/// Maximum characters of a review's text, without its findings.
 pub const REVIEW_MAX: usize = 20_000;
-/// Maximum findings of a review.
+/// Maximum findings in a review.
 pub const FINDINGS_MAX: usize = 100;
 /// Maximum characters of a finding.
 pub const FINDING_MAX: usize = 2000;
-/// Maximum characters of the path of a finding.
+/// Maximum characters of the file path in a finding.
 pub const FINDING_PATH_MAX: usize = 500;
-/// Maximum line number of a finding.
+/// Maximum line number in a finding.
 pub const LINE_MAX: i64 = 100_000_000;
 /// Maximum characters of the pointer of a land gate.
 pub const LAND_POINTER_MAX: usize = 500;
 /// Maximum characters of the question of an approval gate.
 pub const QUESTION_MAX: usize = 4000;
-/// Maximum approval gates of a thread: each close reads them.
+/// Maximum approval gates of one thread. Each close reads them.
 pub const GATES_MAX: i64 = 1000;
-/// Minimum time after which an approval gate expires, in seconds.
+/// Minimum time until an approval gate expires, in seconds.
 pub const GATE_EXPIRY_MIN_SECS: i64 = 60;
-/// Maximum time after which an approval gate expires, in seconds: 30 days.
+/// Maximum time until an approval gate expires, in seconds (30 days).
 pub const GATE_EXPIRY_MAX_SECS: i64 = 2_592_000;
-/// Life in seconds of the link by which a person finds an approval gate.
+/// Lifetime in seconds of a link to an approval gate.
 pub const APPROVAL_LINK_SECS: i64 = 3600;
-/// Maximum objects that one reason against a close names.
+/// Maximum ids listed for one unmet requirement of a close.
 pub const REASON_IDS_MAX: i64 = 10;
-/// Maximum notices that a thread read returns.
+/// Maximum notices returned by one read of a thread.
 pub const NOTICES_MAX: i64 = 10;
-/// Maximum characters of a term of a glossary.
+/// Maximum characters of a glossary term.
 pub const TERM_MAX: usize = 100;
-/// Maximum characters of the definition of a term.
+/// Maximum characters of a glossary term's definition.
 pub const DEFINITION_MAX: usize = 1000;
-/// Maximum terms of a workspace.
+/// Maximum glossary terms in one workspace.
 pub const GLOSSARY_MAX: i64 = 500;
-/// Interval of heartbeats.
+/// Interval between heartbeats, which keep a member online.
 pub const PRESENCE_BEAT: Duration = Duration::from_secs(10);
-/// Time for which a member is online after it was last seen.
+/// Time for which a member counts as online after it was last seen.
 pub const PRESENCE_TTL: Duration = Duration::from_secs(30);
-/// Maximum characters of the note of a heartbeat.
+/// Maximum characters of the note in a heartbeat.
 pub const PRESENCE_NOTE_MAX: usize = 200;
-/// Maximum other members in a new direct message.
+/// Maximum members in a new direct message, not counting its creator.
 pub const DM_OTHERS_MAX: usize = 10;
-/// Maximum messages of a direct message that are counted as unread.
+/// Maximum messages in a direct message channel that are counted as unread.
 pub const DM_UNREAD_MAX: i64 = 100;
-/// Maximum threads, channels and members that one member follows.
+/// Maximum threads, channels and members that one member can follow.
 pub const FOLLOWS_MAX: i64 = 500;
-/// Maximum messages of a follow that are counted as unread.
+/// Maximum unread messages that are counted for each followed object.
 pub const UNREAD_OF_FOLLOW_MAX: i64 = 100;
-/// Maximum texts of one request for trees of Markdown.
+/// Maximum texts in one request for Markdown trees.
 pub const MARKDOWN_TEXTS_MAX: usize = 100;
-/// Maximum bytes of these texts together.
+/// Maximum total bytes of the texts in one request for Markdown trees.
 pub const MARKDOWN_BYTES_MAX: usize = 1_048_576;
-/// Maximum bytes of the trees of a request in JSON, unless the first tree has more.
+/// Maximum bytes of the Markdown trees in one answer in JSON, unless the first tree alone is larger.
 pub const MARKDOWN_ANSWER_BYTES_MAX: usize = 2 << 20;
-/// Time after which no further text of a request is parsed.
+/// Time after which no further text of a request for Markdown trees is parsed.
 pub const MARKDOWN_TIME_MAX: Duration = Duration::from_millis(200);
-/// Maximum bytes of the names that the texts of a request may mention, as they are counted.
+/// Maximum total bytes of the names that may be mentioned in the texts of one request for Markdown trees.
 pub const MENTION_NAME_BYTES_MAX: usize = 8 << 20;
-/// Maximum nodes of the tree of a text.
+/// Maximum nodes in the Markdown tree of one text.
 pub const MARKDOWN_NODES_MAX: usize = 5000;
-/// Minimum nodes of the tree of a text: a paragraph and its text.
+/// Minimum number of nodes in the Markdown tree of a text: a paragraph and its text.
 pub const MARKDOWN_NODES_MIN: usize = 2;
-/// Maximum bytes of the addresses in a tree, for each byte of its text and in any case.
+/// Maximum bytes of the link addresses in a Markdown tree: per byte of its text, plus a fixed amount.
 pub const MARKDOWN_HREF_BYTES_PER_BYTE: usize = 4;
 pub const MARKDOWN_HREF_BYTES_MIN: usize = 64 << 10;
-/// Maximum levels of the tree of a text.
+/// Maximum depth of the Markdown tree of a text.
 pub const MARKDOWN_LEVELS_MAX: usize = 32;
-/// Maximum characters of the text that agents read on arrival in a channel.
+/// Maximum characters of a channel's boot text, which agents read when they arrive.
 pub const BOOT_MAX: usize = 20_000;
 /// Maximum characters of the description of a memory block.
 pub const MEMORY_DESCRIPTION_MAX: usize = 1000;
-/// Maximum characters of the value of a memory block, if its limit allows them.
+/// Maximum characters of a memory block's value, if the block's own limit allows them.
 pub const MEMORY_MAX: usize = 100_000;
-/// Maximum limit of a memory block, in characters.
+/// Maximum value that can be set as the limit of a memory block, in characters.
 pub const MEMORY_MAX_CHARS: i64 = 100_000;
-/// Default limit of a memory block.
+/// Default limit of a memory block, in characters.
 pub const MEMORY_DEFAULT_CHARS: i64 = 5000;
-/// Maximum memory blocks of a thread.
+/// Maximum memory blocks attached to one thread.
 pub const THREAD_MEMORY_BLOCKS_MAX: i64 = 20;
-/// Maximum threads that have a memory block: its deletion removes it from each of them in one transaction.
+/// Maximum threads to which one memory block can be attached. Deleting the block detaches it from all of them
+/// in one transaction.
 pub const MEMORY_BLOCK_THREADS_MAX: i64 = 10_000;
-/// Maximum terms of the glossary in a thread's context pack.
+/// Maximum glossary terms in a thread's context pack.
 pub const CONTEXT_TERMS: usize = 100;
-/// Maximum bytes of a thread's context pack that are searched for terms of the glossary.
+/// Maximum bytes of a thread's context pack that are searched for glossary terms.
 pub const CONTEXT_TERMS_BYTES: usize = 262_144;
 /// Maximum messages in a thread's context pack.
 pub const CONTEXT_MESSAGES: i64 = 30;
@@ -336,13 +341,13 @@ pub const LEASE_MIN_SECS: i64 = 1;
 pub const LEASE_MAX_SECS: i64 = 604_800;
 /// Default claim lease, in seconds (`SVC_CLAIM_DEFAULT_LEASE_SECS`).
 pub const LEASE_DEFAULT_SECS: i64 = 600;
-/// Maximum step of a clock that takes effect at once.
+/// Maximum step of the system clock that the service's time follows at once.
 pub const CLOCK_STEP_MIN: Duration = Duration::from_secs(10);
-/// Time that a larger step must last before the service's time follows it.
+/// Time for which a larger step of the system clock must persist before the service's time follows it.
 pub const CLOCK_STEP_COUNTS_AFTER: Duration = Duration::from_secs(60);
-/// Seconds between reaper rounds (`SVC_CLAIM_REAP_TICK_SECS`, 0 disables it).
+/// Seconds between rounds of the claim reaper (`SVC_CLAIM_REAP_TICK_SECS`, 0 disables it).
 pub const REAP_TICK_SECS: i64 = 5;
-/// Maximum claims that the reaper processes per tick.
+/// Maximum claims that the reaper processes in one round.
 pub const REAP_MAX: i64 = 1000;
 /// Seconds within which a claim must be acknowledged (`SVC_CLAIM_ACK_TIMEOUT_SECS`, 0 disables it).
 pub const ACK_TIMEOUT_SECS: i64 = 120;
@@ -351,131 +356,133 @@ pub const ACK_TIMEOUT_SECS: i64 = 120;
 pub const WAIT_MAX_SECS: i64 = 330;
 /// Default timeout of a `wait_*` operation, in seconds.
 pub const WAIT_DEFAULT_SECS: i64 = 30;
-/// Maximum waits parked at once in one process.
+/// Maximum waits parked at the same time in one process.
 pub const WAITS_MAX: usize = 20_000;
-/// Maximum of these waits for one client: a tenth.
+/// Maximum waits of one client parked at the same time in one process: a tenth of all.
 pub const WAITS_OF_CLIENT_MAX: usize = WAITS_MAX / 10;
 
 /// Maximum bytes of a request body (`SVC_MAX_BODY_BYTES`).
 pub const BODY_MAX_BYTES: i64 = 2_097_152;
 /// Maximum fields of a query string.
 pub const QUERY_FIELDS_MAX: usize = 128;
-/// Maximum requests of one client per window (`SVC_RATE_LIMIT_MAX`, 0 disables the limit).
+/// Maximum requests by one client per window (`SVC_RATE_LIMIT_MAX`, 0 disables the limit).
 pub const RATE_LIMIT_MAX: i64 = 1200;
-/// The window in seconds (`SVC_RATE_LIMIT_WINDOW_SECS`).
+/// Length of the rate limit window in seconds (`SVC_RATE_LIMIT_WINDOW_SECS`).
 pub const RATE_LIMIT_WINDOW_SECS: i64 = 60;
-/// Maximum requests of one workspace per window (`SVC_WORKSPACE_RATE_LIMIT_MAX`, 0 disables the limit).
+/// Maximum requests in one workspace per window (`SVC_WORKSPACE_RATE_LIMIT_MAX`, 0 disables the limit).
 pub const WORKSPACE_RATE_LIMIT_MAX: i64 = 6000;
-/// Maximum of a token's quota of requests per window.
+/// Maximum value of a token's request quota per window.
 pub const TOKEN_QUOTA_MAX: i64 = 1_000_000_000;
-/// Divisor of a rate limit for the share that a server admits before it notifies the others.
+/// Divisor of a rate limit that gives the share which a server admits before it notifies the other servers.
 pub const RATE_LIMIT_SHARES: u32 = 20;
 /// Maximum time for sharing a client's requests between servers, as Postgres `statement_timeout`.
 pub const RATE_LIMIT_SHARING_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for which a server that cannot reach the others limits clients alone before it tries again.
+/// Time for which a server that cannot reach the database limits clients on its own before it tries again.
 pub const RATE_LIMIT_SHARING_RETRY: Duration = Duration::from_secs(5);
 /// Maximum requests in flight in one server (`SVC_MAX_CONCURRENT_REQUESTS`, 0 disables the limit).
 pub const CONCURRENT_REQUESTS_MAX: i64 = 1024;
 /// Maximum connections of one server (`SVC_MAX_CONNECTIONS`, 0 disables the limit).
 ///
-/// A peer that is not a trusted proxy may have a tenth of them.
+/// A peer that is not a trusted proxy may have a tenth of these connections.
 pub const CONNECTIONS_MAX: i64 = 20_000;
 /// Maximum WebSocket connections of one server (`SVC_MAX_WS_CONNECTIONS`).
 pub const WS_CONNECTIONS_MAX: i64 = 10_000;
-/// Proxies in front of the server whose forwarded entries are trusted (`SVC_TRUSTED_PROXY_HOPS`).
+/// Number of proxies in front of the server whose forwarded entries are trusted (`SVC_TRUSTED_PROXY_HOPS`).
 pub const TRUSTED_PROXY_HOPS: i64 = 0;
 /// Seconds after a termination signal during which readiness reports "draining" (`SVC_SHUTDOWN_DRAIN_SECS`).
 pub const SHUTDOWN_DRAIN_SECS: i64 = 0;
 /// Maximum bytes of a frame from a WebSocket client.
 pub const WS_FRAME_MAX_BYTES: usize = 65_536;
 
-/// Maximum changes of one workspace queued for a writer; others of that workspace must retry.
+/// Maximum queued changes per workspace and writer. Beyond that, further changes of the workspace must be
+/// retried.
 pub const QUEUE_MAX: usize = 4096;
-/// Maximum reads of one workspace queued for the readers; others of that workspace must retry.
+/// Maximum queued reads per workspace. Beyond that, further reads of the workspace must be retried.
 pub const READS_QUEUED_MAX: usize = 512;
-/// Maximum bytes of requests of one workspace queued for a writer, or for the readers.
+/// Maximum bytes of one workspace's requests in the queue of a writer, or of the readers.
 pub const QUEUED_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Seconds after which a caller that found a queue full should retry.
+/// Seconds after which a caller that found a full queue should retry.
 pub const QUEUE_RETRY_SECS: u64 = 1;
-/// Time limit of a read in milliseconds (`SVC_READ_BUDGET_MS`, 0 disables it); waiting does not count.
+/// Time limit of a read in milliseconds (`SVC_READ_BUDGET_MS`, 0 disables it). Waiting does not count.
 pub const READ_BUDGET_MS: i64 = 1000;
-/// Maximum time a job may be queued for a writer or reader; after that its caller must retry.
+/// Maximum time for which a job may be queued for a writer or reader. After that, the caller must retry.
 pub const QUEUED_MAX: Duration = Duration::from_secs(30);
 /// Maximum jobs in one commit.
 pub const BATCH_MAX: usize = 256;
-/// Bytes of requests in one commit after which it accepts no further request.
+/// Bytes of requests in one commit after which the commit accepts no further request.
 pub const BATCH_BYTES_MAX: usize = 1024 * 1024;
-/// Maximum reads that share a transaction with the first, so that none waits long for the others.
+/// Maximum reads that share a transaction with the first one, so that none waits long for the others.
 pub const READ_BATCH_MAX: usize = 31;
 /// Time for which a batch waits for a workspace that another server has locked.
 ///
-/// After that, other tasks of its lane go first.
+/// After that, other tasks of the same lane go first.
 pub const HELD_WAIT: Duration = Duration::from_millis(100);
 /// Time for which SQLite waits for another process's lock.
 pub const SQLITE_BUSY: Duration = Duration::from_millis(5000);
-/// Interval at which a shared SQLite file is polled for other processes' commits while a request waits.
+/// Interval at which a shared SQLite file is polled for commits of other processes while a request waits.
 pub const SQLITE_POLL: Duration = Duration::from_millis(10);
-/// Maximum characters of the name of an import.
+/// Maximum characters of the id that a client gives an import.
 pub const IMPORT_ID_MAX: usize = 128;
 /// Maximum bytes of an export that is imported or verified over HTTP.
 pub const IMPORT_MAX_BYTES: i64 = 4 << 30;
-/// Maximum workspaces that a workspace and its copies import in a day (`SVC_IMPORT_WORKSPACES_MAX`, 0
-/// disables the limit).
+/// Maximum imports per day by a workspace and its copies (`SVC_IMPORT_WORKSPACES_MAX`, 0 disables the limit).
 pub const IMPORT_WORKSPACES_MAX: i64 = 10;
-/// Maximum bytes of all spools, on a disk with twice as much free space.
+/// Maximum bytes of all spool files together, on a disk with twice as much free space.
 pub const SPOOL_MAX_BYTES: u64 = 8 << 30;
-/// Percentage of a disk that only the database may use, and the maximum bytes of that.
+/// Percentage of a disk that is reserved for the database, and the maximum bytes of that reserve.
 pub const DISK_RESERVE_PERCENT: u64 = 5;
 pub const DISK_RESERVE_MAX_BYTES: u64 = 512 << 20;
-/// Maximum bytes of white space in a row in an export.
+/// Maximum consecutive bytes of white space in an export.
 pub const EXPORT_SPACES_MAX: usize = 64 << 10;
-/// Maximum files that operations of a process read at the same time.
+/// Maximum uploaded files that operations in one process read at the same time.
 pub const FILES_READ_MAX: usize = 2;
-/// Maximum time that a request waits until its file is read.
+/// Maximum time that a request waits for its turn to have its file read.
 pub const FILES_READ_WAIT: Duration = Duration::from_secs(30);
 /// Maximum calls that are prepared on separate threads at the same time.
 pub const CALLS_PREPARED_MAX: usize = 4;
-/// Maximum bytes of a file that an operation over MCP returns or accepts.
+/// Maximum bytes of a file that an operation returns or accepts over MCP.
 pub const CONTENT_IN_MEMORY_MAX: u64 = 4 << 20;
-/// Maximum duration of a long read, such as a verification; after that its caller is referred elsewhere.
+/// Maximum duration of a long read, such as a verification. After that, the caller is referred to another
+/// method.
 pub const LONG_READ_MAX: Duration = Duration::from_secs(60);
-/// Milliseconds between polls of the heads by a Postgres bus, in case a notification was lost.
+/// Milliseconds between polls of the log heads on Postgres, in case a notification was lost.
 pub const DELIVERY_RECONCILE_MS: i64 = 1000;
-/// Pause of the bus and the listener of notifications after a failure.
+/// Pause of the bus and of the notification listener after a failure.
 pub const BUS_RETRY: Duration = Duration::from_millis(1000);
-/// Maximum events that a tail of a workspace's log keeps for its subscribers.
+/// Maximum events that the tail of a workspace's log keeps for its subscribers.
 pub const FEED_RING_EVENTS: usize = 4096;
-/// Maximum bytes of events that a tail of a workspace's log keeps.
+/// Maximum bytes of events that the tail of a workspace's log keeps.
 pub const FEED_RING_BYTES: usize = 8 << 20;
-/// Maximum bytes of events that all tails of a process keep together.
+/// Maximum bytes of events in all tails of a process together.
 pub const FEED_BYTES_MAX: usize = 64 << 20;
-/// Maximum events that a tail, or a subscriber behind it, reads of a log at once.
+/// Maximum events that a tail, or a subscriber behind the tail, reads from a log at once.
 pub const FEED_READ_ROWS: i64 = 1000;
-/// Bytes of payloads after which such a read ends.
+/// Bytes of payloads after which a read by a tail, or by a subscriber behind the tail, ends.
 pub const FEED_READ_BYTES: usize = 1 << 20;
-/// Maximum events that are sent to a subscriber beyond those that it has requested.
+/// Maximum events that are sent to a subscriber beyond the number that it has requested.
 pub const REPLAY_MAX: usize = 10_000;
-/// Age in seconds at which a durable subscription delivers an event.
+/// Minimum age in seconds of an event before a durable subscription delivers it.
 pub const DELIVERY_STABILITY_SECS: i64 = 2;
 /// Maximum retention time that a workspace can set, in days.
 pub const RETENTION_DAYS_MAX: i64 = 3650;
-/// Maximum bytes of media that a workspace can keep: the largest number that every JSON reader supports.
+/// Maximum number of bytes that a workspace can set as its media quota: the largest integer that every JSON
+/// reader supports.
 pub const RETENTION_QUOTA_MAX: i64 = 9_007_199_254_740_991;
 /// Default retention time of media, in days.
 pub const MEDIA_DAYS: i64 = 30;
-/// Default maximum bytes of media.
+/// Default media quota in bytes.
 pub const MEDIA_QUOTA_BYTES: i64 = 20 << 30;
-/// Seconds between two rounds of pruning.
+/// Seconds between two rounds of pruning (`SVC_RETENTION_TICK_SECS`).
 pub const RETENTION_TICK_SECS: i64 = 3600;
-/// Microseconds of a day.
+/// Microseconds in a day.
 pub const MICROS_A_DAY: i64 = 86_400_000_000;
-/// Maximum workspaces that one step of pruning checks.
+/// Maximum workspaces checked by one step of pruning.
 pub const RETENTION_WORKSPACES: i64 = 50;
-/// Maximum messages that one event declares pruned.
+/// Maximum messages that one event declares as pruned.
 pub const MESSAGES_PRUNED_MAX: i64 = 100_000;
 /// Maximum rows whose texts are purged at once.
 pub const PURGED_ROWS: i64 = 500;
-/// Maximum idle purges that are checked to find one without a legal hold.
+/// Maximum idle purges that are examined to find one without a legal hold.
 pub const PURGES_LOOKED_AT: i64 = 100;
 /// Maximum pruned messages that are removed at once.
 pub const MESSAGES_REMOVED: i64 = 500;
@@ -483,27 +490,27 @@ pub const MESSAGES_REMOVED: i64 = 500;
 pub const SHELVES_REMOVED: i64 = 500;
 /// Maximum events that are read at once before they are pruned.
 pub const PRUNE_READ_ROWS: i64 = 10_000;
-/// Bytes of payloads after which such a read ends.
+/// Bytes of payloads after which a read of events to prune ends.
 pub const PRUNE_READ_BYTES: usize = 4 << 20;
-/// Maximum counts of the census that change when the floor of a log moves.
+/// Maximum census counts that change when the floor of a log rises.
 pub const PRUNE_COUNTS: usize = 500;
 /// Maximum pruned events that are removed at once.
 pub const PRUNE_ROWS: i64 = 1000;
-/// Number of new events of a log after which they are counted in the table of its census.
+/// Number of new events in a log after which they are added to the stored census counts.
 pub const CENSUS_LAG: i64 = 1000;
-/// Maximum events that are counted at once.
+/// Maximum events that are added to the stored census counts at once.
 pub const CENSUS_STEP: i64 = 5000;
-/// Maximum events that a census counts itself.
+/// Maximum events that a census counts directly, in addition to the stored counts.
 pub const CENSUS_TAIL_MAX: i64 = 20_000;
-/// Maximum events, or counts of events, that one page of a census reads.
+/// Maximum events, or stored counts of events, that one page of a census reads.
 pub const CENSUS_PAGE: i64 = 3000;
-/// Maximum workspaces that one step of the census checks.
+/// Maximum workspaces checked by one step of the census.
 pub const CENSUS_WORKSPACES: i64 = 100;
-/// Number of new events of a log after which they are added to the stored tree for its checkpoints.
+/// Number of new events in a log after which they are added to the stored Merkle tree for its checkpoints.
 pub const CHECKPOINT_LAG: i64 = 1000;
-/// Maximum workspaces whose trees one step checks.
+/// Maximum workspaces whose Merkle trees are checked by one step.
 pub const CHECKPOINT_WORKSPACES: i64 = 50;
-/// Maximum nodes and edges of a snapshot's graph: at about 180 bytes each, they fit into an MCP reply.
+/// Maximum nodes and edges in the graph of a snapshot. At about 180 bytes each, they fit into an MCP reply.
 pub const GRAPH_MAX: usize = 20_000;
 /// Number of graphs whose hashes a process caches.
 pub const GRAPH_HASHES: usize = 256;

@@ -1,8 +1,9 @@
-//! The cache of a connection: token rows, channel access, skill sets, and what its transaction has read.
+//! The cache of a connection: token rows, channel access, skill sets, and rows that the current transaction
+//! has read.
 //!
-//! An entry's type determines how long it lives. The epochs of a workspace are read again inside each
-//! transaction, and an event whose kind says so raises one of them. An entry made from append-only rows
-//! depends on none.
+//! The type of an entry determines how long it lives. The epochs of a workspace are read again inside each
+//! transaction, and events of certain kinds raise one of them. An entry made from append-only rows does not
+//! depend on an epoch.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -14,10 +15,10 @@ use crate::id::WorkspaceId;
 use crate::log::event::Invalidates;
 use crate::store::{Row, executor};
 
-/// Maximum entries of all workspaces; a fuller cache starts over.
+/// Maximum cached entries for all workspaces together. A full cache is emptied.
 const ENTRIES_MAX: usize = 65_536;
 
-/// The key of an entry: its type, and which one it is.
+/// The key of an entry: the type of the entry, and the object that it describes.
 type Key = (TypeId, [u8; 32]);
 
 /// How long a cached entry lives.
@@ -25,22 +26,23 @@ type Key = (TypeId, [u8; 32]);
 pub enum Lifetime {
     /// Until the transaction ends, or changes anything other than by saving rows.
     ///
-    /// A reader has one for each snapshot, and a writer one for each batch. A caller that saves rows updates
-    /// the entries made from them.
+    /// Such an entry belongs to one snapshot of a reader or one batch of a writer. A caller that saves rows
+    /// updates the entries made from them.
     Transaction,
     /// Until an event raises this epoch of the workspace.
     Epoch(Invalidates),
-    /// As long as the connection, for what stays true whatever is added later.
+    /// As long as the connection, for facts that later events cannot change.
     Connection,
 }
 
 /// A type that can be cached.
 pub trait Cached: Clone + Send + 'static {
-    /// How long its entries live.
+    /// How long entries of this type live.
     const LIFETIME: Lifetime;
 }
 
-/// The epochs of a workspace's cached entries: each rises when its entries are invalidated.
+/// The epochs of a workspace's cached entries. An epoch rises when the entries that depend on it are
+/// invalidated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epochs {
     pub access: i64,
@@ -48,16 +50,16 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
-    /// The epochs of a log that does not exist, such as that of an erased workspace. No real log has these
+    /// Epochs for a log that does not exist, such as that of an erased workspace. No real log has these
     /// values.
     pub const OF_NO_LOG: Self = Self { access: -1, rules: -1 };
 
-    /// Takes the columns `epoch, rules_epoch` of a head.
+    /// Reads the columns `epoch, rules_epoch` of a head row.
     pub fn take(row: &mut Row) -> Result<Self> {
         Ok(Self { access: row.take()?, rules: row.take()? })
     }
 
-    /// Starts the next epoch of `cached`.
+    /// Starts the next epoch for entries of the kind `cached`.
     pub fn raise(&mut self, cached: Invalidates) {
         match cached {
             Invalidates::Access => self.access = self.access.saturating_add(1),
@@ -66,10 +68,10 @@ impl Epochs {
     }
 }
 
-/// The cache key of the only entry of its type in a workspace.
+/// The cache key for a type that has only one entry per workspace.
 pub(crate) const ONLY: [u8; 32] = [0; 32];
 
-/// Identifies the object that an entry is about.
+/// Identifies the object that a cache entry describes.
 pub trait CacheKey {
     /// Returns a value that is unique among the entries of one type.
     fn cache_key(&self) -> [u8; 32];
@@ -103,21 +105,21 @@ struct WorkspaceCache {
     connection: Entries,
 }
 
-/// The cached entries of all workspaces that one connection serves.
+/// The cached entries of one connection, for all workspaces.
 #[derive(Default)]
 pub(crate) struct Cache {
     workspaces: HashMap<WorkspaceId, WorkspaceCache>,
     transaction: HashMap<WorkspaceId, Entries>,
     /// The invalidations of the running job.
     ///
-    /// It may continue to change rows, so none of them is cached until it is over.
+    /// The job may continue to change rows, so no invalidated entry is cached until the job has ended.
     suspended: Vec<(WorkspaceId, Invalidates)>,
-    /// Entries that outlive a transaction, put since the cache was last empty.
+    /// Number of entries that outlive a transaction, put since the cache was last empty.
     put: usize,
 }
 
 impl Cache {
-    /// Returns the cached entry, if there is one.
+    /// Returns the entry of type `T` that is cached under `key`, if there is one.
     pub fn get<T: Cached>(&self, workspace: WorkspaceId, key: &impl CacheKey) -> Option<T> {
         let lasting = || self.workspaces.get(&workspace);
         let entries = match T::LIFETIME {
@@ -129,13 +131,15 @@ impl Cache {
         entries.get(&(TypeId::of::<T>(), key.cache_key()))?.downcast_ref::<T>().cloned()
     }
 
-    /// Removes the cached entry and returns it.
+    /// Removes the entry that is cached under `key` and returns it.
     pub fn take<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl CacheKey) -> Option<T> {
         let entry = self.entries(workspace, T::LIFETIME).remove(&(TypeId::of::<T>(), key.cache_key()))?;
         entry.downcast::<T>().ok().map(|entry| *entry)
     }
 
-    /// Keeps an entry as long as its type says; once too many outlive a transaction, all are dropped.
+    /// Caches an entry for the lifetime of its type.
+    ///
+    /// Once too many entries outlive a transaction, all entries are dropped.
     pub fn put<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl CacheKey, entry: T) {
         if let Lifetime::Epoch(epoch) = T::LIFETIME
             && self.suspended.contains(&(workspace, epoch))
@@ -168,12 +172,13 @@ impl Cache {
         }
     }
 
-    /// Removes the entries of the transaction: it has ended or changed something.
+    /// Removes the entries that live until the end of the transaction, because it has ended or changed
+    /// something.
     pub fn end_transaction(&mut self) {
         self.transaction.clear();
     }
 
-    /// Keeps a workspace's entries only if they were made under these epochs.
+    /// Drops a workspace's entries unless they were made under these epochs.
     pub fn check(&mut self, workspace: WorkspaceId, epochs: Epochs) {
         let workspace_cache = self.workspaces.entry(workspace).or_default();
         if workspace_cache.epochs.access != epochs.access {
@@ -185,23 +190,24 @@ impl Cache {
         workspace_cache.epochs = epochs;
     }
 
-    /// Returns the epochs under which a workspace's entries are kept.
+    /// Returns the epochs under which a workspace's entries were made.
     pub fn epochs(&self, workspace: WorkspaceId) -> Epochs {
         self.workspaces.get(&workspace).map(|workspace_cache| workspace_cache.epochs).unwrap_or_default()
     }
 
-    /// Invalidates the entries made from rows that the running job changes: `epochs` are valid from now on.
+    /// Invalidates the entries made from rows that the running job changes. From now on, entries must be made
+    /// under `epochs`.
     pub fn invalidate(&mut self, workspace: WorkspaceId, cached: Invalidates, epochs: Epochs) {
         self.check(workspace, epochs);
         self.suspended.push((workspace, cached));
     }
 
-    /// Called when another job begins.
+    /// Ends the invalidations of the previous job, when another job begins.
     pub fn begin_job(&mut self) {
         self.suspended.clear();
     }
 
-    /// Removes everything: after a rollback, or when another process wrote to the file.
+    /// Removes all entries, after a rollback or when another process has written to the file.
     pub fn clear(&mut self) {
         self.workspaces.clear();
         self.transaction.clear();
@@ -209,7 +215,7 @@ impl Cache {
     }
 }
 
-/// The cache of a reader: entries, and until its transaction ends the positions of the logs it has read.
+/// The cache of a reader: its entries and, until its transaction ends, the positions of the logs it has read.
 #[derive(Default)]
 pub(crate) struct ReaderCache {
     pub entries: Cache,
@@ -224,14 +230,14 @@ impl executor::ReaderState for ReaderCache {
 }
 
 impl ReaderCache {
-    /// Returns how far a workspace's log reaches in this transaction, if that has been read.
+    /// Returns the last position of a workspace's log in this transaction, if that has been read.
     pub fn cached_lsn(&self, workspace: WorkspaceId) -> Option<i64> {
         self.lsns.get(&workspace).copied()
     }
 
-    /// Caches how far a workspace's log reaches.
+    /// Caches the last position of a workspace's log.
     ///
-    /// Keeps the workspace's entries only if they were made under these epochs.
+    /// Drops the workspace's entries unless they were made under these epochs.
     pub fn check(&mut self, workspace: WorkspaceId, lsn: i64, epochs: Epochs) {
         self.entries.check(workspace, epochs);
         self.lsns.insert(workspace, lsn);

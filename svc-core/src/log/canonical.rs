@@ -1,7 +1,7 @@
 //! Canonical JSON (RFC 8785), the form in which all hashed data is stored.
 //!
-//! Numbers with a fraction or an exponent are rare here and go through the reference crate, which is also the
-//! oracle of the tests.
+//! Numbers with a fraction or an exponent are rare here and go through the reference crate, which also
+//! provides the expected results in tests.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,13 +13,14 @@ use crate::error::Error;
 /// The largest integer that every JSON reader preserves exactly: 2^53 - 1 (RFC 8785, section 3.2.2.3).
 const EXACT_MAX: u64 = (1 << 53) - 1;
 
-/// 2^53. From here on a double has no fraction, and a value read as one may have been another integer.
+/// 2^53. From this value on a double has no fraction, and a value read as a double may have been another
+/// integer.
 const WHOLE_FROM: f64 = 9_007_199_254_740_992.0;
 
 /// Returns the canonical text of a value.
 ///
 /// Rejects integers that a reader with IEEE 754 doubles would change. Integers too large for 64 bits have
-/// been read as doubles, rounded, so numbers from 2^53 on are rejected in either form.
+/// already been read as rounded doubles, so numbers from 2^53 on are rejected in either form.
 pub fn to_string(value: &impl Serialize) -> Result<String> {
     let value = serde_json::to_value(value).map_err(Error::internal)?;
     let mut out = String::with_capacity(256);
@@ -27,14 +28,15 @@ pub fn to_string(value: &impl Serialize) -> Result<String> {
     Ok(out)
 }
 
-/// Returns the canonical text of a parsed object, like [`to_string`].
+/// Returns the canonical text of a parsed object, as [`to_string`] does.
 pub fn of_object(members: &Map<String, Value>) -> Result<String> {
     let mut out = String::with_capacity(256);
     write_object(&mut out, members)?;
     Ok(out)
 }
 
-/// Returns a value as it is read back after its canonical text was stored: `-0` is `0`, `1.0` is `1`.
+/// Returns a value in the form in which it is read back after storing its canonical text: `-0` as `0`, `1.0`
+/// as `1`.
 pub fn form<T: Serialize + DeserializeOwned>(value: &T) -> Result<T> {
     serde_json::from_str(&to_string(value)?).map_err(Error::internal)
 }
@@ -61,7 +63,8 @@ fn write_value(out: &mut String, value: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Writes members ordered by UTF-16 code units; for ASCII names, that is the order the map already has.
+/// Writes the members of an object ordered by UTF-16 code units. For ASCII names, the map already has that
+/// order.
 fn write_object(out: &mut String, members: &Map<String, Value>) -> Result<()> {
     let mut ordered: Vec<(&String, &Value)> = members.iter().collect();
     if !ordered.iter().all(|(name, _)| name.is_ascii()) {
@@ -92,10 +95,10 @@ fn write_string(out: &mut String, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a JSON string is in canonical form: it escapes only the characters that must be escaped,
-/// each in the canonical way.
+/// Returns whether a JSON string is in canonical form: only characters that must be escaped are escaped, in
+/// the canonical way.
 pub fn is_text(json: &[u8]) -> bool {
-    // Readers skip white space around it, but it is not part of it.
+    // Readers skip white space around a JSON string, but the canonical form has none.
     let Some(within) = json.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) else {
         return false;
     };
@@ -105,7 +108,7 @@ pub fn is_text(json: &[u8]) -> bool {
         let is_canonical = !is_escaped
             || match bytes.next() {
                 Some(b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't') => true,
-                // Control characters without a short escape.
+                // The rest are control characters without a short escape.
                 Some(b'u') => match (bytes.next(), bytes.next(), bytes.next(), bytes.next()) {
                     (Some(b'0'), Some(b'0'), Some(b'0'), Some(digit)) => {
                         matches!(digit, b'0'..=b'7' | b'b' | b'e' | b'f')

@@ -1,8 +1,8 @@
 //! The hash chain.
 //!
-//! `content_hash = SHA-256(payload bytes)`, `prev_hash` is the content hash of the previous event in the same
-//! workspace, and the payload begins with a `$chain` member that repeats every column, so that the bytes bind
-//! the row and one pinned head pins the entire history.
+//! `content_hash = SHA-256(payload bytes)`, and `prev_hash` is the content hash of the previous event in the
+//! same workspace. The payload begins with a `$chain` member that repeats every column, so the hash covers
+//! the whole row, and one known head hash proves the entire history before it.
 
 use super::canonical;
 use super::event::{Attribution, Event, Subject, type_name};
@@ -12,7 +12,7 @@ use crate::hash::{push_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::time::Time;
 
-/// The first event of every chain links to the SHA-256 of this text.
+/// Text whose SHA-256 is the link of the first event in every chain.
 pub const GENESIS: &str = "svc.event-log.genesis/1";
 
 /// Returns the hash that the first event links to.
@@ -20,7 +20,7 @@ pub fn genesis() -> [u8; 32] {
     sha256(GENESIS.as_bytes())
 }
 
-/// The columns of an event's row that its payload repeats.
+/// The columns of an event's row that the event's payload repeats.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'a> {
     pub workspace_id: WorkspaceId,
@@ -41,7 +41,7 @@ impl Link<'_> {
         out
     }
 
-    /// Appends [`Link::prefix`].
+    /// Appends the result of [`Link::prefix`] to `out`.
     pub(crate) fn push_prefix(&self, out: &mut String) {
         out.push_str("{\"$chain\":{\"at\":");
         push_number(out, self.at.micros());
@@ -62,7 +62,7 @@ impl Link<'_> {
         out.push('}');
     }
 
-    /// Returns the entire payload: the link, the type, the attribution, and the event's own fields.
+    /// Returns the entire payload: the link, the type, the attribution, and the fields of the event's kind.
     pub fn payload<E: Event>(&self, attribution: &Attribution, event: &E) -> Result<String> {
         let mut fields = serde_json::to_value(event).map_err(Error::internal)?;
         let members =
@@ -77,7 +77,7 @@ impl Link<'_> {
     }
 }
 
-/// The capacity for any prefix.
+/// Sufficient capacity for any prefix of a payload.
 const PREFIX_BYTES: usize = 448;
 
 fn push_number(out: &mut String, number: i64) {

@@ -1,7 +1,7 @@
-//! AES-256-GCM (NIST SP 800-38D), the encryption of everything that is sealed.
+//! AES-256-GCM (NIST SP 800-38D), which encrypts everything that is sealed.
 //!
-//! Each call takes a fresh 96-bit nonce, which precedes the sealed bytes, and associated data that bind them
-//! to their place. The callers define the associated data and supply the keys.
+//! Each call uses a fresh 96-bit nonce, which precedes the sealed bytes, and associated data that bind the
+//! bytes to their place. The callers define the associated data and supply the keys.
 
 use aes_gcm::aead::{Aead, AeadInOut, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce, Tag};
@@ -17,20 +17,21 @@ const NONCE_BYTES: usize = 12;
 const KEY_BYTES: usize = 32;
 const TAG_BYTES: usize = 16;
 
-/// Sealed data does not open.
+/// Sealed data could not be opened.
 ///
-/// It was altered or moved, its key is gone, or the key-encryption key is a different one.
+/// The data was altered or moved, its key is gone, or the key-encryption key is a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a sealed text or key cannot be opened: it was altered, or the key-encryption key is a different one"
 )]
 pub struct DecryptionFailed;
 
-/// 32 random bytes that seal one message and its edits, kept only wrapped; zeroed when dropped.
+/// A key of 32 random bytes that seals one message and its edits. Stored only in wrapped form; zeroed when
+/// dropped.
 pub struct MessageKey(pub(super) Zeroizing<[u8; KEY_BYTES]>);
 
 impl MessageKey {
-    /// Returns the key from its bytes.
+    /// Creates the key from its bytes.
     pub(crate) fn from_bytes(key: [u8; 32]) -> Self {
         Self(Zeroizing::new(key))
     }
@@ -64,7 +65,7 @@ pub(super) fn decrypt(
     cipher.decrypt(&Nonce::from(*nonce), payload).map(Zeroizing::new).map_err(|_| DecryptionFailed)
 }
 
-/// Opens a sealed key in place, so that no other copy of it exists.
+/// Decrypts a sealed key in place, so that no other copy of the key exists.
 pub(super) fn decrypt_key(
     cipher: &Aes256Gcm,
     aad: &[u8],

@@ -1,8 +1,8 @@
 //! Events: records of what has happened, which features emit.
 //!
-//! A feature declares one type per kind next to the code that emits it; that type's doc comment and schema
-//! are the contract. Payloads are flat objects; the log adds `$chain`, `$type` and `attribution`. This file
-//! declares the kinds with which a log begins, because verification depends on them.
+//! A feature declares one type per kind of event, next to the code that emits the event; the doc comment and
+//! schema of that type are the contract. Payloads are flat objects; the log adds `$chain`, `$type` and
+//! `attribution`. This file declares the kinds with which a log begins, because verification depends on them.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,18 +14,18 @@ use crate::id::{ChannelId, GrantId, MemberId, ThreadId, WorkspaceId};
 use crate::schema::{self, SchemaOf};
 use crate::time::Time;
 
-/// A kind of event: its payload and its name on the wire.
+/// A kind of event: its payload and its wire name.
 pub trait Event: Serialize + JsonSchema {
-    /// The kind, in PascalCase. It never changes once it has been written to a log.
+    /// Wire name of the kind, in PascalCase. Must not change once an event of the kind is in a log.
     const KIND: &'static str;
 
-    /// Replays such an event: sets the values of rows that it determines.
+    /// Replays an event of this kind: sets the columns of rows that the event determines.
     fn replay(event: &Replayed<'_>) -> Result<()>;
 }
 
 /// A workspace was created.
 ///
-/// It is the first event of the workspace's own log, and it is also in the log of the instance, which records
+/// This is the first event of the workspace's own log. It is also in the log of the instance, which records
 /// the order in which workspaces were created.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WorkspaceCreated {
@@ -47,11 +47,11 @@ impl Event for WorkspaceCreated {
 /// A workspace was erased. Only this record remains.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WorkspaceErased {
-    /// The workspace.
+    /// The erased workspace.
     pub workspace_id: WorkspaceId,
-    /// The position of the last event of its log.
+    /// The position of the last event in the log of the erased workspace.
     pub lsn: i64,
-    /// The content hash of that event, as `sha256:<hex>`.
+    /// The content hash of the last event in the log, as `sha256:<hex>`.
     pub hash: String,
 }
 
@@ -66,15 +66,15 @@ impl Event for WorkspaceErased {
 /// A workspace was imported.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WorkspaceImported {
-    /// The workspace.
+    /// The imported workspace.
     pub workspace_id: WorkspaceId,
     /// Whether the ids were kept (`restore`) or replaced (`new`).
     pub mode: String,
-    /// The workspace that was exported.
+    /// The workspace from which the file was exported.
     pub source_workspace_id: WorkspaceId,
-    /// The position of the last event of its log.
+    /// The position of the last event in the exported log.
     pub source_lsn: i64,
-    /// The content hash of that event, as `sha256:<hex>`.
+    /// The content hash of the last event in the exported log, as `sha256:<hex>`.
     pub source_hash: String,
     /// The SHA-256 of the signed part of the file, as `sha256:<hex>`.
     pub digest: String,
@@ -82,9 +82,9 @@ pub(crate) struct WorkspaceImported {
     pub signer: String,
     /// The name of the workspace.
     pub name: String,
-    /// Its handle; null if it has none, or another workspace has taken it.
+    /// The handle of the workspace, or null if it has none or another workspace has taken it.
     pub handle: Option<String>,
-    /// Whether a version with an older schema has written the file, which may lack values.
+    /// Whether a version with an older schema wrote the file, so that values may be missing.
     pub from_older_version: bool,
 }
 
@@ -104,19 +104,19 @@ impl Event for WorkspaceImported {
     }
 }
 
-/// The place of an event and the member it is about: the columns that filters and visibility use.
+/// The place of an event and the member that it concerns: the columns that filters and visibility use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
-    /// The channel of the event, if any. Determines who may see the event.
+    /// The channel of the event, if any. Determines which callers may see the event.
     pub channel_id: Option<ChannelId>,
     /// The thread of the event, if any.
     pub thread_id: Option<ThreadId>,
-    /// The member the event is about: the holder of a claim, the author of a message, the member added.
+    /// The member that the event concerns: the holder of a claim, the author of a message, the member added.
     pub member_id: Option<MemberId>,
 }
 
 impl Subject {
-    /// The workspace itself.
+    /// The subject of an event that concerns the workspace itself.
     pub const WORKSPACE: Subject = Subject { channel_id: None, thread_id: None, member_id: None };
 
     /// Returns the subject of an event in a channel.
@@ -129,40 +129,40 @@ impl Subject {
         Self { channel_id: Some(channel_id), thread_id: Some(thread_id), member_id: None }
     }
 
-    /// Returns the same subject, about `member_id`.
+    /// Returns the same subject with the member `member_id`.
     #[must_use]
     pub fn about(self, member_id: MemberId) -> Self {
         Self { member_id: Some(member_id), ..self }
     }
 }
 
-/// The member whose credential acted, the member it acted as, and the grant if they differ.
+/// The member whose credential acted, the member on whose behalf it acted, and the grant if they differ.
 ///
 /// Null for changes that the service makes by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Attribution {
     /// The member that held the credential.
     pub actor_id: Option<MemberId>,
-    /// The member it acted as; the same unless delegated.
+    /// The member on whose behalf the actor acted. Equal to `actor_id` unless the credential was delegated.
     pub subject_id: Option<MemberId>,
-    /// The delegation grant, present only when delegated.
+    /// The delegation grant, present only if the credential was delegated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<GrantId>,
 }
 
-/// The kinds of entries that connections cache per workspace and events invalidate.
+/// The kinds of cached entries of a workspace that events can invalidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Invalidates {
-    /// Access rules: tokens, members, channels and their members.
+    /// Entries about access: tokens, members, channels and their members.
     Access,
-    /// Rules of assigning work, such as the skills of members.
+    /// Entries about the rules of assigning work, such as the skills of members.
     Rules,
 }
 
-/// The contract of one kind of event.
+/// The contract of a kind of event.
 #[derive(Clone, Debug)]
 pub struct EventKind {
-    /// The kind, in PascalCase.
+    /// Wire name of the kind, in PascalCase.
     pub kind: &'static str,
     schema: SchemaOf,
     invalidates: Option<Invalidates>,
@@ -170,42 +170,42 @@ pub struct EventKind {
 }
 
 impl EventKind {
-    /// Returns the kind of event type `E`.
+    /// Returns the contract of the event type `E`.
     pub fn of<E: Event>() -> Self {
         Self { kind: E::KIND, schema: schema::of::<E>, invalidates: None, replay: E::replay }
     }
 
-    /// Declares that each such event invalidates cached entries of this kind.
+    /// Declares that each event of this kind invalidates cached entries of the kind `cached`.
     ///
-    /// These are the entries of any connection about the event's workspace. Every change of a row on which
+    /// The event invalidates the entries of its workspace on every connection. Every change of a row on which
     /// cache entries depend emits such an event.
     #[must_use]
     pub fn invalidates(self, cached: Invalidates) -> Self {
         Self { invalidates: Some(cached), ..self }
     }
 
-    /// Returns the kind of cached entries that such an event invalidates.
+    /// Returns the kind of cached entries that events of this kind invalidate.
     pub fn invalidated(&self) -> Option<Invalidates> {
         self.invalidates
     }
 
-    /// Replays such an event: sets the values of rows that it determines.
+    /// Replays an event of this kind: sets the columns of rows that the event determines.
     pub(crate) fn replay(&self, event: &Replayed<'_>) -> Result<()> {
         (self.replay)(event)
     }
 
-    /// Returns the versioned type in envelopes and payloads.
+    /// Returns the versioned type name for envelopes and payloads.
     pub fn type_name(&self) -> String {
         type_name(self.kind)
     }
 
-    /// Returns the JSON Schema of the payload's own fields.
+    /// Returns the JSON Schema of the payload fields that are specific to this kind.
     pub fn schema(&self) -> Value {
         schema::inlined_output(self.schema)
     }
 }
 
-/// The beginning of a versioned type name, before the kind.
+/// Prefix of a versioned type name, before the kind.
 pub(crate) const TYPE_BEGINS: &str = "svc.event.";
 pub(crate) const TYPE_ENDS: &str = "/1";
 
@@ -216,18 +216,18 @@ pub fn type_name(kind: &str) -> String {
 
 /// An event in the batch, ready to be written.
 ///
-/// It has the hashed bytes and the columns that the bytes repeat.
+/// Contains the bytes to hash and the columns that those bytes repeat.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// The workspace of its log.
+    /// The workspace in whose log the event is.
     pub workspace_id: WorkspaceId,
     /// The position in the workspace's chain, from 1, without gaps.
     pub lsn: i64,
     /// The kind, in PascalCase, such as `ThreadCreated`.
     pub kind: &'static str,
-    /// When it happened.
+    /// The time of the event.
     pub at: Time,
-    /// The place of the event and the member it is about.
+    /// The place of the event and the member that it concerns.
     pub subject: Subject,
     pub(crate) prev_hash: [u8; 32],
     pub(crate) content_hash: [u8; 32],

@@ -2,8 +2,8 @@
 //! were purged.
 //!
 //! An event in the log itself declares pruning, and data is removed only after that. An event that declares
-//! pruned events contains the new beginning of the log and the hash to which it links, so that the rest can
-//! be verified without the pruned events.
+//! pruned events contains the new beginning of the log and the hash that the oldest remaining event links to,
+//! so that the rest can be verified without the pruned events.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,17 +15,18 @@ use crate::log::replay::Replayed;
 use crate::log::tree::Frontier;
 use crate::time::Time;
 
-/// The oldest events of the log were pruned. The log begins at `floor` from this event on.
+/// The oldest events of the log were pruned. From this event on, the log begins at `floor`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct EventsPruned {
     /// The position of the oldest remaining event.
     pub floor: i64,
-    /// The content hash of the event before it, to which it links, as `sha256:<hex>`.
+    /// The content hash of the event before the floor, as `sha256:<hex>`. The oldest remaining event links to
+    /// it.
     pub prev_hash: String,
     /// The hashes of the complete subtrees of the Merkle tree (RFC 6962) over the content hashes of all
     /// events before the floor, the largest first: one for each set bit of `floor - 1`.
     pub frontier: Vec<String>,
-    /// Events that happened before this time were pruned.
+    /// The time before which events were pruned.
     pub before: Time,
 }
 
@@ -42,9 +43,9 @@ impl Event for EventsPruned {
 pub(crate) struct MessagesPruned {
     /// The position in the log up to which messages were purged.
     pub up_to_lsn: i64,
-    /// How many messages were purged.
+    /// The number of purged messages.
     pub messages: i64,
-    /// Why.
+    /// The reason for the purge.
     pub reason: PruneReason,
 }
 
@@ -56,35 +57,36 @@ impl Event for MessagesPruned {
     }
 }
 
-/// Why messages were pruned.
+/// The reason why messages were pruned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PruneReason {
-    /// They exceeded the retention period of the workspace.
+    /// The messages exceeded the retention period of the workspace.
     Retention,
     /// All messages of the workspace were purged.
     Purge,
 }
 
 impl MessagesPruned {
-    /// Returns the position up to which the payload says that messages are purged; `None` if it is not such a
-    /// payload.
+    /// Returns the position up to which a payload declares messages as purged, or `None` if the payload is of
+    /// another kind.
     pub fn floor_of(payload: &str) -> Option<i64> {
         serde_json::from_str(payload).ok().map(|Self { up_to_lsn, .. }| up_to_lsn)
     }
 }
 
-/// The beginning of a log, as an event that declares pruning has it.
+/// The beginning of a log as declared by an event about pruning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeclaredFloor {
     pub floor: i64,
     pub prev_hash: [u8; 32],
-    /// The frontier of the tree over all events before the floor.
+    /// The frontier of the Merkle tree over all events before the floor.
     pub frontier: Frontier,
 }
 
 impl DeclaredFloor {
-    /// Parses it from the payload of an [`EventsPruned`]; `None` if the payload is of another kind.
+    /// Parses the beginning of the log from the payload of an [`EventsPruned`]. Returns `None` for a payload
+    /// of another kind.
     pub fn of(payload: &str) -> Option<Self> {
         let EventsPruned { floor, prev_hash, frontier, .. } = serde_json::from_str(payload).ok()?;
         let subtrees: Option<Vec<[u8; 32]>> = frontier.iter().map(|hash| parse_hash(hash)).collect();

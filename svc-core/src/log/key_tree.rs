@@ -1,9 +1,9 @@
-//! The key tree of a key segment: 4,096 leaves, each the key that wraps one message's key.
+//! The key tree of a key segment: 4,096 leaves, each the key that wraps the key of one message.
 //!
-//! A node derives its two children by SHA-256 with domain separation, as the secret tree of RFC 9420 section
-//! 9 does, so a segment begins with only its root. Cutting a leaf replaces the node above it by the siblings
-//! on the path down to it: the other leaves stay as they are, and no remaining node derives the cut leaf.
-//! This file does not use the database.
+//! The two children of a node are derived from it by SHA-256 with domain separation, as in the secret tree of
+//! RFC 9420 section 9, so a segment begins with only its root. Cutting a leaf replaces the node above it by
+//! the siblings on the path down to the leaf: all other leaves stay the same, and the cut leaf can no longer
+//! be derived from any node. This file does not use the database.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ use crate::Result;
 use crate::entropy::Entropy;
 use crate::id::{MemberId, MessageId, ThreadId, WorkspaceId};
 
-/// Levels from the root to a leaf.
+/// Number of levels from the root to a leaf.
 const LEVELS: u32 = 12;
-/// Leaves of a tree: the positions of a workspace's log in one key segment.
+/// Number of leaves of a tree, which is the number of log positions in one key segment.
 pub const LEAVES: i64 = 1 << LEVELS;
 const KEY_BYTES: usize = 32;
-/// The root's number. The children of node n are 2n and 2n + 1; the leaves are the last 4,096 numbers.
+/// Number of the root. The children of node n are 2n and 2n + 1; the leaves are the last 4,096 numbers.
 const ROOT: u16 = 1;
 const FIRST_LEAF: u16 = 1 << LEVELS;
 /// Bytes of a stored node: its number and its key.
@@ -39,7 +39,7 @@ fn leaf_of(lsn: i64) -> u16 {
     u16::try_from(lsn.rem_euclid(LEAVES)).unwrap_or_default() | FIRST_LEAF
 }
 
-/// A node's key. Wiped when it is dropped.
+/// The key of a node. Zeroed when dropped.
 #[derive(Clone)]
 struct NodeKey(Zeroizing<[u8; KEY_BYTES]>);
 
@@ -53,16 +53,16 @@ impl NodeKey {
     }
 }
 
-/// The remaining nodes of a tree. No node is above another.
+/// The remaining nodes of a tree. No node is an ancestor of another.
 pub struct KeyTree(BTreeMap<u16, NodeKey>);
 
-/// The nodes on the path down to the last derived leaf of a tree.
+/// The nodes on the path down to the leaf of a tree that was derived last.
 ///
 /// Messages are mostly read in the order of their positions, and adjacent leaves share most of their paths.
 #[derive(Default)]
 pub struct Path(Vec<(u16, NodeKey)>);
 
-/// The key that wraps the key of the message at its position.
+/// The key that wraps the key of the message at one position.
 pub struct Leaf(Aes256Gcm);
 
 impl KeyTree {
@@ -71,12 +71,13 @@ impl KeyTree {
         Ok(Self(BTreeMap::from([(ROOT, NodeKey(Zeroizing::new(entropy.bytes()?)))])))
     }
 
-    /// Returns the leaf of the message at `lsn`; `None` once it was cut.
+    /// Returns the leaf of the message at `lsn`, or `None` if the leaf was cut.
     pub fn leaf(&self, lsn: i64) -> Option<Leaf> {
         self.leaf_along(lsn, &mut Path::default())
     }
 
-    /// Returns the same as [`KeyTree::leaf`], deriving only the part that `path`, a path of this tree, lacks.
+    /// Returns the same leaf as [`KeyTree::leaf`], deriving only the nodes that are missing in `path`, a path
+    /// of this tree.
     pub fn leaf_along(&self, lsn: i64, path: &mut Path) -> Option<Leaf> {
         let leaf = leaf_of(lsn);
         path.0.truncate(path.0.iter().take_while(|(number, _)| is_on_path(*number, leaf)).count());
@@ -92,7 +93,7 @@ impl KeyTree {
         Some(Leaf(Aes256Gcm::new((&*key.0).into())))
     }
 
-    /// Cuts the leaf of the message at `lsn`. Returns false if it was cut before.
+    /// Cuts the leaf of the message at `lsn`. Returns `false` if the leaf was already cut.
     #[must_use]
     pub fn cut(&mut self, lsn: i64) -> bool {
         let leaf = leaf_of(lsn);
@@ -107,7 +108,7 @@ impl KeyTree {
         true
     }
 
-    /// Returns the remaining node at or above a leaf, if there is one.
+    /// Returns the remaining node that is the leaf or an ancestor of it, if there is one.
     fn above(&self, leaf: u16) -> Option<(u16, NodeKey)> {
         (0..=LEVELS).find_map(|height| {
             let number = leaf >> height;
@@ -115,7 +116,7 @@ impl KeyTree {
         })
     }
 
-    /// Encodes the nodes, to be sealed.
+    /// Encodes the nodes as plaintext, to be sealed by the caller.
     pub(super) fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(self.0.len() * NODE_BYTES));
         for (number, key) in &self.0 {
@@ -141,22 +142,22 @@ impl KeyTree {
 
 /// The context that a wrapped key is bound to.
 ///
-/// It opens for no other message, in no other thread or workspace and under no other author.
+/// The wrapped key opens for no other message, thread, workspace or author.
 #[derive(Clone, Copy)]
 pub struct Binding {
     /// The workspace of the message.
     pub workspace_id: WorkspaceId,
     /// The thread of the message.
     pub thread_id: ThreadId,
-    /// The author; `None` if it is the service itself.
+    /// The author, or `None` for a message by the service itself.
     pub author_id: Option<MemberId>,
-    /// The message whose body the wrapped key opens.
+    /// The message whose body the wrapped key decrypts.
     pub message_id: MessageId,
 }
 
 impl Binding {
     fn aad(&self) -> [u8; AAD_BYTES] {
-        // No member has the nil id.
+        // The nil id stands for the service, because no member has that id.
         let author = self.author_id.map_or(Uuid::nil(), MemberId::uuid);
         let ids = [self.workspace_id.uuid(), self.thread_id.uuid(), author, self.message_id.uuid()];
         let mut aad = [0; AAD_BYTES];
@@ -170,7 +171,7 @@ impl Binding {
     }
 }
 
-/// The beginning of the associated data of a wrapped key, before four ids.
+/// Beginning of the associated data of a wrapped key, before the four ids.
 const LABEL: &[u8] = b"svc.message-key/2";
 const ID_BYTES: usize = 16;
 const AAD_BYTES: usize = LABEL.len() + 4 * ID_BYTES;
@@ -187,12 +188,14 @@ impl Leaf {
     }
 }
 
-/// Returns whether `number` is `leaf` or above it.
+/// Returns whether the node `number` is the leaf or an ancestor of it.
 fn is_on_path(number: u16, leaf: u16) -> bool {
     leaf >> number.leading_zeros().saturating_sub(leaf.leading_zeros()) == number
 }
 
-/// Returns the child of `number` that is `leaf` or above it. `number` is above the leaf.
+/// Returns the child of the node `number` that is the leaf or an ancestor of it.
+///
+/// `number` must be an ancestor of the leaf.
 fn step_towards(leaf: u16, number: u16) -> u16 {
     let below = number.leading_zeros().saturating_sub(leaf.leading_zeros());
     leaf >> below.saturating_sub(1)
@@ -210,7 +213,8 @@ mod tests {
         KeyTree::grow(&Entropy::seeded(1)).unwrap()
     }
 
-    /// Derives the keys of all leaves independently: level by level down from a node.
+    /// Derives the keys of all leaves below a node level by level, independently of the implementation under
+    /// test.
     fn leaves_below(number: u16, key: &NodeKey) -> BTreeMap<u16, [u8; KEY_BYTES]> {
         let mut level = BTreeMap::from([(number, key.clone())]);
         while level.keys().any(|number| *number < FIRST_LEAF) {
@@ -226,7 +230,7 @@ mod tests {
         tree.0.iter().flat_map(|(number, key)| leaves_below(*number, key)).collect()
     }
 
-    /// Returns whether both are the same key.
+    /// Returns whether both values are the same key.
     fn same(leaf: &Leaf, key: &[u8; KEY_BYTES]) -> bool {
         let other = Leaf(Aes256Gcm::new(key.into()));
         let sealed = cipher::encrypt(&leaf.0, b"", b"x", &Entropy::seeded(2)).unwrap();
@@ -278,7 +282,7 @@ mod tests {
                 prop_assert_eq!(tree.cut(lsn), gone.insert(leaf_of(lsn)));
             }
             let tree = KeyTree::from_bytes(&tree.to_bytes()).unwrap();
-            // All leaves that the stored nodes can derive; derivation only goes downwards.
+            // All leaves that can be derived from the stored nodes. Derivation only goes downwards.
             let mut left = before;
             left.retain(|leaf, _| !gone.contains(leaf));
             prop_assert_eq!(&all_leaves(&tree), &left);

@@ -1,8 +1,9 @@
 //! The check values of the key-encryption keys: one in the database for each key that was ever in use.
 //!
-//! A process that lacks one of those keys could not read what others wrote, and would write what they cannot
-//! read, so it must not start. A new key's check value is added when its first process starts. It is removed
-//! once no sealed data needs the key; a process that still seals with the key adds it again.
+//! A process that lacks one of those keys could not read data that other processes wrote, and would write
+//! data that they cannot read, so it must not start. The check value of a new key is added when the first
+//! process with that key starts. It is removed once no sealed data needs the key; a process that still seals
+//! with the key adds it again.
 
 use super::seal::Sealer;
 use crate::error::{Error, Result};
@@ -13,7 +14,7 @@ use crate::time::Time;
 pub(crate) const CHECKS: &str = "select key_id, sealed from key_checks order by key_id";
 const ANY_WORKSPACE: &str = "select 1 from workspaces limit 1";
 
-/// Adds the check value of a key, unless it exists.
+/// Adds the check value of a key, unless it already exists.
 pub(crate) const RECORD: &str = "
     insert into key_checks (key_id, sealed, added_at) values ($1, $2, $3) on conflict (key_id) do nothing";
 
@@ -21,9 +22,9 @@ pub(crate) const RECORD: &str = "
 ///
 /// Fails if a key that is in use is not configured.
 pub(crate) fn is_unrecorded(conn: &Conn, sealer: &Sealer) -> Result<bool> {
-    // Read before the check values: the first workspace and its key's check value are written in one
-    // transaction, so a reader that sees the workspace also sees the check value. In the other order, a setup
-    // that loses the race would take its own key for one in use.
+    // Read before the check values. The first workspace and the check value of its key are written in one
+    // transaction, so a reader that sees the workspace also sees the check value. In the other order, a
+    // set-up that loses the race would mistake its own key for one in use.
     let in_use = has_workspace(conn)?;
     let mut checks = conn.query(CHECKS, &[])?;
     let checks: Vec<(Vec<u8>, Vec<u8>)> = checks.iter_mut().map(FromRow::from_row).collect::<Result<_>>()?;
@@ -35,7 +36,7 @@ pub(crate) fn is_unrecorded(conn: &Conn, sealer: &Sealer) -> Result<bool> {
     Ok(is_in_use && checks.iter().all(|(id, _)| id != sealer.current_id()))
 }
 
-/// Returns the ids of the keys in use that are not configured.
+/// Returns the ids of the keys that are in use but not configured.
 pub(crate) fn lacking(checks: &[(Vec<u8>, Vec<u8>)], sealer: &Sealer) -> Vec<String> {
     let lacking = checks.iter().filter(|(id, sealed)| !sealer.opens_check(id, sealed));
     lacking.map(|(id, _)| hex::encode(id)).collect()
@@ -50,7 +51,7 @@ pub(crate) fn record(conn: &Conn, sealer: &Sealer, now: Time) -> Result<()> {
 /// Removes the check value of a key.
 pub(crate) const FORGET: &str = "delete from key_checks where key_id = $1";
 
-/// Returns whether the database is in use: keys are in use from the first workspace on.
+/// Returns whether the database is in use. Keys are in use from the first workspace on.
 pub(crate) fn has_workspace(conn: &Conn) -> Result<bool> {
     Ok(!conn.query(ANY_WORKSPACE, &[])?.is_empty())
 }

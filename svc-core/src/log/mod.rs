@@ -1,7 +1,7 @@
 //! The event log: one hash chain per workspace.
 //!
-//! It includes the batch that extends the chain, the bus that announces how far it reaches, the feed for its
-//! followers, and the sealing of content that may have to disappear from it. Nothing here depends on the
+//! This folder includes the batch that extends the chain, the bus that announces the last position, the feed
+//! for subscribers, and the sealing of content that may have to be destroyed. Nothing here depends on the
 //! meaning of the events.
 
 pub(crate) mod canonical;

@@ -1,4 +1,4 @@
-//! A meaningless event for tests of the log, and logs of such events.
+//! An event without meaning for tests of the log, and logs of such events.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,7 +23,7 @@ impl Event for Probe {
     }
 }
 
-/// Creates the first events of a log as the appending side does, with the numbers 10, 20 and so on.
+/// Creates the first events of a log as the writing code does, with the numbers 10, 20 and so on.
 pub(crate) fn log_of_probes(workspace_id: WorkspaceId, subject: Subject, count: i64) -> Vec<Recorded> {
     let mut prev_hash = genesis();
     (1..=count)
@@ -35,7 +35,7 @@ pub(crate) fn log_of_probes(workspace_id: WorkspaceId, subject: Subject, count: 
         .collect()
 }
 
-/// Creates the event at `lsn`, which follows the one with the hash `prev_hash`.
+/// Creates a probe event at `lsn`, after the event with the hash `prev_hash`.
 pub(super) fn probe(
     workspace_id: WorkspaceId,
     lsn: i64,
@@ -46,7 +46,7 @@ pub(super) fn probe(
     record(workspace_id, lsn, prev_hash, subject, &Probe { number })
 }
 
-/// Creates an event at `lsn`, which follows the one with the hash `prev_hash`.
+/// Creates an event of any type at `lsn`, after the event with the hash `prev_hash`.
 pub(super) fn record<E: Event>(
     workspace_id: WorkspaceId,
     lsn: i64,

@@ -1,4 +1,4 @@
-//! Replaying a log: rebuilds, beside the tables, the rows that events alone determine.
+//! Replaying a log: rebuilds the rows that events alone determine, separately from the tables.
 //!
 //! Each kind of event defines with [`Event::replay`](super::event::Event::replay) which columns of which rows
 //! it determines. The resulting rows are kept in a [`Scratch`], so a log of any length is replayed in bounded
@@ -17,35 +17,35 @@ use crate::hash::{hash_text, sha256};
 use crate::store::Scratch;
 use crate::time::Time;
 
-/// The rows that the events of one workspace have determined so far.
+/// The state of the rows that the events of one workspace have determined so far.
 pub struct Rebuilt {
     scratch: Scratch,
-    /// When the last replayed event happened, in microseconds.
+    /// The time of the last replayed event, in microseconds.
     last_at: Cell<Option<i64>>,
-    /// The tables with proven columns, by name. Other tables are not kept.
+    /// The tables with proven columns, by name. Rows of other tables are not kept.
     proven: BTreeMap<&'static str, ProvenTable>,
 }
 
-/// A table and its proven columns.
+/// A table with its proven columns.
 pub(crate) struct ProvenTable {
-    /// The columns. Other columns are not kept.
+    /// The proven columns. Other columns are not kept.
     pub columns: BTreeSet<&'static str>,
-    /// Whether its rows are part of a restored workspace.
+    /// Whether the table's rows are part of a restored workspace.
     pub is_restored: bool,
-    /// Whether its rows are part of a copy of the workspace.
+    /// Whether the table's rows are part of a copy of the workspace.
     pub is_copied: bool,
 }
 
 /// A row rebuilt from events.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RebuiltRow {
-    /// The position of the event that created it; `None` if that was pruned.
+    /// The position of the event that created the row, or `None` if that event was pruned.
     pub made: Option<i64>,
-    /// Whether it was removed.
+    /// Whether an event has removed the row.
     pub removed: bool,
-    /// The position of the last event that changed it.
+    /// The position of the last event that changed the row.
     pub lsn: i64,
-    /// The known values, each with the position of the event that determined it.
+    /// The known column values, each with the position of the event that determined it.
     pub columns: BTreeMap<String, (Value, i64)>,
 }
 
@@ -54,18 +54,18 @@ impl Rebuilt {
         Self { scratch, last_at: Cell::new(None), proven }
     }
 
-    /// Returns a row, if an event has determined part of it.
+    /// Returns a row, if an event has determined part of the row.
     pub(crate) fn get(&self, table: &str, key: &[Value]) -> Result<Option<RebuiltRow>> {
         let bytes: Option<Vec<u8>> = self.scratch.get(&place(table, key)?)?;
         bytes.map(|bytes| decoded(&bytes)).transpose()
     }
 
-    /// Forgets a row.
+    /// Discards everything known about a row.
     pub(crate) fn forget(&self, table: &str, key: &[Value]) -> Result<()> {
         self.scratch.remove(&place(table, key)?)
     }
 
-    /// Forgets all rows of a table.
+    /// Discards everything known about the rows of a table.
     fn forget_table(&self, table: &str) -> Result<()> {
         while let Some((key, _)) = self.next(table, &[], None)? {
             self.forget(table, &key)?;
@@ -73,7 +73,7 @@ impl Rebuilt {
         Ok(())
     }
 
-    /// Returns the position up to which events of older versions do not report every row of a table; 0
+    /// Returns the position up to which events of older versions do not report every row of a table, or 0
     /// without such events.
     pub(crate) fn unreported_up_to(&self, table: &str) -> Result<i64> {
         let up_to =
@@ -81,7 +81,7 @@ impl Rebuilt {
         Ok(up_to(table)?.max(up_to(ALL)?))
     }
 
-    /// Returns the row of a table after another one, among those whose keys begin with `begin`.
+    /// Returns the row of a table that follows another one, among the rows whose keys begin with `begin`.
     pub(crate) fn next(
         &self,
         table: &str,
@@ -94,12 +94,12 @@ impl Rebuilt {
         found.map(|(place, row)| Ok((key_of(&place)?, decoded(&row)?))).transpose()
     }
 
-    /// Stores a value beside the rows of a table.
+    /// Stores a value under a number, in addition to the rows of a table.
     pub(crate) fn keep_beside(&self, table: &str, number: u64, value: &[u8]) -> Result<()> {
         self.scratch.put(&place(table, &[number.into()])?, value)
     }
 
-    /// Removes and returns a value that was stored beside the rows.
+    /// Removes and returns a value that was stored with [`Self::keep_beside`].
     pub(crate) fn take_beside(&self, table: &str, number: u64) -> Result<Option<Vec<u8>>> {
         let place = place(table, &[number.into()])?;
         let value = self.scratch.get(&place)?;
@@ -117,13 +117,14 @@ fn decoded(bytes: &[u8]) -> Result<RebuiltRow> {
     serde_json::from_slice(bytes).map_err(Error::internal)
 }
 
-/// The tables with rows that events of older versions do not report, with the last such event.
+/// Name of the pseudo-table that lists tables whose rows events of older versions do not report, with the
+/// last such event.
 const UNREPORTED: &str = "unreported";
 
-/// The key that means every table.
+/// Key that stands for every table.
 const ALL: &str = "*";
 
-/// Marks the latest possible time of a column whose exact time the log does not have.
+/// Marks a value as the latest possible time of a column, if the exact time is not in the log.
 const AT_MOST: &str = "at_most";
 
 /// Returns whether a stored column, as JSON, matches the value from the log.
@@ -131,14 +132,15 @@ pub(crate) fn agrees(log: &Value, stored: &[u8]) -> Result<bool> {
     let Some(Value::String(at_most)) = log.get(AT_MOST) else {
         return Ok(serde_json::to_vec(log).map_err(Error::internal)? == stored);
     };
-    // Times are written in one form, in which a later one sorts later.
+    // Times are written in one form, in which later times sort later.
     Ok(serde_json::from_slice(stored).is_ok_and(|at: String| at <= *at_most))
 }
 
-/// Ends each part of a place; it does not occur in JSON.
+/// Ends each part of a row's place. Does not occur in JSON.
 const END: u8 = 0;
 
-/// Returns the place of a row: its table and the parts of its key, each with an end mark.
+/// Returns the place of a row in the scratch store: its table and the parts of its key, each with an end
+/// mark.
 fn place(table: &str, key: &[Value]) -> Result<Vec<u8>> {
     let mut place = table.as_bytes().to_vec();
     place.push(END);
@@ -154,15 +156,15 @@ fn key_of(place: &[u8]) -> Result<Vec<Value>> {
     parts.map(|part| serde_json::from_slice(part).map_err(Error::internal)).collect()
 }
 
-/// An event that is replayed.
+/// An event during replay.
 pub struct Replayed<'r> {
     rows: &'r Rebuilt,
     lsn: i64,
-    /// When it happened, in microseconds.
+    /// The time of the event, in microseconds.
     at: i64,
-    /// Whether it is later than the event before it, so that its time is from its own clock.
+    /// Whether the event is later than the previous one, so that its time was read from a clock.
     is_exact: bool,
-    /// The payload, as it was hashed.
+    /// The payload in its hashed form.
     payload: &'r str,
     fields: Map<String, Value>,
 }
@@ -177,7 +179,7 @@ impl<'r> Replayed<'r> {
         Ok(Self { rows, lsn, at, is_exact: before.is_some_and(|before| before < at), payload, fields })
     }
 
-    /// Parses an event of another log, whose times are unrelated to this one.
+    /// Parses an event of another log, whose times are unrelated to this log.
     pub(crate) fn elsewhere(rows: &'r Rebuilt, lsn: i64, payload: &'r str) -> Result<Self> {
         let before = rows.last_at.get();
         let event = Self::of(rows, lsn, payload)?;
@@ -185,22 +187,22 @@ impl<'r> Replayed<'r> {
         Ok(Self { is_exact: false, ..event })
     }
 
-    /// Returns a field of the event; `None` if it has no such field.
+    /// Returns a field of the event, or `None` if the event has no such field.
     pub(crate) fn field(&self, name: &str) -> Option<&Value> {
         self.fields.get(name)
     }
 
-    /// Returns the values of a field that is a list; an empty list if it has no such field.
+    /// Returns the values of a list field, or an empty list if the event has no such field.
     pub(crate) fn list(&self, name: &str) -> &[Value] {
         self.field(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns a number of the event.
+    /// Returns a number field of the event.
     pub(crate) fn int(&self, name: &str) -> Option<i64> {
         self.field(name).and_then(Value::as_i64)
     }
 
-    /// Returns a text of the event.
+    /// Returns a text field of the event.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.field(name).and_then(Value::as_str)
     }
@@ -210,21 +212,21 @@ impl<'r> Replayed<'r> {
         self.lsn
     }
 
-    /// Returns its content hash.
+    /// Returns the content hash of the event.
     pub(crate) fn content_hash(&self) -> String {
         hash_text(&sha256(self.payload.as_bytes()))
     }
 
-    /// Returns the time of the event, as a row has it.
+    /// Returns the time of the event in the form of a stored column.
     ///
-    /// Times in a log never go back: if a clock is behind that of the previous event, the event gets the
-    /// previous event's time, while the row has an earlier one.
+    /// Times in a log never go back. If a clock is behind the previous event, the event gets the previous
+    /// event's time, while the row has an earlier time.
     pub(crate) fn at(&self) -> Value {
         let at = Time::from_micros(self.at).to_string();
         if self.is_exact { at.into() } else { json!({AT_MOST: at}) }
     }
 
-    /// Returns the workspace.
+    /// Returns the workspace of the event.
     pub(crate) fn workspace(&self) -> Value {
         self.within("$chain", "workspace_id")
     }
@@ -239,12 +241,12 @@ impl<'r> Replayed<'r> {
         self.within("$chain", "thread_id")
     }
 
-    /// Returns the member that the event is about, or null.
+    /// Returns the member that the event concerns, or null.
     pub(crate) fn member(&self) -> Value {
         self.within("$chain", "member_id")
     }
 
-    /// Returns the member that the actor acted as, or null.
+    /// Returns the member on whose behalf the actor acted, or null.
     pub(crate) fn subject(&self) -> Value {
         self.within("attribution", "subject_id")
     }
@@ -258,7 +260,7 @@ impl<'r> Replayed<'r> {
         self.fields.get(object).and_then(|object| object.get(name)).cloned().unwrap_or_default()
     }
 
-    /// Returns the row of a table with this key, to change it.
+    /// Begins a change of the row of a table with this key.
     pub(crate) fn row(
         &self,
         table: &'static str,
@@ -267,8 +269,8 @@ impl<'r> Replayed<'r> {
         self.change(table, Some(key.into_iter().collect()))
     }
 
-    /// Returns the row of a table whose key consists of these fields of the event, to change it. If the event
-    /// lacks one, nothing is changed.
+    /// Begins a change of the row of a table whose key consists of these fields of the event. If the event
+    /// lacks one of them, the change has no effect.
     ///
     /// A field may be `$workspace`, `$channel`, `$thread` or `$member`.
     pub(crate) fn row_of(&self, table: &'static str, fields: &str) -> Result<RowChange<'_>> {
@@ -290,7 +292,7 @@ impl<'r> Replayed<'r> {
         }
     }
 
-    /// Calls `each` with every row of a table whose key begins with these values.
+    /// Calls `each` with every row of a table whose key begins with the values in `begin`.
     pub(crate) fn rows(
         &self,
         table: &'static str,
@@ -313,15 +315,15 @@ impl<'r> Replayed<'r> {
         self.row(UNREPORTED, [table.into()])?.keep()
     }
 
-    /// Marks all existing rows as unknown: an older version, which reported less, has written them.
+    /// Marks all existing rows as unknown, because an older version, which reported less, wrote them.
     pub(crate) fn forget_all(&self) -> Result<()> {
         self.rows.scratch.clear()?;
         self.row(UNREPORTED, [ALL.into()])?.keep()
     }
 
-    /// Forgets the rows of the tables that an import omits.
+    /// Discards the rows of the tables that an import omits.
     ///
-    /// `mode` is that of the import: `new` or `restore`.
+    /// `mode` is the mode of the import: `new` or `restore`.
     pub(crate) fn forget_after_import(&self, mode: &str) -> Result<()> {
         let is_omitted =
             |table: &ProvenTable| if mode == "new" { !table.is_copied } else { !table.is_restored };
@@ -330,24 +332,24 @@ impl<'r> Replayed<'r> {
     }
 }
 
-/// A change that an event makes to a row. It takes effect when it is kept, or when the row is removed.
+/// A change that an event makes to a row. It takes effect with [`Self::keep`] or [`Self::remove`].
 #[must_use]
 pub(crate) struct RowChange<'r> {
     event: &'r Replayed<'r>,
     table: &'static str,
-    /// `None` if the event does not identify the row.
+    /// The key of the row, or `None` if the event does not identify the row.
     key: Option<Vec<Value>>,
     row: RebuiltRow,
 }
 
 impl RowChange<'_> {
-    /// Marks that the event has created the row: nothing remains of an earlier one with its key.
+    /// Marks that the event has created the row, so that nothing remains of an earlier row with the same key.
     pub fn made(mut self) -> Self {
         self.row = RebuiltRow { made: Some(self.event.lsn), ..RebuiltRow::default() };
         self
     }
 
-    /// Sets columns to the fields of the event with the same names.
+    /// Sets columns to the event's fields of the same names.
     pub fn copy(self, names: &str) -> Self {
         names.split(' ').fold(self, |change, name| change.set_to(name, name))
     }
@@ -368,7 +370,7 @@ impl RowChange<'_> {
         self.set_known(column, Some(Value::Null))
     }
 
-    /// Sets a column to `value`, or marks it as unknown if that is `None`.
+    /// Sets a column to `value`, or marks the column as unknown if `value` is `None`.
     pub fn set_known(mut self, column: &str, value: Option<Value>) -> Self {
         match value {
             Some(value) => self.row.columns.insert(column.to_owned(), (value, self.event.lsn)),
@@ -377,13 +379,13 @@ impl RowChange<'_> {
         self
     }
 
-    /// Adds to a number, if it is known.
+    /// Adds `more` to a number column, if its value is known.
     pub fn add(self, column: &str, more: i64) -> Self {
         let sum = self.value(column).and_then(Value::as_i64).and_then(|number| number.checked_add(more));
         self.set_known(column, sum.map(Value::from))
     }
 
-    /// Returns the value of a column, including this change; `None` if it is not known.
+    /// Returns the value of a column, including this change, or `None` if the value is not known.
     pub fn value(&self, column: &str) -> Option<&Value> {
         self.row.columns.get(column).map(|(value, _)| value)
     }
@@ -398,7 +400,7 @@ impl RowChange<'_> {
         self.key.as_deref().unwrap_or_default()
     }
 
-    /// Keeps the change.
+    /// Applies the change.
     pub fn keep(mut self) -> Result<()> {
         let Some(key) = &self.key else { return Ok(()) };
         let proven = self.event.rows.proven.get(self.table);
@@ -413,7 +415,7 @@ impl RowChange<'_> {
         self.event.rows.put(self.table, key, &self.row)
     }
 
-    /// Forgets the row, as if no event had mentioned it.
+    /// Discards everything known about the row, as if no event had mentioned it.
     pub fn forget(self) -> Result<()> {
         self.key.as_ref().map_or(Ok(()), |key| self.event.rows.forget(self.table, key))
     }

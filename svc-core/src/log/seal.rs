@@ -1,9 +1,9 @@
 //! Sealing: each message has its own AES-256-GCM key (NIST SP 800-38D).
 //!
-//! A leaf of the key tree of the message's key segment wraps the key; the key-encryption key seals the nodes
-//! of that tree. Rows and events hold sealed bytes, never plaintext; cutting the leaf out of its tree
-//! destroys the content everywhere at once. Each sealed text has a fresh 96-bit nonce; the associated data
-//! bind it to its message, field and edit, so that sealed bytes cannot be moved.
+//! A leaf of the key tree of the message's key segment wraps the message's key; the key-encryption key seals
+//! the nodes of that tree. Rows and events contain sealed bytes, never plaintext; cutting the leaf out of its
+//! tree destroys the content everywhere at once. Each sealed text has a fresh 96-bit nonce; the associated
+//! data bind the text to its message, field and edit, so that sealed bytes cannot be moved.
 
 use aes_gcm::Aes256Gcm;
 use hkdf::Hkdf;
@@ -23,10 +23,10 @@ use crate::id::{MessageId, WorkspaceId};
 use crate::time::Clock;
 
 const KEK_ID_BYTES: usize = 8;
-/// The plaintext of a key-encryption key's check value. The authentication tag identifies the key.
+/// Plaintext of a key-encryption key's check value. The authentication tag identifies the key.
 const CHECKED: &[u8] = b"svc.kek-check/1";
 
-/// The key-encryption keys: the one that seals, and retired ones that still open.
+/// The key-encryption keys: the current one, which seals, and retired ones, which only open.
 pub struct Sealer {
     current: Kek,
     retired: Vec<Kek>,
@@ -36,9 +36,9 @@ pub struct Sealer {
 
 struct Kek {
     id: [u8; KEK_ID_BYTES],
-    /// The expanded key; wiped when it is dropped.
+    /// The expanded key. Zeroed when dropped.
     cipher: Aes256Gcm,
-    /// The key from which other keys are derived.
+    /// The key from which keys for other purposes are derived.
     derives: Hkdf<Sha256>,
 }
 
@@ -56,7 +56,7 @@ impl Kek {
 }
 
 impl Sealer {
-    /// Creates a sealer that seals with `current` and opens with every key.
+    /// Creates a sealer that seals with `current` and opens with any of the keys.
     pub fn new(current: [u8; 32], retired: &[[u8; 32]], entropy: Entropy) -> Self {
         Self {
             current: Kek::new(current),
@@ -66,7 +66,7 @@ impl Sealer {
         }
     }
 
-    /// Sets the clock by which open trees expire.
+    /// Sets the clock by which open key trees expire.
     #[must_use]
     pub fn timed_by(self, clock: Clock) -> Self {
         Self { trees: TreeCache::timed_by(clock), ..self }
@@ -74,12 +74,12 @@ impl Sealer {
 
     /// Returns the id of the key-encryption key that seals.
     ///
-    /// It may be shown: it reveals nothing about the key.
+    /// The id may be shown, because it reveals nothing about the key.
     pub fn current_id(&self) -> &[u8] {
         &self.current.id
     }
 
-    /// Returns the check value of the configured key `id`: only that key opens it.
+    /// Returns a check value of the configured key `id`, which only that key can open.
     pub fn check_value(&self, id: &[u8]) -> Result<Vec<u8>> {
         encrypt(
             &self.kek(id).ok_or(DecryptionFailed).map_err(Error::internal)?.cipher,
@@ -89,7 +89,7 @@ impl Sealer {
         )
     }
 
-    /// Returns whether the key `id` is configured and opens its check value.
+    /// Returns whether the key `id` is configured and opens `sealed`, its check value.
     pub fn opens_check(&self, id: &[u8], sealed: &[u8]) -> bool {
         let opened = self.kek(id).map(|kek| decrypt(&kek.cipher, &check_aad(id), sealed));
         opened.is_some_and(|opened| opened.is_ok_and(|found| found.as_slice() == CHECKED))
@@ -99,10 +99,10 @@ impl Sealer {
         std::iter::once(&self.current).chain(&self.retired).find(|kek| kek.id == id)
     }
 
-    /// Returns the keys for `label` (HKDF-SHA256, RFC 5869): that of the current key-encryption key, and then
-    /// those of retired ones.
+    /// Returns the keys derived for `label` (HKDF-SHA256, RFC 5869): first from the current key-encryption
+    /// key, then from retired ones.
     ///
-    /// They are the same on every server, and reveal nothing about the key that they are derived from.
+    /// Derived keys are the same on every server, and reveal nothing about the key-encryption key.
     pub(crate) fn derived(&self, label: &'static str) -> Result<Vec<Zeroizing<[u8; 32]>>> {
         let derive = |kek: &Kek| {
             let mut key = Zeroizing::new([0; 32]);
@@ -112,7 +112,7 @@ impl Sealer {
         std::iter::once(&self.current).chain(&self.retired).map(derive).collect()
     }
 
-    /// Seals bytes under the key for `label`, to be opened when a client returns them.
+    /// Seals bytes under the key for `label`, to be opened when a client sends them back.
     pub(crate) fn seal_for(&self, label: &'static str, plain: &[u8]) -> Result<Vec<u8>> {
         let keys = self.derived(label)?;
         let key = keys.first().ok_or(DecryptionFailed).map_err(Error::internal)?;
@@ -125,16 +125,17 @@ impl Sealer {
         keys.iter().find_map(|key| decrypt(&cipher(key), label.as_bytes(), sealed).ok())
     }
 
-    /// Returns the tag of bytes under the key for `label` (HMAC-SHA256, RFC 2104).
+    /// Returns a MAC of bytes under the key for `label` (HMAC-SHA256, RFC 2104).
     ///
-    /// It is the same on every server, and only the servers can create it.
+    /// The MAC is the same on every server, and only the servers can create it.
     pub(crate) fn tag_for(&self, label: &'static str, bytes: &[u8]) -> Result<[u8; 32]> {
         let keys = self.derived(label)?;
         let key = keys.first().ok_or(DecryptionFailed).map_err(Error::internal)?;
         Ok(mac(key, bytes)?.finalize().into_bytes().into())
     }
 
-    /// Returns whether [`Sealer::tag_for`] returns `tag` for these bytes, with this key or a retired one.
+    /// Returns whether `tag` is the result of [`Sealer::tag_for`] for these bytes, under the current key or a
+    /// retired one.
     pub(crate) fn is_tag_for(&self, label: &'static str, bytes: &[u8], tag: &[u8]) -> Result<bool> {
         for key in self.derived(label)? {
             if mac(&key, bytes)?.verify_slice(tag).is_ok() {
@@ -149,12 +150,13 @@ impl Sealer {
         Ok(MessageKey(Zeroizing::new(self.entropy.bytes()?)))
     }
 
-    /// Returns the trees that connections keep open.
+    /// Returns the key trees that connections keep open.
     pub(crate) fn trees(&self) -> &TreeCache {
         &self.trees
     }
 
-    /// Seals a tree, in the form stored in the database: id of the key-encryption key, nonce, sealed nodes.
+    /// Seals a key tree, in the form stored in the database: id of the key-encryption key, nonce, sealed
+    /// nodes.
     pub fn seal_tree(
         &self,
         workspace: WorkspaceId,
@@ -286,7 +288,7 @@ mod tests {
         let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);
         assert!(sealer.opens_check(&id, &sealed) && rotated.opens_check(&id, &sealed));
         assert!(!Sealer::new([8; 32], &[], Entropy::System).opens_check(&id, &sealed));
-        // Neither another key's value under this id nor a truncated one passes.
+        // Neither the check value of another key under this id nor a truncated check value passes.
         let other = rotated.check_value(rotated.current_id()).unwrap();
         assert!(!rotated.opens_check(&id, &other) && !sealer.opens_check(&id, &sealed[..20]));
     }

@@ -1,9 +1,9 @@
 //! Signed notes and checkpoints in the formats signed-note and tlog-checkpoint of C2SP, with Ed25519 (RFC
 //! 8032).
 //!
-//! A note is a text followed by signatures, each with the name of a key; others may add signatures. A
-//! checkpoint is the note of a log: its name, its size, and the root of the Merkle tree over it. A note is
-//! accepted only if a known key has signed it and no signature by a known key is wrong.
+//! A note is a text followed by signatures, each with the name of a key; other parties may add signatures. A
+//! checkpoint is a note about a log: its name, its size, and the root of the Merkle tree over the log. A note
+//! is accepted only if a known key has signed it and no signature by a known key is wrong.
 
 use std::fmt;
 
@@ -16,12 +16,13 @@ use secrecy::ExposeSecret as _;
 use crate::config::ExportKeys;
 use crate::hash::sha256;
 
-/// The beginning of a signature line: an em dash and a space.
+/// Beginning of a signature line: an em dash and a space.
 const SIGNED_BY: &str = "\u{2014} ";
-/// The type of a key, which is part of the hash behind its id, and precedes its bytes in its text.
+/// Type of an Ed25519 key. It is part of the hash from which the key's id is made, and precedes the key's
+/// bytes in its text form.
 const ED25519: u8 = 1;
 const KEY_ID_BYTES: usize = 4;
-/// Maximum signatures that are checked.
+/// Maximum number of signatures that are checked.
 const SIGNATURES_MAX: usize = 64;
 
 /// A public key.
@@ -38,22 +39,22 @@ impl fmt::Debug for NoteSigner {
 }
 
 impl NoteSigner {
-    /// Creates a signer from its seed.
+    /// Creates a signer from a seed.
     pub fn new(seed: &[u8; 32]) -> Self {
         Self(SigningKey::from_bytes(seed))
     }
 
-    /// Creates the configured signer; `None` if nothing is signed.
+    /// Creates the configured signer, or returns `None` if nothing is signed.
     pub fn configured(keys: &ExportKeys) -> Option<Self> {
         keys.signing.as_ref().map(|seed| Self::new(seed.expose_secret()))
     }
 
-    /// Returns the key that verifies its signatures.
+    /// Returns the public key that verifies this signer's signatures.
     pub fn public(&self) -> PublicKey {
         self.0.verifying_key().to_bytes()
     }
 
-    /// Returns the note of a text, which ends with a line feed, signed under the name `name`.
+    /// Signs a text, which must end with a line feed, under the name `name`, and returns the note.
     pub fn sign(&self, name: &str, text: &str) -> String {
         let signature = self.0.sign(text.as_bytes());
         let signed = [&key_id(name, &self.public())[..], &signature.to_bytes()].concat();
@@ -61,13 +62,13 @@ impl NoteSigner {
     }
 }
 
-/// Returns the configured keys whose signatures are trusted: our own and the others.
+/// Returns the configured keys whose signatures are trusted: the service's own key and further ones.
 pub fn known_keys(keys: &ExportKeys) -> Vec<PublicKey> {
     let own = NoteSigner::configured(keys).map(|signer| signer.public());
     own.into_iter().chain(keys.verify.iter().copied()).collect()
 }
 
-/// Returns a public key as text: its name, its id and its bytes.
+/// Formats a public key as text: name, id and bytes.
 pub fn verifier_key(name: &str, key: &PublicKey) -> String {
     let bytes = [&[ED25519][..], key].concat();
     format!("{name}+{}+{}", hex::encode(key_id(name, key)), STANDARD.encode(bytes))
@@ -83,16 +84,16 @@ fn key_id(name: &str, key: &PublicKey) -> [u8; KEY_ID_BYTES] {
 /// The reason why a note is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteDefect {
-    /// The text is not a note, or not of the expected kind.
+    /// The text is not a note, or not a note of the expected kind.
     Malformed,
-    /// No known key has signed it.
+    /// No known key has signed the note.
     UnknownKey,
     /// The signature of a known key does not match the text.
     BadSignature,
 }
 
 impl NoteDefect {
-    /// Returns the reason, as a sentence.
+    /// Returns the reason as a sentence.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Malformed => "it is not a signed note of the expected kind",
@@ -102,7 +103,7 @@ impl NoteDefect {
     }
 }
 
-/// Returns the text of a note that one of these keys has signed under the name `name`.
+/// Returns the text of a note, if one of these keys has signed it under the name `name`.
 pub fn open<'a>(note: &'a str, name: &str, keys: &[PublicKey]) -> Result<&'a str, NoteDefect> {
     let (text, signatures) = split(note).ok_or(NoteDefect::Malformed)?;
     let mut is_signed = false;
@@ -119,7 +120,7 @@ pub fn open<'a>(note: &'a str, name: &str, keys: &[PublicKey]) -> Result<&'a str
     if is_signed { Ok(text) } else { Err(NoteDefect::UnknownKey) }
 }
 
-/// Splits a note into its text and its lines of signatures.
+/// Splits a note into its text and its signature lines.
 fn split(note: &str) -> Option<(&str, &str)> {
     let end = note.rfind("\n\n")?;
     let text = note.get(..=end)?;
@@ -146,22 +147,22 @@ fn check(key: &PublicKey, text: &str, signature: &[u8]) -> Result<(), NoteDefect
 /// The size of a log, and the root of the Merkle tree over it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The name of the log, which is also that of the key.
+    /// The name of the log, which is also the name of the key.
     pub origin: String,
-    /// The position of the last event.
+    /// The position of the last event in the log.
     pub size: u64,
-    /// The root of the tree over the content hashes of all events up to it.
+    /// The root of the tree over the content hashes of all events up to position `size`.
     pub root: [u8; 32],
 }
 
 impl Checkpoint {
-    /// Returns its signed note.
+    /// Returns the checkpoint as a signed note.
     pub fn sign(&self, signer: &NoteSigner) -> String {
         let Self { origin, size, root } = self;
         signer.sign(origin, &format!("{origin}\n{size}\n{}\n", STANDARD.encode(root)))
     }
 
-    /// Parses the checkpoint of a log from a note that one of these keys has signed.
+    /// Parses a checkpoint from a note that one of these keys has signed.
     pub fn open(note: &str, keys: &[PublicKey]) -> Result<Self, NoteDefect> {
         let origin = note.lines().next().unwrap_or_default();
         let text = open(note, origin, keys)?;
@@ -172,7 +173,7 @@ impl Checkpoint {
         let lines: Vec<&str> = text.strip_suffix('\n')?.split('\n').collect();
         let [origin, number, root] = lines.as_slice() else { return None };
         let size: u64 = number.parse().ok()?;
-        // Only one spelling of a number: no sign, no leading zeros.
+        // A number has only one spelling: no sign, no leading zeros.
         let root: [u8; 32] = STANDARD.decode(root).ok()?.try_into().ok()?;
         (size.to_string() == *number && !origin.is_empty()).then(|| Self {
             origin: (*origin).to_owned(),

@@ -1,7 +1,7 @@
-//! Stored events in the form that readers get.
+//! Stored events in the form that readers receive.
 //!
-//! These are the columns that clients use, and the unchanged payload, which is the text that was hashed. The
-//! statement that reads an event decides who may see it.
+//! This form contains the columns that clients use, and the unchanged payload, which is the text that was
+//! hashed. The statement that reads an event decides which callers may see it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,14 +13,14 @@ use crate::hash::hash_text;
 use crate::log::event::type_name;
 use crate::store::columns;
 
-/// One event of a workspace's log.
+/// An event in a workspace's log.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct StoredEvent {
     /// The position in the workspace's log, from 1, without gaps.
     pub id: i64,
-    /// The same as `id`.
+    /// The same position as `id`.
     pub lsn: i64,
-    /// The content hash of the event before it, as `sha256:<hex>`.
+    /// The content hash of the previous event, as `sha256:<hex>`.
     pub prev_hash: String,
     /// SHA-256 of the payload's canonical JSON (RFC 8785), as `sha256:<hex>`.
     pub content_hash: String,
@@ -29,9 +29,10 @@ pub(crate) struct StoredEvent {
     /// The versioned type: `svc.event.<kind>/1`.
     #[serde(rename = "$type")]
     pub type_name: String,
-    /// The hashed text: a few members that every event has, and the fields of the kind.
+    /// The hashed text: the members that every event has, and the fields of the event's kind.
     ///
-    /// Every event has `$chain` with its position in the log, `$type`, and `attribution` with who did it.
+    /// Every event has `$chain` with its position in the log, `$type`, and `attribution` with the members
+    /// that caused it.
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub payload: Box<RawValue>,
 }

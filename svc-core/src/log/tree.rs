@@ -1,42 +1,43 @@
 //! The Merkle tree over a log (RFC 6962, section 2.1), with SHA-256.
 //!
-//! A leaf is the content hash of an event, in the order of the log, so the tree's size is the position of the
-//! last one. Leaves and nodes are hashed with different prefixes, so that one cannot be taken for the other.
-//! Only the tree's frontier is kept: the roots of the largest complete subtrees that cover it, one for each
-//! set bit of its size.
+//! A leaf is the content hash of an event, in log order, so the size of the tree is the position of the last
+//! event. Leaves and nodes are hashed with different prefixes, so that a leaf cannot be mistaken for a node.
+//! Only the frontier of the tree is kept: the roots of the largest complete subtrees that cover the tree, one
+//! for each set bit of its size.
 
 use sha2::{Digest, Sha256};
 
-/// The frontier of a tree, to which leaves are added.
+/// The frontier of a Merkle tree, to which leaves are added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frontier {
     size: u64,
-    /// The roots of complete subtrees, the largest first; one for each set bit of the size.
+    /// The roots of complete subtrees, the largest first: one for each set bit of the size.
     subtrees: Vec<[u8; 32]>,
 }
 
 impl Frontier {
-    /// Returns the frontier of a tree of `size` leaves, whose subtrees have these roots, the largest first.
+    /// Creates the frontier of a tree with `size` leaves from the roots of its complete subtrees, the largest
+    /// first.
     ///
     /// Returns `None` unless there is one root for each set bit of the size.
     pub fn of(size: u64, subtrees: Vec<[u8; 32]>) -> Option<Self> {
         (u32::try_from(subtrees.len()) == Ok(size.count_ones())).then_some(Self { size, subtrees })
     }
 
-    /// Returns the number of leaves.
+    /// Returns the number of leaves in the tree.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Returns the roots of the subtrees, the largest first.
+    /// Returns the roots of the complete subtrees, the largest first.
     pub fn subtrees(&self) -> &[[u8; 32]] {
         &self.subtrees
     }
 
-    /// Adds the event with this content hash.
+    /// Adds a leaf for the event with this content hash.
     pub fn push(&mut self, content_hash: &[u8; 32]) {
         let mut root = hash(LEAF, &[content_hash]);
-        // Each set bit at the end of the size is a subtree as large as the growing one.
+        // Each trailing set bit of the size is a complete subtree as large as the growing one.
         for _ in 0..self.size.trailing_ones() {
             let Some(left) = self.subtrees.pop() else { break };
             root = hash(NODE, &[&left, &root]);
@@ -45,7 +46,7 @@ impl Frontier {
         self.size = self.size.saturating_add(1);
     }
 
-    /// Returns the root of the tree.
+    /// Returns the root of the Merkle tree.
     pub fn root(&self) -> [u8; 32] {
         let joined = self.subtrees.iter().rev().copied().reduce(|right, left| hash(NODE, &[&left, &right]));
         joined.unwrap_or_else(|| Sha256::digest([]).into())
@@ -71,7 +72,7 @@ mod tests {
         (0..count).map(|number| sha256(&number.to_be_bytes())).collect()
     }
 
-    /// Returns the root by the recursive definition of the RFC.
+    /// Returns the root of a tree by the recursive definition of the RFC.
     fn tree_head(leaves: &[[u8; 32]]) -> [u8; 32] {
         match leaves {
             [] => sha256(b""),

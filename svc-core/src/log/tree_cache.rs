@@ -1,9 +1,9 @@
-//! Key trees that stay open for a short time, so that not every post and read opens one.
+//! Key trees that stay open for a short time, so that not every post and read has to open one.
 //!
 //! A connection keeps a slot for each key segment with its other cached entries, which a rollback removes.
-//! Every slot is registered here, so that each is emptied in time. No tree is used for longer than 10 seconds
+//! Every slot is registered here, so that it is emptied in time. No tree is used for longer than 10 seconds
 //! after it was read. Stale trees are harmless for so short a time: leaves never change, and a message's row
-//! says whether it was withdrawn.
+//! shows whether the message was withdrawn.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::key_tree::{KeyTree, Leaf, Path};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// How long an open tree is used.
+/// How long an open tree may be used.
 const TTL: Duration = Duration::from_secs(10);
 
-/// A slot for the open tree of one key segment.
+/// A slot that keeps the open key tree of one key segment.
 pub(crate) struct Slot {
     clock: Clock,
     open: Mutex<Option<OpenTree>>,
@@ -28,13 +28,13 @@ struct OpenTree {
 }
 
 impl Slot {
-    /// Keeps a tree that was just read or written.
+    /// Stores a tree that was just read or written.
     pub fn put(&self, tree: KeyTree) {
         let until = self.clock.deadline(TTL);
         *lock(&self.open) = Some(OpenTree { tree, path: Path::default(), until });
     }
 
-    /// Returns a leaf of the tree: `None` without a tree, `Some(None)` if the leaf was cut.
+    /// Returns a leaf of the open tree: `None` without an open tree, `Some(None)` if the leaf was cut.
     pub fn leaf(&self, lsn: i64) -> Option<Option<Leaf>> {
         let now = self.clock.monotonic();
         let mut open = lock(&self.open);
@@ -43,7 +43,7 @@ impl Slot {
     }
 }
 
-/// The slots of a process.
+/// All slots of a process.
 #[derive(Default)]
 pub(crate) struct TreeCache {
     clock: Clock,
@@ -56,14 +56,14 @@ impl TreeCache {
         Self { clock, slots: Mutex::default() }
     }
 
-    /// Creates a slot, which lives as long as the caller keeps it.
+    /// Creates a slot, which stays registered as long as the caller keeps it.
     pub fn new_slot(&self) -> Arc<Slot> {
         let slot = Arc::new(Slot { clock: self.clock.clone(), open: Mutex::default() });
         lock(&self.slots).push(Arc::downgrade(&slot));
         slot
     }
 
-    /// Wipes the trees that have expired.
+    /// Removes and zeroes the trees that have expired.
     pub fn evict(&self) {
         let now = self.clock.monotonic();
         lock(&self.slots).retain(|slot| {

@@ -19,7 +19,7 @@ pub use call::input::{decode, decode_frame, decode_object};
 pub use call::key::IdempotencyKey;
 pub use call::request::{Input, Request, RequestHead};
 pub(crate) use declare::answer::without_keys;
-pub use declare::answer::{Answer, RepeatPolicy, Returned, secret_was_told};
+pub use declare::answer::{Answer, RepeatPolicy, Returned, secret_was_shown};
 pub(crate) use declare::chore::HeldLeases;
 pub use declare::chore::{Chore, ChoreFn, ChoreLease, ChoreProcesses, ChoreRound, StepOutcome};
 pub use declare::class::Class;

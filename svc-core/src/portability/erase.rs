@@ -97,7 +97,7 @@ without_keys! { EraseWorkspace => Erased }
 
 /// Removes the rows that grant access to a workspace, such as its tokens.
 fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId) -> Result<()> {
-    let access = cx.records().iter().rev().filter(|records| records.is_of_access());
+    let access = cx.records().iter().rev().filter(|records| records.grants_access());
     for records in access {
         cx.execute_any(records.remove_all(), &[&workspace])?;
     }

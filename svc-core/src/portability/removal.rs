@@ -41,8 +41,9 @@ impl RemovalProgress {
 
     /// Returns whether the next step may remove keys of content.
     pub fn is_at_keys(&self, declared: &[Records]) -> bool {
-        let is_of_keys = |name: &str| declared.iter().any(|it| it.name() == name && it.is_of_keys());
-        self.table.as_deref().is_none_or(is_of_keys)
+        let unseals_content =
+            |name: &str| declared.iter().any(|it| it.name() == name && it.unseals_content());
+        self.table.as_deref().is_none_or(unseals_content)
     }
 }
 
@@ -78,7 +79,9 @@ pub(super) fn remove_some(
 /// Returns the tables in the order in which they are emptied.
 fn removal_order(declared: &[Records]) -> impl Iterator<Item = &Records> {
     let all = || declared.iter().rev().filter(|records| records.is_of_workspaces());
-    all().filter(|records| records.is_of_keys()).chain(all().filter(|records| !records.is_of_keys()))
+    all()
+        .filter(|records| records.unseals_content())
+        .chain(all().filter(|records| !records.unseals_content()))
 }
 
 /// Removes rows of a table, up to the limit of the step.

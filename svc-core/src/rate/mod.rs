@@ -1,10 +1,11 @@
 //! Rate limits: a number of requests per window for each client and each workspace.
 //!
-//! Requests are counted in this process, before any lookup. Servers that share a database report a client to
-//! each other once they have admitted a twentieth of its limit, and learn how many requests the others have
-//! admitted; the request that reaches the twentieth waits for that. So a client that sends less costs no
-//! statement, and while the database cannot be reached, each server limits by its own count. Rejected
-//! requests count too, unless a limit rejected them. The caller decides to which client a request is charged.
+//! Requests are counted in this process, before any lookup. Servers that share a database report a client's
+//! requests to each other once they have admitted a twentieth of the client's limit, and learn how many
+//! requests the other servers have admitted. The request that reaches the twentieth waits for that. So a
+//! client with fewer requests costs no statement, and while the database cannot be reached, each server
+//! enforces limits by its own count. Rejected requests count too, unless a limit rejected them. The caller
+//! decides which client a request is charged to.
 
 mod bucket;
 mod sharing;
@@ -27,18 +28,18 @@ use bucket::{Allowance, UsageBucket};
 use sharing::UsageQueue;
 pub(crate) use sharing::{LimitUsage, SharingTask};
 
-/// The client that a limit applies to.
+/// The client to which a rate limit applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// A token and all tokens derived from it: a token cannot multiply its limit.
+    /// A token together with all tokens derived from it, so that a token cannot multiply its limit.
     Token(TokenId),
-    /// An installed app, with all its tokens.
+    /// An installed app with all its tokens.
     Installation(InstallationId),
-    /// A member, with all its sessions that were not made from a token.
+    /// A member with all sessions that were not created from a token.
     Member(MemberId),
-    /// A share ticket, for all its users.
+    /// A share ticket, for all its users together.
     Ticket(ShareTicketId),
-    /// The sender at an address, or with a name that a proxy gives.
+    /// The sender at a network address, or with a name that a proxy provides.
     Peer(Peer),
 }
 
@@ -48,14 +49,14 @@ pub struct Peer(Sender);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Sender {
-    /// For IPv6 the prefix of the /64, which one host is usually given.
+    /// An IP address. For IPv6, the /64 prefix, which is usually assigned to one host.
     Address(IpAddr),
-    /// The hash of a name: names may be long, and peers are kept in tables.
+    /// The hash of a name, because names may be long and peers are kept in tables.
     Name([u8; 16]),
 }
 
 impl Peer {
-    /// Returns the sender that a proxy names by something other than an address. Case does not count.
+    /// Returns the sender for a name from a proxy that is not an address. Case is ignored.
     pub fn named(name: &[u8]) -> Self {
         Self(Sender::Name(half_of(sha256(&name.to_ascii_lowercase()))))
     }
@@ -73,10 +74,10 @@ impl From<IpAddr> for Peer {
     }
 }
 
-/// Returns the IPv4 address that an IPv6 address embeds: IPv4-mapped or IPv4-compatible (RFC 4291, 2.5.5), or
-/// of a NAT64 with the well-known prefix (RFC 6052).
+/// Returns the IPv4 address that an IPv6 address embeds.
 ///
-/// All of them share one /64, so that prefix does not identify a host.
+/// The address may be IPv4-mapped or IPv4-compatible (RFC 4291, 2.5.5), or from a NAT64 with the well-known
+/// prefix (RFC 6052). All of these share one /64, so the prefix does not identify a host.
 fn v4_within(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.segments() {
         // `::` and `::1` are not IPv4-compatible: no host has an address in 0.0.0.0/8.
@@ -103,14 +104,14 @@ impl fmt::Display for Peer {
     }
 }
 
-/// The holder of a place of a ceiling: a client, and the workspace that its work is charged to.
+/// The holder of a place of a ceiling: a client, and the workspace that the client's work is charged to.
 ///
 /// Callers without a credential all count as one workspace, the instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Holder {
-    /// The client.
+    /// The client that takes the place.
     pub client: Client,
-    /// The workspace that its work is charged to.
+    /// The workspace that the client's work is charged to.
     pub workspace: WorkspaceId,
 }
 
@@ -121,21 +122,21 @@ impl Holder {
     }
 }
 
-/// The bits of an IPv6 address after its /64 prefix.
+/// Number of bits in an IPv6 address after its /64 prefix.
 const PREFIX_REST_BITS: u32 = 64;
 
 /// The client and the workspace that the requests of a credential are charged to.
 #[derive(Clone, Debug)]
 pub(crate) struct Payer {
-    /// The client, or `None` for the peer that sent the request.
+    /// The client, or `None` to charge the peer that sent the request.
     pub client: Option<Client>,
-    /// The workspace whose limits its requests count against.
+    /// The workspace whose limits the requests count against.
     pub workspace: WorkspaceId,
-    /// Tokens and installations with a quota, and their number of requests.
+    /// Tokens and installations with a quota, each with its number of requests per window.
     pub quotas: Vec<(Client, i64)>,
 }
 
-/// A limit, with the client or workspace that it applies to.
+/// The client or workspace to which a limit applies, with the kind of limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LimitSubject {
     Client(Client),
@@ -154,7 +155,7 @@ impl LimitSubject {
         }
     }
 
-    /// Returns the key of the limit that all servers share.
+    /// Returns the key of the limit, which all servers share.
     fn key(self) -> Uuid {
         let named = |client| match client {
             Client::Token(token) => format!("token {token}"),
@@ -172,39 +173,40 @@ impl LimitSubject {
     }
 }
 
-/// Returns the first half of a hash.
+/// Returns the first half of a hash, as an id.
 fn half_of(hash: [u8; 32]) -> [u8; 16] {
     let mut half = [0; 16];
     half.iter_mut().zip(hash).for_each(|(to, byte)| *to = byte);
     half
 }
 
-/// State of a limit: its allowance, and the rest of it.
+/// The state of a limit: its allowance, and the remaining part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitState {
     /// The name of the limit.
     pub limit: &'static str,
-    /// Number of requests that it allows in a window.
+    /// Number of requests that the limit allows per window.
     pub requests: u32,
-    /// The window.
+    /// Length of the window.
     pub window: Duration,
-    /// Number of requests left.
+    /// Number of remaining requests.
     pub left: u32,
-    /// Time until all of them are available again.
+    /// Time until all requests are available again.
     pub full_in: Duration,
 }
 
-/// Result of counting a request.
+/// The result of counting a request.
 #[derive(Debug, Default)]
 pub(crate) struct ChargeResult {
-    /// The state of each limit that it counted against.
+    /// The state of each limit that the request counted against.
     pub standings: Vec<LimitState>,
     /// The limits to report to other servers before the request continues.
     pub due: Vec<LimitSubject>,
 }
 
 impl ChargeResult {
-    /// Adds the state of a limit; of several with the same name, keeps the one with the smallest rest.
+    /// Adds the state of a limit. Of several limits with the same name, keeps the one with the fewest
+    /// requests left.
     fn add(&mut self, standing: LimitState) {
         match self.standings.iter_mut().find(|known| known.limit == standing.limit) {
             Some(known) if standing.left < known.left => *known = standing,
@@ -214,25 +216,25 @@ impl ChargeResult {
     }
 }
 
-/// Counts requests, by client and by workspace, and rejects too many.
+/// Counts requests by client and by workspace, and rejects requests beyond the limits.
 pub struct RateLimits {
     buckets: DashMap<LimitSubject, UsageBucket>,
     per_client: Option<Allowance>,
     per_workspace: Option<Allowance>,
     window: Duration,
     clock: Clock,
-    /// Usage to report to other servers; `None` if there are no other servers.
+    /// Usage to report to other servers, or `None` if there are no other servers.
     queue: Option<Arc<Monitor<UsageQueue>>>,
 }
 
-/// Number of requests allowed per window.
+/// The configured rate limits.
 #[derive(Clone, Copy, Debug)]
 pub struct RateSettings {
-    /// Per client; 0 means no limit.
+    /// Requests per client and window. 0 means no limit.
     pub per_client: i64,
-    /// Per workspace; 0 means no limit.
+    /// Requests per workspace and window. 0 means no limit.
     pub per_workspace: i64,
-    /// Time until a used-up allowance is whole again.
+    /// Time until a fully used allowance is available again.
     pub window: Duration,
 }
 
@@ -247,7 +249,7 @@ impl Default for RateSettings {
 }
 
 impl RateLimits {
-    /// Creates the limits from the settings; `shared` if servers may share the database.
+    /// Creates the limits from the settings. `shared` is whether several servers may share the database.
     pub fn new(settings: RateSettings, clock: &Clock, shared: bool) -> Self {
         Self {
             buckets: DashMap::new(),
@@ -259,14 +261,14 @@ impl RateLimits {
         }
     }
 
-    /// Counts a request of a client. Fails with the time to wait if there are too many.
+    /// Counts a request by a client. Fails with the time to wait if there are too many.
     pub fn charge(&self, client: Client, charged: &mut ChargeResult) -> Result<()> {
         self.take(LimitSubject::Client(client), self.per_client, charged)
     }
 
     /// Counts a request with a credential. Fails with the time to wait if there are too many.
     ///
-    /// A payer without a client is charged as the one at `peer`; a request from within this process has no
+    /// A payer without a client is charged as the client at `peer`. A request from within this process has no
     /// peer.
     pub fn charge_payer(&self, payer: &Payer, peer: Option<Peer>, charged: &mut ChargeResult) -> Result<()> {
         if let Some(client) = payer.client.or(peer.map(Client::Peer)) {
@@ -325,7 +327,7 @@ impl RateLimits {
     }
 }
 
-/// Returns the error for a request that is this much too early.
+/// Returns the error for a request that is too early by the duration `early`.
 fn exceeded(early: Duration) -> Error {
     let secs = early.as_secs().saturating_add(1);
     Error::new(Code::RateLimited, format!("too many requests; the next is admitted in {secs} s"))
@@ -350,7 +352,7 @@ mod tests {
         Client::Peer(address.parse::<IpAddr>().unwrap().into())
     }
 
-    /// Counts a request of one client, and returns the result.
+    /// Counts a request of a client, and returns the result.
     fn charge(limits: &RateLimits) -> Result<ChargeResult> {
         let mut charged = ChargeResult::default();
         limits.charge(peer("192.0.2.1"), &mut charged).map(|()| charged)
@@ -424,7 +426,7 @@ mod tests {
         assert_ne!(key(named("_gateway")), key(named("unknown")), "servers share the counts of each");
     }
 
-    /// Sends a request that is due, and returns a receiver of its outcome.
+    /// Starts reporting the limits that are due, and returns a receiver for the outcome.
     fn tell(limits: &RateLimits, due: Vec<LimitSubject>) -> mpsc::Receiver<Result<()>> {
         let (sender, receiver) = mpsc::channel();
         limits.tell(due, move |outcome| sender.send(outcome).unwrap());
@@ -447,14 +449,14 @@ mod tests {
         let told = next(&limits);
         assert_eq!(told.usage().iter().map(|usage| usage.cost).collect::<Vec<_>>(), [WINDOW / 20]);
         assert!(outcome.try_recv().is_err(), "it waits for the others");
-        // Another server has admitted 90.
+        // Another server has admitted 90 requests.
         limits.settle(told, Some(vec![WINDOW * 95 / 100]));
         outcome.recv().unwrap().unwrap();
         let standings = charge(&limits).unwrap().standings;
         assert_eq!(standings.iter().map(|standing| standing.left).collect::<Vec<_>>(), [4]);
         assert!((0..3).all(|_| charge(&limits).unwrap().due.is_empty()));
         let outcome = tell(&limits, charge(&limits).unwrap().due);
-        // Another server has admitted one more, and it came first.
+        // Another server has admitted one more request, which came first.
         limits.settle(next(&limits), Some(vec![WINDOW * 101 / 100]));
         assert_eq!(outcome.recv().unwrap().unwrap_err().retry_after_secs(), Some(37));
         assert!(charge(&limits).is_err());

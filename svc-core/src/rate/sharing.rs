@@ -1,8 +1,8 @@
 //! Sharing the numbers of admitted requests between servers.
 //!
-//! Requests that wait for it are in a queue, which a thread of the host serves with a separate connection:
-//! [`RateLimits::next_sharing`] returns the next task, and [`UsageReport`] its data. This file does not know
-//! the statements. While the thread has no connection, no request waits.
+//! Requests that wait for other servers' numbers are in a queue, which a thread of the host serves with a
+//! separate connection: [`RateLimits::next_sharing`] returns the next task, and [`UsageReport`] contains its
+//! data. This file contains no SQL. While the thread has no connection, no request waits.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
@@ -13,51 +13,51 @@ use super::{LimitSubject, RateLimits, exceeded};
 use crate::error::Result;
 use crate::time::Monotonic;
 
-/// Callback once other servers were notified, with an error if a limit is exceeded now.
+/// A callback for when other servers were notified, with an error if a limit is now exceeded.
 type LimitCallback = Box<dyn FnOnce(Result<()>) + Send>;
 
-/// A request that waits.
+/// A request that waits for the usage on other servers.
 struct WaitingRequest {
     due: Vec<LimitSubject>,
     then: LimitCallback,
 }
 
-/// Usage to report to other servers.
+/// The queue of usage to report to other servers.
 #[derive(Default)]
 pub(super) struct UsageQueue {
     waiting: Vec<WaitingRequest>,
-    /// Whether the thread that serves it has a connection.
+    /// Whether the thread that serves the queue has a connection.
     is_served: bool,
     is_closed: bool,
-    /// Whether obsolete rows are to be removed.
+    /// Whether obsolete rows should be removed.
     pub tidy: bool,
 }
 
-/// The next task of the thread.
+/// The next task of the thread that shares rate limits.
 pub(crate) enum SharingTask {
-    /// Report this usage to the other servers, and then settle it.
+    /// Report this usage to the other servers, and then settle the report.
     Tell(UsageReport),
     /// Remove obsolete rows.
     Tidy,
-    /// Reconnect; no request waits in the meantime.
+    /// Reconnect. Until then, no request waits.
     Connect,
 }
 
-/// Requests whose usage is reported to other servers.
+/// Usage to report to other servers, with the requests that wait for the report.
 pub(crate) struct UsageReport {
     waiting: Vec<WaitingRequest>,
     limits: Vec<LimitSubject>,
     usage: Vec<LimitUsage>,
 }
 
-/// Usage of one limit here since the last report to the other servers.
+/// Usage of one limit on this server since the last report to the other servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LimitUsage {
     /// The key of the limit, which is the same on every server.
     pub key: Uuid,
-    /// Number of requests.
+    /// Number of requests since the last report.
     requests: u32,
-    /// Time until they are available again.
+    /// Time until these requests are available again.
     pub cost: Duration,
 }
 
@@ -66,7 +66,7 @@ impl UsageReport {
         Self { waiting, limits: Vec::new(), usage: Vec::new() }
     }
 
-    /// Returns the usage, in the order of the keys.
+    /// Returns the usage of each limit, ordered by key.
     pub fn usage(&self) -> &[LimitUsage] {
         &self.usage
     }
@@ -75,7 +75,7 @@ impl UsageReport {
 impl RateLimits {
     /// Reports the usage of these limits to other servers, and then calls `then`.
     ///
-    /// If no thread serves the queue, it calls `then` at once.
+    /// If no thread serves the queue, calls `then` at once.
     pub fn tell(&self, due: Vec<LimitSubject>, then: impl FnOnce(Result<()>) + Send + 'static) {
         match self.serving_queue() {
             Some(mut queue) => {
@@ -91,14 +91,14 @@ impl RateLimits {
         self.queue.as_ref().map(|queue| queue.lock()).filter(|queue| queue.is_served && !queue.is_closed)
     }
 
-    /// Returns the window of the limits, if there are other servers.
+    /// Returns the window of the rate limits, if there are other servers.
     pub fn shared_window(&self) -> Option<Duration> {
         self.queue.as_ref().map(|_| self.window)
     }
 
     /// Sets whether the thread that calls [`RateLimits::next_sharing`] has a connection.
     ///
-    /// If it has none, all waiting requests continue.
+    /// Without a connection, all waiting requests continue.
     pub fn serve(&self, is_served: bool) {
         let Some(queue) = &self.queue else { return };
         let waiting = {
@@ -111,7 +111,7 @@ impl RateLimits {
 
     /// Waits for the next task. Returns `None` once the service closes.
     ///
-    /// Without a connection, it returns [`SharingTask::Connect`] at `retry`.
+    /// Without a connection, returns [`SharingTask::Connect`] at `retry`.
     pub fn next_sharing(&self, retry: Option<Monotonic>) -> Option<SharingTask> {
         let monitor = self.queue.as_ref()?;
         let mut queue = monitor.lock();
@@ -134,7 +134,7 @@ impl RateLimits {
         }
     }
 
-    /// Reads the usage of the limits that requests wait for.
+    /// Creates a report with the usage of the limits that the requests wait for.
     fn told(&self, waiting: Vec<WaitingRequest>) -> UsageReport {
         let mut limits: Vec<LimitSubject> =
             waiting.iter().flat_map(|waiter| waiter.due.iter().copied()).collect();
@@ -152,10 +152,10 @@ impl RateLimits {
         UsageReport { waiting, limits, usage }
     }
 
-    /// Applies the usage of all servers, and lets the requests continue that waited for it.
+    /// Applies the usage on all servers, and lets the requests continue that waited for it.
     ///
-    /// `used` is the time until each limit is whole again, in the order of [`UsageReport::usage`]; if it
-    /// could not be read, this server's own usage decides.
+    /// `used` is the time until each limit is fully available again, in the order of [`UsageReport::usage`].
+    /// If it could not be read, this server's own usage decides.
     pub fn settle(&self, told: UsageReport, used: Option<Vec<Duration>>) {
         let now = self.now();
         for ((limited, usage), full_in) in told.limits.iter().zip(&told.usage).zip(used.into_iter().flatten())

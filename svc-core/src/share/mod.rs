@@ -1,8 +1,8 @@
 //! Ceilings: limited resources of a process, and the holders of their places.
 //!
 //! A [`Ceiling`] is the only way to take a [`PlaceGuard`] of a resource that callers could use up: requests
-//! in flight, bytes in memory, connections, sessions, waits. No workspace can take all of it from the others,
-//! and no client from the others of its workspace.
+//! in flight, bytes in memory, connections, sessions, waits. No workspace can take all places from other
+//! workspaces, and no client can take all places from other clients of its workspace.
 
 mod scope;
 mod turns;
@@ -23,34 +23,35 @@ use place::{GrantedPlaces, PlaceRequest, hand_on};
 pub use scope::CeilingScope;
 use turns::{CallerTurns, PlaceWaiter};
 
-/// Seconds after which a caller whose request for a place was rejected should try again.
+/// Seconds after which a caller should retry when its request for a place was rejected.
 const RETRY_AFTER_SECS: u64 = 1;
 
-/// A number of places, shared by workspaces, and inside each workspace by its clients.
+/// A number of places, shared by workspaces, and within each workspace by its clients.
 ///
-/// The last quarter of the places, rounded up, goes only to workspaces that hold less than half of all. While
-/// another workspace waits, no place at all goes to a workspace that holds half. So one workspace alone holds
-/// three quarters, and leaves at least a quarter to the others. The same applies to the clients of a
-/// workspace, within the places that the workspace may hold at the time: half of the ceiling, or more if the
-/// others leave more. Clients and workspaces may have fixed quotas in addition. A holder of nothing may take
-/// more than its quota or share at once, because otherwise something larger could never be taken. Places that
-/// a client holds beyond its quota, and a workspace beyond three quarters, count against no other holder.
+/// The last quarter of the places, rounded up, goes only to workspaces that hold less than half of all
+/// places. While another workspace waits, no place goes to a workspace that holds half. So a single workspace
+/// can hold three quarters, and leaves at least a quarter to other workspaces. The same applies to the
+/// clients of a workspace, within the places that the workspace may hold at the time: half of the ceiling, or
+/// more if other workspaces leave more. Clients and workspaces may also have fixed quotas. A holder without a
+/// place may take more than its quota or share at once, because otherwise a larger request could never be
+/// satisfied. Places that a client holds beyond its quota, and that a workspace holds beyond three quarters,
+/// count against no other holder.
 ///
 /// Clones share the places.
 #[derive(Clone)]
 pub struct Ceiling(Arc<CeilingState>);
 
-/// The fixed quotas of a ceiling, in addition to its shares.
+/// Fixed quotas of the holders of places, in addition to the ceiling's shares.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quotas {
-    /// Maximum places of one client.
+    /// Maximum places held by one client.
     pub client: Option<usize>,
-    /// Maximum places of one workspace.
+    /// Maximum places held by one workspace.
     pub workspace: Option<usize>,
 }
 
 struct CeilingState {
-    /// The name of the places, in the plural.
+    /// Plural name of the places in messages, for example of connections.
     what: &'static str,
     rules: CeilingRules,
     state: Mutex<State>,
@@ -62,28 +63,29 @@ struct CeilingRules {
     all: usize,
     client: usize,
     workspace: usize,
-    /// Whether workspaces have shares; otherwise only the clients' quotas count.
+    /// Whether workspaces have shares. Otherwise only the quotas of clients count.
     has_shares: bool,
 }
 
 #[derive(Default)]
 struct State {
-    /// The places that count towards the total: those of each workspace up to three quarters.
+    /// The places that count towards the total: for each workspace, no more than three quarters.
     total: usize,
     workspaces: HashMap<WorkspaceId, WorkspacePlaces>,
     clients: HashMap<Holder, usize>,
     turns: CallerTurns<PlaceGuard>,
 }
 
-/// The places of a workspace.
+/// The places held by a workspace.
 #[derive(Clone, Copy, Default)]
 struct WorkspacePlaces {
     held: usize,
-    /// The places that count against the workspace: those of each client up to its quota.
+    /// The places that count against the workspace: for each client, no more than its quota.
     counted: usize,
 }
 
-/// The places that a client holds, those that count against its workspace, and those that count in total.
+/// Numbers of places for a client: those that it holds, those that count against its workspace, and those
+/// that count towards the total.
 #[derive(Clone, Copy)]
 struct PlaceCounts {
     client: usize,
@@ -91,7 +93,7 @@ struct PlaceCounts {
     total: usize,
 }
 
-/// Whether a client holds less than its quota, and its workspace less than all.
+/// Whether a client holds less than its quota, and its workspace less than all places.
 #[derive(Clone, Copy)]
 struct QuotaCheck {
     client: bool,
@@ -99,7 +101,7 @@ struct QuotaCheck {
 }
 
 impl Ceiling {
-    /// Creates a ceiling of `all` places; `what` names them, in the plural.
+    /// Creates a ceiling of `all` places. `what` is their plural name in messages.
     pub fn new(what: &'static str, all: usize, quotas: Quotas) -> Self {
         let quota = |quota: Option<usize>| quota.unwrap_or(usize::MAX);
         let client = quota(quotas.client);
@@ -107,10 +109,10 @@ impl Ceiling {
         Self::with(what, CeilingRules { all, client, workspace, has_shares: true })
     }
 
-    /// Creates a ceiling of `all` places, of which one client may have `each`, whatever its workspace.
+    /// Creates a ceiling of `all` places, of which one client may hold `each`, in any workspace.
     ///
-    /// It is for places that are taken for an address, before a workspace is known.
-    pub fn by_client(what: &'static str, all: usize, each: usize) -> Self {
+    /// For places that are taken for an address, before a workspace is known.
+    pub fn with_client_limit(what: &'static str, all: usize, each: usize) -> Self {
         Self::with(what, CeilingRules { all, client: each, workspace: usize::MAX, has_shares: false })
     }
 
@@ -132,14 +134,14 @@ impl Ceiling {
         Ok(PlaceGuard::record(&self.0, &mut state, holder, size))
     }
 
-    /// Takes a place of `size` even if that much is not available.
+    /// Takes a place of `size`, even if that much is not available.
     pub fn take_beyond_limits(&self, holder: Holder, size: usize) -> PlaceGuard {
         PlaceGuard::record(&self.0, &mut lock(&self.0.state), holder, size)
     }
 
     /// Takes a place of `size`, waiting in turn until that much is available to the holder.
     ///
-    /// Fails with 503 `overloaded` if too many others of the holder wait.
+    /// Fails with 503 `overloaded` if too many callers of the same holder already wait.
     pub async fn wait(&self, holder: Holder, size: usize) -> Result<PlaceGuard> {
         let mut waiting = {
             let mut state = lock(&self.0.state);
@@ -157,7 +159,7 @@ impl Ceiling {
         (&mut waiting.receiver).await.map_err(Error::internal)
     }
 
-    /// Takes a place of 1 for each of the holders that can have one, as if all of them had waited.
+    /// Takes a place of size 1 for each of the holders that can have one, as if all of them had waited.
     ///
     /// Workspaces take turns in the order of the holders, and so do the clients of a workspace.
     pub fn take_in_turn(&self, holders: impl IntoIterator<Item = Holder>) -> Vec<Option<PlaceGuard>> {
@@ -174,13 +176,13 @@ impl Ceiling {
         waiting.into_iter().map(|waiting| waiting?.receiver.try_recv().ok()).collect()
     }
 
-    /// Waits until a client is below its quota and its workspace below the ceiling.
+    /// Waits until a client holds less than its quota and its workspace less than the ceiling.
     ///
     /// Places of a client beyond its quota do not count against its workspace.
     pub async fn below_quota(&self, holder: Holder) {
         while !self.is_below_quota(holder) {
             let mut returned = pin!(self.0.returned.notified());
-            // Registered before the counts are read, so that no return is missed.
+            // Registered before the counts are read, so that no returned place is missed.
             returned.as_mut().enable();
             if self.is_below_quota(holder) {
                 return;
@@ -195,7 +197,7 @@ impl Ceiling {
         client && workspace
     }
 
-    /// Returns the error for a caller that has waited in vain.
+    /// Returns the error for a caller that has waited without getting a place.
     pub fn exhausted(&self, holder: Holder, size: usize) -> Error {
         let fits = self.0.rules.fits(&lock(&self.0.state), holder, size);
         self.0.exhausted(fits.err().unwrap_or(CeilingScope::Server))
@@ -206,7 +208,8 @@ impl Ceiling {
         lock(&self.0.state).total >= self.0.rules.all
     }
 
-    /// Returns how many places of 1 new clients of a workspace can take one after the other, up to `most`.
+    /// Returns how many places of size 1 new clients of a workspace can take one after the other, up to
+    /// `most`.
     pub fn room(&self, workspace: WorkspaceId, most: usize) -> usize {
         let state = lock(&self.0.state);
         let rules = &self.0.rules;
@@ -219,8 +222,8 @@ impl Ceiling {
         (0..most).take_while(|_| fits_one_more()).count()
     }
 
-    /// Returns whether all places are used up and the workspace holds its half: it would wait for its own
-    /// places.
+    /// Returns whether all places are taken and the workspace holds at least half of them, so that it would
+    /// wait for its own places.
     pub fn is_used_up_by(&self, workspace: WorkspaceId) -> bool {
         let state = lock(&self.0.state);
         let rules = &self.0.rules;
@@ -232,7 +235,7 @@ impl Ceiling {
         lock(&self.0.state).total
     }
 
-    /// Returns the number of places. Returns `None` if they are unlimited.
+    /// Returns the total number of places, or `None` if they are unlimited.
     pub fn limit(&self) -> Option<usize> {
         Some(self.0.rules.all).filter(|all| *all != usize::MAX)
     }
@@ -244,12 +247,12 @@ impl CeilingRules {
         all.div_ceil(2)
     }
 
-    /// Returns three quarters of a holder's maximum, rounded down: the last quarter is left to others.
+    /// Returns three quarters of a holder's maximum, rounded down. The last quarter is left to others.
     fn most(all: usize) -> usize {
         all.saturating_sub(all.div_ceil(4))
     }
 
-    /// Checks whether the holder can take `size` more. Fails with the scope whose places are used up.
+    /// Checks whether the holder can take `size` more places. Fails with the scope whose places are used up.
     fn fits(&self, state: &State, holder: Holder, size: usize) -> std::result::Result<(), CeilingScope> {
         if self.all == 0 {
             return Err(CeilingScope::Server);
@@ -261,7 +264,8 @@ impl CeilingRules {
         self.fits_in_workspace(state, holder.workspace, own, size)
     }
 
-    /// Checks whether the workspace can take `size` more for any client. Fails with the exhausted scope.
+    /// Checks whether the workspace can take `size` more places for any client. Fails with the scope whose
+    /// places are used up.
     fn fits_in_workspace(
         &self,
         state: &State,
@@ -275,7 +279,7 @@ impl CeilingRules {
         if fits(own.total, size, self.all) { Ok(()) } else { Err(CeilingScope::Server) }
     }
 
-    /// Compares the places of a client and its workspace with the quotas.
+    /// Returns whether a client and its workspace hold less than their quotas.
     fn below_quota(&self, PlaceCounts { client, workspace, .. }: PlaceCounts) -> QuotaCheck {
         QuotaCheck { client: client < self.client, workspace: !self.has_shares || workspace < self.all }
     }
@@ -300,8 +304,8 @@ impl CeilingRules {
         !self.has_shares || fits(own.client, size, Self::half(self.of_workspace(own)))
     }
 
-    /// Returns the current maximum of a workspace: half of all places if the others leave that, or three
-    /// quarters minus the places of the others.
+    /// Returns the current maximum of a workspace: half of all places if other workspaces leave that, or
+    /// three quarters minus the places that they hold.
     fn of_workspace(&self, own: PlaceCounts) -> usize {
         let others = own.total.saturating_sub(self.towards_total(own.workspace));
         let share = Self::half(self.all).min(self.all.saturating_sub(others));
@@ -313,7 +317,7 @@ impl CeilingRules {
         if self.has_shares { counted.min(Self::most(self.all).max(1)) } else { counted }
     }
 
-    /// Returns the standing of a client if `counted` places count against its workspace.
+    /// Returns the place counts of a client if `counted` places count against its workspace.
     fn counting(&self, own: PlaceCounts, counted: usize) -> PlaceCounts {
         let [before, after] = [own.workspace, counted].map(|counted| self.towards_total(counted));
         PlaceCounts { workspace: counted, total: shifted(own.total, before, after), ..own }
@@ -339,9 +343,9 @@ impl CeilingRules {
             && self.is_in_share_of_workspace(own.workspace, waiter.size)
     }
 
-    /// Changes the places of a client, and the sums that depend on it.
+    /// Changes the number of places that a client holds, and the sums that depend on it.
     ///
-    /// Returns the comparison with the quotas before and after the change.
+    /// Returns whether the holders were below their quotas before and after the change.
     fn change(
         &self,
         state: &mut State,
@@ -365,7 +369,7 @@ impl CeilingRules {
         (self.below_quota(before), self.below_quota(after))
     }
 
-    /// Returns places for those waiting callers that can have them now, in turn.
+    /// Returns places for the waiting callers that can have one now, in turn.
     fn serve(&self, shared: &Arc<CeilingState>, state: &mut State) -> GrantedPlaces {
         let mut granted = GrantedPlaces::new();
         while let Some(holder) = self.next(state) {
@@ -377,7 +381,7 @@ impl CeilingRules {
         granted
     }
 
-    /// Returns the holder that is served next.
+    /// Returns the holder whose turn is next.
     fn next(&self, state: &State) -> Option<Holder> {
         let fits = |(holder, waiter): &(Holder, &PlaceWaiter<PlaceGuard>)| {
             self.fits(state, *holder, waiter.size).is_ok()
@@ -386,12 +390,12 @@ impl CeilingRules {
     }
 }
 
-/// Returns whether `size` more is within `most`; a holder of nothing may take anything.
+/// Returns whether `size` more places are within `most`. A holder without a place may take any size.
 fn fits(taken: usize, size: usize, most: usize) -> bool {
     taken == 0 || taken.saturating_add(size) <= most
 }
 
-/// Returns a sum in which one addend has changed.
+/// Returns `sum` after one of its addends has changed from `before` to `after`.
 fn shifted(sum: usize, before: usize, after: usize) -> usize {
     sum.saturating_sub(before).saturating_add(after)
 }
@@ -420,7 +424,7 @@ impl CeilingState {
         error.with("scope", scope.name())
     }
 
-    /// Serves the waiting callers after places were returned, or a caller has given up.
+    /// Serves the waiting callers after places were returned, or after a caller has stopped waiting.
     fn served(self: &Arc<Self>, state: &mut State) -> GrantedPlaces {
         if state.turns.is_empty() { GrantedPlaces::new() } else { self.rules.serve(self, state) }
     }
@@ -446,7 +450,7 @@ mod tests {
         Ceiling::new("seats", all, Quotas::default())
     }
 
-    /// Takes one place after the other until one is refused, and returns them with the scope of the refusal.
+    /// Takes places one after the other until one is refused. Returns them with the scope of the refusal.
     fn all_of(ceiling: &Ceiling, holder: Holder) -> (Vec<PlaceGuard>, &'static str) {
         let mut held = Vec::new();
         loop {
@@ -471,7 +475,8 @@ mod tests {
 
     #[test]
     fn one_workspace_holds_three_quarters_and_one_client_three_quarters_of_that() {
-        // All places, and those that the first client gets, its colleague, and another workspace.
+        // The total number of places, and the numbers that the first client, a second one in its workspace,
+        // and another workspace get.
         for (all, first, second, other) in
             [(1, 1, 0, 0), (2, 1, 0, 1), (3, 1, 1, 1), (4, 2, 1, 1), (8, 4, 2, 2), (100, 56, 19, 25)]
         {
@@ -500,7 +505,7 @@ mod tests {
 
     #[test]
     fn without_workspaces_only_the_quota_of_a_client_counts() {
-        let seats = Ceiling::by_client("seats", 10, 4);
+        let seats = Ceiling::with_client_limit("seats", 10, 4);
         let held: Vec<_> = (0..4).map(|client| all_of(&seats, holder(1, client))).collect();
         let counts: Vec<_> = held.iter().map(|(held, scope)| (held.len(), *scope)).collect();
         assert_eq!(counts, [(4, "client"), (4, "client"), (2, "server"), (0, "server")]);
@@ -642,7 +647,7 @@ mod tests {
         drop(first);
         assert!(second.as_mut().now_or_never().is_none());
         drop(held);
-        // A granted place that is given up unseen.
+        // A granted place that is dropped before its caller receives it.
         drop(second);
         assert!(is_empty(&seats));
     }
@@ -667,8 +672,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever two workspaces of two clients have done, each has a quarter of the ceiling, and in a
-        /// workspace that has it to itself each client has a quarter of the workspace's maximum.
+        /// Whatever two clients in each of two workspaces have done, each workspace can have a quarter of the
+        /// ceiling. If a workspace is alone, each of its clients can have a quarter of the workspace's
+        /// maximum.
         #[test]
         fn there_is_always_a_place_for_who_holds_less_than_a_quarter(
             all in 2_usize..40,

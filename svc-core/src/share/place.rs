@@ -1,4 +1,4 @@
-//! A taken place, and a caller that waits for one.
+//! Taken places of a ceiling, and callers that wait for one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::{CeilingState, State};
 use crate::rate::Holder;
 use crate::sync::lock;
 
-/// Some of the places of a ceiling; dropping it returns them.
+/// Taken places of a ceiling. Dropping this value returns them.
 #[must_use = "dropping the place returns it"]
 pub struct PlaceGuard {
     shared: Arc<CeilingState>,
@@ -17,10 +17,10 @@ pub struct PlaceGuard {
     size: usize,
 }
 
-/// Granted places for callers that waited for them, to be handed over without a lock.
+/// Granted places for callers that waited for them, to be handed over after the lock is released.
 pub(super) type GrantedPlaces = Vec<(oneshot::Sender<PlaceGuard>, PlaceGuard)>;
 
-/// Hands over granted places. The place of a caller that has given up is returned.
+/// Hands over granted places. The place of a caller that no longer waits is returned.
 pub(super) fn hand_on(granted: GrantedPlaces) {
     granted.into_iter().for_each(|(waiter, place)| drop(waiter.send(place)));
 }
@@ -31,22 +31,22 @@ impl PlaceGuard {
         Self { shared: Arc::clone(shared), holder, size }
     }
 
-    /// Returns its size.
+    /// Returns the number of places that this guard holds.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns its holder.
+    /// Returns the holder of the places.
     pub fn holder(&self) -> Holder {
         self.holder
     }
 
-    /// Merges a place of the same ceiling and holder into this one.
+    /// Merges another guard of the same ceiling and holder into this one.
     pub fn merge(&mut self, mut other: Self) {
         self.size = self.size.saturating_add(std::mem::take(&mut other.size));
     }
 
-    /// Splits off a place of `size`.
+    /// Splits off a guard of `size` places.
     pub fn split(&mut self, size: usize) -> Self {
         let size = size.min(self.size);
         self.size = self.size.saturating_sub(size);
@@ -65,7 +65,7 @@ impl Drop for PlaceGuard {
         let granted = self.shared.served(&mut state);
         drop(state);
         hand_on(granted);
-        // Only these wait for what the holder returns.
+        // Only these callers wait for what the holder returns.
         if (after.client && !before.client) || (after.workspace && !before.workspace) {
             self.shared.returned.notify_waiters();
         }
@@ -78,7 +78,7 @@ impl fmt::Debug for PlaceGuard {
     }
 }
 
-/// A waiting caller. Dropping it gives up the wait.
+/// A caller that waits for a place. Dropping this value ends the wait.
 pub(super) struct PlaceRequest {
     pub shared: Arc<CeilingState>,
     pub holder: Holder,
@@ -90,7 +90,7 @@ impl Drop for PlaceRequest {
         self.receiver.close();
         let mut state = lock(&self.shared.state);
         state.turns.remove_closed(self.holder);
-        // It may have held back others.
+        // The request may have blocked others.
         let granted = self.shared.served(&mut state);
         drop(state);
         hand_on(granted);

@@ -1,13 +1,13 @@
-//! The scopes of a ceiling.
+//! The scopes of a ceiling: client, workspace and server.
 
-/// The level at which a ceiling is exhausted.
+/// The level at which the places of a ceiling are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CeilingScope {
-    /// The client's.
+    /// The places of the client are used up.
     Client,
-    /// The workspace's.
+    /// The places of the workspace are used up.
     Workspace,
-    /// The server's.
+    /// The places of the whole server are used up.
     Server,
 }
 

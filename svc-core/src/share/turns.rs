@@ -10,13 +10,13 @@ use crate::limits::{WAITING_OF_CLIENT_MAX, WAITING_OF_WORKSPACE_MAX};
 use crate::rate::{Client, Holder};
 use crate::round_robin::RoundRobin;
 
-/// The waiting callers in the order of service: workspaces in turn, and inside a workspace clients in turn.
+/// The waiting callers in the order of service: workspaces take turns, and within a workspace its clients do.
 pub(super) struct CallerTurns<T>(RoundRobin<WorkspaceId, WaitingClients<T>>);
 
 /// The waiting clients of a workspace.
 type WaitingClients<T> = RoundRobin<Client, VecDeque<PlaceWaiter<T>>>;
 
-/// A caller that waits for a place of a size.
+/// A caller that waits for a place of a given size.
 pub(super) struct PlaceWaiter<T> {
     pub size: usize,
     pub place: oneshot::Sender<T>,
@@ -34,23 +34,24 @@ impl<T> CallerTurns<T> {
         self.0.is_empty()
     }
 
-    /// Returns the first waiter of each client, workspaces and in them clients in the order of their turns.
+    /// Returns the first waiter of each client: workspaces, and the clients in each of them, in the order of
+    /// their turns.
     pub fn first(&self) -> impl Iterator<Item = (Holder, &PlaceWaiter<T>)> {
         self.0.keys().flat_map(|workspace| self.first_of(workspace))
     }
 
-    /// Returns the first waiter of each client of a workspace, in the order of their turns.
+    /// Returns the first waiter of each client in a workspace, in the order of their turns.
     pub fn first_of(&self, workspace: WorkspaceId) -> impl Iterator<Item = (Holder, &PlaceWaiter<T>)> {
         let clients = self.0.get(workspace).into_iter().flat_map(RoundRobin::iter);
         clients.filter_map(move |(client, waiters)| Some((Holder { client, workspace }, waiters.front()?)))
     }
 
-    /// Returns whether a client waits.
+    /// Returns whether a client has a waiting caller.
     pub fn has(&self, holder: Holder) -> bool {
         self.0.get(holder.workspace).is_some_and(|clients| clients.get(holder.client).is_some())
     }
 
-    /// Adds a waiter as the last of its client. Fails with the scope that has too many waiters.
+    /// Adds a waiter behind the other waiters of its client. Fails with the scope that has too many waiters.
     pub fn add(
         &mut self,
         holder: Holder,
@@ -69,7 +70,7 @@ impl<T> CallerTurns<T> {
         Ok(receiver)
     }
 
-    /// Takes the first waiter of a client. Its client and its workspace then take the last turn.
+    /// Takes the first waiter of a client. The client and its workspace then have the last turn.
     pub fn take(&mut self, holder: Holder) -> Option<PlaceWaiter<T>> {
         let clients = self.0.get_mut(holder.workspace)?;
         let waiter = clients.pop(holder.client);
@@ -81,7 +82,7 @@ impl<T> CallerTurns<T> {
         waiter
     }
 
-    /// Removes the waiters of a client that have given up.
+    /// Removes the waiters of a client that no longer wait.
     pub fn remove_closed(&mut self, holder: Holder) {
         let Some(clients) = self.0.get_mut(holder.workspace) else { return };
         let Some(waiters) = clients.get_mut(holder.client) else { return };

@@ -18,7 +18,7 @@ use crate::identity::tokens::{EXPIRY, expiry, new_secret_of};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{SHARE_ARTIFACTS_MAX, SHARE_TICKET_MAX_SECS};
 use crate::log::event::Subject;
-use crate::op::{Answer, Read, Write, secret_hash, secret_was_told};
+use crate::op::{Answer, Read, Write, secret_hash, secret_was_shown};
 use crate::schema::default_is;
 use crate::store::new_row;
 use crate::text::{Count, Items};
@@ -120,7 +120,7 @@ impl Answer<CreateShareTicket> for NewShareTicket {
     }
 
     fn answer_repeat(_: &Read<'_>, _: &CreateShareTicket, id: ShareTicketId) -> Result<Self> {
-        Err(secret_was_told(id))
+        Err(secret_was_shown(id))
     }
 }
 

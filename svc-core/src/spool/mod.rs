@@ -1,8 +1,8 @@
 //! Spools: files for data that is too large for memory.
 //!
 //! A spool has no name, so only this process can open it, and its file is removed when it is closed, even
-//! after a crash. It is written from start to end, and can be read anywhere once it is complete. Its disk
-//! space is limited (`space`); on a full disk writing to it fails, and nothing else does.
+//! after a crash. A spool is written from start to end, and can be read at any offset once it is complete.
+//! The disk space of spools is limited (`space`). On a full disk, only writes to spools fail.
 
 mod space;
 
@@ -27,21 +27,22 @@ use crate::limits::CONTENT_IN_MEMORY_MAX;
 pub use space::{DiskSize, MeasureDisk, SpoolFolder, SpoolLimits};
 use space::{SpoolSpace, insufficient};
 
-/// Bytes that are written at a time.
+/// Number of bytes that are written to the file at once.
 const BUFFER: usize = 64 << 10;
 
-/// A file that is being written.
+/// A temporary file that is being written.
 #[derive(Debug)]
 pub struct Spool {
     file: File,
     buffer: Vec<u8>,
-    /// Bytes in the file, without those of the buffer.
+    /// Number of bytes in the file, not counting those in the buffer.
     written: u64,
     space: SpoolSpace,
 }
 
 impl Spool {
-    /// Creates a spool in its folder, which is created if it is missing, with the access of the folder above.
+    /// Creates a spool. The spool folder is created if it is missing, with the permissions of its parent
+    /// folder.
     fn create(space: SpoolSpace) -> Result<Self> {
         let create = || {
             let folder = space.spools().folder();
@@ -60,12 +61,12 @@ impl Spool {
         Ok(Self { file, buffer: Vec::with_capacity(BUFFER), written: 0, space })
     }
 
-    /// Returns its size in bytes.
+    /// Returns the size of the spool in bytes.
     pub fn len(&self) -> u64 {
         self.written.saturating_add(u64::try_from(self.buffer.len()).unwrap_or(u64::MAX))
     }
 
-    /// Returns whether it has no bytes.
+    /// Returns whether the spool is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -79,7 +80,7 @@ impl Spool {
     /// Writes the buffer to the file.
     pub fn flush(&mut self) -> Result<()> {
         let len = self.len();
-        // Data that a failed write has left beyond the end is overwritten, so its space is not counted twice.
+        // Data that a failed write has left after the end is overwritten, so its space is not counted twice.
         self.space.shrink_to(self.written);
         self.space.grow(len.saturating_sub(self.written))?;
         self.file.write_all_at(&self.buffer, self.written).map_err(|error| failed(&error))?;
@@ -99,7 +100,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Ends writing.
+    /// Completes the spool, after which it can be read.
     pub fn finish(mut self) -> Result<CompleteSpool> {
         self.flush()?;
         let file = SpoolFile { file: self.file, space: self.space };
@@ -113,7 +114,7 @@ struct SpoolFile {
     space: SpoolSpace,
 }
 
-/// A complete spool.
+/// A spool that has been written completely, and can be read at any offset.
 #[derive(Clone)]
 pub struct CompleteSpool {
     file: Arc<SpoolFile>,
@@ -127,22 +128,22 @@ impl fmt::Debug for CompleteSpool {
 }
 
 impl CompleteSpool {
-    /// Returns its size in bytes.
+    /// Returns the size of the spool in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns whether it has no bytes.
+    /// Returns whether the spool is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns the workspace that its bytes are charged to, if there is one.
+    /// Returns the workspace that the spool is charged to, if there is one.
     pub fn payer(&self) -> Option<WorkspaceId> {
         self.file.space.payer()
     }
 
-    /// Returns up to `most` bytes from `offset`; fewer only at the end.
+    /// Returns up to `most` bytes from `offset`. Returns fewer bytes only at the end.
     pub fn read_at(&self, offset: u64, most: usize) -> Result<Vec<u8>> {
         let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         let mut bytes = vec![0; most.min(left)];
@@ -169,19 +170,19 @@ impl Read for SpoolReader {
     }
 }
 
-/// A complete file as the output of an operation, which is sent unchanged.
+/// A complete file as the output of an operation. It is sent unchanged.
 #[derive(Clone, Debug)]
 pub struct FileContent {
-    /// The bytes.
+    /// The bytes of the file.
     pub spooled: CompleteSpool,
-    /// Their media type.
+    /// The media type of the file.
     pub media_type: &'static str,
-    /// The name under which the file is stored.
+    /// The name under which a client should store the file.
     pub file_name: String,
 }
 
 impl FileContent {
-    /// Reads all of it, if it is no larger than the limit for memory.
+    /// Reads the whole file, if it is no larger than the limit for memory.
     pub fn read(&self) -> Result<Vec<u8>> {
         if self.spooled.len() > CONTENT_IN_MEMORY_MAX {
             let detail = format!(
@@ -206,20 +207,20 @@ impl Serialize for FileContent {
     }
 }
 
-/// A file for an operation: the body of a request over HTTP, or a JSON object among its arguments.
+/// A file uploaded to an operation: the body of a request over HTTP, or a JSON object among its arguments.
 #[derive(Clone, Debug)]
 pub enum Upload {
-    /// The body.
+    /// The body of a request over HTTP.
     File(CompleteSpool),
-    /// The object.
+    /// The JSON object among the arguments.
     Object(Map<String, Value>),
 }
 
 impl Upload {
-    /// Returns it as a file; an object is written to one.
+    /// Returns the upload as a spool, after writing an object to one.
     ///
-    /// That file is not charged to a workspace: an object is no larger than a request, and removed after it
-    /// was read.
+    /// A spool made from an object is not charged to a workspace: the object is no larger than a request, and
+    /// the spool is removed after it was read.
     pub fn spooled(&self, spools: &SpoolFolder) -> Result<CompleteSpool> {
         match self {
             Self::File(spooled) => Ok(spooled.clone()),
@@ -238,7 +239,7 @@ impl<'de> Deserialize<'de> for Upload {
     }
 }
 
-/// Serialized only for counting bytes: a file counts as nothing.
+/// Serialized only to count bytes. A file counts as nothing.
 impl Serialize for Upload {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         match self {
@@ -262,21 +263,21 @@ impl JsonSchema for Upload {
     }
 }
 
-/// An input with a file.
+/// An input that contains an uploaded file.
 pub trait TakesFile {
-    /// Returns the field of the file.
+    /// Returns the field with the file.
     fn file(&mut self) -> &mut Option<Upload>;
 }
 
-/// The name of that field.
+/// Name of the input field that contains the file.
 pub const FILE_FIELD: &str = "envelope";
 
-/// Returns the folder for spools of processes without a separate folder.
+/// Returns the default spool folder for processes without a separate folder.
 pub fn default_folder() -> PathBuf {
     std::env::temp_dir()
 }
 
-/// Returns the error of a call to the disk.
+/// Converts an I/O error of a spool to an error for the caller.
 fn failed(error: &io::Error) -> Error {
     if is_full(error) {
         return insufficient("the disk is full");

@@ -1,8 +1,8 @@
 //! The disk space of spools: a budget of their bytes, and a reserve for the database.
 //!
 //! A spool takes space with each buffer that it writes, and returns all of it when its file is closed. A
-//! workspace holds up to half of the budget, so that its files do not block those of others. While less than
-//! the reserve is free on the disk, no spool grows: only the database may use the rest.
+//! workspace holds up to half of the budget, so that its files do not block those of other workspaces. If
+//! less than the reserve is free on the disk, no spool can grow: only the database may use the rest.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,28 +20,28 @@ use crate::id::WorkspaceId;
 use crate::limits::{DISK_RESERVE_MAX_BYTES, DISK_RESERVE_PERCENT, SPOOL_MAX_BYTES};
 use crate::sync::lock;
 
-/// Bytes of a disk.
+/// The free and the total bytes of a disk.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskSize {
     /// Bytes that this process can still use.
     pub free: u64,
-    /// Total bytes.
+    /// Total size in bytes.
     pub total: u64,
 }
 
-/// Function that measures the disk of a folder.
+/// A function that measures the disk of a folder.
 pub type MeasureDisk = Arc<dyn Fn(&Path) -> io::Result<DiskSize> + Send + Sync>;
 
-/// The limits of spools that an operator can set. Those that are not set depend on the disk.
+/// The limits of spools that an operator can set. Defaults for unset limits depend on the disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SpoolLimits {
-    /// Maximum bytes of all spools: `SVC_SPOOL_MAX_BYTES`.
+    /// Maximum bytes of all spools together (`SVC_SPOOL_MAX_BYTES`).
     pub max_bytes: Option<u64>,
-    /// Bytes of the disk that only the database may use: `SVC_DISK_RESERVE_BYTES`; 0 reserves none.
+    /// Bytes of the disk that only the database may use (`SVC_DISK_RESERVE_BYTES`). 0 reserves none.
     pub reserve_bytes: Option<u64>,
 }
 
-/// The folder for spools, and the space that they may take there. Clones share both.
+/// The folder for spools, and the space that they may use there. Clones share both.
 #[derive(Clone)]
 pub struct SpoolFolder(Arc<Inner>);
 
@@ -67,12 +67,12 @@ impl fmt::Debug for SpoolFolder {
 }
 
 impl SpoolFolder {
-    /// Creates the space for spools in `folder`, which is created with the first of them.
+    /// Creates the space for spools in `folder`. The folder is created with the first spool.
     pub fn new(folder: PathBuf, limits: SpoolLimits) -> Self {
         Self::measured(folder, limits, Arc::new(measure))
     }
 
-    /// Creates the same with another function to measure the disk.
+    /// Creates the space for spools in `folder`, with the function `measure` for measuring the disk.
     pub fn measured(folder: PathBuf, limits: SpoolLimits, measure: MeasureDisk) -> Self {
         // If the disk cannot be measured, nothing is reserved.
         let disk = measure(&folder).unwrap_or(DiskSize { free: u64::MAX, total: 0 });
@@ -83,25 +83,25 @@ impl SpoolFolder {
         Self(Arc::new(Inner { folder, max, reserve, measure, taken: Mutex::default() }))
     }
 
-    /// Returns the folder.
+    /// Returns the folder that contains the spools.
     pub fn folder(&self) -> &Path {
         &self.0.folder
     }
 
     /// Creates a spool whose bytes are charged to a workspace.
     ///
-    /// Without a payer, only the reserve limits it: that is for commands of the operator, and for data no
-    /// larger than a request.
+    /// Without a payer, only the reserve limits the spool. That is for commands of the operator, and for data
+    /// no larger than a request.
     pub fn create(&self, payer: Option<WorkspaceId>) -> Result<Spool> {
         Spool::create(SpoolSpace { spools: self.clone(), payer, bytes: 0 })
     }
 
-    /// Returns how many bytes are charged to workspaces.
+    /// Returns the number of bytes that are charged to workspaces.
     pub fn taken(&self) -> u64 {
         lock(&self.0.taken).all
     }
 
-    /// Fails with 507 `insufficient-storage` if `bytes` more would use the disk's reserve.
+    /// Fails with 507 `insufficient-storage` if `bytes` more would use the reserve of the disk.
     pub(crate) fn check_reserve(&self, bytes: u64) -> Result<()> {
         let Inner { folder, reserve, measure, .. } = &*self.0;
         if *reserve == 0 {
@@ -152,7 +152,7 @@ impl SpoolFolder {
     }
 }
 
-/// The space of one spool, which is returned when this is dropped.
+/// The space of one spool. Dropping this value returns the space.
 #[derive(Debug)]
 pub(super) struct SpoolSpace {
     spools: SpoolFolder,
@@ -179,7 +179,7 @@ impl SpoolSpace {
         Ok(())
     }
 
-    /// Returns the space of all but `bytes`.
+    /// Returns all but `bytes` bytes of the space.
     pub fn shrink_to(&mut self, bytes: u64) {
         let returned = self.bytes.saturating_sub(bytes);
         self.bytes = self.bytes.saturating_sub(returned);
@@ -195,12 +195,12 @@ impl Drop for SpoolSpace {
     }
 }
 
-/// Returns the error for a file without enough space.
+/// Returns the error for a file without enough disk space.
 pub(super) fn insufficient(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(Code::InsufficientStorage, detail)
 }
 
-/// Measures the disk of a folder, or of the nearest one above it that exists.
+/// Measures the disk of a folder, or of its nearest existing parent folder.
 fn measure(folder: &Path) -> io::Result<DiskSize> {
     let exists = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
     let disk = fstatvfs(File::open(exists)?)?;

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use crate::error::{Code, Error};
 use crate::time::{Clock, Monotonic};
 
-/// Interrupts the reads of a service permanently. Clones are handles to the same switch.
+/// A switch that permanently interrupts the reads of a service. Clones share the switch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReadInterrupt(Arc<(AtomicBool, Notify)>);
 
@@ -36,7 +36,7 @@ impl ReadInterrupt {
     }
 }
 
-/// The remaining time of the current read on a connection. Clones are handles to the same budget.
+/// The remaining time of the current read on a connection. Clones share the budget.
 ///
 /// A page ends when half of the budget is used up, so that its items can be completed in the other half.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct ReadBudget {
     clock: Clock,
 }
 
-/// Times of the monotonic clock, in microseconds.
+/// Deadlines of a budget in microseconds of the monotonic clock.
 #[derive(Debug)]
 struct BudgetTimes {
     /// When the read is interrupted.
@@ -55,18 +55,18 @@ struct BudgetTimes {
     half: AtomicU64,
 }
 
-/// The time that means never.
+/// The deadline of a budget without a limit.
 const UNLIMITED: u64 = u64::MAX;
 
 impl ReadBudget {
-    /// Creates a budget that is not limited yet.
+    /// Creates a budget without a limit.
     pub fn new(clock: &Clock) -> Self {
         let never = || AtomicU64::new(UNLIMITED);
         let times = BudgetTimes { ends: never(), page_ends: never(), half: AtomicU64::new(0) };
         Self { times: Arc::new(times), clock: clock.clone() }
     }
 
-    /// Begins a read that may take `span`; `None` for any time.
+    /// Begins a read that may take `span`, or any time if `span` is `None`.
     pub fn begin(&self, span: Option<Duration>) {
         let (ends, page_ends, half) = match span {
             None => (UNLIMITED, UNLIMITED, 0),
@@ -81,12 +81,12 @@ impl ReadBudget {
         self.times.half.store(half, Ordering::Relaxed);
     }
 
-    /// Returns when the read is interrupted, in microseconds of the monotonic clock.
+    /// Returns the time at which the read is interrupted, in microseconds of the monotonic clock.
     pub fn ends(&self) -> u64 {
         self.times.ends.load(Ordering::Relaxed)
     }
 
-    /// Returns the remaining time; `None` if it is not limited.
+    /// Returns the remaining time, or `None` without a limit.
     pub fn left(&self) -> Option<Duration> {
         let ends = self.ends();
         (ends != UNLIMITED).then(|| Duration::from_micros(ends.saturating_sub(self.now())))
@@ -102,7 +102,8 @@ impl ReadBudget {
         page_ends != UNLIMITED && self.now() >= page_ends
     }
 
-    /// Grants, once, half of a budget to a page whose rows were cut off, so that its items can be completed.
+    /// Grants, once, half of the original budget to a page whose rows were cut off, so that its items can be
+    /// completed.
     pub fn complete_page(&self) {
         let half = self.times.half.swap(0, Ordering::Relaxed);
         if half > 0 {
@@ -121,13 +122,13 @@ fn micros(span: Duration) -> u64 {
     Monotonic::default().plus(span).micros()
 }
 
-/// Returns the error of a read that has used up its budget.
+/// Returns the error for a read that has used up its budget.
 pub(crate) fn too_expensive(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(Code::ReadTooExpensive, "the read has used up its time, and nothing of it can be returned")
         .caused_by(cause)
 }
 
-/// Returns the error of a read that was interrupted because the service closes.
+/// Returns the error for a read that was interrupted because the service closes.
 pub(crate) fn interrupted() -> Error {
     Error::new(Code::Closing, "the server is shutting down")
 }

@@ -1,7 +1,7 @@
-//! One list of columns for each kind of row.
+//! A single list of columns for each kind of row.
 //!
-//! It generates the select list, the reading of a row and, for types that are created with the same fields,
-//! the statement that inserts one. Fields are matched by name: a list that lacks a field or has an extra one
+//! The list generates the select list, the reading of a row and, for types that are created with the same
+//! fields, the statement that inserts a row. Fields are matched by name: a list with a missing or extra field
 //! does not compile, and its order does not matter. All texts are literals.
 
 use super::value::ToParam;
@@ -64,7 +64,7 @@ macro_rules! columns {
     (@column $alias:ident $name:ident $sql:literal) => { $sql };
     (@column $alias:ident $name:ident ($($sql:tt)+)) => { concat!($($sql)+) };
 
-    // In the order of the select list.
+    // Pairs of column and field in the order of the select list.
     (
         @from_row [$entity:ident $($outer:ident)?]
         { $($field:ident $(: $type:ty)? $(= $source:tt)?),+ $(,)? }
@@ -98,7 +98,7 @@ macro_rules! columns {
             }
         }
     };
-    // One field after another.
+    // Handles the fields one after another.
     (@own $self:ident $insert:literal [$($own:tt)*] [$($others:tt)*]) => {
         $crate::store::new_row!($insert { $($own)* $($others)* })
     };
@@ -117,9 +117,9 @@ macro_rules! columns {
 }
 pub(crate) use columns;
 
-/// A [`NewRow`]: `new_row!("insert into tokens" { id, label: mint.label })`.
+/// Builds a [`NewRow`]: `new_row!("insert into tokens" { id, label: mint.label })`.
 ///
-/// Each column is followed by its value; without one, the variable of the same name is used.
+/// Each column is followed by its value. Without a value, the variable of the same name is used.
 macro_rules! new_row {
     (
         $insert:literal
@@ -145,7 +145,7 @@ macro_rules! new_row {
     };
     (@value $column:ident) => { $column };
     (@value $column:ident $value:expr) => { $value };
-    // As many numbers as columns.
+    // Generates as many parameter numbers as there are columns.
     (@numbers [$($number:literal)+] $left:tt) => { concat!($($number),+) };
     (@numbers [$($number:literal)*] [$next:literal $($left:literal)*] $column:ident $($more:ident)*) => {
         $crate::store::new_row!(@numbers [$($number)* $next] [$($left)*] $($more)*)
@@ -157,7 +157,7 @@ pub(crate) use new_row;
 mod tests {
     use super::super::{Conn, FromRow as _, Row, sqlite_for_tests};
 
-    /// A test row whose columns are listed in another order than the fields.
+    /// A test row whose columns are listed in a different order than the fields.
     #[derive(Debug, PartialEq)]
     struct Task {
         id: i64,
@@ -181,7 +181,7 @@ mod tests {
 
     struct Stored(Task);
 
-    /// Two columns of one type, in either order.
+    /// A test row with two columns of the same type.
     #[derive(Debug, PartialEq)]
     struct Span {
         begins: i64,

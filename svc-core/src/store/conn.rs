@@ -1,7 +1,7 @@
-//! One connection, on either engine.
+//! A database connection, on either engine.
 //!
 //! It has only `&self` methods: a transaction is a state of the connection, not a borrow, so a function can
-//! hold a loader and a change at once.
+//! hold a loader and a change at the same time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,20 +20,20 @@ use super::value::{Param, ToParam};
 use super::watch::Watcher;
 use crate::error::Result;
 
-/// A connection to one of the engines.
+/// A connection to one of the database engines.
 pub enum Conn {
     #[doc(hidden)]
     Sqlite(SqliteConn),
     #[doc(hidden)]
     Postgres(PgConn),
-    /// A faulty engine, for tests.
+    /// An engine with random faults, for tests.
     #[cfg(test)]
     #[doc(hidden)]
     Hostile(super::faulty_engine::HostileConn),
 }
 
 impl Conn {
-    /// Returns which engine it is.
+    /// Returns the engine behind the connection.
     pub fn engine(&self) -> Engine {
         match self {
             Self::Sqlite(_) => Engine::Sqlite,
@@ -43,7 +43,7 @@ impl Conn {
         }
     }
 
-    /// Makes it a connection for reads that `interrupt` ends, and that may take `limit` each.
+    /// Makes this a connection for reads that `interrupt` can end, with the time limit `limit` for each read.
     pub(crate) fn for_reads(self, interrupt: &ReadInterrupt, limit: Option<Duration>) -> Result<Self> {
         match self {
             Self::Sqlite(conn) => conn.for_reads(interrupt, limit).map(Self::Sqlite),
@@ -63,7 +63,7 @@ impl Conn {
         }
     }
 
-    /// Begins a read, which has the whole limit again.
+    /// Begins a read with the full time limit.
     pub(crate) fn begin_budget(&self) {
         match self {
             Self::Sqlite(conn) => conn.begin_budget(),
@@ -73,14 +73,14 @@ impl Conn {
         }
     }
 
-    /// Ends a read: what follows is not limited.
+    /// Ends a read: the following statements have no time limit.
     pub(crate) fn end_budget(&self) {
         if let Some(budget) = self.budget() {
             budget.begin(None);
         }
     }
 
-    /// Reports every statement from now on.
+    /// Reports every statement to `watcher` from now on.
     pub(crate) fn watch(&mut self, watcher: Watcher) {
         match self {
             Self::Sqlite(conn) => conn.watch(watcher),
@@ -103,8 +103,8 @@ impl Conn {
 
     /// Returns the first rows of a statement, bounded by bytes.
     ///
-    /// They end with the row at which they [weigh](Row::weight) `bytes` together. There is at least one if
-    /// the statement has any. The others are neither fetched nor copied.
+    /// Stops after the row at which the total [weight](Row::weight) reaches `bytes`. Returns at least one row
+    /// if the statement returns any. Further rows are neither fetched nor copied.
     pub(crate) fn query_within(
         &self,
         bytes: usize,
@@ -122,8 +122,8 @@ impl Conn {
 
     /// Returns the first rows of a statement for a page, bounded by bytes and by the budget of the read.
     ///
-    /// Returns also whether they ended because the page had to; there is at least one then. A server returns
-    /// the rows of a statement together, so none are cut off there.
+    /// Also returns whether the rows were cut off because the page had to end; there is at least one row in
+    /// that case. A server returns all rows of a statement together, so none are cut off there.
     pub(crate) fn query_page(
         &self,
         bytes: usize,
@@ -147,7 +147,7 @@ impl Conn {
         }
     }
 
-    /// Visits the first rows of a statement in place, bounded by bytes as [`Self::query_within`] says.
+    /// Visits the first rows of a statement in place, with the same limit in bytes as [`Self::query_within`].
     pub(crate) fn visit_within(
         &self,
         bytes: usize,
@@ -166,7 +166,7 @@ impl Conn {
 
     /// Visits the rows of a scan in place, until the visitor breaks.
     ///
-    /// On Postgres it needs a transaction.
+    /// On Postgres, a transaction must have begun.
     pub(crate) fn scan(&self, scan: &Scan, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
         let params = bound(params);
         match self {
@@ -177,7 +177,7 @@ impl Conn {
         }
     }
 
-    /// Runs a change and returns how many rows it touched.
+    /// Runs a change and returns how many rows it changed.
     pub fn execute(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<u64> {
         let params = bound(params);
         match self {
@@ -188,7 +188,7 @@ impl Conn {
         }
     }
 
-    /// Runs a change, now or together with the next statements, and checks the number of rows it touched.
+    /// Runs a change, now or together with later statements, and checks the number of changed rows.
     pub fn defer(&self, rows: Option<u64>, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
         let params = bound(params);
         match self {
@@ -199,7 +199,7 @@ impl Conn {
         }
     }
 
-    /// Inserts rows given as lists of columns.
+    /// Inserts rows, each given as a list of column values.
     pub(crate) fn insert_many(&self, insert: &BulkWrite, rows: &[Vec<Param<'_>>]) -> Result<()> {
         match self {
             Self::Postgres(conn) => {
@@ -210,7 +210,7 @@ impl Conn {
         }
     }
 
-    /// Changes rows of several tables, given as lists of columns. Each row must be there.
+    /// Changes rows of several tables, given as lists of column values. Each row must exist.
     pub(crate) fn write_jointly<const N: usize>(
         &self,
         joint: &JointWrite<N>,
@@ -252,7 +252,7 @@ impl Conn {
         }
     }
 
-    /// Begins a transaction that may write, waiting for other writers to the file for as long as they take.
+    /// Begins a transaction that may write, waiting without a time limit for other writers to the file.
     pub(crate) fn begin_alone(&self) -> Result<()> {
         match self {
             #[cfg(test)]
@@ -262,7 +262,7 @@ impl Conn {
         }
     }
 
-    /// Begins a transaction that reads from one snapshot.
+    /// Begins a read transaction on one snapshot.
     pub(crate) fn begin_read(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.begin("begin"),
@@ -272,9 +272,9 @@ impl Conn {
         }
     }
 
-    /// Returns why the transaction that was begun cannot continue, if it cannot.
+    /// Returns the reason why the current transaction cannot continue, or `None` if it can.
     ///
-    /// SQLite has ended it, the session is gone, or a failed statement has aborted it. Costs no round trip.
+    /// SQLite has ended it, the session is gone, or a failed statement has aborted it. Needs no round trip.
     pub(crate) fn failure(&self) -> Option<TransactionFailure> {
         match self {
             Self::Sqlite(conn) => conn.failure(),
@@ -284,7 +284,7 @@ impl Conn {
         }
     }
 
-    /// Fails if the transaction that was begun cannot continue.
+    /// Fails if the current transaction cannot continue.
     pub(crate) fn check_transaction(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.check_transaction(),
@@ -304,7 +304,7 @@ impl Conn {
         }
     }
 
-    /// Returns what failed writes have left to be done. Postgres handles its own.
+    /// Returns the state of the disk after failed writes. Postgres manages its own disk.
     pub(crate) fn disk(&self) -> DiskState {
         match self {
             Self::Sqlite(conn) => conn.disk(),
@@ -314,7 +314,7 @@ impl Conn {
         }
     }
 
-    /// Repairs what a failed write has left, outside of a transaction. Does nothing while all is well.
+    /// Repairs the effects of a failed write, outside of a transaction. Does nothing if no write has failed.
     pub(crate) fn recover(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.recover(),
@@ -324,7 +324,7 @@ impl Conn {
         }
     }
 
-    /// Begins a task of the batch.
+    /// Begins a job within the batch.
     pub(crate) fn begin_job(&self) {
         match self {
             Self::Sqlite(conn) => conn.begin_job(),
@@ -334,7 +334,7 @@ impl Conn {
         }
     }
 
-    /// Returns whether the task has changed anything.
+    /// Returns whether the current job has changed anything.
     pub(crate) fn job_wrote(&self) -> bool {
         match self {
             Self::Sqlite(conn) => conn.job_wrote(),
@@ -344,7 +344,7 @@ impl Conn {
         }
     }
 
-    /// Keeps the task's writes.
+    /// Keeps the writes of the current job.
     pub(crate) fn keep_job(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.keep_job(),
@@ -354,7 +354,7 @@ impl Conn {
         }
     }
 
-    /// Rolls back the task's writes, if the engine can do that within a transaction.
+    /// Rolls back the writes of the current job, if the engine can do that within a transaction.
     pub(crate) fn undo_job(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.undo_job(),
@@ -374,7 +374,7 @@ impl Conn {
         }
     }
 
-    /// Commits. Other Postgres servers are notified how far the logs reach.
+    /// Commits, and on Postgres notifies other servers of the last positions of the logs.
     pub(crate) fn commit(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.commit(),
@@ -394,10 +394,10 @@ impl Conn {
         }
     }
 
-    /// Returns whether nothing that is known since before the last call can be relied on: another process may
-    /// have written to the file, or the session is another one.
+    /// Returns whether cached data is no longer reliable: another process may have written to the file since
+    /// the last call, or the session has changed.
     ///
-    /// On Postgres it does not report writes by other sessions: locking a head detects those.
+    /// On Postgres, writes by other sessions are not reported: locking a head detects those.
     pub(crate) fn others_wrote(&self) -> Result<bool> {
         match self {
             Self::Sqlite(conn) => conn.others_wrote(),
@@ -407,7 +407,7 @@ impl Conn {
         }
     }
 
-    /// Returns how often statements were compiled; counted on SQLite only.
+    /// Returns how often statements were compiled. Counted only on SQLite.
     pub(crate) fn statement_counts(&self) -> StatementCounts {
         match self {
             Self::Sqlite(conn) => conn.counts(),
@@ -417,7 +417,7 @@ impl Conn {
         }
     }
 
-    /// Returns the settings that durability depends on, as the engine reports them.
+    /// Returns the engine's settings on which durability depends.
     pub(crate) fn durability(&self) -> Result<String> {
         match self {
             #[cfg(test)]
@@ -435,7 +435,7 @@ impl Conn {
         }
     }
 
-    /// Runs statements outside of any task: migrations, setup.
+    /// Runs statements outside of any job, such as migrations and set-up.
     pub(crate) fn batch(&self, sql: &str) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.batch(sql),
@@ -447,7 +447,7 @@ impl Conn {
 
     /// Checkpoints SQLite's entire write-ahead log and truncates it.
     ///
-    /// Freed space in the file is thereby overwritten. There is nothing to truncate on Postgres.
+    /// This also overwrites freed space in the file. On Postgres there is nothing to truncate.
     pub(crate) fn truncate_wal(&self) -> Result<WalCut> {
         match self {
             #[cfg(test)]
@@ -457,7 +457,7 @@ impl Conn {
         }
     }
 
-    /// Checkpoints what it can of SQLite's write-ahead log, without waiting.
+    /// Checkpoints SQLite's write-ahead log as far as possible without waiting.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         match self {
             #[cfg(test)]

@@ -11,12 +11,12 @@ use crate::data_dir::DataDir;
 pub enum Database {
     /// A SQLite file.
     Sqlite(PathBuf),
-    /// A PostgreSQL database, by its `postgres://` address.
+    /// A PostgreSQL database, identified by a `postgres://` URL.
     Postgres(SecretString),
 }
 
 impl Database {
-    /// Returns the database at `url`; without a URL, that in the folder `data_dir`.
+    /// Returns the database at `url` or, without a URL, the one in the folder `data_dir`.
     pub fn at(url: Option<SecretString>, data_dir: &Path) -> Self {
         url.map_or_else(|| Self::Sqlite(DataDir::database(data_dir)), Self::Postgres)
     }
@@ -24,12 +24,12 @@ impl Database {
 
 /// Whether opening may create a database.
 ///
-/// Only a setup may create one: any other program that does not find it has lost it, or has the wrong
+/// Only a set-up may create one: any other program that does not find it has lost it, or has the wrong
 /// location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// The database must exist, with its schema.
     Existing,
-    /// Missing parts are created.
+    /// Missing parts of the database are created.
     Create,
 }

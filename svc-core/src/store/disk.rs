@@ -5,18 +5,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The state of the disk, until a write succeeds again. Clones are handles to the same state.
+/// The state of the disk, until a write succeeds again. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DiskState(Arc<AtomicU8>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DiskTrouble {
     None,
-    /// A commit failed with an I/O error: its frames may be complete, and a crash would restore them.
+    /// A commit failed with an I/O error. Its frames in the write-ahead log may be complete, in which case a
+    /// crash would restore them.
     Unsettled,
-    /// The disk is full: the write-ahead log must be checkpointed before more is written.
+    /// The disk is full: the write-ahead log must be checkpointed before further writes.
     Full,
-    /// The files are read-only.
+    /// The database files are read-only.
     ReadOnly,
 }
 

@@ -1,4 +1,4 @@
-//! The common interface of the engines, so that callers need not know which one they use.
+//! The common interface of the engines, so that callers need not know which engine they use.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use crate::error::Error;
 /// The outcome of truncating SQLite's write-ahead log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WalCut {
-    /// It is empty.
+    /// The log is empty.
     Done,
-    /// A reader of an earlier snapshot prevents it, for as long as it reads.
+    /// A reader of an earlier snapshot prevents truncation until its read ends.
     HeldBack,
-    /// Another connection checkpoints or writes: worth retrying soon.
+    /// Another connection is checkpointing or writing. Retrying soon may succeed.
     Busy,
 }
 
@@ -26,7 +26,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Returns the name in reports.
+    /// Returns the name of the engine for reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
@@ -35,7 +35,7 @@ impl Engine {
     }
 }
 
-/// The cause of the error of a statement that inserts a row with the key of another one.
+/// Cause of an error: a statement inserted a row with the key of an existing row.
 #[derive(Debug)]
 pub(crate) struct DuplicateKey(pub String);
 
@@ -47,32 +47,32 @@ impl fmt::Display for DuplicateKey {
 
 impl std::error::Error for DuplicateKey {}
 
-/// Returns whether a row had the key of one that was inserted.
+/// Returns whether the error was caused by inserting a row with an existing key.
 pub(crate) fn is_duplicate(error: &Error) -> bool {
     error.cause().is_some_and(|cause| cause.is::<DuplicateKey>())
 }
 
-/// How often SQLite had to compile a statement.
+/// The number of times that SQLite had to compile a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatementCounts {
-    /// Compiled because it was new to the connection.
+    /// Number of statements compiled because they were new to the connection.
     pub prepared: u64,
-    /// Compiled again although it was cached, as after a schema change or with new statistics.
+    /// Number of cached statements compiled again, for example after a schema change or with new statistics.
     pub re_prepared: u64,
 }
 
 impl StatementCounts {
-    /// Adds both.
+    /// Returns the sum of both counts.
     #[must_use]
     pub(crate) fn plus(self, other: Self) -> Self {
         Self { prepared: self.prepared + other.prepared, re_prepared: self.re_prepared + other.re_prepared }
     }
 }
 
-/// Why a transaction cannot continue.
+/// The reason why a transaction cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransactionFailure {
-    /// The connection is gone, and with it the transaction: no statement was at fault.
+    /// The connection was lost, and the transaction with it. No statement was at fault.
     Broken,
     /// The server did not respond in time, and the connection was closed.
     Silent,
@@ -84,9 +84,9 @@ pub(crate) enum TransactionFailure {
     Statement,
 }
 
-/// Checks the number of rows that a change touched.
+/// Checks the number of rows that a statement changed.
 ///
-/// Any other than its author expected is a defect, and must not be committed.
+/// A number other than the declared one is a defect, and must not be committed.
 pub(crate) fn check_rows(wanted: Option<u64>, touched: u64, sql: &'static str) -> Result<()> {
     match wanted {
         Some(wanted) if wanted != touched => {

@@ -1,7 +1,7 @@
-//! The contract of the store: what holds on every engine, whatever happens to its connections.
+//! The contract of the store: rules that hold on every engine, whatever happens to its connections.
 //!
-//! Each rule is a function over a connection; all of them run on SQLite, on Postgres if a server is
-//! configured, and on a faulty engine.
+//! Each rule is a function over a connection. All rules run on SQLite, on Postgres if a server is configured,
+//! and on a faulty engine.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,13 +29,14 @@ use crate::id::WorkspaceId;
 use crate::limits::ROW_BYTES;
 use crate::time::Clock;
 
-/// An engine with its own empty table.
+/// An engine under test, with its own empty table.
 struct Subject {
     name: &'static str,
     open: Connect,
-    /// Ends the connection's session without its knowledge; on SQLite, which has none, the transaction.
+    /// Ends the session of a connection without the connection noticing. On SQLite, which has no sessions,
+    /// ends the transaction.
     lose: fn(&Conn),
-    /// Removed with the subject.
+    /// Temporary folder, removed when the subject is dropped.
     _folder: TempDir,
     _schema: Option<Schema>,
 }
@@ -67,7 +68,7 @@ impl Subject {
         Self::on_file("sqlite", |path| SqliteConn::open(path, Role::Writer).map(Conn::Sqlite), lose)
     }
 
-    /// An engine with a fault in one of `one_in` statements.
+    /// Returns the faulty engine, with a fault in one of `one_in` statements on average.
     fn hostile(seed: u64, one_in: u64) -> Self {
         let lose = |conn: &Conn| match conn {
             Conn::Hostile(conn) => conn.lose(),
@@ -76,7 +77,8 @@ impl Subject {
         Self::on_file("hostile", move |path| HostileConn::open(path, seed, one_in).map(Conn::Hostile), lose)
     }
 
-    /// A server, with a pool for each connection or one for all, which has idle sessions then.
+    /// Returns a Postgres subject, if a server is configured: with a pool for each connection, or with one
+    /// shared pool, which has idle sessions.
     fn postgres(is_shared: bool) -> Option<Self> {
         let schema = Schema::new()?;
         let server = parse_url(&SecretString::from(schema.url.clone())).unwrap();
@@ -97,7 +99,7 @@ impl Subject {
         (self.open)().unwrap()
     }
 
-    /// Reads what is stored, over another connection.
+    /// Reads the stored numbers over another connection.
     fn stored(&self) -> Vec<i64> {
         numbers(&self.reliable_conn(), "select n from t order by n")
     }
@@ -117,7 +119,7 @@ fn numbers(conn: &Conn, sql: &'static str) -> Vec<i64> {
     conn.query(sql, &[]).unwrap().iter_mut().map(|row| row.take().unwrap()).collect()
 }
 
-/// A separate schema on the test server, with all its contents.
+/// A separate schema on the test server. Dropping it removes all its contents.
 struct Schema {
     name: String,
     server: String,
@@ -147,7 +149,7 @@ impl Drop for Schema {
     }
 }
 
-/// Ends the server's process of a connection, and waits until it is gone.
+/// Ends the server process of a connection, and waits until it is gone.
 fn end_backend(conn: &Conn) {
     let pid = numbers(conn, "select cast(pg_backend_pid() as bigint)")[0];
     let server = SecretString::from(server_for_tests().unwrap());
@@ -233,7 +235,7 @@ const RULES: &[Rule] = &[
         {
             assert_eq!(read(bytes, &text, 0), (0..rows).collect::<Vec<i64>>(), "{}: {bytes}", subject.name);
         }
-        // Bytes, not characters; a null has none.
+        // The weight counts bytes, not characters; a null has none.
         assert_eq!(read(ROW_BYTES + 4, "\u{1F4DC}", 0).len(), 1, "{}", subject.name);
         assert_eq!(read(ROW_BYTES + 5, "\u{1F4DC}", 0).len(), 2, "{}", subject.name);
         assert!(read(1, &text, 20).is_empty());
@@ -376,7 +378,7 @@ fn every_engine_keeps_the_contract() {
     }
 }
 
-/// Inserts its number; some fail after that.
+/// A task that inserts its number. Some of these tasks fail after the insert.
 struct Insert {
     n: i64,
     sender: mpsc::Sender<(i64, Option<Code>)>,
@@ -412,7 +414,7 @@ impl WriteTask<Tally> for Insert {
     }
 }
 
-/// Reads within a task, so that sessions end during reads too.
+/// Reads within a task, so that sessions are also lost during reads.
 fn numbers_of(conn: &Conn, n: i64) -> Result<()> {
     let found = conn.query("select n from t where n = $1", &[&n])?;
     if found.len() == 1 { Ok(()) } else { Err(Error::internal("the row that was written is not there")) }
@@ -420,9 +422,9 @@ fn numbers_of(conn: &Conn, n: i64) -> Result<()> {
 
 const TASKS: i64 = 200;
 
-/// Runs tasks through an executor, and compares the reported outcomes with what is stored.
+/// Runs tasks through an executor, and compares the reported outcomes with the stored rows.
 ///
-/// Returns how many were reported as unknown, and how many as unchanged.
+/// Returns how many tasks were reported with an unknown outcome, and how many without a change.
 fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
     let executor = Executor::start(
         vec![Tally::default()],

@@ -1,8 +1,8 @@
-//! A faulty engine for tests: SQLite underneath, with faults drawn from a seed.
+//! A faulty engine for tests: SQLite with random faults drawn from a seed.
 //!
-//! Its session ends before or after a statement, does not respond, or reports a commit that it has rolled
-//! back. Like a server it rejects everything after a failed statement, and like a server's its sessions can
-//! be reopened.
+//! A session may end before or after a statement, may not respond, or may report a commit although it has
+//! rolled back. Like a server, it rejects all statements after a failed one, and its sessions can be
+//! reopened.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -24,15 +24,15 @@ pub struct HostileConn {
     faults: Faults,
 }
 
-/// The fault at a statement.
+/// A fault that happens at a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
-    /// The session ends, and the statement never arrives.
+    /// The session ends before the statement arrives.
     Before,
     /// The statement succeeds, and the session ends right after the reply.
     After,
-    /// A commit is reported as successful, but it was that of another transaction.
+    /// A commit is reported as successful, but another transaction was committed.
     Lie,
     /// No reply arrives in time. A commit may have arrived.
     Silent {
@@ -40,7 +40,7 @@ enum Fault {
     },
 }
 
-/// Draws faults: one per `one_in` statements on average, and for every third commit; 0 disables them.
+/// Draws faults: on average in one of `one_in` statements, and in every third commit. 0 disables them.
 struct Faults {
     state: Cell<u64>,
     one_in: u64,
@@ -56,7 +56,7 @@ impl Faults {
     }
 
     fn draw(&self, one_in: u64) -> Fault {
-        // Marsaglia's xorshift: any sequence that is repeatable from a seed will do.
+        // Marsaglia's xorshift: any sequence that a seed reproduces is sufficient.
         let mut state = self.state.get();
         state ^= state << 13;
         state ^= state >> 7;
@@ -86,7 +86,7 @@ impl HostileConn {
         })
     }
 
-    /// Ends the session, and loses its uncommitted changes.
+    /// Ends the session, which loses its uncommitted changes.
     pub fn lose(&self) {
         self.beneath.rollback().unwrap();
         self.connected.set(false);

@@ -1,8 +1,8 @@
-//! The file of a SQLite database before SQLite opens it, and how one that is only read is opened.
+//! Checks on the file of a SQLite database before SQLite opens it, and how a file is opened for reading only.
 //!
-//! SQLite creates what is missing and deletes the write-ahead log of an empty file, so a file that is
-//! missing, empty or of another kind is rejected before SQLite sees it. SQLite determines everything else,
-//! from the file and its log.
+//! SQLite creates missing files and deletes the write-ahead log of an empty file, so a file that is missing,
+//! empty or of another kind is rejected before SQLite sees it. SQLite determines everything else, from the
+//! file and its log.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,7 +24,7 @@ use crate::sync::lock;
 /// The first bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// Rejects what is not a SQLite file with content.
+/// Rejects a file that is not a SQLite file with content.
 pub(super) fn check_is_database(path: &Path) -> Result<()> {
     let shown = path.display();
     match size_of(path)? {
@@ -42,13 +42,13 @@ pub(super) fn check_is_database(path: &Path) -> Result<()> {
     }
 }
 
-/// Returns the error for a database that no set-up has completed.
+/// Returns the error for a database whose set-up was not completed.
 pub(super) fn no_schema(path: &Path) -> Error {
     let shown = path.display();
     Error::new(Code::NotFound, format!("the database {shown} has no schema: {}", restore(path)))
 }
 
-/// Refuses to create a database next to the write-ahead log of one that is gone.
+/// Refuses to create a database next to the write-ahead log of a database that is gone.
 pub(super) fn check_can_begin(path: &Path) -> Result<()> {
     if size_of(path)?.unwrap_or(0) == 0 && wal_bytes(path) > 0 {
         return Err(Error::wrong_state(format!(
@@ -60,21 +60,21 @@ pub(super) fn check_can_begin(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the size of the write-ahead log; 0 if there is none.
+/// Returns the size of the write-ahead log, or 0 if there is none.
 pub(super) fn wal_bytes(path: &Path) -> u64 {
     std::fs::metadata(wal_of(path)).map_or(0, |file| file.len())
 }
 
-/// The mode of a file that is created, less what the umask takes: that of SQLite.
+/// The mode of new files before the umask applies, which is the same as SQLite's.
 const MODE: u32 = 0o644;
 
-/// Marks a file as opened by this process through SQLite, until it is dropped.
+/// Marks a file as opened by this process through SQLite, until this value is dropped.
 pub(super) struct OpenFileMark {
     id: FileId,
     path: PathBuf,
 }
 
-/// Device and inode of a file.
+/// The device and inode of a file.
 type FileId = (u64, u64);
 
 static OPEN_HERE: Mutex<BTreeMap<FileId, OpenFile>> = Mutex::new(BTreeMap::new());
@@ -93,7 +93,7 @@ impl OpenFile {
 }
 
 impl OpenFileMark {
-    /// Marks the file. Returns `None` if it does not exist.
+    /// Marks the file. Returns `None` if the file does not exist.
     pub fn mark(path: &Path) -> Option<Self> {
         let id = id_of(path)?;
         let mut open = lock(&OPEN_HERE);
@@ -101,8 +101,10 @@ impl OpenFileMark {
         Some(Self { id, path: path.to_owned() })
     }
 
-    /// Marks the file, and creates it if it does not exist, so that no other thread opens and closes it
-    /// before it is marked. Returns `None` if it cannot be created: SQLite reports why.
+    /// Marks the file, creating it if it does not exist. Returns `None` if it cannot be created; SQLite then
+    /// reports the reason.
+    ///
+    /// No other thread can open and close the file before it is marked.
     pub fn create(path: &Path) -> Option<Self> {
         let mut open = lock(&OPEN_HERE);
         let created = File::options().read(true).write(true).create_new(true).mode(MODE).open(path);
@@ -122,18 +124,18 @@ impl OpenFileMark {
         id_of(path).is_some_and(|id| lock(&OPEN_HERE).contains_key(&id))
     }
 
-    /// Returns a handle that reads and writes the file, the only one beside SQLite's own.
+    /// Returns a handle for reading and writing the file, the only one apart from SQLite's own.
     ///
-    /// Closing any handle of a file releases every lock that the process has on it, SQLite's too. Other
-    /// processes would then believe that no other process has it open and remove its log. So the handle stays
-    /// open until nothing marks the file; its user drops it before the mark.
+    /// Closing any handle of a file releases every lock that the process has on it, including SQLite's. Other
+    /// processes would then believe that no process has the file open, and remove its log. So the handle
+    /// stays open until nothing marks the file; its user must drop the handle before the mark.
     pub fn handle(&self) -> Result<Arc<File>> {
         let mut open = lock(&OPEN_HERE);
         let kept = open.entry(self.id).or_default();
         if let Some(handle) = &kept.handle {
             return Ok(Arc::clone(handle));
         }
-        // Opening and closing another database would release the locks of this process on it.
+        // Opening and closing the file of another database would release the locks of this process on it.
         if id_of(&self.path) != Some(self.id) {
             return Err(Error::internal("the file of the database is gone"));
         }
@@ -172,14 +174,15 @@ pub(super) fn sync(path: &Path) -> Result<()> {
     open_here.handle()?.sync_data().map_err(Error::internal)
 }
 
-/// A SQLite file that is only read, and how.
+/// A SQLite file to be read only, and the method of reading it.
 #[derive(Clone)]
 pub(crate) enum ReadableFile {
-    /// In place, shared with others through SQLite.
+    /// The file is read in place and shared with other connections through SQLite.
     Place(PathBuf),
-    /// In place, where nothing writes it and SQLite must not either. It has no write-ahead log.
+    /// The file is read in place. Nothing writes it, SQLite must not write it either, and it has no
+    /// write-ahead log.
     Immutable(PathBuf),
-    /// A private copy.
+    /// A private copy of the file is read.
     Copy(Arc<DatabaseCopy>),
 }
 
@@ -206,7 +209,7 @@ impl ReadableFile {
             .map_err(Error::internal)
     }
 
-    /// Returns the file, if others may have it open too.
+    /// Returns the path of the file, if other connections may have it open too.
     pub(super) fn shared(&self) -> Option<&Path> {
         match self {
             Self::Place(path) => Some(path),
@@ -214,7 +217,7 @@ impl ReadableFile {
         }
     }
 
-    /// Returns the address for SQLite, and the flags to open it with.
+    /// Returns the address of the file for SQLite, and the flags with which to open it.
     pub(super) fn address(&self) -> (PathBuf, OpenFlags) {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         match self {
@@ -225,7 +228,7 @@ impl ReadableFile {
     }
 }
 
-/// A copy of a database and its log, private to this process and removed after its last use.
+/// A private copy of a database and its log, removed after its last use.
 pub(crate) struct DatabaseCopy {
     _folder: TempDir,
     file: PathBuf,
@@ -243,7 +246,8 @@ impl DatabaseCopy {
         };
         let folder = tempfile::Builder::new().prefix("svc-").tempdir().map_err(failed)?;
         let file = folder.path().join("svc.db");
-        // Copy the log first: pages that are moved from it into the file during the copy are then in both.
+        // The log is copied first: pages that are moved from it into the file during the copy are then in
+        // both copies.
         std::fs::copy(wal_of(path), wal_of(&file)).map_err(failed)?;
         std::fs::copy(path, &file).map_err(failed)?;
         Ok(Arc::new(Self { _folder: folder, file }))
@@ -275,7 +279,7 @@ fn wal_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Returns the address of a file that does not change while it is read.
+/// Returns the SQLite address of a file that does not change while it is read.
 fn immutable(path: &Path) -> PathBuf {
     let mut address = OsString::from("file:");
     for byte in std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()) {
@@ -290,7 +294,7 @@ fn immutable(path: &Path) -> PathBuf {
     address.into()
 }
 
-/// Returns what to do about a database that is gone.
+/// Describes what to do about a database that is gone, for an error.
 fn restore(path: &Path) -> String {
     let log = if wal_bytes(path) > 0 {
         ", and keep the svc.db-wal beside it, which holds the newest changes"
@@ -306,7 +310,7 @@ mod tests {
 
     const LOGGED: &str = "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table t (n)";
 
-    /// Creates a database whose schema is in its write-ahead log alone.
+    /// Creates a database whose schema is only in its write-ahead log.
     fn not_checkpointed(folder: &Path) -> PathBuf {
         let path = folder.join("a ?#%.db");
         let conn = Connection::open(&path).unwrap();
@@ -383,7 +387,7 @@ mod tests {
         ReadableFile::Immutable(path).first_read().unwrap();
     }
 
-    /// An open database has an index of its write-ahead log, which SQLite shares.
+    /// An open database has an index of its write-ahead log, which SQLite shares between connections.
     #[test]
     fn the_log_of_an_open_database_is_read_without_a_copy() {
         let folder = tempfile::tempdir().unwrap();

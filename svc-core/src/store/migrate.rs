@@ -1,9 +1,9 @@
 //! Migrations: the schema's history, with the same numbers and names for both engines.
 //!
-//! It begins with a baseline of one file per layer. A later change of the schema is one new migration, which
-//! is never edited once it has landed: its checksum is compared at every start. Numbers increase and may have
-//! gaps. `migrations/schema` has the schema that all of them result in. Whether a database may be given a
-//! schema at all is up to the caller.
+//! The history begins with a baseline of one file per layer. Each later change of the schema is one new
+//! migration, which must not be edited once it has landed: its checksum is compared at every start. Numbers
+//! increase and may have gaps. `migrations/schema` contains the schema that results from all of them. The
+//! caller decides whether a database may be given a schema at all.
 
 use super::conn::Conn;
 use super::engine::Engine;
@@ -42,33 +42,35 @@ migrations! {
     80 "0080_outreach",
 }
 
-/// The versions of the schema before the baseline and with it: both have the same exported columns.
+/// The schema versions right before and at the baseline. Both have the same exported columns.
 const BASELINE: (i64, i64) = (71, 80);
 
-/// Returns the version of the schema: that of the newest migration.
+/// Returns the version of the schema, which is the number of the newest migration.
 pub(crate) fn schema_version() -> i64 {
     MIGRATIONS.last().map_or(0, |migration| migration.version)
 }
 
-/// Returns whether a file with rows of the schema `version` may lack values that the present schema has.
+/// Returns whether an export with the schema version `version` may lack values that the current schema has.
 pub(crate) fn is_older(version: i64) -> bool {
     let (before, baseline) = BASELINE;
     let version = if version == before { baseline } else { version };
     version < schema_version()
 }
 
-/// Serialises migrations on Postgres, separately for each database.
+/// Lock that serialises migrations on Postgres, separately for each database.
 const LOCK: &str = "select pg_advisory_xact_lock(7233071290617)";
 
-/// The schema of a database, as far as this version knows it.
+/// The schema of a database, as far as this version of svc knows it.
 pub(crate) struct Schema {
     exists: bool,
     missing: Vec<&'static Migration>,
 }
 
 impl Schema {
-    /// Reads the schema, or rejects a database that an earlier build has made, or that a newer version or
-    /// someone else has changed.
+    /// Reads the schema.
+    ///
+    /// Rejects a database that an earlier build created, or that a newer version or another program has
+    /// changed.
     pub fn read(conn: &Conn) -> Result<Self> {
         let exists = exists(conn)?;
         let applied = if exists { applied(conn)? } else { Vec::new() };
@@ -91,12 +93,12 @@ impl Schema {
         Ok(Self { exists, missing: MIGRATIONS.iter().filter(is_missing).collect() })
     }
 
-    /// Returns whether any of it exists.
+    /// Returns whether any part of the schema exists.
     pub fn exists(&self) -> bool {
         self.exists
     }
 
-    /// Returns whether all of it exists.
+    /// Returns whether the complete schema exists.
     pub fn is_complete(&self) -> bool {
         self.exists && self.missing.is_empty()
     }
@@ -142,9 +144,9 @@ impl Migration {
     }
 }
 
-/// Runs `change` in a transaction while no other process migrates, however long it takes to get the lock.
+/// Runs `change` in a transaction while no other process migrates, waiting for the lock without a time limit.
 ///
-/// It reads what the previous holder has left. The lock ends with the transaction, so it cannot outlive it.
+/// The transaction sees the changes of the previous lock holder. The lock ends with the transaction.
 pub(crate) fn in_turn(conn: &Conn, change: impl FnOnce(&Conn) -> Result<()>) -> Result<()> {
     conn.begin_alone()?;
     let changed = match conn.engine() {
@@ -154,7 +156,7 @@ pub(crate) fn in_turn(conn: &Conn, change: impl FnOnce(&Conn) -> Result<()>) -> 
     let changed = changed.and_then(|()| change(conn)).and_then(|()| conn.flush());
     let committed = changed.and_then(|()| conn.commit(&Default::default()));
     if committed.is_err() {
-        // The first failure is the one to report.
+        // The first error is the one to report.
         let _ = conn.rollback();
     }
     committed
@@ -166,7 +168,7 @@ pub(crate) fn migrate(conn: &Conn, now: Time) -> Result<()> {
     in_turn(conn, |conn| Schema::read(conn)?.complete(conn, now))
 }
 
-/// Finds what was applied last, for [`is_newer`].
+/// Selects the newest applied migration, for [`is_newer`].
 pub(crate) const NEWEST: &str = "select version, name from schema_migrations order by version desc limit 1";
 
 /// Returns whether a migration found by [`NEWEST`] belongs to a later version of svc.
@@ -174,7 +176,7 @@ pub(crate) fn is_newer(version: i64) -> bool {
     MIGRATIONS.iter().all(|known| known.version != version)
 }
 
-/// Returns whether a database has a schema of svc, of any version.
+/// Returns whether a database has a schema of svc, in any version.
 pub(super) fn exists(conn: &Conn) -> Result<bool> {
     let sql = match conn.engine() {
         Engine::Sqlite => {
@@ -200,7 +202,7 @@ fn applied(conn: &Conn) -> Result<Vec<Applied>> {
     rows.iter_mut().map(read).collect()
 }
 
-/// Returns the error for a database that exists and has not been set up.
+/// Returns the error for a database that exists but was not set up.
 pub(crate) fn not_set_up() -> Error {
     Error::new(Code::NotFound, "the database is not set up; run `svc init`, or correct DATABASE_URL")
 }

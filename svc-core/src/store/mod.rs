@@ -1,7 +1,7 @@
-//! The store: the only place that names an engine.
+//! The store: the only layer that names a database engine.
 //!
 //! Statements have one text with `$1..$n`; a [`Conn`] runs them on SQLite or Postgres. Executors own the
-//! connections and decide what is committed together.
+//! connections and decide which changes are committed together.
 
 mod database;
 mod disk;
@@ -47,7 +47,7 @@ pub(crate) use scratch::Scratch;
 pub use value::{FromValue, Param, ToParam, Value};
 pub use watch::{ExecutedStatement, Watcher};
 
-/// Creates an empty SQLite database in a new folder, and returns a connection that writes.
+/// Creates an empty SQLite database in a new folder, and returns a write connection.
 #[cfg(test)]
 pub(crate) fn sqlite_for_tests() -> (tempfile::TempDir, Conn) {
     let folder = tempfile::tempdir().unwrap();

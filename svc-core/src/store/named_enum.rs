@@ -1,6 +1,7 @@
-//! Enums whose variants have one-word names, the same on the wire and in the database.
+//! Enums whose variants have one-word names, which are the same on the wire and in the database.
 
-/// Declares such an enum, with the names of its variants:
+/// Declares an enum whose variants have names.
+///
 /// `named_enum! { /// How urgent it is. pub(crate) enum Severity { Minor = "minor", Major = "major" } }`.
 macro_rules! named_enum {
     ($(#[$meta:meta])* $scope:vis enum $name:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
@@ -10,10 +11,10 @@ macro_rules! named_enum {
         $scope enum $name { $(#[serde(rename = $word)] $variant),+ }
 
         impl $name {
-            /// Every variant, in the order of the declaration.
+            /// Every variant, in declaration order.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// Returns the name on the wire and in the database.
+            /// Returns the name of the variant on the wire and in the database.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
@@ -42,7 +43,7 @@ mod tests {
     use crate::store::{FromValue as _, Value};
 
     named_enum! {
-        /// A light.
+        /// A traffic light.
         enum Light { Red = "red", AmberToo = "amber_too" }
     }
 

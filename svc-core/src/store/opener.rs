@@ -17,13 +17,13 @@ use crate::limits::POSTGRES_POOLED;
 use crate::log::bus::Bus;
 use crate::time::Clock;
 
-/// Opens connections to a known database.
+/// Opens connections to one database.
 #[derive(Clone)]
 pub(crate) enum Opener {
     Sqlite(PathBuf, Clock),
-    /// A SQLite file opened for reading only, by a process that may have no write permission.
+    /// A SQLite file opened for reading only, by a process that may lack write permission.
     Read(ReadableFile),
-    /// A server, and the pool for all that neither writes nor listens.
+    /// A server, and the pool for all connections except those that write or listen.
     Postgres(Box<Server>, Pool),
 }
 
@@ -42,7 +42,7 @@ impl Opener {
         }
     }
 
-    /// Sets the clock that limits the statements of SQLite readers.
+    /// Sets the clock for the time limits of statements on SQLite readers.
     #[must_use]
     pub fn timed_by(self, clock: Clock) -> Self {
         match self {
@@ -51,7 +51,7 @@ impl Opener {
         }
     }
 
-    /// Creates an opener for read-only use, on read-only media too. The database must exist.
+    /// Creates an opener for read-only use, including on read-only media. The database must exist.
     pub fn for_audit(database: &Database) -> Result<Self> {
         match database {
             Database::Sqlite(path) => {
@@ -68,9 +68,9 @@ impl Opener {
         !matches!(self, Self::Postgres(..))
     }
 
-    /// Opens the first connection, to find out what is there.
+    /// Opens the first connection, to determine the state of the database.
     ///
-    /// On SQLite a file that must exist is checked, and one that may be created is created.
+    /// On SQLite, a file that must exist is checked, and a file that may be created is created.
     pub fn first(&self, mode: OpenMode) -> Result<Conn> {
         match (self, mode) {
             (Self::Sqlite(path, _), OpenMode::Existing) => {
@@ -105,12 +105,13 @@ impl Opener {
         if self.is_sqlite() { self.writer() } else { self.reader() }
     }
 
-    /// Opens a connection that reads. On Postgres it connects when it is used.
+    /// Opens a connection that reads. On Postgres, it connects on first use.
     pub fn reader(&self) -> Result<Conn> {
         self.open(Role::Reader)
     }
 
-    /// Returns how core threads open their connections, each of which reports its statements to `watcher`.
+    /// Returns the functions with which core threads open their connections. Each connection reports its
+    /// statements to `watcher`.
     pub fn opens(&self, watcher: Option<&Watcher>) -> ConnectionOpeners {
         let of = |role| -> Connect {
             let opener = self.clone();
@@ -126,7 +127,7 @@ impl Opener {
         ConnectionOpeners { writer: of(Role::Writer), reader: of(Role::Reader), scanner: of(Role::Scanner) }
     }
 
-    /// Opens a connection whose statements end soon.
+    /// Opens a connection for short statements.
     pub fn brief(&self) -> Result<Conn> {
         match self {
             Self::Postgres(server, _) => PgConn::open(&server.briefly()).map(Conn::Postgres),
@@ -134,7 +135,7 @@ impl Opener {
         }
     }
 
-    /// Opens a connection that can change nothing.
+    /// Opens a connection that cannot change anything.
     pub fn auditor(&self) -> Result<Conn> {
         self.open(Role::Auditor)
     }
@@ -153,7 +154,7 @@ impl Opener {
         }
     }
 
-    /// Returns the size of SQLite's write-ahead log; 0 on Postgres, which manages its own.
+    /// Returns the size of SQLite's write-ahead log, or 0 on Postgres, which manages its own.
     pub fn wal_bytes(&self) -> u64 {
         let Self::Sqlite(path, _) = self else { return 0 };
         file::wal_bytes(path)
@@ -165,7 +166,7 @@ impl Opener {
         file::sync(path)
     }
 
-    /// Starts to listen for other servers' commits; nothing to do on SQLite.
+    /// Starts to listen for commits of other servers. Does nothing on SQLite.
     pub fn listen(&self, bus: Arc<Bus>) -> Result<Option<JoinHandle<()>>> {
         match self {
             Self::Sqlite(..) | Self::Read(_) => Ok(None),
@@ -174,13 +175,13 @@ impl Opener {
     }
 }
 
-/// Rejects a file that no set-up has completed.
+/// Rejects a file whose set-up was not completed.
 fn check_set_up(conn: &Conn, path: &Path) -> Result<()> {
     let keep_log = |keep| match conn {
         Conn::Sqlite(conn) => conn.keep_log(keep),
         _ => Ok(()),
     };
-    // What is rejected is left alone, with its log.
+    // A rejected file is left unchanged, with its log.
     keep_log(true)?;
     if !migrate::exists(conn)? {
         return Err(file::no_schema(path));
@@ -188,7 +189,7 @@ fn check_set_up(conn: &Conn, path: &Path) -> Result<()> {
     keep_log(false)
 }
 
-/// File systems whose locks cannot be trusted between machines.
+/// File systems whose locks are not reliable between machines.
 const NETWORK: [&str; 10] =
     ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "lustre", "fuse.sshfs"];
 
@@ -208,7 +209,8 @@ fn reject_network_file_system(path: &Path) -> Result<()> {
     }
 }
 
-/// Returns the kind of the innermost mount that holds `folder`, if it is a network one.
+/// Returns the file system type of the innermost mount that contains `folder`, if it is a network file
+/// system.
 fn network_mount<'a>(mounts: &'a str, folder: &Path) -> Option<&'a str> {
     let mounts = mounts.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);
@@ -230,7 +232,8 @@ mod tests {
         assert_eq!(network_mount(mounts, Path::new("/home")), None);
     }
 
-    /// Otherwise another process could believe that it is the last one, and remove the write-ahead log.
+    /// Otherwise another process could believe that no other process has the file open, and remove the
+    /// write-ahead log.
     #[test]
     #[cfg(target_os = "linux")]
     fn checking_and_syncing_the_file_keeps_the_locks_of_its_connections() {
@@ -246,7 +249,8 @@ mod tests {
             let all = std::fs::read_to_string("/proc/locks").unwrap();
             all.lines().filter(|line| line.contains(&inode)).count()
         };
-        // The list changes while it is read, also by others' locks: a line may be missing, or appear twice.
+        // The list changes while it is read, also because of other processes' locks: a line may be missing,
+        // or appear twice.
         let has = |count| (0..100).any(|_| locks() == count);
         let mut seen: Vec<usize> = (0..9).map(|_| locks()).collect();
         seen.sort_unstable();
@@ -286,7 +290,7 @@ mod tests {
         conn.execute_batch("insert into t values (zeroblob(200000))").unwrap();
         let no_page = std::fs::read(&made).unwrap();
         conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).unwrap();
-        // The first page has been moved, and counts more; the others have not.
+        // The first page has been moved into the file and takes precedence; the other pages have not.
         let first_page = std::fs::read(&made).unwrap()[..4096].to_vec();
         for content in [no_page, first_page] {
             std::fs::copy(log(&made), log(&path)).unwrap();

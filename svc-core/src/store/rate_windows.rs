@@ -1,8 +1,8 @@
-//! The use of rate limits by servers with a common Postgres database: when each limit is fully available
-//! again.
+//! The use of rate limits across servers with a common Postgres database: the time at which each limit is
+//! fully available again.
 //!
 //! The rows matter only for a short time, so the table is unlogged: after a crash of the database, all limits
-//! are fully available. On SQLite, where there is one server, nothing is ever written.
+//! are fully available. On SQLite, where there is only one server, nothing is written.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::conn::Conn;
 use crate::error::{Code, Error, Result};
 use crate::time::Time;
 
-/// Returns the database's time.
+/// Returns the current time of the database.
 pub(crate) fn database_time(conn: &Conn) -> Result<Time> {
     let mut rows =
         conn.query("select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)", &[])?;
@@ -42,7 +42,7 @@ pub(crate) fn add(
     keys.iter().map(full_in).collect::<Option<_>>().ok_or_else(|| Error::internal("a limit was not stored"))
 }
 
-/// Fails without a session: opening another takes longer than a caller should wait for a limit.
+/// Fails without an open session, because opening one takes longer than a caller should wait for a limit.
 fn check_connected(conn: &Conn) -> Result<()> {
     match conn {
         Conn::Postgres(conn) if !conn.is_connected() => {
@@ -59,7 +59,8 @@ const ADD: &str = "
     set full_at = least(greatest(rate_windows.full_at, $3) + excluded.full_at - $3, $4)
     returning key, full_at";
 
-/// Removes limits that are fully available, up to a maximum. Skips those that a server is changing.
+/// Removes limits that are fully available, up to a maximum number. Skips limits that another server is
+/// changing.
 pub(crate) fn remove_whole(conn: &Conn, now: Time) -> Result<u64> {
     conn.execute(REMOVE_WHOLE, &[&now])
 }

@@ -1,6 +1,6 @@
-//! Why a database cannot be opened, for the person who starts a program on it.
+//! Errors for a database that cannot be opened, written for the person who starts a program on it.
 //!
-//! Each cause has a text that says what to do. Requests never return these.
+//! Each cause has a text with the next step. Requests never return these errors.
 
 use std::error::Error as StdError;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::config::DatabaseUrl;
 use crate::error::blocked::{Need, blocked, denied};
 use crate::error::{Code, Error, is_full};
 
-/// Converts the failure of a start into an error that says what to do.
+/// Converts the error of a failed start into an error with the next step.
 pub(crate) fn refusal(error: Error, database: &Database) -> Error {
     let reported = match database {
         Database::Sqlite(path) => of_sqlite(&error, path),
@@ -29,7 +29,7 @@ pub(crate) fn refusal(error: Error, database: &Database) -> Error {
     }
 }
 
-/// Returns the error for a file that is not what a setup created.
+/// Returns the error for a file that set-up did not create.
 pub(super) fn not_a_database(path: &Path) -> Error {
     Error::configuration(format!(
         "{} is not a SQLite database, or is damaged: restore it from a backup; nothing was touched",
@@ -37,12 +37,12 @@ pub(super) fn not_a_database(path: &Path) -> Error {
     ))
 }
 
-/// Returns the error for a file that exists, and that this process may not read.
+/// Returns the error for a file that exists but that this process may not read.
 pub(super) fn unreadable(path: &Path, error: std::io::Error) -> Error {
     blocked(Need::Read, path, &error).caused_by(error)
 }
 
-/// Returns whether SQLite could not read without writing, which it must not or cannot do here.
+/// Returns whether the read failed because SQLite would have to write, which it must not or cannot do here.
 pub(super) fn is_read_only(error: &Error) -> bool {
     sqlite_code(error).is_some_and(|code| {
         matches!(code, ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
@@ -71,7 +71,7 @@ fn of_sqlite(error: &Error, path: &Path) -> Option<Error> {
     }
 }
 
-/// Returns why this process cannot write a database, if the system reports a reason.
+/// Returns the reason why this process cannot write a database, if the system reports one.
 fn unwritable(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let beside = ["-wal", "-shm"].map(|end| {
@@ -136,8 +136,10 @@ fn of_postgres(error: &Error, url: &SecretString) -> Option<Error> {
     Some(Error::configuration(reported))
 }
 
-/// Returns whether the last server that was tried is read-only: the driver finds that out for
-/// `target_session_attrs`, with this message and without a system error number, or a statement fails.
+/// Returns whether the server that was tried last is read-only.
+///
+/// The driver determines that for `target_session_attrs`, with this message and without a system error
+/// number, or a statement fails.
 fn accepts_no_writes(error: &Error) -> bool {
     let is_found = |cause: &std::io::Error| {
         cause.raw_os_error().is_none() && cause.to_string() == "database does not allow writes"
@@ -148,7 +150,7 @@ fn accepts_no_writes(error: &Error) -> bool {
     })
 }
 
-/// Returns why a socket in the address cannot be connected to, if its file says.
+/// Returns the reason why a Unix socket in the address refuses connections, as far as its file shows.
 fn closed_socket(url: &SecretString) -> Option<String> {
     let url = DatabaseUrl::parse(url.expose_secret()).ok()?;
     let mut hosts = url.hosts().iter();
@@ -159,12 +161,12 @@ fn closed_socket(url: &SecretString) -> Option<String> {
     })
 }
 
-/// Returns whether the role lacks a privilege: the cause of a failed statement begins with its SQLSTATE.
+/// Returns whether the role lacks a privilege. The cause of a failed statement begins with the SQLSTATE.
 fn lacks_privilege(error: &Error) -> bool {
     causes(error).any(|cause| cause.to_string().starts_with(SqlState::INSUFFICIENT_PRIVILEGE.code()))
 }
 
-/// Returns what TLS reports: an I/O error has it inside, not behind it.
+/// Returns the TLS error behind a cause. An I/O error contains it inside, not as its source.
 fn tls_error<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
     cause.downcast_ref::<std::io::Error>()?.get_ref()?.downcast_ref()
 }
@@ -173,7 +175,7 @@ fn sqlite_code(error: &Error) -> Option<ErrorCode> {
     causes(error).find_map(|cause| cause.downcast_ref::<rusqlite::Error>()?.sqlite_error_code())
 }
 
-/// Iterates over the error and its causes.
+/// Iterates over an error and its causes.
 fn causes(error: &Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     std::iter::successors(Some(error as &(dyn StdError + 'static)), |error: &&(dyn StdError + 'static)| {
         (*error).source()

@@ -1,6 +1,6 @@
-//! A row that was read.
+//! A row that was read from the database.
 //!
-//! Columns are taken from left to right, in the order of the statement's select list; code that reads
+//! Columns are taken from left to right, in the order of the statement's select list. Code that reads
 //! millions of rows borrows their columns instead of copying them.
 
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::limits::ROW_BYTES;
 
-/// One row, consumed column by column.
+/// One row of a result, consumed column by column.
 #[derive(Debug)]
 pub struct Row {
     columns: std::vec::IntoIter<Value>,
@@ -30,7 +30,8 @@ impl Row {
         T::from_value(value)
     }
 
-    /// Returns its weight in a read limited by bytes: its texts and bytes, and [`ROW_BYTES`].
+    /// Returns the weight of the row in a read limited by bytes: the length of its texts and byte strings,
+    /// plus [`ROW_BYTES`].
     pub(crate) fn weight(&self) -> usize {
         let bytes_of = |value: &Value| match value {
             Value::Null | Value::Int(_) | Value::Bool(_) => 0,
@@ -45,7 +46,8 @@ impl Row {
 
 /// A borrowed row, whose columns are not copied.
 ///
-/// Columns are counted from 0. A column with a value of another kind than requested returns `None`.
+/// Columns are counted from 0. If a column contains a value of another kind than requested, the result is
+/// `None`.
 pub(crate) trait Columns {
     fn column(&self, place: usize) -> Result<Param<'_>>;
 
@@ -70,7 +72,7 @@ pub(crate) trait Columns {
         }
     }
 
-    /// Returns an id, or null.
+    /// Returns the id at a column, where the inner `None` means null.
     fn id(&self, place: usize) -> Option<Option<Uuid>> {
         match self.column(place) {
             Ok(Param::Null) => Some(None),
@@ -81,12 +83,12 @@ pub(crate) trait Columns {
     }
 }
 
-/// Visits the rows of a statement one by one, and returns whether to continue.
+/// A function that visits the rows of a statement one by one, and returns whether to continue.
 pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&dyn Columns) -> ControlFlow<()>;
 
 /// A type that can be read from an entire row.
 pub trait FromRow: Sized {
-    /// Takes the columns of the value.
+    /// Reads the value from the next columns of the row.
     fn from_row(row: &mut Row) -> Result<Self>;
 }
 

@@ -1,7 +1,7 @@
 //! Scans: statements with any number of rows, which are visited one by one.
 //!
-//! SQLite steps through one statement; Postgres has a cursor, from which some rows are fetched at a time. So
-//! neither holds all rows, and the time limit of a statement applies to each step.
+//! SQLite steps through one statement; Postgres uses a cursor, from which a few rows are fetched at a time.
+//! So neither holds all rows, and the time limit of a statement applies to each step.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex};
@@ -18,13 +18,13 @@ pub(crate) struct Scan {
     pub close: &'static str,
 }
 
-/// Rows fetched at a time.
+/// Number of rows fetched from a cursor at a time.
 pub(super) const FETCHED: usize = 128;
 
 impl Scan {
     /// Creates a scan of the rows that these statements select.
     ///
-    /// The name of its cursor has a hash of the statement, because a session keeps the prepared `fetch`,
+    /// The name of the cursor contains a hash of the statement, because a session keeps the prepared `fetch`,
     /// which has the columns of one statement.
     pub fn new(name: &str, sqlite: &str, postgres: &str) -> Self {
         let [first, second, third, fourth, ..] = sha256(postgres.as_bytes());
@@ -38,9 +38,9 @@ impl Scan {
     }
 }
 
-/// Returns the only copy of a statement that is generated from declarations.
+/// Returns a shared copy of a statement that is generated from declarations.
 ///
-/// It lives as long as the process; there is one per declaration.
+/// The copy is never freed; there is one per declaration.
 pub(crate) fn interned(sql: String) -> &'static str {
     static STATEMENTS: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
     let mut statements = lock(&STATEMENTS);

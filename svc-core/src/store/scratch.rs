@@ -1,7 +1,7 @@
 //! Scratch: a map from bytes to bytes on disk, for temporary data that does not fit into memory.
 //!
-//! Its file has no name, so no other process can open it, and it disappears when it is closed, also after a
-//! crash. Its contents are deliberately not durable.
+//! Its file has no name, so no other process can open the file, and the file disappears when it is closed,
+//! also after a crash. Its contents are deliberately not durable.
 
 use std::cell::Cell;
 
@@ -13,22 +13,22 @@ use crate::error::Error;
 use crate::error::blocked::{Need, describe_denial};
 use crate::spool::SpoolFolder;
 
-/// KiB of pages kept in memory.
+/// Page cache in memory, in KiB.
 const CACHE_KIB: u32 = 4096;
 
-/// Bytes that are written before the free space is measured again.
+/// Number of bytes written between two measurements of the free disk space.
 const CHECKED_AT_ONCE: usize = 256 << 10;
 
 /// A map from bytes to bytes on disk.
 pub(crate) struct Scratch {
     conn: Connection,
     spools: SpoolFolder,
-    /// Bytes put since the free space was measured.
+    /// Bytes written since the free disk space was last measured.
     unchecked: Cell<usize>,
 }
 
 impl Scratch {
-    /// Creates an empty map in the folder of the spools, which exists.
+    /// Creates an empty map in the spool folder, which must exist.
     pub fn create(spools: &SpoolFolder) -> Result<Self> {
         let named = tempfile::NamedTempFile::new_in(spools.folder())
             .map_err(|error| Error::internal(describe_denial(Need::Write, spools.folder(), &error)))?;
@@ -46,12 +46,12 @@ impl Scratch {
             ))?;
             Ok(conn)
         };
-        // The file loses its name here, but stays open.
+        // The file is deleted here, but stays open.
         let conn = open().map_err(failed)?;
         Ok(Self { conn, spools: spools.clone(), unchecked: Cell::new(0) })
     }
 
-    /// Sets the value of a key. Fails with 507 `insufficient-storage` if the disk has no space for it.
+    /// Sets the value of a key. Fails with 507 `insufficient-storage` if the disk has no space for the value.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let unchecked = self.unchecked.get().saturating_add(key.len()).saturating_add(value.len());
         if unchecked >= CHECKED_AT_ONCE {
@@ -64,26 +64,26 @@ impl Scratch {
         statement.execute((key, value)).map(drop).map_err(failed)
     }
 
-    /// Returns the value of a key; as an array, only if the value has its size.
+    /// Returns the value of a key. For an array type, the value must have the size of the array.
     pub fn get<T: rusqlite::types::FromSql>(&self, key: &[u8]) -> Result<Option<T>> {
         let get = "select value from entries where key = ?1";
         let mut statement = self.conn.prepare_cached(get).map_err(failed)?;
         statement.query_row((key,), |row| row.get(0)).optional().map_err(failed)
     }
 
-    /// Removes a key and its value, if it is there.
+    /// Removes a key and its value, if the key exists.
     pub fn remove(&self, key: &[u8]) -> Result<()> {
         let remove = "delete from entries where key = ?1";
         let mut statement = self.conn.prepare_cached(remove).map_err(failed)?;
         statement.execute((key,)).map(drop).map_err(failed)
     }
 
-    /// Removes everything.
+    /// Removes all keys.
     pub fn clear(&self) -> Result<()> {
         self.conn.execute("delete from entries", []).map(drop).map_err(failed)
     }
 
-    /// Returns the first key after another one that begins with `begin`, and its value.
+    /// Returns the first key that begins with `begin` and comes after `after`, and its value.
     pub fn next(&self, after: Option<&[u8]>, begin: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let next = match after {
             Some(_) => "select key, value from entries where key > ?1 order by key limit 1",

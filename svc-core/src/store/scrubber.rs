@@ -1,8 +1,9 @@
-//! Removes the bytes of destroyed keys from a Postgres server's tables of keys, while they are in use.
+//! Removes the bytes of destroyed keys from the key tables of a Postgres server that is in use.
 //!
-//! A table that is rewritten keeps what an older transaction may still see, so each mark waits for those that
-//! were in progress when it was first seen. Nothing waits for the scrubber, and it never blocks: it retries
-//! later what is not possible now. SQLite's file needs none of this (see [`Conn::truncate_wal`]).
+//! A rewritten table keeps rows that an older transaction may still see, so each mark waits for the
+//! transactions that were in progress when the mark was first seen. Nothing waits for the scrubber, and the
+//! scrubber never blocks: it retries later if something is not possible now. SQLite's file needs none of this
+//! (see [`Conn::truncate_wal`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,22 +13,23 @@ use super::postgres::PgConn;
 use crate::error::Result;
 use crate::time::Monotonic;
 
-/// Shortest time between two checkpoints that the scrubber requests: each makes the next changes costly.
+/// Minimum time between two checkpoints that the scrubber requests, because each checkpoint makes the next
+/// changes costly.
 const CHECKPOINTS: Duration = Duration::from_secs(60);
 
-/// The state of one process's scrubbing. `M` is a mark of a table.
+/// The state of scrubbing in one process. `M` is the type of a table's mark.
 pub(crate) struct Scrubber<M> {
     waiting: BTreeMap<&'static str, PendingMarks<M>>,
-    /// The write-ahead log may still hold old bytes of rewritten tables.
+    /// Whether the write-ahead log may still contain old bytes of rewritten tables.
     owes_checkpoint: bool,
     checkpoint_after: Option<Monotonic>,
 }
 
 struct PendingMarks<M> {
     marks: Vec<M>,
-    /// How often its rewrite has failed. A table that keeps failing comes after the others.
+    /// Number of failed rewrites of the table. Tables that keep failing come last.
     failures: u32,
-    /// Older transactions may still see what the marks refer to.
+    /// The transaction horizon: older transactions may still see the rows that the marks refer to.
     horizon: String,
 }
 
@@ -40,8 +42,8 @@ impl<M> Default for Scrubber<M> {
 impl<M> Scrubber<M> {
     /// Scrubs the tables whose marks are `pending`, and returns the finished marks.
     ///
-    /// It does as much as possible without waiting. A table that cannot be rewritten does not hold up the
-    /// others.
+    /// It does as much as possible without waiting. A table that cannot be rewritten does not delay the other
+    /// tables.
     pub fn scrub(
         &mut self,
         conn: &Conn,
@@ -74,7 +76,7 @@ impl<M> Scrubber<M> {
                     waiting.failures = waiting.failures.saturating_add(1);
                     let cause = error.cause();
                     tracing::warn!(table, %error, ?cause, "a table of keys was not rewritten");
-                    // Without its session each further table would have to wait for a new one.
+                    // Without its session, each further table would have to wait for a new session.
                     if !conn.is_connected() {
                         break;
                     }
@@ -86,7 +88,7 @@ impl<M> Scrubber<M> {
         Ok(done)
     }
 
-    /// Returns whether there is something to do without a pending mark.
+    /// Returns whether a checkpoint is still due although no mark is pending.
     pub fn owes_checkpoint(&self) -> bool {
         self.owes_checkpoint
     }
@@ -97,7 +99,7 @@ impl<M> Scrubber<M> {
         }
         self.owes_checkpoint = false;
         self.checkpoint_after = Some(now.plus(CHECKPOINTS));
-        // Only some roles may; otherwise the server's own checkpoints retire the log.
+        // Only some roles may request a checkpoint. Otherwise the server's own checkpoints retire the log.
         if let Err(error) = conn.batch("checkpoint") {
             tracing::debug!(cause = ?error.cause(), "the role may not checkpoint");
         }

@@ -1,6 +1,6 @@
 //! Values bound to a statement and read from a row.
 //!
-//! Only this file maps the engines' types: integers and times are 64-bit, ids are UUIDs, hashed JSON is
+//! Only this file maps the types of the engines: integers and times are 64-bit, ids are UUIDs, hashed JSON is
 //! canonical text.
 
 use std::fmt;
@@ -13,8 +13,8 @@ use crate::error::Error;
 
 /// A borrowed value for a statement's parameter.
 ///
-/// Its Debug form shows no texts and no bytes: the Postgres client logs every parameter, and messages or
-/// wrapped keys do not belong in the log.
+/// Its Debug form hides texts and bytes: the Postgres client logs every parameter, and messages or wrapped
+/// keys must not be logged.
 #[derive(Clone, Copy)]
 pub enum Param<'a> {
     Null,
@@ -44,7 +44,7 @@ impl fmt::Debug for Param<'_> {
     }
 }
 
-/// An owned value from a row. Its Debug form hides the same as that of [`Param`].
+/// An owned value from a row. Its Debug form hides texts and bytes, as that of [`Param`] does.
 #[derive(Clone, PartialEq)]
 pub enum Value {
     Null,
@@ -52,9 +52,9 @@ pub enum Value {
     Bool(bool),
     Text(String),
     Bytes(Vec<u8>),
-    /// 32 bytes, which most byte columns hold: a hash.
+    /// A hash of 32 bytes, the content of most byte columns.
     Hash([u8; 32]),
-    /// 16 bytes.
+    /// A UUID of 16 bytes.
     Uuid(Uuid),
 }
 
@@ -96,7 +96,7 @@ impl fmt::Debug for Value {
     }
 }
 
-/// A type that can be bound to a parameter.
+/// A type that can be bound to a statement's parameter.
 pub trait ToParam {
     /// Returns the value to bind.
     fn param(&self) -> Param<'_>;
@@ -153,7 +153,7 @@ impl<T: ToParam> ToParam for Option<T> {
 
 /// A type that can be read from a column.
 pub trait FromValue: Sized {
-    /// Converts the column's value, or fails if it is of another kind.
+    /// Converts the value of a column, or fails if the value is of another kind.
     fn from_value(value: Value) -> Result<Self>;
 }
 

@@ -1,25 +1,25 @@
-//! Watching the costs of statements, for tests with limits. Nothing is watched in production.
+//! Watching the costs of statements, for tests with limits. Production code does not watch statements.
 
 use std::sync::Arc;
 
 /// A statement that a connection has run.
 #[derive(Clone, Debug)]
 pub struct ExecutedStatement {
-    /// The statement.
+    /// The SQL text of the statement.
     pub sql: &'static str,
-    /// The cost: steps of SQLite's virtual machine, or on Postgres rows that scans examined.
+    /// The cost: steps of SQLite's virtual machine, or on Postgres the rows that scans examined.
     pub cost: u64,
 }
 
 impl ExecutedStatement {
-    /// The end of a transaction that has changed something.
+    /// The commit of a transaction that has changed something.
     pub const COMMIT: Self = Self { sql: "commit", cost: 0 };
 }
 
-/// A function that is called with every statement.
+/// A function that is called with every executed statement.
 pub type Watcher = Arc<dyn Fn(&ExecutedStatement) + Send + Sync>;
 
-/// Returns how many rows the scans of a plan examined, according to the output of `explain (analyze)`.
+/// Returns how many rows the scans in a query plan examined, from the output of `explain (analyze)`.
 pub(super) fn rows_examined<'l>(plan: impl IntoIterator<Item = &'l str>) -> u64 {
     let mut examined = 0_u64;
     let mut loops = 0_u64;

@@ -1,9 +1,9 @@
-//! The service's clock: the machine's, or on Postgres the database's, so that servers agree.
+//! The service's clock: the machine's clock, or on Postgres the database's, so that servers agree.
 //!
 //! Between two readings, time passes by the monotonic clock. If a clock is set by more than a little, the
-//! service follows it only once that has lasted (see [`SteadyClock`]); until then it is logged and shown. A
-//! clock that is ahead when a process starts is followed from the start: only stored times could be compared
-//! with it.
+//! service follows it only after the change has persisted (see [`SteadyClock`]); until then, the change is
+//! logged and reported. A clock that is ahead when a process starts is followed from the start, because only
+//! stored times could be compared with it.
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -27,19 +27,19 @@ struct Inner {
 
 #[derive(Debug)]
 enum Source {
-    /// The machine's clock, off by this many microseconds, for testing servers whose clocks disagree.
+    /// The machine's clock, shifted by this many microseconds, for testing servers whose clocks disagree.
     Machine(i64),
-    /// A clock that stands still until [`Clock::advance`].
+    /// A clock that stands still until [`Clock::advance`] is called.
     Mock(MockTime),
 }
 
-/// State of the followed clocks, which may be set.
+/// State of the machine's and the database's clock, which may be set while the service follows them.
 #[derive(Debug, Default)]
 struct FollowedClocks {
     machine: Option<SteadyClock>,
-    /// The database's clock, once it was read.
+    /// The database's clock, once it has been read.
     database: Option<SteadyClock>,
-    /// The latest time that was handed out or, at the start, was stored.
+    /// The latest time that was returned or, at the start, the latest stored time.
     latest: Option<Time>,
 }
 
@@ -52,7 +52,7 @@ struct MockTime {
 #[derive(Clone, Copy)]
 struct ClockReading {
     wall: Time,
-    /// The time that the clock of any database shows.
+    /// The time that the clock of every database shows.
     database: Time,
     monotonic: Monotonic,
 }
@@ -63,22 +63,22 @@ impl std::fmt::Debug for MockTime {
     }
 }
 
-/// A waiter that must read a mock clock again when it has moved.
+/// A waiter that must read a mock clock again after it has moved.
 pub(crate) trait Sleeper: Send + Sync {
-    /// Called when the clock has moved.
+    /// Handles a movement of the mock clock.
     fn clock_moved(&self);
 }
 
-/// The process's first reading of the machine's monotonic clock, and the origin of [`Monotonic`].
+/// The process's first reading of the machine's monotonic clock, which is the origin of [`Monotonic`].
 static START: OnceLock<Instant> = OnceLock::new();
 
 impl Clock {
-    /// Creates a clock that follows the machine's or, once that was read, the database's.
+    /// Creates a clock that follows the machine's clock or, once that has been read, the database's clock.
     pub fn system() -> Self {
         Self::wrong(0)
     }
 
-    /// Creates a clock for which the machine's is off by this many microseconds.
+    /// Creates a clock for which the machine's clock is shifted by `micros` microseconds.
     pub fn wrong(micros: i64) -> Self {
         Self::of(Source::Machine(micros))
     }
@@ -122,7 +122,7 @@ impl Clock {
         let ahead_at = |moment: Monotonic| shown.micros().saturating_sub(moment.signed_micros());
         let reading = ClockOffset { at_least: ahead_at(now), at_most: ahead_at(asked) };
         if followed.database.is_none() {
-            // Before this, the machine's clock was followed.
+            // Until now, the machine's clock was followed.
             followed.latest = None;
         }
         let finding = follow(&mut followed.database, reading, now);
@@ -130,7 +130,7 @@ impl Clock {
         report(DATABASE, finding);
     }
 
-    /// Records a time that was stored before this process started, and logs it if it is in the future.
+    /// Records a time that was stored before this process started. Logs the time if it is in the future.
     pub fn remember(&self, stored: Time) {
         let now = self.now();
         let mut followed = lock(&self.0.followed);
@@ -141,7 +141,7 @@ impl Clock {
         }
     }
 
-    /// Returns a remark about unusual states of the clocks, if there are any.
+    /// Returns a message about unusual states of the clocks, if there are any.
     pub fn remark(&self) -> Option<String> {
         let now = self.now();
         let followed = lock(&self.0.followed);
@@ -181,7 +181,7 @@ impl Clock {
         self.monotonic().plus(span)
     }
 
-    /// Returns the time left until `deadline`; zero once it has passed.
+    /// Returns the time left until `deadline`, or zero if it has passed.
     pub fn remaining(&self, deadline: Monotonic) -> Duration {
         deadline.since(self.monotonic())
     }
@@ -191,7 +191,7 @@ impl Clock {
         matches!(self.0.source, Source::Mock(_))
     }
 
-    /// Moves a mock clock forward and wakes its sleepers; does nothing to the system's clock.
+    /// Moves a mock clock forward and wakes its sleepers. Has no effect on the system's clock.
     pub fn advance(&self, span: Duration) {
         self.move_mock(|shown| ClockReading {
             wall: shown.wall.plus(span),
@@ -200,9 +200,10 @@ impl Clock {
         });
     }
 
-    /// Sets a mock clock to `to`, forward or back, without moving any deadline, as if that had lasted.
+    /// Sets a mock clock to `to`, forward or back, without moving any deadline, as if the change had already
+    /// persisted.
     ///
-    /// Does nothing to the system's clock.
+    /// Has no effect on the system's clock.
     pub fn set(&self, to: Time) {
         if !self.is_mock() {
             return;
@@ -214,21 +215,21 @@ impl Clock {
         self.wake_sleepers();
     }
 
-    /// Sets the machine's clock beneath a mock clock `micros` ahead, or back if they are negative.
+    /// Sets the machine's clock beneath a mock clock ahead by `micros`, or back if they are negative.
     ///
-    /// Does nothing to the system's clock.
+    /// Has no effect on the system's clock.
     pub fn step(&self, micros: i64) {
         self.move_mock(|shown| ClockReading { wall: shown.wall.shifted(micros), ..shown });
     }
 
-    /// Sets the database's clock beneath a mock clock `micros` ahead, or back if they are negative.
+    /// Sets the database's clock beneath a mock clock ahead by `micros`, or back if they are negative.
     ///
-    /// Does nothing to the system's clock.
+    /// Has no effect on the system's clock.
     pub fn step_database(&self, micros: i64) {
         self.move_mock(|shown| ClockReading { database: shown.database.shifted(micros), ..shown });
     }
 
-    /// Registers `sleeper` to be woken whenever a mock clock moves, for as long as it lives.
+    /// Registers `sleeper` to be woken whenever a mock clock moves, until `sleeper` is dropped.
     pub(crate) fn wake(&self, sleeper: Weak<dyn Sleeper>) {
         if let Source::Mock(mock) = &self.0.source {
             lock(&mock.sleepers).push(sleeper);
@@ -431,7 +432,7 @@ mod tests {
         clock.hear(right, clock.monotonic());
         let late = clock.now().since(right);
         assert!(right <= clock.now() && late < Duration::from_secs(3600), "{late:?}");
-        // A reply that took long is not a step.
+        // A reply that took long is not a step of the clock.
         let asked = Monotonic::default();
         clock.hear(clock.now().before(Duration::from_micros(clock.monotonic().micros())), asked);
         assert!(clock.now() >= right);

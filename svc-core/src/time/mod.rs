@@ -1,8 +1,8 @@
 //! Time: microseconds since the Unix epoch, UTC.
 //!
-//! The service hands it out; features never read it from SQL or the system clock. On the wire a time is an
-//! RFC 3339 string ending in `Z`. Deadlines use a second, monotonic clock, which never jumps; waiting for one
-//! is left to `monitor`.
+//! The service provides the time; features never read it from SQL or the system clock. On the wire a time is
+//! an RFC 3339 string ending in `Z`. Deadlines use a second, monotonic clock, which never jumps; waiting for
+//! deadlines is done in `monitor`.
 
 mod steady;
 mod clock;
@@ -23,7 +23,7 @@ pub(crate) use clock::Sleeper;
 pub struct Time(i64);
 
 impl Time {
-    /// The latest time that can be formatted. Later input is read as this one.
+    /// The latest time that can be formatted. Later times in input are read as this one.
     pub const LAST: Self = Self(253_402_207_200_000_000);
 
     /// Returns the time `micros` microseconds after the Unix epoch.
@@ -36,38 +36,38 @@ impl Time {
         self.0
     }
 
-    /// Parses a date in the format of HTTP headers (RFC 9110, 5.6.7). Returns `None` if it is not one.
+    /// Parses a date in the format of HTTP headers (RFC 9110, 5.6.7). Returns `None` for other text.
     pub fn from_http_date(text: &str) -> Option<Self> {
         let of_now = || Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp());
         let of_old = |form: &str| {
             let date = jiff::civil::DateTime::strptime(form, text).ok()?;
             Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
         };
-        // The forms of RFC 850 and of asctime are obsolete, but recipients have to accept them.
+        // The formats of RFC 850 and asctime are obsolete, but recipients must accept them.
         let found = of_now().or_else(|| of_old("%A, %d-%b-%y %H:%M:%S GMT"));
         let found = found.or_else(|| of_old("%a %b %e %H:%M:%S %Y"));
         Some(Self(found?.as_microsecond()))
     }
 
-    /// Returns the time `span` later, saturating on overflow.
+    /// Returns the time `span` after this one, saturating on overflow.
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(span.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// Returns the time `span` earlier, saturating on overflow.
+    /// Returns the time `span` before this one, saturating on overflow.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(span.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// Returns the time `micros` microseconds later, or earlier if they are negative.
+    /// Returns the time `micros` microseconds after this one, or before it if they are negative.
     #[must_use]
     pub fn shifted(self, micros: i64) -> Self {
         Self(self.0.saturating_add(micros))
     }
 
-    /// Returns the time elapsed since `earlier`; zero if that is not in the past.
+    /// Returns the duration since `earlier`, or zero if `earlier` is not in the past.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for Time {
 
 /// Returns whether `text` is in the last hours of the year 9999.
 ///
-/// Many clients send that for "never", and no timestamp can hold it.
+/// Many clients send such a time for "never", and no timestamp can represent it.
 fn exceeds_last_time(text: &str) -> bool {
     let Ok(pieces) = jiff::fmt::temporal::Pieces::parse(text) else { return false };
     pieces.date().year() == 9999 && pieces.time().is_some() && pieces.offset().is_some()
@@ -132,14 +132,14 @@ impl FromValue for Time {
     }
 }
 
-/// A point on a clock that never jumps, counted from an origin known only to this process.
+/// A point in time on a clock that never jumps, counted from an origin known only to this process.
 ///
-/// Deadlines use it: setting the machine's clock neither ends a wait nor prolongs it.
+/// Deadlines use this clock, so setting the machine's clock neither ends a wait nor prolongs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Monotonic(Duration);
 
 impl Monotonic {
-    /// Returns the time `span` later, saturating on overflow.
+    /// Returns the time `span` after this one, saturating on overflow.
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {
         Self(self.0.saturating_add(span))
@@ -154,7 +154,7 @@ impl Monotonic {
         i64::try_from(self.0.as_micros()).unwrap_or(i64::MAX)
     }
 
-    /// Returns the time elapsed since `earlier`; zero if that is not in the past.
+    /// Returns the duration since `earlier`, or zero if `earlier` is not in the past.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }

@@ -1,15 +1,16 @@
 //! Following a clock that may be set, the machine's or a database's, by its offset from the monotonic clock.
 //!
-//! Small differences apply at once. A step applies only once it has lasted, so that a clock that is wrong for
-//! a moment has no effect.
+//! Small differences apply at once. A larger step applies only after it has persisted, so that a clock that
+//! is wrong for a moment has no effect.
 
 use crate::limits::{CLOCK_STEP_COUNTS_AFTER, CLOCK_STEP_MIN};
 
 use super::Monotonic;
 
-/// A reading of the other clock: how many microseconds it is ahead, as a minimum and a maximum.
+/// A reading of the followed clock: how many microseconds it is ahead, as a minimum and a maximum.
 ///
-/// It is read between two readings of the monotonic clock, and may be anywhere between them.
+/// The clock is read between two readings of the monotonic clock, so its offset is known only within these
+/// bounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClockOffset {
     pub at_least: i64,
@@ -23,33 +24,34 @@ impl ClockOffset {
     }
 }
 
-/// The followed state of a clock.
+/// The state of a followed clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SteadyClock {
-    /// How many microseconds it is ahead, without steps that do not apply yet.
+    /// How many microseconds the clock is ahead, without a pending step.
     ahead: i64,
-    /// The same some time ago. Steps are measured from it, so that many small ones add up to a large one.
+    /// How many microseconds the clock was ahead some time ago. Steps are measured from this value, so that
+    /// many small ones add up to a large one.
     before: i64,
     before_at: Monotonic,
     step: Option<PendingStep>,
 }
 
-/// A step that does not apply yet.
+/// A step of the clock that does not apply yet.
 #[derive(Clone, Copy, Debug)]
 struct PendingStep {
-    /// How far ahead the clock has been since the step.
+    /// How many microseconds ahead the clock has been since the step.
     ahead: i64,
     since: Monotonic,
 }
 
-/// Result of a reading.
+/// The effect of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadingResult {
-    /// The clock was set, by this many microseconds.
+    /// The clock was set, by this many microseconds. The step is pending.
     Begun(i64),
-    /// The clock has gone back to where it was.
+    /// The clock has returned to its previous offset.
     Undone,
-    /// The step has lasted, and applies from now on.
+    /// The step has persisted, and applies from now on.
     Counted(i64),
 }
 
@@ -60,17 +62,17 @@ impl SteadyClock {
         Self { ahead, before: ahead, before_at: now, step: None }
     }
 
-    /// Returns how many microseconds the clock is ahead, without steps that do not apply yet.
+    /// Returns how many microseconds the clock is ahead, without a pending step.
     pub fn ahead(&self) -> i64 {
         self.ahead
     }
 
-    /// Returns by how many microseconds the clock was set, if that does not apply yet.
+    /// Returns by how many microseconds the clock was set, if that step is still pending.
     pub fn step(&self) -> Option<i64> {
         self.step.map(|step| step.ahead.saturating_sub(self.ahead))
     }
 
-    /// Applies a reading at `now`.
+    /// Applies a reading at the time `now`.
     pub fn follow(&mut self, reading: ClockOffset, now: Monotonic) -> Option<ReadingResult> {
         let found = reading.closest_to(self.ahead);
         if is_small(found, self.before) {
@@ -110,7 +112,7 @@ mod tests {
     const SECOND: i64 = 1_000_000;
     const DAY: i64 = 86_400 * SECOND;
 
-    /// A followed clock, and the time.
+    /// A followed clock with the current time.
     struct Followed(SteadyClock, Monotonic);
 
     impl Followed {
@@ -119,7 +121,7 @@ mod tests {
             Self(SteadyClock::new(ClockOffset { at_least: 5, at_most: 5 }, start), start)
         }
 
-        /// Applies a reading after `secs` more in which the clock is `ahead` of its first reading.
+        /// Applies a reading after `secs` more seconds, in which the clock is `ahead` of its first reading.
         fn after(&mut self, secs: u64, ahead: i64) -> Option<ReadingResult> {
             self.after_between(secs, ahead, ahead)
         }

@@ -219,13 +219,14 @@ impl FrameCall<'_> {
     pub async fn head_from_anywhere(&self) -> Result<op::RequestHead> {
         let request = self.request()?;
         let used = Use::of(request.method());
-        let head = self.state.head_for(self.link, request, self.frame.takes(), used).await?;
+        let head = self.state.head_for(self.link, request, self.frame.accepted_credentials(), used).await?;
         Ok(op::RequestHead { surface: self.frame.surface(), ..head })
     }
 
     /// Returns whether its credential, if any, is outside of the head.
     fn is_open(&self) -> bool {
-        self.row.access().needs == Needs::Nothing || self.frame.takes() == op::AcceptedCredentials::Nothing
+        self.row.access().needs == Needs::Nothing
+            || self.frame.accepted_credentials() == op::AcceptedCredentials::Nothing
     }
 
     /// Returns whether the request comes from a page of this service, or from no page at all.
@@ -319,7 +320,11 @@ impl FrameCall<'_> {
         let max = if self.is_open() { max.min(OPEN_BODY_MAX) } else { max };
         let request = self.request.take().ok_or_else(|| Error::internal("the request was read before"))?;
         let (head, body) = request.into_parts();
-        let body = self.state.bodies.read(holder, &head.headers, body, max, self.frame.bodies()).await?;
+        let body = self
+            .state
+            .bodies
+            .read(holder, &head.headers, body, max, self.frame.request_media_types())
+            .await?;
         let busy = self.state.in_flight.busy_by(holder, body.len()).await?;
         Ok(ReceivedRequest { row: Arc::clone(self.row), text: self.text.clone()?, head, body, _busy: busy })
     }

@@ -64,8 +64,11 @@ impl Provider {
             }
             OidcProvider::At { .. } => ProviderKind::Remote(Box::new(RemoteProvider::new(config)?)),
         };
-        let calls =
-            Ceiling::by_client("sign-ins at the provider", PROVIDER_CALLS_MAX, PROVIDER_CALLS_MAX / 2);
+        let calls = Ceiling::with_client_limit(
+            "sign-ins at the provider",
+            PROVIDER_CALLS_MAX,
+            PROVIDER_CALLS_MAX / 2,
+        );
         Ok(Self { kind, calls })
     }
 

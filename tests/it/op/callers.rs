@@ -44,7 +44,7 @@ impl CallPath {
     /// Returns the credentials that are accepted.
     fn takes(self, row: &Operation) -> AcceptedCredentials {
         match self {
-            Self::Rest(_) => row.http().frame.map_or(AcceptedCredentials::All, Frame::takes),
+            Self::Rest(_) => row.http().frame.map_or(AcceptedCredentials::All, Frame::accepted_credentials),
             Self::Mcp => AcceptedCredentials::Authorization,
         }
     }

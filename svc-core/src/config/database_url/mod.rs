@@ -1,10 +1,9 @@
 //! `DATABASE_URL`: the address of a PostgreSQL server, in every form that hosts and other programs provide.
 //!
 //! Both forms of libpq are accepted (PostgreSQL manual, section 34.1.1): a URL, and `name=value` pairs. Each
-//! of its parameters either has the same effect as in libpq or is rejected by name, since an ignored
-//! parameter could have been meant for protection. A parameter that only tunes the driver or the pool of
-//! another program is ignored, and reported. No error repeats a value, nor a name that may be a part of a
-//! password.
+//! parameter either has the same effect as in libpq or is rejected by name, because an ignored parameter
+//! could have been meant for protection. A parameter that only tunes the driver or the pool of another
+//! program is ignored, and reported. Errors never repeat a value, nor a name that may be part of a password.
 
 mod text;
 mod parameters;
@@ -20,29 +19,29 @@ use crate::error::{Error, Result};
 use parameters::Effect;
 pub(crate) use proof::{TlsUse, TlsVerification, TlsVersionLimit, TrustedRoots};
 
-/// The parameters of an address, by the names that libpq gives them.
+/// The parameters of a database address, by their libpq names.
 #[derive(Clone)]
 pub(crate) struct DatabaseUrl {
     values: BTreeMap<&'static str, Zeroizing<String>>,
     hosts: Vec<PgHost>,
-    /// How the server must prove its identity.
+    /// How the server and the client must prove their identity.
     pub proof: TlsVerification,
-    /// The ignored parameters, which concern other programs.
+    /// The parameters that are ignored because they concern other programs.
     pub ignored: Vec<&'static str>,
 }
 
-/// One of the hosts of an address.
+/// A host in a database address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PgHost {
-    /// A host name, an address, the folder of a socket, or nothing.
+    /// A host name, an address, the folder of a Unix socket, or empty.
     pub name: String,
-    /// The address to connect to in place of the name's.
+    /// The address to connect to instead of the address of the host name.
     pub address: Option<IpAddr>,
     pub port: u16,
 }
 
 impl DatabaseUrl {
-    /// Parses an address, and checks all of its parameters.
+    /// Parses a database address, and checks all of its parameters.
     pub fn parse(text: &str) -> Result<Self> {
         Self::read(text).map_err(|why| Error::configuration(format!("DATABASE_URL {why}")))
     }
@@ -59,10 +58,10 @@ impl DatabaseUrl {
                 }
                 Some(Effect::None) => {}
                 Some(Effect::Ignored(name)) => ignored.push(name),
-                None => return Err(parameters::unknown(&name, given.tells_names)),
+                None => return Err(parameters::unknown(&name, given.may_show_name)),
             }
         }
-        // An empty value counts as absent, except for a parameter that protects.
+        // An empty value counts as absent, except for a parameter that protects the connection.
         values.retain(|name, value| !value.is_empty() || *name == "sslmode");
         let hosts = hosts(&values)?;
         let proof = TlsVerification::of(|name| values.get(name).map(|value| value.as_str()), &hosts)?;
@@ -76,29 +75,29 @@ impl DatabaseUrl {
         self.values.get(name).map(|value| value.as_str())
     }
 
-    /// Returns the value of a parameter that is a number.
+    /// Returns the value of a numeric parameter.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.trim().parse().ok()
     }
 
-    /// Returns the hosts, of which there is at least one.
+    /// Returns the hosts. There is at least one.
     pub fn hosts(&self) -> &[PgHost] {
         &self.hosts
     }
 
-    /// Returns whether it names a host other than this machine, and does not say how to connect to it.
+    /// Returns whether a host is another machine and no setting specifies how to secure the connection.
     pub fn lacks_tls_settings(&self) -> bool {
         self.proof.is_unspecified() && self.hosts.iter().any(PgHost::is_remote)
     }
 }
 
 impl PgHost {
-    /// Returns whether it is the folder of a Unix socket; an empty name means the default folder.
+    /// Returns whether the host is the folder of a Unix socket. An empty name means the default folder.
     pub fn is_socket(&self) -> bool {
         self.address.is_none() && (self.name.is_empty() || self.name.starts_with('/'))
     }
 
-    /// Returns the folder of its socket; without a name, the default folder of servers.
+    /// Returns the folder of the Unix socket. Without a name, this is the servers' default folder.
     pub fn socket_folder(&self) -> Option<&Path> {
         const DEBIAN: &str = "/var/run/postgresql";
         self.is_socket().then(|| match self.name.as_str() {
@@ -119,10 +118,10 @@ impl PgHost {
     }
 }
 
-/// The port of PostgreSQL.
+/// The default port of PostgreSQL.
 const PORT: u16 = 5432;
 
-/// Combines the lists of hosts, addresses and ports of an address item by item.
+/// Combines the hosts, addresses and ports of a database address item by item.
 fn hosts(values: &BTreeMap<&'static str, Zeroizing<String>>) -> std::result::Result<Vec<PgHost>, String> {
     let list = |name| -> Vec<&str> {
         values.get(name).map(|list| list.split(',').map(str::trim).collect()).unwrap_or_default()
@@ -189,11 +188,11 @@ mod tests {
         Ok(format!("{}/{}@{} {}{ignored}", word("user"), word("password"), hosts.join(","), word("dbname")))
     }
 
-    /// Addresses as hosts, libraries and manuals write them, and the result of parsing each.
+    /// Tests addresses as hosts, libraries and manuals write them, with the result of parsing each.
     #[test]
     fn addresses_are_read_as_others_hand_them_out() {
         for (text, wanted) in [
-            // Heroku, Railway, Render, DigitalOcean, Fly: with and without a name of the domain.
+            // Heroku, Railway, Render, DigitalOcean, Fly: with and without a domain name.
             (
                 "postgres://u:p@ec2-1.compute-1.amazonaws.com:5432/d",
                 "u/p@ec2-1.compute-1.amazonaws.com:5432 d",
@@ -220,18 +219,18 @@ mod tests {
                 "postgres://u:p@ep-a.neon.tech/d?options=endpoint%3Dep-a&sslmode=require",
                 "u/p@ep-a.neon.tech:5432 d",
             ),
-            // Supabase, its session pooler and Vercel's parameter for it.
+            // Supabase, its session pooler, and Vercel's parameter for it.
             (
                 "postgresql://postgres.ref:p@aws-0-eu.pooler.supabase.com:5432/postgres",
                 "postgres.ref/p@aws-0-eu.pooler.supabase.com:5432 postgres",
             ),
             ("postgres://u:p@h:5432/d?sslmode=require&supa=base-pooler.x", "u/p@h:5432 d ~supa"),
-            // Azure has an @ in its users, percent-encoded.
+            // Azure has a percent-encoded @ in its user names.
             (
                 "postgres://ada%40corp:p@corp.postgres.database.azure.com:5432/d?sslmode=require",
                 "ada@corp/p@corp.postgres.database.azure.com:5432 d",
             ),
-            // RDS, with the bundle of its authority.
+            // RDS, with the certificate bundle of its authority.
             (
                 "postgresql://u:p@i.rds.amazonaws.com:5432/d?sslmode=verify-full&sslrootcert=/etc/rds.pem",
                 "u/p@i.rds.amazonaws.com:5432 d",
@@ -258,7 +257,7 @@ mod tests {
                 "u/p&q@h:5433 d ~prepareThreshold",
             ),
             ("postgresql://u:p@h/d?serverVersion=16&charset=utf8", "u/p@h:5432 d ~charset,serverVersion"),
-            // A final newline, spaces around, a scheme in capitals.
+            // A final newline, surrounding spaces, a scheme in capitals.
             ("postgres://u:p@h/d\n", "u/p@h:5432 d"),
             ("\u{feff}postgres://u:p@h/d\r\n", "u/p@h:5432 d"),
             ("  Postgres://u:p@h/d?sslmode=disable\r\n", "u/p@h:5432 d"),

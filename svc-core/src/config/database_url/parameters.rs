@@ -1,4 +1,4 @@
-//! The parameters of an address: those of libpq, and those of other programs.
+//! The parameters of a database address: those of libpq, and those of other programs.
 
 use zeroize::Zeroizing;
 
@@ -6,30 +6,30 @@ use crate::text::nearest;
 
 /// The effect of a parameter with its value.
 pub(super) enum Effect {
-    /// It has an effect, under this name in libpq.
+    /// The parameter is used, under this libpq name.
     Taken(&'static str),
-    /// It means the same as another parameter with another value.
+    /// The parameter is equivalent to another parameter with another value.
     Instead(&'static str, &'static str),
-    /// It requests the only behaviour that there is.
+    /// The parameter requests the only supported behaviour.
     None,
-    /// It tunes the driver or the pool of another program.
+    /// The parameter tunes the driver or the pool of another program.
     Ignored(&'static str),
 }
 
-/// The values that a parameter may have, and their effect.
+/// The values that a parameter may have, and the effect of the parameter.
 #[derive(Clone, Copy)]
 enum Rule {
-    /// Any value has an effect; it may be checked elsewhere.
+    /// Any value is used. It may be checked elsewhere.
     Any,
-    /// One of these values.
+    /// One of these values is required.
     Words(&'static [&'static str]),
-    /// A number.
+    /// A number is required.
     Number,
-    /// Another name of this parameter.
+    /// The parameter is another name of this parameter.
     As(&'static str),
-    /// These values request the only behaviour that there is; others are rejected, with the remedy.
+    /// These values request the only supported behaviour. Others are rejected, with instructions.
     Holds(&'static [&'static str], &'static str),
-    /// It is rejected, with the remedy.
+    /// The parameter is rejected, with instructions.
     Refused(&'static str),
 }
 
@@ -48,7 +48,7 @@ const BY_OPTIONS: &str = "write options=-c%20search_path%3DNAME instead";
 const BY_TIMEOUT: &str =
     "write options=-c%20statement_timeout%3DMILLISECONDS instead, and the like for others";
 
-/// The parameters of libpq (PostgreSQL 18 manual, section 34.1.2) and their effect here.
+/// The parameters of libpq (PostgreSQL 18 manual, section 34.1.2), with their effect in this service.
 #[rustfmt::skip]
 const LIBPQ: &[(&str, Rule)] = &[
     ("host", Any), ("hostaddr", Any), ("port", Any), ("dbname", Any), ("user", Any), ("password", Any),
@@ -87,7 +87,7 @@ const LIBPQ: &[(&str, Rule)] = &[
     ("authtype", Refused("it has no meaning: remove it")), ("tty", Refused("it has no meaning: remove it")),
 ];
 
-/// Parameters of other programs that are equivalent to one of libpq, or cannot be supported.
+/// Parameters of other programs that are equivalent to a libpq parameter, or cannot be supported.
 #[rustfmt::skip]
 const OTHERS: &[(&str, Rule)] = &[
     ("ApplicationName", As("application_name")),
@@ -132,11 +132,11 @@ const TUNING: &[&str] = &[
     "binaryTransfer", "assumeMinServerVersion", "autosave",
 ];
 
-/// Returns the effect of a parameter. Returns `None` if it is unknown.
+/// Returns the effect of a parameter, or `None` if the parameter is unknown.
 pub(super) fn effect(name: &str, value: &Zeroizing<String>) -> Result<Option<Effect>, String> {
     let value = value.trim();
     if name == "ssl" {
-        // As in libpq, for the sake of Java.
+        // Same as in libpq, which accepts this for Java.
         return match value {
             "true" => Ok(Some(Effect::Instead("sslmode", "require"))),
             _ => Err(format!("has the parameter ssl: {BY_SSLMODE}")),
@@ -158,12 +158,12 @@ pub(super) fn effect(name: &str, value: &Zeroizing<String>) -> Result<Option<Eff
     }
 }
 
-/// Returns the message for an unknown parameter, with the parameter that was probably meant.
-pub(super) fn unknown(name: &str, tells_name: bool) -> String {
+/// Returns the message about an unknown parameter, with the parameter that was probably meant.
+pub(super) fn unknown(name: &str, may_show_name: bool) -> String {
     let names: Vec<&str> = LIBPQ.iter().map(|(name, _)| *name).collect();
     let near = nearest(name, &names).map(|near| format!(", did you mean {near}?")).unwrap_or_default();
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
-    if tells_name && is_name && name.len() <= 40 {
+    if may_show_name && is_name && name.len() <= 40 {
         return format!("has the unknown parameter {name}{near}");
     }
     format!("has an unknown parameter, whose name may be a part of a password{near}")

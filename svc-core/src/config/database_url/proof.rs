@@ -1,25 +1,25 @@
-//! The TLS settings of an address, as in libpq (PostgreSQL manual, section 34.19).
+//! The TLS settings of a database address, as in libpq (PostgreSQL manual, section 34.19).
 
 use std::path::PathBuf;
 
 use super::PgHost;
 
-/// How a server must prove its identity, and how its client does.
+/// How the server must prove its identity, and how this client proves its own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TlsVerification {
     mode: Option<SslMode>,
     roots: Option<TrustedRoots>,
-    /// The files of the client's certificate and of its key.
+    /// The files with the client's certificate and its key.
     pub client: Option<(PathBuf, PathBuf)>,
     /// Whether the handshake omits the host name, which proxies need.
     pub no_sni: bool,
-    /// Whether the handshake begins at once, which servers support from version 17 on.
+    /// Whether the TLS handshake begins at once, which servers support from version 17 on.
     pub direct: bool,
-    /// A requirement or a ban of TLS 1.3.
+    /// A requirement for or a ban on TLS 1.3.
     pub tls13: Option<TlsVersionLimit>,
 }
 
-/// A limit on the version of TLS.
+/// A limit on the TLS version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TlsVersionLimit {
     Only,
@@ -33,7 +33,7 @@ pub(crate) enum TrustedRoots {
     File(PathBuf),
 }
 
-/// An `sslmode`; `allow` is treated as `prefer`.
+/// An `sslmode` of libpq. `allow` is treated as `prefer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SslMode {
     Disable,
@@ -43,11 +43,11 @@ enum SslMode {
     VerifyFull,
 }
 
-/// Use of TLS.
+/// Whether connections use TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TlsUse {
     Never,
-    /// If the server offers it.
+    /// Use TLS if the server offers it.
     IfOffered,
     Always,
 }
@@ -56,7 +56,7 @@ pub(crate) enum TlsUse {
 const SYSTEM: &str = "system";
 
 impl TlsVerification {
-    /// Parses and checks the parameters of TLS.
+    /// Parses and checks the TLS parameters.
     pub fn of<'v>(get: impl Fn(&str) -> Option<&'v str>, hosts: &[PgHost]) -> Result<Self, String> {
         let file = |name| get(name).filter(|file| !file.is_empty()).map(PathBuf::from);
         let client = match (file("sslcert"), file("sslkey")) {
@@ -105,7 +105,7 @@ impl TlsVerification {
         Ok(())
     }
 
-    /// Returns whether no setting decides on encryption: a file of roots alone does not.
+    /// Returns whether no setting decides about encryption. A file of roots alone does not decide.
     pub fn is_unspecified(&self) -> bool {
         self.mode.is_none() && self.roots != Some(TrustedRoots::System)
     }
@@ -125,7 +125,7 @@ impl TlsVerification {
         self.roots.as_ref().filter(|_| self.demand() != TlsUse::Never)
     }
 
-    /// Returns whether the certificate must name the host.
+    /// Returns whether the certificate must contain the host name.
     pub fn compares_name(&self) -> bool {
         match self.mode {
             None => self.roots == Some(TrustedRoots::System),
@@ -152,7 +152,7 @@ impl SslMode {
     }
 }
 
-/// Parses the limits on the version of TLS, of which 1.2 and 1.3 are supported.
+/// Parses the limits on the TLS version. Versions 1.2 and 1.3 are supported.
 fn versions(least: Option<&str>, most: Option<&str>) -> Result<Option<TlsVersionLimit>, String> {
     let least = match least {
         None | Some("TLSv1" | "TLSv1.1" | "TLSv1.2") => None,

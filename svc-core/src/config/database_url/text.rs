@@ -1,23 +1,24 @@
-//! The text of an address, split into names and values as libpq splits it.
+//! Splits the text of a database address into names and values, as libpq does.
 
 use percent_encoding::percent_decode_str;
 use zeroize::Zeroizing;
 
 use crate::mark::without_mark;
 
-/// The parameters of an address in their order; a later one overrides an earlier one.
+/// The parameters of a database address in their order. A later one overrides an earlier one.
 pub(super) struct UrlParameters {
     pub fields: Vec<(String, Zeroizing<String>)>,
-    /// Whether an error may repeat the name of a parameter: only if it cannot be a part of a password.
-    pub tells_names: bool,
+    /// Whether an error may repeat the name of a parameter, which is so only if it cannot be part of a
+    /// password.
+    pub may_show_name: bool,
 }
 
 type ParseResult<T> = Result<T, String>;
 
-/// Schemes that mean PostgreSQL. A `+` and the name of a driver may follow.
+/// URL schemes that mean PostgreSQL. A `+` and the name of a driver may follow.
 const SCHEMES: [&str; 6] = ["postgres", "postgresql", "psql", "pgsql", "postgis", "ecto"];
 
-/// Splits an address in either form.
+/// Splits a database address in either form.
 pub(super) fn split(text: &str) -> ParseResult<UrlParameters> {
     let text = without_mark(text).trim();
     reject_mistakes(text)?;
@@ -51,7 +52,7 @@ pub(super) fn split(text: &str) -> ParseResult<UrlParameters> {
 
 const NO_ADDRESS: &str = "is not an address of the form postgres://user:password@host:port/database";
 
-/// Rejects common mistakes in place of an address.
+/// Rejects common mistakes in a database address.
 fn reject_mistakes(text: &str) -> ParseResult<()> {
     let is_quoted = |mark: char| text.len() > 1 && text.starts_with(mark) && text.ends_with(mark);
     if is_quoted('"') || is_quoted('\'') || is_quoted('`') {
@@ -74,7 +75,7 @@ fn is_scheme(text: &str) -> bool {
 fn of_url(rest: &str, is_java: bool) -> ParseResult<UrlParameters> {
     let mut fields = Vec::new();
     let mut add = |name: &str, value: String| fields.push((name.to_owned(), Zeroizing::new(value)));
-    // As in libpq: credentials end at the first @ that comes before any slash.
+    // As in libpq, the credentials end at the first @ that comes before any slash.
     let (credentials, rest) = match rest.split_once('@') {
         Some((credentials, rest)) if !credentials.contains('/') => (Some(credentials), rest),
         _ => (None, rest),
@@ -119,10 +120,10 @@ fn of_url(rest: &str, is_java: bool) -> ParseResult<UrlParameters> {
         }
         add(&name, value);
     }
-    Ok(UrlParameters { fields, tells_names: !has_password && !rest.contains('@') })
+    Ok(UrlParameters { fields, may_show_name: !has_password && !rest.contains('@') })
 }
 
-/// Splits a host of a URL from its port, which is empty if there is none.
+/// Splits a host in a URL from its port. The port is empty if there is none.
 fn host_and_port(text: &str) -> ParseResult<(String, String)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -147,7 +148,7 @@ pub(super) fn bad_port() -> String {
     format!("has a port that is no number from 1 to 65535; if that is a part of its password, {ENCODE}")
 }
 
-/// Resolves percent-escapes; incomplete ones are errors.
+/// Resolves percent-escapes. An incomplete escape is an error.
 fn decoded(text: &str) -> ParseResult<String> {
     let escapes = text.split('%').skip(1);
     let is_whole = |escape: &str| {
@@ -161,8 +162,9 @@ fn decoded(text: &str) -> ParseResult<String> {
     Ok(decoded.into_owned())
 }
 
-/// Parses `name=value` pairs: separated by spaces, values with spaces in single quotes, `\` before a quote or
-/// another `\`.
+/// Parses `name=value` pairs, which are separated by spaces.
+///
+/// A value with spaces is in single quotes, and `\` precedes a quote or another `\`.
 fn of_pairs(text: &str) -> ParseResult<UrlParameters> {
     let mut fields = Vec::new();
     let mut rest = text;
@@ -177,12 +179,12 @@ fn of_pairs(text: &str) -> ParseResult<UrlParameters> {
         fields.push((name.to_owned(), value));
         rest = after.trim_start();
     }
-    // The second word of a password that is not quoted would be taken for a name.
+    // The second word of an unquoted password would be mistaken for a name.
     let has_password = fields.iter().any(|(name, _)| name == "password");
-    Ok(UrlParameters { fields, tells_names: !has_password })
+    Ok(UrlParameters { fields, may_show_name: !has_password })
 }
 
-/// Parses a value, and returns it and the text after it.
+/// Parses a value, and returns it with the text after it.
 fn pair_value(text: &str) -> ParseResult<(Zeroizing<String>, &str)> {
     let (quoted, text) = match text.strip_prefix('\'') {
         Some(rest) => (true, rest),

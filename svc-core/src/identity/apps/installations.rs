@@ -17,7 +17,7 @@ use crate::identity::members::{Member, MemberKind, member_called};
 use crate::identity::tokens::{Quotas, check_active, end_of_installation, new_secret, not_empty};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::Subject;
-use crate::op::{Answer, Read, Write, secret_hash, secret_was_told};
+use crate::op::{Answer, Read, Write, secret_hash, secret_was_shown};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::APP_HANDLES;
@@ -169,7 +169,7 @@ impl Answer<InstallApp> for NewInstallation {
     }
 
     fn answer_repeat(_: &Read<'_>, _: &InstallApp, id: InstallationId) -> Result<Self> {
-        Err(secret_was_told(id))
+        Err(secret_was_shown(id))
     }
 }
 

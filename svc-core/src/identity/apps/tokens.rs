@@ -20,7 +20,7 @@ use crate::identity::members::load_member;
 use crate::identity::tokens::{NewToken, Quotas, check_active, check_room_of_installation, issue, not_empty};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{APP_TOKEN_SECS, NAME_MAX};
-use crate::op::{Answer, Read, Write, secret_hash, secret_was_told, without_keys};
+use crate::op::{Answer, Read, Write, secret_hash, secret_was_shown, without_keys};
 use crate::text::Text;
 use crate::time::Time;
 
@@ -114,7 +114,7 @@ impl Answer<MintAppToken> for AppToken {
     }
 
     fn answer_repeat(_: &Read<'_>, _: &MintAppToken, id: TokenId) -> Result<Self> {
-        Err(secret_was_told(id))
+        Err(secret_was_shown(id))
     }
 }
 

@@ -25,7 +25,7 @@ use crate::identity::members::load_member;
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{Event, EventKind, Invalidates};
 use crate::log::replay::Replayed;
-use crate::op::{Answer, Feature, Read, Records, destructive, read, secret_was_told, write};
+use crate::op::{Answer, Feature, Read, Records, destructive, read, secret_was_shown, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
@@ -122,7 +122,7 @@ impl<I> Answer<I> for MintedToken {
     }
 
     fn answer_repeat(_: &Read<'_>, _: &I, id: TokenId) -> Result<Self> {
-        Err(secret_was_told(id))
+        Err(secret_was_shown(id))
     }
 }
 

@@ -1,6 +1,6 @@
-//! The head of a workspace's logs: how far they reach, and its row.
+//! The head of a workspace's logs: their last positions, and the stored row.
 //!
-//! A row is only moved from the position at which it was read.
+//! A head row is updated only if it is still at the position at which it was read.
 
 use crate::Result;
 use crate::id::WorkspaceId;
@@ -9,7 +9,7 @@ use crate::log::chain::genesis;
 use crate::store::{BulkWrite, Conn, Param, Row};
 use crate::time::Time;
 
-/// The end of a workspace's logs.
+/// The end of a workspace's event log and audit trail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub lsn: i64,
@@ -18,12 +18,12 @@ pub(crate) struct Head {
     pub audit_seq: i64,
     pub epochs: Epochs,
     pub(super) touched: bool,
-    /// The position in the stored row; `None` while there is no row.
+    /// The position in the stored row, or `None` while there is no row.
     pub(super) stored: Option<i64>,
 }
 
 impl Head {
-    /// Returns the head of a log that is being created.
+    /// Returns the head of a new log, which is being created.
     pub(super) fn empty() -> Self {
         let at = Time::from_micros(0);
         Self {
@@ -37,7 +37,7 @@ impl Head {
         }
     }
 
-    /// Returns the head of a log whose row has just been written.
+    /// Returns the head of an imported log, whose row has just been written.
     pub(super) fn imported(head: &ImportedHead) -> Self {
         let ImportedHead { lsn, hash, at, audit_seq, epoch, .. } = *head;
         let epochs = Epochs { access: epoch, rules: epoch };
@@ -57,13 +57,13 @@ impl Head {
         })
     }
 
-    /// Returns the head as it is once the batch has been committed.
+    /// Returns the head as it will be once the batch has been committed.
     pub(super) fn committed(self) -> Self {
         Self { touched: false, stored: Some(self.lsn), ..self }
     }
 }
 
-/// The end of a log that was written as a whole.
+/// The end of a log that was imported as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImportedHead {
     pub lsn: i64,
@@ -73,7 +73,7 @@ pub(crate) struct ImportedHead {
     pub floor: i64,
     pub pruned_at: i64,
     pub words_floor: i64,
-    /// The epoch of what is cached of it, which no log of the workspace had before.
+    /// The epoch for cached entries of the log, which no earlier log of the workspace had.
     pub epoch: i64,
 }
 
@@ -85,7 +85,7 @@ pub(super) const INSERT_HEADS: BulkWrite = BulkWrite {
                    $6::bigint[], $7::bigint[])",
 };
 
-/// Returns the columns of a head row, followed by its previous position if it has one.
+/// Returns the columns of a head row, followed by the previous position if there is one.
 pub(super) fn head_columns<'a>((workspace, head): (&WorkspaceId, &'a Head)) -> Vec<Param<'a>> {
     let columns = [
         Param::Uuid(workspace.uuid()),
@@ -102,7 +102,7 @@ pub(super) fn head_columns<'a>((workspace, head): (&WorkspaceId, &'a Head)) -> V
 pub(super) const HEAD: &str =
     "select lsn, hash, at, audit_seq, epoch, rules_epoch from heads where workspace_id = $1";
 
-/// Inserts the head of a log that was written as a whole.
+/// Inserts the head row of a log that was imported as a whole.
 pub(super) const IMPORTED_HEAD: &str = "
     insert into heads (workspace_id, lsn, hash, at, audit_seq, floor, pruned_at, words_floor, epoch,
         rules_epoch)

@@ -1,7 +1,8 @@
 //! Locking the heads of a batch, on Postgres, where several servers write.
 //!
-//! The server that has locked the row of a head assigns the positions of its log. Heads that others hold are
-//! left for a later batch while any is free, so that one busy workspace does not delay the others.
+//! The server that has locked a head row assigns the positions of its log. Heads that other servers have
+//! locked are left for a later batch as long as any head is free, so that one busy workspace does not delay
+//! the others.
 
 use std::collections::BTreeSet;
 
@@ -33,11 +34,11 @@ const LIMIT_LOCKS: &str = "select set_config('lock_timeout', $1, true)";
 
 const UNLIMIT_LOCKS: &str = "set local lock_timeout to default";
 
-/// Locks the heads of the batch, in the order of ids so that servers cannot deadlock.
+/// Locks the heads of a batch in the order of their ids, so that servers cannot deadlock.
 impl Batch {
-    /// Locks those of `wanted` that are free, or waits for all of them if none is.
+    /// Locks the heads in `wanted` that are free, or waits for all of them if none is free.
     ///
-    /// Returns those that others have locked.
+    /// Returns the heads that other servers have locked.
     pub(super) fn lock_heads(
         &mut self,
         conn: &Conn,

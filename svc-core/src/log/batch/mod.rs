@@ -1,7 +1,7 @@
-//! The batch: what the jobs of one commit append to the logs of their workspaces.
+//! The batch: the events and audit rows that the jobs of one commit append to the logs of their workspaces.
 //!
-//! Events get their position and hashes at once and are written together at the end; a job that fails
-//! discards its own.
+//! Events get their positions and hashes at once and are written together at the end; a job that fails
+//! discards its own events.
 
 mod head;
 mod locks;
@@ -27,35 +27,38 @@ pub(crate) use head::{Head, ImportedHead, newest_time};
 pub(crate) use records::AuditEntry;
 use records::{AuditRow, RECORDS, audit_columns, event_columns};
 
-/// A position in the batch to which a failing job is rolled back.
+/// A state of the batch to which a failing job is rolled back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RollbackPoint {
     events: usize,
     audit: usize,
 }
 
-/// The state of one writer.
+/// The state of one writer: the changes that its current batch appends to logs.
 pub(crate) struct Batch {
     pub cache: Cache,
     clock: Clock,
     heads: HashMap<WorkspaceId, Head>,
-    /// The workspaces named by the tasks of the batch: only their logs are written to.
+    /// The workspaces named by the tasks of the batch. Only the logs of these workspaces are written.
     named: BTreeSet<WorkspaceId>,
-    /// The heads that the running job has touched, as they were before it; `None` if the job creates the log.
+    /// The heads that the running job has changed, in their state before the job. `None` if the job creates
+    /// the log.
     undo: Vec<(WorkspaceId, Option<Head>)>,
     events: Vec<Recorded>,
     audit: Vec<AuditRow>,
-    /// The start of the running job's events and audit rows.
+    /// The state of the batch at the beginning of the running job.
     job: RollbackPoint,
     /// The channel of the first object that the running job has loaded.
     loaded: Option<(WorkspaceId, ChannelId)>,
-    /// Whether the running job is about something whose place no audit row names.
+    /// Whether audit rows of the running job must not contain the place of its object.
     pub discreet: bool,
-    /// Whether the running job has said that it changes nothing of note.
+    /// Whether the running job has declared that it changes nothing notable.
     pub unchanged: bool,
-    /// The threads that its jobs name, each with the workspace of its caller, until they are loaded together.
+    /// The threads that the jobs of the batch name, each with the workspace of the caller, until they are
+    /// loaded together.
     pub named_threads: Vec<(WorkspaceId, ThreadId)>,
-    /// How many of its jobs take the next thread of a queue, until the heads of the queue are read.
+    /// Number of jobs in the batch that claim the next thread of a queue, until the heads of the queue are
+    /// read.
     pub takes: usize,
     bus: Arc<Bus>,
 }
@@ -80,20 +83,20 @@ impl Batch {
         }
     }
 
-    /// Returns the current time, which leases, expiry and due times are based on.
+    /// Returns the current time, on which leases, expiry and due times are based.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// Returns the end of `workspace`'s log, including what the batch has appended so far.
+    /// Returns the end of `workspace`'s log, including everything that the batch has appended so far.
     ///
-    /// A log without a head row is an error: it must be created with [`Batch::begin_log`].
+    /// A log without a head row is an error: the log must first be created with [`Batch::begin_log`].
     pub fn head(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Head> {
         let head = self.find_head(conn, workspace)?;
         head.ok_or_else(|| Error::internal(format!("the log of {workspace} has no head")))
     }
 
-    /// Returns whether `workspace` has a log. One that was erased has none.
+    /// Returns whether `workspace` has a log. An erased workspace has none.
     pub fn has_log(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<bool> {
         self.find_head(conn, workspace).map(|head| head.is_some())
     }
@@ -105,7 +108,7 @@ impl Batch {
         if !self.named.contains(&workspace) {
             return Err(Error::internal(format!("no task of the batch has named the workspace {workspace}")));
         }
-        // On Postgres the heads were locked and read when the batch began: a missing one does not exist.
+        // On Postgres the heads were locked and read when the batch began, so a missing head does not exist.
         let mut rows = match conn.engine() {
             Engine::Sqlite => conn.query(HEAD, &[&workspace])?,
             Engine::Postgres => Vec::new(),
@@ -122,13 +125,13 @@ impl Batch {
         self.add_log(workspace, Head::empty())
     }
 
-    /// Goes on with the log of a workspace whose rows were written as a whole.
+    /// Continues the log of a workspace whose rows were imported as a whole.
     pub fn continue_log(&mut self, conn: &Conn, workspace: WorkspaceId, head: &ImportedHead) -> Result<()> {
         let ImportedHead { lsn, hash, at, audit_seq, floor, pruned_at, words_floor, epoch } = head;
         let params: [&dyn ToParam; 9] =
             [&workspace, lsn, hash, at, audit_seq, floor, pruned_at, words_floor, epoch];
         conn.defer(Some(1), IMPORTED_HEAD, &params)?;
-        // The cached head of a log that was erased is no longer valid: the row was free.
+        // The cached head of an erased log is no longer valid, because its row was free.
         self.heads.remove(&workspace);
         self.add_log(workspace, Head::imported(head))
     }
@@ -152,7 +155,7 @@ impl Batch {
         event: &E,
     ) -> Result<Recorded> {
         let mut head = self.touch(conn, workspace)?;
-        // A log's times never go back, though clocks do.
+        // Times in a log never go back, although clocks may.
         let at = now.max(head.at);
         let link = Link {
             workspace_id: workspace,
@@ -194,7 +197,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Raises one of the workspace's epochs, which invalidates what any connection has cached under it.
+    /// Raises an epoch of the workspace, which invalidates the entries that any connection has cached under
+    /// that epoch.
     pub fn invalidate(&mut self, conn: &Conn, workspace: WorkspaceId, cached: Invalidates) -> Result<()> {
         let mut head = self.touch(conn, workspace)?;
         head.epochs.raise(cached);
@@ -203,29 +207,29 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns the hash of an event of this batch.
+    /// Returns the hash of an event that this batch has appended, if it has.
     pub fn hash_of(&self, workspace: WorkspaceId, lsn: i64) -> Option<[u8; 32]> {
         let mut events = self.events.iter();
         let found = events.find(|event| (event.workspace_id, event.lsn) == (workspace, lsn));
         found.map(|event| event.content_hash)
     }
 
-    /// Returns the running job's events from index `from` on.
+    /// Returns the events of the running job, starting at index `from`.
     pub fn emitted(&self, from: usize) -> Vec<Recorded> {
         self.events.iter().skip(self.job.events + from).cloned().collect()
     }
 
     /// Records that the running job has loaded an object in this channel.
     ///
-    /// The first one is what the job is about.
+    /// The first loaded object is the subject of the job.
     pub fn loaded_in(&mut self, workspace: WorkspaceId, channel: ChannelId) {
         self.loaded.get_or_insert((workspace, channel));
     }
 
-    /// Returns the channel of `workspace` that the running job is about.
+    /// Returns the channel of `workspace` that the running job concerns.
     ///
-    /// It is that of the first object it has loaded or, for a channel that it creates, that of its first
-    /// event.
+    /// This is the channel of the first loaded object or, for a channel that the job creates, the channel of
+    /// its first event.
     fn channel_of_job(&self, workspace: WorkspaceId) -> Option<ChannelId> {
         let emitted = self.events.iter().skip(self.job.events);
         let channels = emitted.filter_map(|event| Some((event.workspace_id, event.subject.channel_id?)));
@@ -283,8 +287,8 @@ impl BatchState for Batch {
     }
 
     fn undo_job(&mut self, wrote: bool) {
-        // A job that was refused before it changed anything leaves the cache as it is: others of the batch
-        // need not read again.
+        // A job that was refused before it changed anything leaves the cache as it is, so later jobs of the
+        // batch need not read again.
         if wrote || !self.undo.is_empty() {
             self.cache.clear();
         }

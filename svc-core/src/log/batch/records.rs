@@ -1,4 +1,4 @@
-//! The rows of a batch: events and audit rows, as columns in the order of their statement.
+//! The rows of a batch: events and audit rows, as columns in the order of their insert statement.
 
 use serde_json::Value;
 
@@ -21,14 +21,14 @@ pub(super) struct AuditRow {
     pub at: Time,
     pub action: &'static str,
     pub attribution: Attribution,
-    /// The channel of the change: callers who cannot see it do not learn what the change was.
+    /// The channel of the change. Callers who cannot see the channel do not learn the content of the change.
     pub channel_id: Option<ChannelId>,
     pub metadata: String,
 }
 
-/// Writes the events and audit rows of a batch, and moves the heads of their logs.
+/// Writes the events and audit rows of a batch, and updates the heads of their logs.
 ///
-/// A head is moved only if it is still at the position at which it was read.
+/// A head is updated only if it is still at the position at which it was read.
 pub(super) const RECORDS: JointWrite<3> = JointWrite {
     sqlite: [
         (

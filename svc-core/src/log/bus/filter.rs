@@ -1,26 +1,26 @@
-//! The filter of a listener: which events it waits for.
+//! The filter of a listener, which selects the events that it waits for.
 //!
-//! It decides from an event's kind and subject alone, so waking a listener reads no payload.
+//! The filter uses only the kind and the subject of an event, so waking a listener reads no payload.
 
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::log::event::Subject;
 
-/// Selects the events of interest.
+/// A filter that selects events for a listener.
 #[derive(Clone, Debug, Default)]
 pub struct EventFilter {
     kinds: Vec<String>,
     channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
     member_id: Option<MemberId>,
-    /// Whether to select only events about the waiting member.
+    /// Whether the filter selects only events that concern the waiting member.
     own: bool,
-    /// Whether to select additions to the waiting member's inbox instead of events.
+    /// Whether the filter selects additions to the waiting member's inbox instead of events.
     inbox: bool,
     or: Vec<EventFilter>,
 }
 
 impl EventFilter {
-    /// Selects events of these kinds; of any kind if the list is empty.
+    /// Creates a filter for events of these kinds, or of any kind if the list is empty.
     pub fn on<K: Into<String>>(kinds: impl IntoIterator<Item = K>) -> Self {
         Self { kinds: kinds.into_iter().map(Into::into).collect(), ..Self::default() }
     }
@@ -37,31 +37,31 @@ impl EventFilter {
         Self { thread_id, ..self }
     }
 
-    /// Restricts the filter to events about this member, if one is given.
+    /// Restricts the filter to events that concern this member, if one is given.
     #[must_use]
     pub fn about(self, member_id: Option<MemberId>) -> Self {
         Self { member_id, ..self }
     }
 
-    /// Restricts the filter to events about the waiting member.
+    /// Restricts the filter to events that concern the waiting member.
     #[must_use]
     pub fn about_me(self) -> Self {
         Self { own: true, ..self }
     }
 
-    /// Selects only additions to the waiting member's inbox.
+    /// Creates a filter for additions to the waiting member's inbox only.
     pub fn inbox() -> Self {
         Self { inbox: true, own: true, ..Self::default() }
     }
 
-    /// Adds the events that `other` selects.
+    /// Also selects the events that `other` selects.
     #[must_use]
     pub fn or(mut self, other: EventFilter) -> Self {
         self.or.push(other);
         self
     }
 
-    /// Resolves the waiting member to `member`.
+    /// Replaces the waiting member in the filter by `member`.
     #[must_use]
     pub(crate) fn of(self, member: Option<MemberId>) -> Self {
         let or = self.or.into_iter().map(|other| other.of(member)).collect();
@@ -71,18 +71,19 @@ impl EventFilter {
         }
     }
 
-    /// Returns the member whose inbox it waits for, once that is resolved; `None` if it selects events.
+    /// Returns the member whose inbox the filter selects, after the waiting member was resolved, or `None` if
+    /// it selects events.
     pub(super) fn inbox_of(&self) -> Option<MemberId> {
         self.member_id.filter(|_| self.inbox)
     }
 
-    /// Returns whether it selects an event.
+    /// Returns whether the filter selects an event.
     pub(crate) fn matches(&self, kind: &str, subject: &Subject) -> bool {
         self.matches_alone(kind, subject) || self.or.iter().any(|other| other.matches(kind, subject))
     }
 
     fn matches_alone(&self, kind: &str, subject: &Subject) -> bool {
-        // No event is about a caller that is not a member.
+        // No event concerns a caller that is not a member.
         !self.own
             && !self.inbox
             && (self.kinds.is_empty() || self.kinds.iter().any(|wanted| wanted == kind))

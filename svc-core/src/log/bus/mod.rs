@@ -1,10 +1,11 @@
-//! The bus: the listeners, and how far each watched workspace's log has reached.
+//! The bus: the listeners, and the last position of each watched workspace's log.
 //!
-//! One thread reads new events from the log and wakes the listeners whose filter matches, and those that wait
-//! for an inbox to which one of the events added something. It does not pass the events on: a listener that
-//! needs them holds the workspace's tail, which the thread fills. A listener has read the log up to a
-//! position and passes it, so it misses nothing between reading and listening. The thread polls the commits
-//! of other processes at fixed times, even while this process commits. The timers handle deadlines.
+//! One thread reads new events from the log and wakes the listeners whose filter matches, and the listeners
+//! for an inbox to which one of the events added an item. The bus does not pass the events on: a listener
+//! that needs them holds the workspace's tail, which the thread fills. A listener has read the log up to a
+//! position and passes that position, so it misses nothing between reading and listening. The thread polls
+//! for commits of other processes at fixed times, even while this process commits. The timers handle
+//! deadlines.
 
 mod filter;
 mod watch;
@@ -29,19 +30,19 @@ pub(crate) use watch::{NewEvent, Wake};
 #[derive(Default)]
 struct State {
     watches: HashMap<WorkspaceId, Watch>,
-    /// When other processes' commits are polled next.
+    /// The time of the next poll for commits of other processes.
     next_poll: Monotonic,
-    /// When the log is read again after a failure.
+    /// The time at which the log is read again after a failure.
     retry_at: Monotonic,
     closing: bool,
 }
 
-/// The next work of the bus's thread.
+/// The next task of the bus's thread.
 #[derive(Debug, PartialEq, Eq)]
 enum BusWork {
-    /// Read the new events of these workspaces.
+    /// Read the new events of these workspaces and deliver them.
     Deliver(Vec<WorkspaceId>),
-    /// Read the heads of these workspaces for commits of other processes.
+    /// Read the heads of these workspaces to find commits of other processes.
     PollHeads(Vec<WorkspaceId>),
 }
 
@@ -57,22 +58,22 @@ fn event_of(event: &FeedEvent) -> NewEvent {
     NewEvent { lsn: event.lsn, subject: event.subject }
 }
 
-/// The listeners of this process.
+/// The listeners of this process and the positions of the logs that they watch.
 pub(crate) struct Bus {
     state: Arc<Monitor<State>>,
     feed: Feed,
     reconcile: Duration,
     listening: AtomicUsize,
-    /// Whether notifications of other servers are interrupted.
+    /// Whether notifications from other servers are interrupted.
     interrupted: AtomicBool,
-    /// When the thread began its current work; 0 while it is idle.
+    /// The time at which the thread began its current work, or 0 while the thread is idle.
     ///
     /// In microseconds of the monotonic clock, plus one.
     at_work_since: AtomicU64,
 }
 
 impl Bus {
-    /// Creates a bus that polls a shared database every `reconcile`, even with notifications.
+    /// Creates a bus that polls a shared database at the interval `reconcile`, even if it gets notifications.
     pub fn new(clock: &Clock, reconcile: Duration) -> Self {
         Self {
             reconcile,
@@ -84,7 +85,7 @@ impl Bus {
         }
     }
 
-    /// Announces that a workspace's log has reached `lsn`. Cheap without listeners.
+    /// Announces that a workspace's log has reached `lsn`. This is cheap if nothing listens.
     pub fn announce(&self, workspace: WorkspaceId, lsn: i64) {
         if self.listening.load(Ordering::SeqCst) == 0 {
             return;
@@ -97,12 +98,12 @@ impl Bus {
 
     /// Returns the tail of a workspace, which is filled while the workspace has a listener.
     ///
-    /// A new one begins after `lsn`, which the caller has read as committed.
+    /// A new tail begins after `lsn`, which the caller has read as committed.
     pub fn enter(&self, workspace: WorkspaceId, lsn: i64) -> Arc<Tail> {
         self.feed.enter(workspace, lsn, self.state.clock())
     }
 
-    /// Records the head of a workspace's log that this process has committed.
+    /// Records the head of a workspace's log after a commit of this process.
     pub fn observe(&self, workspace: WorkspaceId, lsn: i64, epoch: i64) {
         if self.listening.load(Ordering::SeqCst) > 0
             && let Some(tail) = self.feed.tail(workspace)
@@ -113,12 +114,12 @@ impl Bus {
 
     /// Calls `wake` on every matching event after `seen`.
     ///
-    /// Of several listeners the one with the lowest `id` is woken first; ids are unique.
+    /// Of several listeners, the one with the lowest `id` is woken first. Ids must be unique.
     pub fn listen(&self, workspace: WorkspaceId, id: u64, seen: i64, filter: EventFilter, wake: Wake) {
         self.listening.fetch_add(1, Ordering::SeqCst);
         let mut state = self.state.lock();
-        // A watch learns of every commit after its creation. Events between the listener's read of the log
-        // and the creation of the watch are found by reading the log once.
+        // A watch notices every commit after its creation. Events between the listener's read of the log and
+        // the creation of the watch are found by reading the log once.
         let watch = state.watches.entry(workspace).or_insert_with(|| Watch::new(seen));
         watch.rewind_to(seen);
         let behind = watch.stale;
@@ -139,11 +140,11 @@ impl Bus {
         }
         self.listening.fetch_sub(1, Ordering::SeqCst);
         drop(state);
-        // Dropped outside of the lock, because dropping what it captured may remove other listeners.
+        // Dropped outside of the lock, because dropping the captured values may remove other listeners.
         drop(listener);
     }
 
-    /// Ends [`Bus::serve`].
+    /// Ends the bus, which makes [`Bus::serve`] return.
     pub fn close(&self) {
         self.state.lock().closing = true;
         self.state.notify();
@@ -154,7 +155,7 @@ impl Bus {
         self.state.lock().closing
     }
 
-    /// Records whether notifications of other servers are interrupted.
+    /// Records whether notifications from other servers are interrupted.
     ///
     /// When they resume, the bus polls at once for the commits that it missed.
     pub fn set_interrupted(&self, interrupted: bool) {
@@ -165,19 +166,19 @@ impl Bus {
         }
     }
 
-    /// Returns whether notifications of other servers are interrupted.
+    /// Returns whether notifications from other servers are interrupted.
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Returns whether the thread has spent too long on one piece of work, during which it wakes no listener.
+    /// Returns whether the thread has spent too long on one task, during which it wakes no listener.
     pub fn is_stuck(&self) -> bool {
         let since = self.at_work_since.load(Ordering::SeqCst);
         let now = self.state.clock().monotonic().micros();
         since > 0 && u128::from(now.saturating_sub(since)) > BUS_WORK_MAX.as_micros()
     }
 
-    /// Reads new events and wakes listeners, until closed.
+    /// Reads new events and wakes listeners, until the bus is closed.
     pub fn serve(&self, conn: &Conn) {
         let poll = match conn.engine() {
             Engine::Sqlite => SQLITE_POLL,
@@ -201,9 +202,9 @@ impl Bus {
         }
     }
 
-    /// Waits for work, and returns `None` once closed.
+    /// Waits for the next task, or returns `None` once the bus is closed.
     ///
-    /// Polling other processes comes first when it is due; its schedule does not depend on how often this
+    /// Polling for commits of other processes comes first when it is due, independent of how often this
     /// process wakes the bus.
     fn next_work(&self, poll: Duration) -> Option<BusWork> {
         let mut state: MutexGuard<'_, State> = self.state.lock();
@@ -267,7 +268,7 @@ impl Bus {
         })?;
         let mut state = self.state.lock();
         let Some(watch) = state.watches.get_mut(&workspace) else { return Ok(()) };
-        // Followers of the log must learn that it ends here.
+        // Listeners that follow the log must learn that it ends here.
         let mut woken = if is_broken { watch.all() } else { Vec::new() };
         woken.extend(watch.woken(&events, &items));
         watch.end(after, events.last().map(|(_, event)| event.lsn), has_more);
@@ -276,8 +277,8 @@ impl Bus {
         Ok(())
     }
 
-    /// Returns up to `most` events after `after`: from the workspace's tail if it has them, else from the
-    /// log.
+    /// Returns up to `most` events after `after`: from the workspace's tail if that has kept them, otherwise
+    /// from the log.
     fn new_events(&self, conn: &Conn, workspace: WorkspaceId, after: i64, most: usize) -> Result<NewEvents> {
         let tail = self.feed.tail(workspace);
         let tail_has_more = tail.as_ref().map_or(Ok(false), |tail| tail.pull(conn, self.state.clock()))?;
@@ -290,23 +291,23 @@ impl Bus {
     }
 }
 
-/// The events after a position, by kind.
+/// The events after a position, with their kinds.
 struct NewEvents {
     events: Vec<(String, NewEvent)>,
     has_more: bool,
-    /// Whether the log is broken after them.
+    /// Whether the log is broken after these events.
     is_broken: bool,
 }
 
-/// How far a workspace's log reaches.
+/// The last position of a workspace's log.
 pub(crate) struct LogEnd {
     pub workspace: WorkspaceId,
     pub lsn: i64,
-    /// The epoch of the access rules.
+    /// The epoch of the workspace's access rules.
     pub epoch: i64,
 }
 
-/// Reads the heads of these workspaces; those without a log are omitted.
+/// Reads the heads of these workspaces. Workspaces without a log are omitted.
 pub(crate) fn heads(conn: &Conn, clock: &Clock, workspaces: &[WorkspaceId]) -> Result<Vec<LogEnd>> {
     let sql = match conn.engine() {
         Engine::Sqlite => HEADS_SQLITE,
@@ -332,14 +333,14 @@ const HEADS_POSTGRES: &str = "
     select workspace_id, lsn, epoch, cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
     from heads where workspace_id = any($1)";
 
-/// Maximum events read at once.
+/// Maximum events read in one query.
 const EVENTS_MAX: usize = 1000;
-/// Maximum comparisons, roughly, of listeners with events in one read of a workspace's log.
+/// Approximate maximum of comparisons of listeners with events in one read of a workspace's log.
 ///
-/// Commits of all workspaces wait for them, and the listeners of others.
+/// The commits of all workspaces wait for these comparisons, and so do the listeners of other workspaces.
 const COMPARED_MAX: usize = 50_000;
 
-/// Returns how many events are read at once for this number of listeners.
+/// Returns how many events to read in one query for this number of listeners.
 fn events_at_once(listeners: usize) -> usize {
     COMPARED_MAX.checked_div(listeners).unwrap_or(EVENTS_MAX).clamp(1, EVENTS_MAX)
 }
@@ -356,13 +357,14 @@ fn next_events(
 
 /// Reads up to the head, as every reader does.
 ///
-/// A listener woken by an event beyond the head would not find it, and would be woken again and again.
+/// A listener woken by an event beyond the head would not find that event, and would be woken again and
+/// again.
 const NEXT_EVENTS: &str = "
     select lsn, kind, channel_id, thread_id, member_id from events
     where workspace_id = $1 and lsn > $2 and lsn <= (select lsn from heads where workspace_id = $1)
     order by lsn limit $3";
 
-/// Returns the inboxes that have new items from the events after `after` up to `last`.
+/// Returns the inboxes to which the events after `after` up to `last` have added items.
 fn new_items(conn: &Conn, workspace: WorkspaceId, after: i64, last: i64) -> Result<Vec<NewItem>> {
     let mut rows = conn.query(NEW_ITEMS, &[&workspace, &after, &last])?;
     rows.iter_mut().map(|row| Ok(NewItem { member_id: row.take()?, lsn: row.take()? })).collect()
@@ -386,7 +388,8 @@ mod tests {
         uuid::Uuid::from_u128(7).into()
     }
 
-    /// A bus over a file with two empty logs, and a connection that writes to it as another process would.
+    /// A bus over a file with two empty logs, and a connection that writes to the file as another process
+    /// would.
     struct Fixture {
         clock: Clock,
         bus: Arc<Bus>,
@@ -489,13 +492,13 @@ mod tests {
     fn nothing_between_reading_and_listening_is_missed() {
         let fixture = Fixture::new();
         fixture.append(HERE, 1, "Early");
-        // It read the log while that was empty, and there was not yet a listener when the event came.
+        // This listener read the log while it was empty, and did not yet listen when the event came.
         let first = fixture.listen(HERE, 1, 0, "Early");
         assert_eq!(first.recv().unwrap(), 1);
         fixture.append(HERE, 2, "Early");
         fixture.bus.announce(HERE, 2);
         assert_eq!(first.recv().unwrap(), 2);
-        // The watch has moved on; a listener that read the log before that is woken, and only that one.
+        // The watch has advanced. A listener that read the log before that is woken, and only this listener.
         let late = fixture.listen(HERE, 2, 1, "Early");
         assert_eq!(late.recv().unwrap(), 2);
         fixture.bus.unlisten(HERE, 2);

@@ -1,7 +1,7 @@
 //! The watch over one workspace's log: its listeners, and the position up to which they have received events.
 //!
-//! No announcement gets lost: one that comes while the log is read causes another read, and a listener that
-//! is behind moves the watch back to where it has read the log.
+//! No announcement is lost: an announcement during a read of the log causes another read, and a listener that
+//! is behind moves the watch back to the position up to which that listener has read the log.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use super::EventFilter;
 use crate::id::MemberId;
 use crate::log::event::Subject;
 
-/// A new event's position and subject, as passed to listeners.
+/// The position and the subject of a new event, as passed to listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewEvent {
     pub lsn: i64,
     pub subject: Subject,
 }
 
-/// Called on the bus's thread with the matching events; it must only pass them on.
+/// Called on the bus's thread with the matching events. The function must only pass them on.
 pub(crate) type Wake = Arc<dyn Fn(&[NewEvent]) + Send + Sync>;
 
 pub(super) struct Listener {
@@ -27,30 +27,30 @@ pub(super) struct Listener {
 }
 
 pub(super) struct Watch {
-    /// The position up to which events have been delivered.
+    /// The position up to which events have been delivered to listeners.
     pub delivered: i64,
     /// Whether there may be events that have not been read from the log yet.
     pub stale: bool,
     /// The listeners for events, in the order in which they are woken.
     listeners: BTreeMap<u64, Listener>,
-    /// The listeners for inboxes, by the member of the inbox.
+    /// The listeners for inboxes, by the owner of the inbox.
     of_inboxes: HashMap<MemberId, BTreeMap<u64, Listener>>,
-    /// The member whose inbox each of these listeners waits for.
+    /// The owner of the inbox that each of these listeners waits for.
     inboxes: HashMap<u64, MemberId>,
 }
 
-/// A new item in an inbox, with its position.
+/// A new item in an inbox, with the position of its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NewItem {
     pub member_id: MemberId,
     pub lsn: i64,
 }
 
-/// A listener to wake, with its events.
+/// A listener to wake, with the events that it selects.
 pub(super) type WokenListener = (Wake, Vec<NewEvent>);
 
 impl Watch {
-    /// A watch of a log that has been read up to `delivered`.
+    /// Creates a watch of a log that has been read up to `delivered`.
     pub fn new(delivered: i64) -> Self {
         let (listeners, of_inboxes, inboxes) = Default::default();
         Self { delivered, stale: true, listeners, of_inboxes, inboxes }
@@ -97,7 +97,7 @@ impl Watch {
         all.map(|listener| (Arc::clone(&listener.wake), Vec::new())).collect()
     }
 
-    /// Returns the listeners for which these events and items are new, each with its own.
+    /// Returns the listeners for which these events and items are new, each with the events that it selects.
     pub fn woken(&mut self, events: &[(String, NewEvent)], items: &[NewItem]) -> Vec<WokenListener> {
         let mut woken = Vec::new();
         for listener in self.listeners.values_mut() {
@@ -122,20 +122,20 @@ impl Watch {
         woken
     }
 
-    /// Starts a read of the log from the returned position. It may miss later announcements.
+    /// Begins a read of the log from the returned position. The read may miss later announcements.
     pub fn begin(&mut self) -> i64 {
         self.stale = false;
         self.delivered
     }
 
-    /// Records that the log has reached `lsn`. Returns false if that is not new.
+    /// Records that the log has reached `lsn`. Returns `false` if that was already known.
     pub fn announce(&mut self, lsn: i64) -> bool {
         let news = lsn > self.delivered;
         self.stale |= news;
         news
     }
 
-    /// Goes back to `seen`, up to which a new listener has read the log.
+    /// Moves the watch back to `seen`, the position up to which a new listener has read the log.
     pub fn rewind_to(&mut self, seen: i64) {
         if seen < self.delivered {
             self.delivered = seen;
@@ -145,7 +145,8 @@ impl Watch {
 
     /// Records that the events after `after` were delivered, up to `last`.
     ///
-    /// The position stays if a listener has moved it back since. `more` says that there may be more events.
+    /// If a listener has moved the watch back in the meantime, its position is kept. `more` is whether there
+    /// may be more events.
     pub fn end(&mut self, after: i64, last: Option<i64>, more: bool) {
         if let Some(last) = last
             && self.delivered == after

@@ -1,6 +1,6 @@
 //! An event in the form that is kept for subscribers: verified, and encoded once per form.
 //!
-//! The encoded form has no plaintext: the sender of an event adds the content of its message.
+//! The encoded form contains no plaintext: the sender of an event adds the content of its message.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,22 +16,22 @@ use crate::log::event::{Subject, type_name};
 use crate::log::verify::Fields;
 use crate::time::Time;
 
-/// An encoded event: a JSON object.
+/// An event encoded as a JSON object.
 pub type FrameBytes = Arc<[u8]>;
 
-/// The part of an event that a subscriber gets.
+/// The form of an event that a subscriber receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum FrameForm {
-    /// The whole event, with the plaintext of messages.
+    /// The complete event, with the plaintext of messages.
     #[default]
     Full,
     /// The event without payload and plaintext, but with its place.
     Lean,
 }
 
-/// One event of a log.
+/// An event of a log, ready to be sent to subscribers.
 pub(crate) struct FeedEvent {
     pub lsn: i64,
     pub kind: String,
@@ -44,7 +44,7 @@ pub(crate) struct FeedEvent {
     lean: OnceLock<FrameBytes>,
 }
 
-/// An event on the wire, with the attribution at the top level as well.
+/// The wire form of an event, which repeats the attribution at the top level.
 #[derive(Serialize)]
 struct WireEvent<'a> {
     id: i64,
@@ -62,7 +62,7 @@ struct WireEvent<'a> {
     attribution: Option<&'a RawValue>,
 }
 
-/// The place of an event and the member it is about, for a frame without the payload.
+/// The place of an event and the member that it concerns, for a frame without the payload.
 #[derive(Serialize)]
 struct EventPlace {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ impl From<Subject> for EventPlace {
     }
 }
 
-/// The field of the payload that the frame repeats.
+/// The attribution in a payload, which the frame repeats.
 #[derive(Deserialize)]
 struct PayloadAttribution<'a> {
     #[serde(borrow)]
@@ -87,7 +87,7 @@ struct PayloadAttribution<'a> {
 }
 
 impl FeedEvent {
-    /// Returns the event of a verified row.
+    /// Creates the event from a verified row.
     pub fn of(lsn: i64, row: &Fields<'_>) -> Self {
         Self {
             lsn,
@@ -102,12 +102,12 @@ impl FeedEvent {
         }
     }
 
-    /// Returns about how many bytes it holds, encoded in its full form.
+    /// Returns the approximate memory use of the event in bytes, encoded in its full form.
     pub fn weight(&self) -> usize {
         self.payload.len().saturating_mul(2).saturating_add(FRAME_BYTES)
     }
 
-    /// Returns the frame without plaintext. The first call encodes it.
+    /// Returns the frame without plaintext, which is encoded on the first call.
     pub fn frame(&self, form: FrameForm) -> Result<FrameBytes> {
         let encoded = match form {
             FrameForm::Full => &self.full,
@@ -120,7 +120,7 @@ impl FeedEvent {
         Ok(Arc::clone(encoded.get_or_init(|| frame)))
     }
 
-    /// Returns the full frame with `message` added to it.
+    /// Returns the full frame with `message` added.
     pub fn frame_with(&self, message: &impl Serialize) -> Result<FrameBytes> {
         let frame = self.frame(FrameForm::Full)?;
         let message = serde_json::to_vec(message).map_err(Error::internal)?;
@@ -147,7 +147,7 @@ impl FeedEvent {
     }
 }
 
-/// The approximate bytes of a frame around the payload, and of the event itself.
+/// Approximate bytes of the frame around a payload, and of the event value itself.
 const FRAME_BYTES: usize = 600;
 
 #[cfg(test)]

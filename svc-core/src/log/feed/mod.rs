@@ -1,7 +1,7 @@
 //! The feed: the events that the subscribers of this process share.
 //!
-//! Each workspace with subscribers has a [`Tail`], which the bus's thread fills while it has a holder. The
-//! sender of an event checks who may see it, and adds its plaintext.
+//! Each workspace with subscribers has a [`Tail`], which the bus's thread fills as long as anything holds it.
+//! The sender of an event checks which subscribers may see it, and adds its plaintext.
 
 mod event;
 mod tail;
@@ -21,12 +21,12 @@ pub(crate) use tail::{Tail, TailHead, TailView};
 #[derive(Default)]
 pub(crate) struct Feed {
     tails: Mutex<HashMap<WorkspaceId, Weak<Tail>>>,
-    /// Bytes in the rings of all tails.
+    /// Total bytes of the events in all tails.
     bytes: Arc<AtomicUsize>,
 }
 
 impl Feed {
-    /// Returns the tail of a workspace; a new one begins after `lsn`.
+    /// Returns the tail of a workspace. A new tail begins after `lsn`.
     pub fn enter(&self, workspace: WorkspaceId, lsn: i64, clock: &Clock) -> Arc<Tail> {
         let mut tails = lock(&self.tails);
         if let Some(tail) = tails.get(&workspace).and_then(Weak::upgrade) {

@@ -1,6 +1,6 @@
 //! A tail: the newest events of one workspace's log, for the subscribers of this process.
 //!
-//! The bus's thread reads each event once, verifies that it links to the one before it, and keeps it in a
+//! The bus's thread reads each event once, verifies that it links to the previous one, and keeps it in a
 //! bounded ring, from which all subscribers read. A subscriber that is behind the ring reads the log itself.
 
 use std::collections::VecDeque;
@@ -16,18 +16,18 @@ use crate::store::{Conn, Engine};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// The tail of a workspace.
+/// The newest events of one workspace's log.
 pub(crate) struct Tail {
     workspace: WorkspaceId,
     state: Mutex<State>,
-    /// Bytes in the rings of all tails.
+    /// Total bytes of the events in all tails.
     total: Arc<AtomicUsize>,
 }
 
 struct State {
     ring: VecDeque<Arc<FeedEvent>>,
     bytes: usize,
-    /// The position up to which the log was read and verified.
+    /// The position up to which the log has been read and verified.
     cursor: ChainCursor,
     head: TailHead,
     broken: Option<Break>,
@@ -37,24 +37,24 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TailHead {
     pub lsn: i64,
-    /// The epoch of the access rules.
+    /// The epoch of the workspace's access rules.
     pub epoch: i64,
-    /// When this process read it.
+    /// When this process read the head.
     pub read_at: Monotonic,
 }
 
 /// The result of reading a tail from a position.
 pub(crate) enum TailView {
-    /// The events after the position, the position up to which they were filtered, and the head.
+    /// The events after the position, the position up to which events were examined, and the head of the log.
     Events { events: Vec<Arc<FeedEvent>>, up_to: i64, head: TailHead },
-    /// The tail no longer keeps the events after the position.
+    /// The events after the position are no longer in the tail.
     Behind,
     /// The log is broken.
     Broken(Break),
 }
 
 impl Tail {
-    /// Opens a tail whose first event is the one after `lsn`.
+    /// Creates a tail whose first event is the one after `lsn`.
     pub fn new(workspace: WorkspaceId, lsn: i64, clock: &Clock, total: Arc<AtomicUsize>) -> Self {
         let head = TailHead { lsn, epoch: -1, read_at: clock.monotonic() };
         let cursor = ChainCursor::after(workspace, lsn, None);
@@ -62,7 +62,7 @@ impl Tail {
         Self { workspace, state: Mutex::new(state), total }
     }
 
-    /// Returns up to `max` events after `after` that `takes` selects, as far as the log was read.
+    /// Returns up to `max` events after `after` that `takes` selects, among the events read so far.
     pub fn view(&self, after: i64, max: usize, takes: impl Fn(&FeedEvent) -> bool) -> TailView {
         let state = lock(&self.state);
         if let Some(broken) = state.broken {
@@ -92,13 +92,13 @@ impl Tail {
         TailView::Events { events, up_to, head }
     }
 
-    /// Returns the last known head.
+    /// Returns the last known head of the log.
     pub fn head(&self) -> TailHead {
         lock(&self.state).head
     }
 
-    /// Returns up to `max` events after `after`; `None` unless the tail has read that far and keeps all of
-    /// them.
+    /// Returns up to `max` events after `after`, or `None` unless the tail has read that far and has kept all
+    /// of them.
     pub fn kept_after(&self, after: i64, max: usize) -> Option<Vec<Arc<FeedEvent>>> {
         if after > lock(&self.state).cursor.lsn() {
             return None;
@@ -109,7 +109,7 @@ impl Tail {
         }
     }
 
-    /// Records a head that was read, or committed by this process.
+    /// Records a head that this process has read or committed.
     pub fn observe(&self, lsn: i64, epoch: i64, clock: &Clock) {
         let mut state = lock(&self.state);
         if lsn >= state.head.lsn && epoch >= state.head.epoch {
@@ -122,14 +122,15 @@ impl Tail {
         lock(&self.state).head.read_at = clock.monotonic();
     }
 
-    /// Returns whether the log was found broken.
+    /// Returns whether the log was found to be broken.
     pub fn is_broken(&self) -> bool {
         lock(&self.state).broken.is_some()
     }
 
     /// Reads the next events of the log. Returns whether there are more.
     ///
-    /// The head is read first: everything up to it is committed, so an event that is not found is missing.
+    /// The head is read first. Everything up to the head is committed, so an event that is not found is
+    /// missing.
     pub fn pull(&self, conn: &Conn, clock: &Clock) -> Result<bool> {
         let Some((lsn, epoch, floor)) = read_head(conn, self.workspace, clock)? else {
             return Ok(false);
@@ -158,8 +159,8 @@ impl Tail {
         Ok(has_more)
     }
 
-    /// Drops the events below the floor of the log, and continues there if the next events to read were
-    /// pruned.
+    /// Drops the events below the floor of the log. If the next events to read were pruned, continues at the
+    /// floor.
     fn begin_at(&self, state: &mut State, floor: i64) {
         while state.ring.front().is_some_and(|event| event.lsn < floor) {
             self.drop_oldest(state);
@@ -169,7 +170,8 @@ impl Tail {
         }
     }
 
-    /// Returns whether events after a position were not found because the log was pruned beyond it.
+    /// Returns whether events after a position were not found because the log was pruned beyond that
+    /// position.
     fn is_overtaken(&self, conn: &Conn, clock: &Clock, lsn: i64) -> Result<bool> {
         let head = read_head(conn, self.workspace, clock)?;
         Ok(head.is_some_and(|(_, _, floor)| lsn < floor.saturating_sub(1)))

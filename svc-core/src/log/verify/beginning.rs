@@ -1,7 +1,7 @@
 //! The beginning of a log, and its checks in a pruned log.
 //!
-//! Pruning moves the floor, which the head row and an event both contain, and removes events only after that.
-//! So there may still be events below the floor; they must be intact, and link up to it.
+//! Pruning raises the floor, which is both in the head row and in an event, and removes events only after
+//! that. So there may still be events below the floor. They must be intact, and be linked up to the floor.
 
 use super::rows::{Head, HeadRow, PositionRow, Source, declared_at, head_row, link_at, oldest};
 use super::verifier::{Position, Verifier};
@@ -9,7 +9,7 @@ use super::{Break, Defect};
 use crate::Result;
 use crate::log::tree::Frontier;
 
-/// Moves a verifier before the oldest stored event.
+/// Positions a verifier before the oldest stored event.
 ///
 /// This event is read before the head: a floor never goes back, and only events below it are removed. The
 /// link of the oldest event is trusted at first; [`check`] verifies it after the walk.
@@ -49,9 +49,9 @@ pub(super) fn is_overtaken(source: &impl Source, verifier: &Verifier, broken: Br
     Ok(is_gone && oldest <= floor(source, verifier)?.0)
 }
 
-/// Returns the floor in the head row, and the position of the event that declared it.
+/// Returns the floor in the head row, and the position of the event that declared the floor.
 ///
-/// If they cannot be read, returns those of a log that was never pruned.
+/// If they cannot be read, returns the values of a log that was never pruned.
 fn floor(source: &impl Source, verifier: &Verifier) -> Result<(i64, i64)> {
     Ok(match head_row(source, verifier.workspace_id)? {
         Some(HeadRow(Some(head))) => (head.floor, head.pruned_at),
@@ -62,7 +62,7 @@ fn floor(source: &impl Source, verifier: &Verifier) -> Result<(i64, i64)> {
 /// Checks, after a walk up to `head`, that the log and its messages begin where the newest prunings have
 /// declared.
 ///
-/// Returns `None` if the log was pruned during the walk, so that it has to be walked again.
+/// Returns `None` if the log was pruned during the walk, so that the walk must be repeated.
 pub(super) fn check(
     source: &impl Source,
     verifier: &mut Verifier,

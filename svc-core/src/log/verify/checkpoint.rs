@@ -1,8 +1,9 @@
 //! Checkpoints of a log: signing its size and root, and proving later that it still contains the signed
 //! events.
 //!
-//! A checkpoint signs the root of the Merkle tree over the log, which is verified while the tree is computed.
-//! A pruned log has the same root, because its pruning declares the tree over the removed events.
+//! A checkpoint signs the root of the Merkle tree over the log. The log is verified while the tree is
+//! computed. Pruning does not change the root, because the event about pruning contains the frontier of the
+//! tree over the removed events.
 
 use super::database::{open, the_log};
 use super::walk::LogVerification;
@@ -14,21 +15,21 @@ use crate::log::signed_note::{Checkpoint, NoteSigner, PublicKey};
 use crate::store::refusal::refusal;
 use crate::store::{Conn, Database};
 
-/// The beginning of a log's name; the id of the workspace follows.
+/// Prefix of a log's name, before the id of the workspace.
 const ORIGIN: &str = "svc/";
 
-/// A checkpoint, and its signed note.
+/// A checkpoint with its signed note.
 #[derive(Clone, Debug)]
 pub struct SignedCheckpoint {
     /// The workspace of the log.
     pub workspace_id: WorkspaceId,
-    /// The signed checkpoint.
+    /// The checkpoint that was signed.
     pub checkpoint: Checkpoint,
-    /// The signed note.
+    /// The text of the signed note.
     pub note: String,
 }
 
-/// Signs a checkpoint of the log of a workspace, or of the only one.
+/// Signs a checkpoint of the log of `workspace`, or of the only workspace.
 ///
 /// Fails with `event-log-broken` if the log does not verify.
 pub fn sign_checkpoint(
@@ -64,7 +65,8 @@ pub(crate) fn checkpoint_of(workspace_id: WorkspaceId, size: u64, root: [u8; 32]
     Checkpoint { origin: format!("{ORIGIN}{workspace_id}"), size, root }
 }
 
-/// Verifies the log that a checkpoint names, which must contain the events that the checkpoint signs.
+/// Verifies the log that a checkpoint refers to, and that the log contains the events that the checkpoint
+/// signs.
 ///
 /// Fails with 400 if none of the keys has signed the note, or if the note is not a checkpoint of a log.
 pub fn verify_checkpoint(database: &Database, note: &str, keys: &[PublicKey]) -> Result<ChainReport> {
@@ -80,7 +82,8 @@ pub fn verify_checkpoint(database: &Database, note: &str, keys: &[PublicKey]) ->
     Ok(report)
 }
 
-/// Adds to a log's report whether the log matches the checkpoint, given the root found at its size.
+/// Adds to the report of a log whether the log matches the checkpoint. `found` is the root of the log at the
+/// checkpoint's size.
 fn judge(report: &mut ChainReport, checkpoint: &Checkpoint, found: Option<[u8; 32]>) {
     if !report.valid {
         return;
@@ -96,7 +99,7 @@ fn judge(report: &mut ChainReport, checkpoint: &Checkpoint, found: Option<[u8; 3
     }
 }
 
-/// Walks a log with its tree, and keeps the root at size `wanted`.
+/// Walks a log while computing its Merkle tree, and keeps the root at size `wanted`.
 fn walk(
     conn: &Conn,
     workspace_id: WorkspaceId,

@@ -1,7 +1,7 @@
-//! A verified position in a log: reads on from it, and accepts only events that link to it.
+//! A verified position in a log, from which reading continues and accepts only events that link to it.
 //!
-//! It is for followers of a log that store a position themselves. Everything before the position was verified
-//! when it was read, or is trusted by a reader that begins there.
+//! For followers of a log that store a position themselves. Everything before the position was verified when
+//! it was read, or is trusted by a reader that begins there.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -15,30 +15,30 @@ use crate::id::WorkspaceId;
 use crate::limits::CLOCK_STEP_MIN;
 use crate::time::Time;
 
-/// A position in a log up to which a reader has verified it.
+/// A position in a log up to which a reader has verified the log.
 #[derive(Clone)]
 pub(crate) struct ChainCursor {
     verifier: Verifier,
-    /// Whether the hash at the position is known; otherwise the link of the first event is trusted.
+    /// Whether the hash at the position is known. Otherwise the link of the first event is trusted.
     is_anchored: bool,
 }
 
-/// The bounds of one read.
+/// The limits of one read of the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadBounds {
-    /// The last position to read, which is known to be in the log.
+    /// The last position to read, which must be known to be in the log.
     pub up_to: i64,
     pub rows: i64,
-    /// Bytes of payloads after which no further row is read.
+    /// Total bytes of payloads after which no further row is read.
     pub bytes: usize,
-    /// Times whose events are not read, nor any event after them.
+    /// Times of events that are too recent. Reading stops before the first event with such a time.
     pub young: Option<RecentTimes>,
 }
 
-/// The times of events that are too young.
+/// The range of times of events that are too recent to be read.
 ///
-/// The age of an event with a time in the future is unknown: a clock was wrong. As the times of a log never
-/// go back, all later events may have future times too. They do not count as young.
+/// The age of an event with a time in the future is unknown, because a clock was wrong. As times in a log
+/// never go back, all later events may have future times too. Such events do not count as recent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecentTimes {
     after: Time,
@@ -46,7 +46,7 @@ pub(crate) struct RecentTimes {
 }
 
 impl RecentTimes {
-    /// Returns the times of events that are younger than `least` now.
+    /// Returns the range of times of events that are younger than `least` at the time `now`.
     pub fn than(least: Duration, now: Time) -> Self {
         Self { after: now.before(least), up_to: now.plus(CLOCK_STEP_MIN) }
     }
@@ -57,7 +57,7 @@ impl RecentTimes {
 }
 
 impl ChainCursor {
-    /// Begins after `lsn`. Without the hash there, the link of the first event is trusted.
+    /// Creates a cursor after `lsn`. Without the hash at `lsn`, the link of the first event is trusted.
     pub fn after(workspace: WorkspaceId, lsn: i64, hash: Option<[u8; 32]>) -> Self {
         let mut verifier = Verifier::new(workspace, None);
         verifier.lsn = lsn;
@@ -73,15 +73,16 @@ impl ChainCursor {
         self.verifier.lsn
     }
 
-    /// Returns the hash of the event at the position.
+    /// Returns the hash of the event at the cursor's position.
     pub fn hash(&self) -> [u8; 32] {
         self.verifier.hash
     }
 
-    /// Reads the next events and verifies each before passing it to `each`, which returns whether to read on.
+    /// Reads the next events and verifies each before passing it to `each`, which returns whether to
+    /// continue.
     ///
-    /// The inner error is a break of the chain; then reading stops, and the position is the one before it. An
-    /// event that should exist according to `bounds` but does not is missing.
+    /// The inner error is a break of the chain. Reading then stops, and the cursor stays at the position
+    /// before the break. An event that should exist according to `bounds` but does not is missing.
     pub fn read(
         &mut self,
         source: &impl Source,
@@ -91,8 +92,10 @@ impl ChainCursor {
         self.read_hashed(source, bounds, |fields| sha256(fields.payload.as_bytes()), each)
     }
 
-    /// Does the same as [`Self::read`], but does not check that a payload has the content hash of its event;
-    /// `each` has to do so with [`has_its_hash`].
+    /// Reads events as [`Self::read`] does, but does not check that a payload has the content hash of its
+    /// event.
+    ///
+    /// `each` has to check this with [`has_its_hash`].
     pub fn read_unhashed(
         &mut self,
         source: &impl Source,
@@ -153,7 +156,7 @@ impl ChainCursor {
     }
 }
 
-/// Checks that the payload of an event has its content hash.
+/// Checks that the payload of an event has the event's content hash.
 pub(crate) fn has_its_hash(lsn: i64, payload: &str, content_hash: &[u8]) -> Result<(), Break> {
     let is_its = sha256(payload.as_bytes()) == content_hash;
     if is_its { Ok(()) } else { Err(Break { lsn, defect: Defect::Content }) }
@@ -168,7 +171,7 @@ mod tests {
 
     const EVENTS: i64 = 20;
 
-    /// A database that sends fewer rows than it could.
+    /// A database that sends fewer rows per statement than requested.
     struct Stingy<'a>(&'a Conn, usize);
 
     impl Source for Stingy<'_> {

@@ -1,8 +1,8 @@
 //! Verifies all logs of a database, opened read-only.
 //!
-//! A long log is split into parts, which several threads check at once: a part begins from the stored hash of
-//! the event before it, and the part before it must end with that very hash, so that together they are
-//! equivalent to one walk.
+//! A long log is split into sections, which several threads check at once: a section begins from the stored
+//! hash of the event before it, and the previous section must end with that very hash, so that together they
+//! are equivalent to one walk.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
@@ -20,15 +20,15 @@ use crate::store::migrate::{self, Schema};
 use crate::store::refusal::refusal;
 use crate::store::{Conn, Database, Opener};
 
-/// Events of one part. Shorter logs are walked by one thread.
+/// Number of events in a section. Shorter logs are walked by one thread.
 const PART_EVENTS: i64 = 16_384;
-/// Maximum threads, each with a connection.
+/// Maximum number of threads. Each has a connection.
 const THREADS_MAX: usize = 8;
 
-/// Verifies the logs in a database: that of `workspace_id`, or all.
+/// Verifies the logs in a database: the log of `workspace_id`, or all logs.
 ///
-/// If `expected` is given, there must be only one log, and it has to contain that head. A log that should
-/// exist and does not is broken, and so is one whose audit trail lacks rows.
+/// If `expected` is given, there must be only one log, which has to contain that head. A log that should
+/// exist but does not is broken, and so is a log with missing audit rows.
 pub fn verify_database(
     database: &Database,
     workspace_id: Option<WorkspaceId>,
@@ -61,14 +61,14 @@ fn verify_logs(
     }
 }
 
-/// Opens a database read-only. Copies made for that live as long as the opener.
+/// Opens a database read-only. Temporary copies made for that are removed with the opener.
 pub(crate) fn open(database: &Database) -> Result<(Opener, Conn)> {
     let opener = Opener::for_audit(database)?;
     let conn = opener.auditor()?;
     if Schema::read(&conn)?.exists() { Ok((opener, conn)) } else { Err(migrate::not_set_up()) }
 }
 
-/// Returns the workspace `named`, or the only one.
+/// Returns the workspace `named`, or else the only workspace.
 pub(super) fn the_log(conn: &Conn, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
     let presence = WorkspacePresence::read(conn)?;
     let found = match named {
@@ -78,7 +78,7 @@ pub(super) fn the_log(conn: &Conn, named: Option<WorkspaceId>) -> Result<Workspa
     found.ok_or_else(|| Error::not_found("workspace"))
 }
 
-/// Returns the only workspace that exists or existed, for an expected head that does not name one.
+/// Returns the only workspace that exists or existed, for an expected head without a workspace.
 fn only_workspace(presence: &WorkspacePresence) -> Result<Option<WorkspaceId>> {
     let mut workspaces = presence.workspaces().filter(|workspace_id| *workspace_id != WorkspaceId::INSTANCE);
     match (workspaces.next(), workspaces.next()) {
@@ -87,14 +87,14 @@ fn only_workspace(presence: &WorkspacePresence) -> Result<Option<WorkspaceId>> {
     }
 }
 
-/// Verifies every log that exists or should, in the order of the workspaces' ids.
+/// Verifies every log that exists or should exist, in the order of workspace ids.
 ///
-/// The instance's own log is omitted if no workspace exists and it has no events.
+/// The instance's own log is omitted if no workspace exists and the log has no events.
 fn verify_all(opener: &Opener, conn: &Conn, presence: &WorkspacePresence) -> Result<Vec<ChainReport>> {
     let mut reports = Vec::new();
     for workspace_id in presence.workspaces() {
         let mut report = verify_whole(opener, conn, presence, workspace_id, None)?;
-        // Without the instance's log every workspace would be unlisted, which adds no information.
+        // Without the instance's log, every workspace would be unlisted, which adds no information.
         if presence.is_unlisted(workspace_id) && presence.names_any() {
             report.mark(Break { lsn: 1, defect: Defect::Unlisted });
         }
@@ -113,12 +113,12 @@ fn verify_all(opener: &Opener, conn: &Conn, presence: &WorkspacePresence) -> Res
     Ok(reports)
 }
 
-/// Returns the report of a log that does not exist.
+/// Returns the report about a log that does not exist.
 fn missing(workspace_id: WorkspaceId) -> ChainReport {
     Verifier::new(workspace_id, None).report(Some(Break { lsn: 1, defect: Defect::LogMissing }))
 }
 
-/// Verifies a log, and that its audit trail is complete.
+/// Verifies a log, and checks that its audit trail is complete.
 fn verify_whole(
     opener: &Opener,
     conn: &Conn,
@@ -141,7 +141,7 @@ fn verify_whole(
 }
 
 impl ChainReport {
-    /// Adds a defect, unless one was found before.
+    /// Records a defect, unless one was found before.
     pub(super) fn mark(&mut self, broken: Break) {
         self.valid = false;
         self.broken.get_or_insert(broken);
@@ -170,9 +170,9 @@ fn verify_log(
     }
 }
 
-/// Verifies the parts of a log that begins where `whole` does, on several threads.
+/// Verifies the sections of a log that begins where `whole` does, on several threads.
 ///
-/// Returns `None` if the log was pruned in the meantime, so that it has to be verified again.
+/// Returns `None` if the log was pruned in the meantime, so that the verification must be repeated.
 fn verify_parts(
     opener: &Opener,
     conn: &Conn,
@@ -204,9 +204,9 @@ fn verify_parts(
     Ok(Some(whole.report(ended.err())))
 }
 
-/// A part of a log: the events after one position, up to and including another.
+/// A section of a log: the events after one position, up to and including another.
 ///
-/// The next part begins after the latter.
+/// The next section begins after the latter position.
 struct LogSection {
     after: i64,
     hash: [u8; 32],
@@ -216,10 +216,10 @@ struct LogSection {
 const LAST: &str = "select lsn, content_hash from events where workspace_id = $1 order by lsn desc limit 1";
 const AT: &str = "select lsn, content_hash from events where workspace_id = $1 and lsn = $2";
 
-/// Splits a log that begins where `whole` does into parts of `length` events.
+/// Splits a log that begins where `whole` does into sections of `length` events.
 ///
-/// If the event at a split is missing or unreadable, the part extends to the end, and the walk will report
-/// the event.
+/// If the event at a split is missing or unreadable, the section extends to the end, and the walk will report
+/// that event.
 fn parts(conn: &Conn, whole: &Verifier, length: i64) -> Result<Vec<LogSection>> {
     let workspace_id = whole.workspace_id;
     let last = match position(conn, LAST, &[&workspace_id])? {
@@ -239,26 +239,27 @@ fn parts(conn: &Conn, whole: &Verifier, length: i64) -> Result<Vec<LogSection>> 
     Ok(parts)
 }
 
-/// The state that the threads share.
+/// The state that the verifying threads share.
 struct SharedTask {
     workspace_id: WorkspaceId,
     expected: Option<ExpectedHead>,
     parts: Vec<LogSection>,
-    /// The next part that no thread has taken.
+    /// Index of the next section that no thread has taken.
     next: AtomicUsize,
 }
 
-/// A part that was walked.
+/// A section that has been walked.
 struct WalkedSection {
     number: usize,
     began: [u8; 32],
     verifier: Verifier,
-    /// The head, if it is the last part and intact.
+    /// The head, if this is the last section and it is intact.
     ended: Result<Option<Head>, Break>,
 }
 
 impl SharedTask {
-    /// Takes parts and walks them until none are left or one is broken, which makes later ones irrelevant.
+    /// Takes sections and walks them until none are left, or until one is broken, which makes later ones
+    /// irrelevant.
     fn work(&self, opener: &Opener) -> Result<Vec<WalkedSection>> {
         let conn = opener.auditor()?;
         let mut walked = Vec::new();
@@ -276,7 +277,7 @@ impl SharedTask {
     fn walk(&self, conn: &Conn, number: usize, part: &LogSection) -> Result<WalkedSection> {
         let mut verifier = Verifier::new(self.workspace_id, self.expected);
         (verifier.lsn, verifier.hash) = (part.after, part.hash);
-        // Events before the first position are stray, and reported by the first part.
+        // Events before the first position are stray, and are reported by the first section.
         let after = if number == 0 { i64::MIN } else { part.after };
         let mut walk = EventWalk::after(verifier, after, part.last);
         if part.last < i64::MAX {
@@ -289,7 +290,7 @@ impl SharedTask {
     }
 }
 
-/// Joins the parts, and returns the head: only the first defect counts, and everything before it.
+/// Joins the sections and returns the head. Only the first defect and the events before it count.
 fn join(whole: &mut Verifier, walked: Vec<WalkedSection>) -> Result<Option<Head>, Break> {
     let mut head = None;
     for part in walked {
@@ -324,7 +325,8 @@ mod tests {
         "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, floor, pruned_at)
                             values ($1, $2, $3, $6, 0, 0, $4, $5)";
 
-    /// Stores the events of a log that the event at `pruned_at`, if there is one, pruned to `floor`.
+    /// Stores the events of a log. If `pruned_at` is set, the event at that position has pruned the log to
+    /// `floor`.
     fn store_log(conn: &Conn, workspace_id: WorkspaceId, floor: i64, pruned_at: i64) {
         let mut prev_hash = genesis();
         let mut links = Vec::new();
@@ -353,7 +355,7 @@ mod tests {
         conn.execute(SET_HEAD, &[&workspace_id, &EVENTS, &prev_hash, &floor, &pruned_at, &last]).unwrap();
     }
 
-    /// Returns a database with a schema, its opener and a connection.
+    /// Returns a database with the schema, its opener and a connection.
     fn database() -> (tempfile::TempDir, Opener, Conn) {
         let folder = tempfile::tempdir().unwrap();
         let opener = Opener::new(&Database::Sqlite(folder.path().join("t.db"))).unwrap();
@@ -366,7 +368,7 @@ mod tests {
         Uuid::from_u128(7).into()
     }
 
-    /// Verifies the stored log by one walk and in parts, with the same result.
+    /// Verifies the stored log both by one walk and in sections, and asserts that the results are equal.
     fn verified(opener: &Opener, conn: &Conn, expected: Option<ExpectedHead>, what: &str) -> ChainReport {
         let walked = verify(conn, home(), expected).unwrap();
         for length in [1, 6, 10] {
@@ -420,7 +422,7 @@ mod tests {
         let (_folder, opener, conn) = database();
         let floor_at = |lsn| Some(Break { lsn, defect: Defect::Floor });
         let missing = |lsn| Some(Break { lsn, defect: Defect::Missing });
-        // In a log with the floor 8, which event 15 declares.
+        // All cases are in a log with the floor 8, which event 15 declares.
         let cases: [(&str, Option<Break>, &str); 16] = [
             ("", None, "what is below the floor may still be there"),
             ("delete from events where lsn < 5", None, "or some of it"),

@@ -1,13 +1,13 @@
-//! Verifying: checks that a workspace's log is intact, or names the first event that is not.
+//! Verifying: checks that a workspace's log is intact, or reports the first event that is not.
 //!
-//! It shares with the appending side only the definitions of a link and a hash; everything else it recomputes
-//! from the stored columns and bytes. It needs no key, parses only the JSON of events that declare pruning,
-//! and borrows rows from the database without copying them. It protects everything before a pinned head;
-//! without one, the newest events could be removed together with the head row unnoticed. The audit trail is
-//! not part of the chain; verifying an entire database also checks that its rows exist.
+//! Verification shares with the writing code only the definitions of a link and a hash; it recomputes
+//! everything else from the stored columns and bytes. It needs no key, parses only the JSON of events that
+//! declare pruning, and borrows rows from the database without copying them. It protects everything before a
+//! known head; without one, the newest events could be removed together with the head row unnoticed. The
+//! audit trail is not part of the chain; verifying an entire database also checks that its rows exist.
 //!
-//! This file has the defects and the report; `rows` has the rows as they are stored, `verifier` checks one
-//! after another, `cursor` reads on from a verified position, `walk` reads page by page, `beginning`
+//! This file defines the defects and the report; `rows` defines the rows as they are stored, `verifier`
+//! checks them in order, `cursor` continues from a verified position, `walk` reads page by page, `beginning`
 //! determines and checks where a log begins, `database` verifies all logs of a database, `presence` checks
 //! the audit trail, `checkpoint` signs the size of a log, by the Merkle tree that `tree` grows, and
 //! `payloads` verifies a log without a database.
@@ -48,19 +48,19 @@ pub(crate) use walk::LogVerification;
 pub enum Defect {
     /// The event at this position is missing.
     Missing,
-    /// A column does not hold a value of its type.
+    /// A column does not contain a value of its type.
     Unreadable,
-    /// The columns differ from those in the payload.
+    /// The columns differ from the columns in the payload.
     Columns,
-    /// The payload's type does not match its kind.
+    /// The type in the payload does not match the kind of the event.
     Type,
-    /// The payload is not the hashed text.
+    /// The payload does not have the content hash of the event.
     Content,
-    /// The event does not link to the one before it.
+    /// The event does not link to the previous event.
     Link,
     /// The log has events, but no head row.
     NoHead,
-    /// The head row has the position of the last event, but another hash; or it is behind the last event.
+    /// The head row contains the position of the last event with another hash, or an earlier position.
     Head,
     /// The log does not contain the expected head.
     Expected,
@@ -68,21 +68,21 @@ pub enum Defect {
     Stray,
     /// The log does not exist, although it should.
     ///
-    /// The instance's log names the workspace, or the log was requested, or it is the instance's own and
+    /// The instance's log lists the workspace, the log was requested, or it is the instance's own log and
     /// there are workspaces.
     LogMissing,
-    /// The instance's log does not name the workspace.
+    /// The workspace is not listed in the instance's log.
     Unlisted,
-    /// The audit trail does not have the rows that the head row counts, or has more.
+    /// The audit trail has fewer or more rows than the head row counts.
     Audit,
-    /// The head row and the newest event that declares pruning do not agree on where the log begins.
+    /// The head row and the newest event that declares pruning disagree about the beginning of the log.
     Floor,
-    /// The head row and the newest event that purges messages do not agree on which messages are purged.
+    /// The head row and the newest event that purges messages disagree about which messages are purged.
     Words,
 }
 
 impl Defect {
-    /// Returns the defect, as a sentence.
+    /// Returns a sentence that describes the defect.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Missing => "the event is missing",
@@ -109,18 +109,19 @@ impl Defect {
 /// The first defect of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Break {
-    /// The position of the first broken event; of the first broken audit row for `audit`.
+    /// The position of the first broken event, or of the first broken audit row for the defect `audit`.
     pub lsn: i64,
-    /// The defect.
+    /// The kind of defect.
     pub defect: Defect,
 }
 
-/// A position and the content hash of the event there.
+/// A position in a log, and the content hash of the event at that position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChainHead {
-    /// The position of the last event, 0 if there is none.
+    /// The position of the last event, or 0 without events.
     pub lsn: i64,
-    /// Its content hash, as `sha256:<hex>`; of an empty log, what a first event would link to.
+    /// The content hash of the last event, as `sha256:<hex>`. For an empty log, the hash that a first event
+    /// would link to.
     pub hash: String,
 }
 
@@ -128,36 +129,36 @@ pub struct ChainHead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExpectedFound {
-    /// The log contains it, so nothing before it has changed since then.
+    /// The log contains the head, so no event before it has changed since then.
     Contained,
-    /// It is older than the log's floor: nothing is broken, and nothing is proven.
+    /// The head is older than the log's floor: nothing is broken, but nothing is proven.
     BelowFloor,
 }
 
-/// The result of verifying one workspace's log.
+/// The result of verifying the log of one workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChainReport {
-    /// The workspace; the nil id means the instance.
+    /// The workspace of the log. The nil id is the instance.
     pub workspace_id: WorkspaceId,
-    /// Whether every event is intact and linked, and the head agrees.
+    /// Whether every event is intact and linked, and the head row is correct.
     pub valid: bool,
-    /// How many events were found intact.
+    /// Number of events that were found intact.
     pub events: i64,
-    /// The position of the oldest event that the log keeps.
+    /// The position of the oldest event in the log.
     pub floor: i64,
     /// The last event that was found intact.
     ///
-    /// Note it down: a log that still contains it later has kept everything before it.
+    /// Keep this head: a log that still contains it later has preserved everything before it.
     pub head: ChainHead,
-    /// Whether the expected head was found; `None` if none was given, or if the log is broken.
+    /// Whether the expected head was found. `None` if none was given, or if the log is broken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<ExpectedFound>,
-    /// The first defect, if there is one.
+    /// The first defect in the log, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broken: Option<Break>,
 }
 
-/// A pinned head. A log that contains it has kept everything before it.
+/// A head that was noted earlier. A log that contains it has preserved everything before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedHead {
     pub lsn: i64,

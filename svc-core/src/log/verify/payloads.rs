@@ -1,6 +1,6 @@
 //! Verifying a log from the payloads of its events, without a database.
 //!
-//! A payload contains all columns of its event, so nothing else is needed; the log begins at its floor.
+//! A payload contains all columns of its event, so nothing else is needed. The log begins at its floor.
 
 use serde::Deserialize;
 
@@ -13,7 +13,7 @@ use crate::log::event::Subject;
 use crate::log::floor::DeclaredFloor;
 use crate::time::Time;
 
-/// The beginning of a payload.
+/// The first members of a payload.
 #[derive(Deserialize)]
 struct PayloadStart {
     #[serde(rename = "$chain")]
@@ -31,7 +31,7 @@ struct Chain {
     thread_id: Option<ThreadId>,
 }
 
-/// The columns of an event, as its payload has them.
+/// The columns of an event, as parsed from its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EventColumns {
     pub lsn: i64,
@@ -43,7 +43,7 @@ pub(crate) struct EventColumns {
 }
 
 impl EventColumns {
-    /// Parses the columns from a payload; `None` if it is not that of an event.
+    /// Parses the columns from a payload. Returns `None` if the text is not the payload of an event.
     pub fn of(payload: &str) -> Option<Self> {
         let PayloadStart { chain } = serde_json::from_str(payload).ok()?;
         let Chain { at, channel_id, kind, lsn, member_id, prev_hash, thread_id } = chain;
@@ -54,7 +54,7 @@ impl EventColumns {
     }
 }
 
-/// Accepts the payloads of a log in order, from its floor on.
+/// A verifier that accepts the payloads of a log in order, beginning at the log's floor.
 pub(crate) struct PayloadVerifier {
     verifier: Verifier,
     pruned_at: i64,
@@ -64,7 +64,8 @@ pub(crate) struct PayloadVerifier {
 }
 
 impl PayloadVerifier {
-    /// Creates a verifier for a log with this floor, which the event at `pruned_at` declares; 0 if none does.
+    /// Creates a verifier for a log with this floor, which the event at `pruned_at` declares. `pruned_at` is
+    /// 0 for a log that was not pruned.
     pub fn new(workspace: WorkspaceId, floor: i64, pruned_at: i64) -> Self {
         let mut verifier = Verifier::new(workspace, None);
         verifier.floor = floor;
@@ -99,13 +100,13 @@ impl PayloadVerifier {
         Ok(())
     }
 
-    /// Returns the position of the last event.
+    /// Returns the position of the last accepted event.
     pub fn position(&self) -> i64 {
         self.verifier.lsn
     }
 
-    /// Checks after the last event that the log ends as it should, and that it and its messages begin where
-    /// it has declared.
+    /// Checks, after the last event, that the log has the given end, and that the log and its messages begin
+    /// where its events have declared.
     pub fn end(&self, (lsn, hash, at): (i64, [u8; 32], Time), words_floor: i64) -> Result<(), Break> {
         let floor = self.verifier.floor;
         let pruned_at = self.pruned_at;

@@ -1,8 +1,9 @@
 //! The required contents of a database apart from the chains.
 //!
-//! A log for every workspace that the instance's log names, an entry there for every workspace that has any
-//! data, and as many audit rows as each head row counts. A service may write during the check. Stored data is
-//! therefore read before the entries that require it, or after them if a surplus is the defect.
+//! Every workspace that is listed in the instance's log must have a log, every workspace with data must be
+//! listed there, and there must be as many audit rows as each head row counts. A service may write during the
+//! check. Stored data is therefore read before the entries that require it, or after them if a surplus is the
+//! defect.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -15,11 +16,11 @@ use crate::Result;
 use crate::id::WorkspaceId;
 use crate::store::{Conn, ToParam};
 
-/// The workspaces that exist by their rows, by their logs and by the instance's log.
+/// The workspaces that exist according to their rows, to their logs, and to the instance's log.
 pub(super) struct WorkspacePresence {
     /// Workspaces with a workspace row, a head row or events.
     stored: BTreeSet<WorkspaceId>,
-    /// Workspaces that the instance's log names.
+    /// Workspaces that are listed in the instance's log.
     named: BTreeSet<WorkspaceId>,
     /// Whether any data is stored under an invalid id.
     pub stray: bool,
@@ -35,11 +36,12 @@ impl WorkspacePresence {
         for hidden in owners(conn, HIDDEN, &[])?.into_iter().flatten() {
             stored.remove(&hidden);
         }
-        // Read after the stored data: the transaction that creates a workspace also names it.
+        // Read after the stored data, because the transaction that creates a workspace also lists it.
         Ok(Self { stored, named: named(conn)?, stray })
     }
 
-    /// Iterates over all workspaces that have a log or should have one, ordered by id; the instance first.
+    /// Iterates over all workspaces that have a log or should have one, ordered by id. The instance comes
+    /// first.
     pub fn workspaces(&self) -> impl Iterator<Item = WorkspaceId> {
         let all: BTreeSet<WorkspaceId> =
             self.stored.iter().chain(&self.named).copied().chain([WorkspaceId::INSTANCE]).collect();
@@ -51,12 +53,12 @@ impl WorkspacePresence {
         self.stored.iter().chain(&self.named).any(|workspace_id| *workspace_id != WorkspaceId::INSTANCE)
     }
 
-    /// Returns whether the instance's log names any workspace.
+    /// Returns whether the instance's log lists any workspace.
     pub fn names_any(&self) -> bool {
         !self.named.is_empty()
     }
 
-    /// Returns whether a workspace has data but is not named in the instance's log.
+    /// Returns whether a workspace has data but is not listed in the instance's log.
     pub fn is_unlisted(&self, workspace_id: WorkspaceId) -> bool {
         workspace_id != WorkspaceId::INSTANCE
             && self.stored.contains(&workspace_id)
@@ -70,10 +72,10 @@ const KNOWN: &str = "select workspace_id from heads union select id from workspa
 const NEXT_WORKSPACE: &str =
     "select workspace_id from events where workspace_id >= $1 order by workspace_id limit 1";
 
-/// On SQLite a column can hold anything; values that are not blobs sort before the nil id.
+/// On SQLite a column can contain any value. Values that are not blobs sort before the nil id.
 const BELOW_ALL: &str = "select workspace_id from events where workspace_id < $1 limit 1";
 
-/// Reads the workspaces that a statement selects; `None` for a column that does not hold an id.
+/// Reads the workspace ids that a statement selects. `None` stands for a column that does not contain an id.
 fn owners(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Option<WorkspaceId>>> {
     let mut owners = Vec::new();
     conn.visit(sql, params, &mut |row| {
@@ -93,7 +95,7 @@ fn add_owners_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> Resu
                 stored.insert(workspace_id);
                 workspace_id.uuid().as_u128().checked_add(1).map(Uuid::from_u128)
             }
-            // Not 16 bytes: the walk cannot continue from here.
+            // The value is not 16 bytes long, so the walk cannot continue from here.
             Some(None) => return Ok(true),
         };
     }
@@ -106,13 +108,14 @@ const NAMED: &str = "
 /// Selects workspaces that are being imported or erased, which are hidden and need no log.
 const HIDDEN: &str = "select id from workspaces where state <> 'live'";
 
-/// The part of a [`WorkspaceCreated`] that is needed here.
+/// The field of a [`WorkspaceCreated`] that is needed here.
 #[derive(Deserialize)]
 struct CreatedWorkspace {
     workspace_id: WorkspaceId,
 }
 
-/// Reads the workspaces that the instance's log names. Unreadable events name none; the chain reveals them.
+/// Reads the workspaces that are listed in the instance's log. Unreadable events list none; verifying the
+/// chain reveals them.
 pub(crate) fn named(conn: &Conn) -> Result<BTreeSet<WorkspaceId>> {
     let mut named = BTreeSet::new();
     let kinds = [WorkspaceCreated::KIND, WorkspaceImported::KIND, WorkspaceErased::KIND];
@@ -140,10 +143,10 @@ pub(super) fn has_log(conn: &Conn, workspace_id: WorkspaceId) -> Result<bool> {
     Ok(!owners(conn, LOG, &[&workspace_id])?.is_empty())
 }
 
-/// Audit rows counted by one statement.
+/// Maximum audit rows counted by one statement.
 const AUDIT_PAGE: i64 = 65_536;
 
-/// Selects rows where none should be.
+/// Selects audit rows before the first position, where none may exist.
 const AUDIT_BEFORE_FIRST: &str =
     "select seq from audit where workspace_id = $1 and seq < 1 order by seq limit 1";
 
@@ -159,13 +162,13 @@ const AUDIT_ROWS: &str = "select seq from audit where workspace_id = $1 and seq 
 
 /// Returns the position of the first audit row that is missing, or that is at an impossible position.
 ///
-/// They are numbered from 1 without gaps, up to the number in the head row.
+/// Audit rows are numbered from 1 without gaps, up to the number in the head row.
 pub(super) fn first_wrong_audit_row(conn: &Conn, workspace_id: WorkspaceId) -> Result<Option<i64>> {
     if let Some(before) = ints(conn, AUDIT_BEFORE_FIRST, &[&workspace_id])?.first() {
         return Ok(Some(*before));
     }
     let last = ints(conn, LAST_AUDIT, &[&workspace_id])?.first().copied().unwrap_or(0);
-    // Read after the rows: the transaction that adds rows also moves it.
+    // Read after the rows, because the transaction that adds rows also updates the number.
     let promised = ints(conn, AUDIT_SEQ, &[&workspace_id])?.first().copied().unwrap_or(0);
     let mut whole = 0;
     while whole < promised {
@@ -179,7 +182,7 @@ pub(super) fn first_wrong_audit_row(conn: &Conn, workspace_id: WorkspaceId) -> R
     Ok((last > promised).then(|| promised.saturating_add(1)))
 }
 
-/// Returns the first number after `whole` without a row.
+/// Returns the first number after `whole` for which there is no row.
 fn first_gap(conn: &Conn, workspace_id: WorkspaceId, whole: i64) -> Result<i64> {
     let mut next = whole.saturating_add(1);
     conn.visit(AUDIT_ROWS, &[&workspace_id, &whole, &AUDIT_PAGE], &mut |row| {
@@ -192,7 +195,7 @@ fn first_gap(conn: &Conn, workspace_id: WorkspaceId, whole: i64) -> Result<i64> 
     Ok(next)
 }
 
-/// Reads the columns of a statement's only row, which are numbers; any other value counts as -1.
+/// Reads the columns of a statement's only row, which are numbers. Any other value counts as -1.
 fn ints(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<i64>> {
     let mut found = Vec::new();
     conn.visit(sql, params, &mut |row| {

@@ -1,4 +1,4 @@
-//! The stored rows of a log: those of the events, and that of the head.
+//! The stored rows of a log: the rows of its events, and the head row.
 //!
 //! An unreadable column is `None`, so that the verifier reports it.
 
@@ -12,14 +12,15 @@ use crate::log::floor::DeclaredFloor;
 use crate::store::{Columns, Conn, ToParam, Visitor};
 use crate::time::Time;
 
-/// The source of the rows: a connection, or the transaction of a function.
+/// A source of stored rows: a connection, or the transaction of a function.
 pub(crate) trait Source {
-    /// Visits every row of a reading statement, until the visitor breaks.
+    /// Visits every row of a read statement, until the visitor breaks.
     fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()>;
 
-    /// Visits the first rows of a reading statement, until they weigh `bytes` or the visitor breaks.
+    /// Visits the first rows of a read statement, until their total size reaches `bytes` or the visitor
+    /// breaks.
     ///
-    /// Further rows are not fetched. Visits at least one row if the statement has any.
+    /// Further rows are not fetched. Visits at least one row if the statement returns any.
     fn visit_within(
         &self,
         bytes: usize,
@@ -45,7 +46,7 @@ impl Source for Conn {
     }
 }
 
-/// An event's stored row. Unreadable columns are `None`, so that they can be reported.
+/// The stored row of an event. Unreadable columns are `None`, so that they can be reported.
 pub(super) struct EventRow<'a> {
     pub lsn: Option<i64>,
     pub fields: Option<Fields<'a>>,
@@ -65,7 +66,7 @@ const EVENTS: &str = "
     select lsn, kind, at, channel_id, thread_id, member_id, prev_hash, content_hash, payload
     from events where workspace_id = $1 and lsn > $2 and lsn <= $3 order by lsn limit $4";
 
-/// Visits the next events after a position up to another: up to `rows` events, with about `bytes` of
+/// Visits the events after one position up to another: up to `rows` events, with about `bytes` bytes of
 /// payloads.
 pub(super) fn visit_events(
     source: &impl Source,
@@ -78,7 +79,7 @@ pub(super) fn visit_events(
 }
 
 impl<'a> EventRow<'a> {
-    /// Reads a row of [`EVENTS`].
+    /// Reads a row of the statement [`EVENTS`].
     pub fn of(row: &'a dyn Columns) -> Self {
         Self { lsn: row.int(0), fields: Fields::of(row) }
     }
@@ -101,11 +102,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A position and the hash there; `None` if they cannot be read.
+/// A position and the hash at that position, or `None` if they cannot be read.
 #[derive(Clone, Copy)]
 pub(super) struct PositionRow(pub Option<(i64, [u8; 32])>);
 
-/// The head row of a log; `None` if a column cannot be read.
+/// The head row of a log, or `None` if a column cannot be read.
 #[derive(Clone, Copy)]
 pub(super) struct HeadRow(pub Option<Head>);
 
@@ -116,11 +117,11 @@ pub(super) struct Head {
     pub hash: [u8; 32],
     /// The position of the oldest event that was not pruned.
     pub floor: i64,
-    /// The position of the newest event that declares pruning; 0 if there is none.
+    /// The position of the newest event that declares pruning, or 0 if there is none.
     pub pruned_at: i64,
-    /// The position up to which messages are purged; 0 if none are.
+    /// The position up to which messages are purged, or 0 if none are.
     pub words_floor: i64,
-    /// When the last event happened.
+    /// The time of the last event.
     pub at: Time,
 }
 
@@ -139,7 +140,7 @@ pub(super) fn head_row(source: &impl Source, workspace: WorkspaceId) -> Result<O
 
 const OLDEST: &str = "select lsn, prev_hash from events where workspace_id = $1 order by lsn limit 1";
 
-/// Returns the position of the oldest stored event, and the hash that it links to.
+/// Returns the position of the oldest stored event, and the hash that the event links to.
 pub(super) fn oldest(source: &impl Source, workspace: WorkspaceId) -> Result<Option<PositionRow>> {
     // An unreadable link is reported when the whole event is read.
     let position = |row: &dyn Columns| Some((row.int(0)?, row.hash(1).unwrap_or_default()));
@@ -148,14 +149,15 @@ pub(super) fn oldest(source: &impl Source, workspace: WorkspaceId) -> Result<Opt
 
 const LINK: &str = "select lsn, prev_hash from events where workspace_id = $1 and lsn = $2";
 
-/// Returns the position of an event, and the hash that it links to.
+/// Returns the position of an event, and the hash that the event links to.
 pub(super) fn link_at(source: &impl Source, workspace: WorkspaceId, lsn: i64) -> Result<Option<PositionRow>> {
     position(source, LINK, &[&workspace, &lsn])
 }
 
 const PAYLOAD: &str = "select payload from events where workspace_id = $1 and lsn = $2";
 
-/// Returns the beginning of the log that an event declares; the inner `None` if it does not declare one.
+/// Returns the beginning of the log that an event declares. The inner value is `None` if the event does not
+/// declare one.
 pub(super) fn declared_at(
     source: &impl Source,
     workspace: WorkspaceId,

@@ -1,32 +1,32 @@
 //! The Merkle tree over a log, grown during a walk.
 //!
-//! In a pruned log it begins at the floor, with the frontier that the newest pruning has declared.
+//! In a pruned log the tree begins at the floor, with the frontier that the newest pruning has declared.
 
 use crate::log::tree::Frontier;
 
-/// The tree up to the position of a walk.
+/// The Merkle tree up to the current position of a walk.
 #[derive(Clone, Default)]
 pub(super) struct TreeWalk {
-    /// `None` until the beginning of the log is known.
+    /// The frontier of the tree, or `None` until the beginning of the log is known.
     frontier: Option<Frontier>,
-    /// The size whose root is requested.
+    /// The tree size for which the root is requested.
     wanted: Option<u64>,
-    /// The root at that size.
+    /// The root of the tree at the requested size.
     found: Option<[u8; 32]>,
 }
 
 impl TreeWalk {
-    /// Creates a tree that keeps the root at a size.
+    /// Creates a tree that keeps the root at `size`.
     pub fn wanting(size: Option<u64>) -> Self {
         Self { wanted: size, ..Self::default() }
     }
 
-    /// Returns an empty tree with the same requested size.
+    /// Returns a new empty tree for the same requested size.
     pub fn again(&self) -> Self {
         Self::wanting(self.wanted)
     }
 
-    /// Begins with the tree over the events before the walk.
+    /// Sets the tree over the events before the walk.
     pub fn begin(&mut self, frontier: Frontier) {
         self.frontier = Some(frontier);
         self.look();
@@ -49,7 +49,7 @@ impl TreeWalk {
         }
     }
 
-    /// Returns the root at the requested size, if the walk has passed it.
+    /// Returns the root of the tree at the requested size, if the walk has passed it.
     pub fn found(&self) -> Option<[u8; 32]> {
         self.found
     }

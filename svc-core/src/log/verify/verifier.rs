@@ -1,6 +1,7 @@
-//! The verifier: checks the rows of one log, in order, and stops at the first that is broken.
+//! The verifier: checks the rows of one log in order, and stops at the first that is broken.
 //!
-//! It does not read the database. A row with unreadable columns is checked too, so that it is reported.
+//! The verifier does not read the database. A row with unreadable columns is checked too, so that it is
+//! reported.
 
 use super::rows::{EventRow, Fields, HeadRow};
 use super::tree::TreeWalk;
@@ -27,7 +28,7 @@ impl Position {
     }
 }
 
-/// Checks the rows of one log in order and stops at the first that is broken.
+/// Checks the rows of one log in order and stops at the first broken row.
 #[derive(Clone)]
 pub(super) struct Verifier {
     pub workspace_id: WorkspaceId,
@@ -37,19 +38,19 @@ pub(super) struct Verifier {
     pub floor: i64,
     /// The position after which the walk began.
     pub began: i64,
-    /// The position of the newest event so far that declares pruning; 0 if there was none.
+    /// The position of the newest event so far that declares pruning, or 0 if there was none.
     pub pruned_at: i64,
-    /// The position of the newest event so far that declares purged messages, and the position that it
-    /// declares.
+    /// The position of the newest event so far that declares purged messages, and the position up to which
+    /// they are purged.
     words: Option<(i64, Option<i64>)>,
     pub events: i64,
     pub lsn: i64,
     pub hash: [u8; 32],
-    /// When the event there happened; `None` before the first.
+    /// The time of the last accepted event, or `None` before the first.
     at: Option<Time>,
-    /// The Merkle tree over the walked events, if it was requested.
+    /// The Merkle tree over the walked events, if one was requested.
     pub tree: Option<Box<TreeWalk>>,
-    /// The current event's link, as its payload should begin.
+    /// The expected beginning of the current event's payload.
     prefix: String,
 }
 
@@ -73,13 +74,13 @@ impl Verifier {
         }
     }
 
-    /// Begins after a position, and checks the expected head if it is there.
+    /// Continues after a position. If that is the position of the expected head, checks its hash.
     pub fn begin_after(&mut self, position: Position) -> Result<(), Break> {
         (self.began, self.lsn, self.hash) = (position.lsn, position.lsn, position.hash);
         self.check_expected()
     }
 
-    /// Adds the results of the next part of the log.
+    /// Adds the results of the next section of the log.
     pub fn continue_with(&mut self, next: &Self) {
         self.events = self.events.saturating_add(next.events);
         (self.lsn, self.hash) = (next.lsn, next.hash);
@@ -92,7 +93,7 @@ impl Verifier {
         self.accept_hashed(row, |fields| sha256(fields.payload.as_bytes()))
     }
 
-    /// Accepts a row whose payload has the hash that `hash` returns.
+    /// Accepts a row whose payload hash is computed by `hash`.
     pub fn accept_hashed(
         &mut self,
         row: &EventRow<'_>,
@@ -118,7 +119,7 @@ impl Verifier {
         self.prefix.clear();
         link.push_prefix(&mut self.prefix);
         let Some(rest) = fields.payload.strip_prefix(&self.prefix) else { return broken(Defect::Columns) };
-        if !names_type(rest, fields.kind) {
+        if !has_type(rest, fields.kind) {
             return broken(Defect::Type);
         }
         if hash(fields) != fields.content_hash {
@@ -142,7 +143,7 @@ impl Verifier {
         self.check_expected()
     }
 
-    /// Checks that the walk reached `last`, where another one continues.
+    /// Checks that the walk reached `last`, where the walk of the next section begins.
     pub fn reached(&self, last: i64) -> Result<(), Break> {
         if self.lsn == last { Ok(()) } else { Err(Break { lsn: self.lsn + 1, defect: Defect::Missing }) }
     }
@@ -158,11 +159,11 @@ impl Verifier {
         }
     }
 
-    /// Checks after the last event that the head row agrees.
+    /// Checks the head row after the last event.
     pub fn end(&self, head: Option<&HeadRow>) -> Result<(), Break> {
         let at_end = |defect| Err(Break { lsn: self.lsn, defect });
         match head {
-            // A workspace begins with an event; only the instance may have written none.
+            // Every workspace's log begins with an event. Only the instance may have written none.
             None if self.lsn == 0 && self.workspace_id == WorkspaceId::INSTANCE => {}
             None if self.lsn == 0 => return Err(Break { lsn: 1, defect: Defect::Missing }),
             None => return at_end(Defect::NoHead),
@@ -188,7 +189,7 @@ impl Verifier {
 
     /// Checks that the newest event that declares purged messages agrees with the head row.
     ///
-    /// The event may have been pruned, with all events before the floor.
+    /// That event may itself have been pruned, with all events before the floor.
     pub fn check_words(&self, words_floor: i64) -> Result<(), Break> {
         let (lsn, agrees) = match self.words {
             Some((lsn, declared)) => (lsn, declared == Some(words_floor)),
@@ -214,8 +215,8 @@ impl Verifier {
     }
 }
 
-/// Returns whether the text after the link begins with the type of `kind`.
-fn names_type(rest: &str, kind: &str) -> bool {
+/// Returns whether a payload contains the type of `kind` after the link.
+fn has_type(rest: &str, kind: &str) -> bool {
     let after = rest
         .strip_prefix(",\"$type\":\"")
         .and_then(|rest| rest.strip_prefix(TYPE_BEGINS))
@@ -241,7 +242,7 @@ mod tests {
         Uuid::from_u128(n).into()
     }
 
-    /// An event's row, to be altered by a test.
+    /// The stored row of an event, which a test alters.
     struct Stored {
         lsn: Option<i64>,
         readable: bool,
@@ -385,7 +386,7 @@ mod tests {
         let prev = hash_of(&rows[0]);
         rows[1] = event(workspace(1), 2, prev, 666);
         assert_eq!(check(&rows, Some(&head), None), broken(3, Defect::Link));
-        // The successor's link is rewritten too, first in the column alone and then in the payload as well.
+        // The link of the next event is rewritten too, first only in the column and then also in the payload.
         let rewritten = hash_of(&rows[1]);
         rows[2].prev_hash = rewritten;
         assert_eq!(check(&rows, Some(&head), None), broken(3, Defect::Columns));
@@ -433,7 +434,7 @@ mod tests {
         for other in [0, 2, 5] {
             assert_eq!(verified(&rows, other), broken(7, Defect::Words), "{other}");
         }
-        // The event that declared it was pruned with the other events below the floor.
+        // The event that declared the purge was pruned with the other events below the floor.
         let mut verifier = Verifier::new(workspace(1), None);
         verifier.begin_after(Position { lsn: 7, hash: hash_of(&rows[6]) }).unwrap();
         verifier.accept(&rows[7].row()).unwrap();

@@ -1,4 +1,4 @@
-//! Walking a log: reads its rows a page at a time and passes them to a verifier.
+//! Walking a log: reads its rows one page at a time and passes them to a verifier.
 //!
 //! Each page is one statement, so that no snapshot is held for long. The log may grow during the walk.
 
@@ -12,12 +12,12 @@ use super::{Break, ChainReport, ExpectedHead};
 use crate::Result;
 use crate::id::WorkspaceId;
 
-/// Maximum rows read by one statement, so that it holds its snapshot only briefly.
+/// Maximum rows read by one statement, so that its snapshot is held only briefly.
 const PAGE_ROWS: i64 = 1024;
-/// Maximum bytes of payloads that one statement reads, or a larger payload alone.
+/// Maximum bytes of payloads read by one statement, unless a single payload is larger.
 const PAGE_BYTES: usize = 1024 * 1024;
 
-/// Verifies the log of `workspace_id`, which must contain `expected` if that is given.
+/// Verifies the log of `workspace_id`, and that it contains `expected` if that is given.
 ///
 /// The log may grow during the walk.
 pub(super) fn verify(
@@ -38,14 +38,14 @@ pub(super) fn verify(
 /// Each page may be read in a separate transaction, and a page that failed may be read again.
 pub(crate) struct LogVerification {
     pub(super) walk: EventWalk,
-    /// Whether the beginning of the log is known.
+    /// Whether the beginning of the log has been determined.
     has_begun: bool,
-    /// The position of the walk when the head was read, and the head.
+    /// The position of the walk at the time when the head was read, and the head.
     head: Option<(i64, Option<HeadRow>)>,
 }
 
 impl LogVerification {
-    /// Creates a verification before the first page of the log of `workspace_id`.
+    /// Creates a verification of the log of `workspace_id`, positioned before the first page.
     ///
     /// The log must contain `expected` if that is given.
     pub fn new(workspace_id: WorkspaceId, expected: Option<ExpectedHead>) -> Self {
@@ -54,19 +54,20 @@ impl LogVerification {
         Self { walk, has_begun: false, head: None }
     }
 
-    /// Creates a verification that also grows the Merkle tree over the log, and keeps the root at `wanted`.
+    /// Creates a verification that also computes the Merkle tree over the log, and keeps the root at size
+    /// `wanted`.
     pub(super) fn with_tree(workspace_id: WorkspaceId, wanted: Option<u64>) -> Self {
         let mut verification = Self::new(workspace_id, None);
         verification.walk.verifier.tree = Some(Box::new(TreeWalk::wanting(wanted)));
         verification
     }
 
-    /// Creates the last part of a verification, after a position that another part ends with.
+    /// Creates the verification of a log's last section, after the position at which another section ends.
     pub(super) fn rest(walk: EventWalk) -> Self {
         Self { walk, has_begun: true, head: None }
     }
 
-    /// Reads a page; returns the report once the end or a defect is reached.
+    /// Reads a page. Returns the report once the end of the log or a defect is reached.
     pub fn next_page(&mut self, source: &impl Source) -> Result<Option<ChainReport>> {
         let ended = match self.advance(source)? {
             None => return Ok(None),
@@ -76,7 +77,7 @@ impl LogVerification {
         Ok(ended.map(|ended| self.walk.verifier.clone().report(ended.err())))
     }
 
-    /// Reads to the end and returns the head, or to a defect.
+    /// Reads to the end of the log and returns the head, or stops at a defect.
     pub(super) fn run(&mut self, source: &impl Source) -> Result<Result<Option<Head>, Break>> {
         loop {
             if let Some(ended) = self.advance(source)? {
@@ -85,10 +86,10 @@ impl LogVerification {
         }
     }
 
-    /// Checks a page of events or, at the end of the log, the head, which it then returns.
+    /// Checks a page of events or, at the end of the log, the head, which is then returned.
     ///
-    /// The head is read after the events, and events that it counts are read before they are reported
-    /// missing.
+    /// The head is read after the events. The walk tries to read all events that the head counts before it
+    /// reports any of them as missing.
     fn advance(&mut self, source: &impl Source) -> Result<Option<Result<Option<Head>, Break>>> {
         if !self.has_begun {
             if let Err(broken) = begin(source, &mut self.walk.verifier)? {
@@ -115,13 +116,13 @@ impl LogVerification {
         }
     }
 
-    /// Checks where the log begins, after it was found intact up to its head.
+    /// Checks the beginning of the log, after the log was found intact up to its head.
     fn check_beginning(
         &mut self,
         source: &impl Source,
         head: Option<Head>,
     ) -> Result<Option<Result<(), Break>>> {
-        // Only the instance may have no head, and no events.
+        // Only the instance may have neither head nor events.
         let Some(head) = head else { return Ok(Some(Ok(()))) };
         let checked = check(source, &mut self.walk.verifier, head)?;
         if checked.is_none() {
@@ -155,13 +156,13 @@ pub(super) struct EventWalk {
     last: i64,
 }
 
-/// How a page ended.
+/// The result of reading a page.
 enum PageEnd {
     /// There may be more events.
     More,
-    /// The page was the last for now.
+    /// The page was the last one for now.
     Last,
-    /// An event in it is broken.
+    /// An event in the page is broken.
     Broken(Break),
 }
 
@@ -170,7 +171,7 @@ impl EventWalk {
         Self { verifier, after, last }
     }
 
-    /// Checks the events of one statement. A failed statement leaves no trace.
+    /// Checks the events of one statement. A failed statement does not change the walk.
     fn next_page(&mut self, source: &impl Source) -> Result<PageEnd> {
         let mut verifier = self.verifier.clone();
         let mut rows = 0;
@@ -189,7 +190,7 @@ impl EventWalk {
         self.verifier = verifier;
         Ok(match checked {
             Err(broken) => PageEnd::Broken(broken),
-            // Near the bound in bytes, the database may have omitted rows.
+            // Near the limit in bytes, the database may have omitted rows.
             Ok(()) if rows == 0 || (rows < PAGE_ROWS && bytes < PAGE_BYTES / 2) => PageEnd::Last,
             Ok(()) => PageEnd::More,
         })

@@ -17,9 +17,9 @@ pub(super) fn has_null(value: &Value) -> bool {
     }
 }
 
-/// Removes from a value the fields that are null and thereby absent, at every depth.
+/// Removes the fields that are null, and therefore absent, from a value, at every depth.
 ///
-/// Fields that the schema does not name, such as metadata, belong to the caller and stay.
+/// Fields that the schema does not name, such as metadata, belong to the caller and are kept.
 pub(super) fn omit_nulls(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(members) => omit_null_members(schema, members),
@@ -32,7 +32,7 @@ pub(super) fn omit_nulls(schema: &Value, value: &mut Value) {
     }
 }
 
-/// Removes from an object the members that are null and thereby absent, and does the same within the others.
+/// Removes the members that are null, and therefore absent, from an object and from all objects within it.
 pub(super) fn omit_null_members(schema: &Value, members: &mut Map<String, Value>) {
     members.retain(|name, value| !(value.is_null() && is_optional(schema, name)));
     for (name, value) in members {
@@ -42,7 +42,7 @@ pub(super) fn omit_null_members(schema: &Value, members: &mut Map<String, Value>
 
 /// Returns whether null in a field of an object means that the field is absent.
 ///
-/// A required field cannot be absent: null in it is an error that says so.
+/// A required field cannot be absent, so null in it is an error.
 pub(super) fn is_optional(schema: &Value, name: &str) -> bool {
     let is_required = |form: &Value| {
         form.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|it| it == name))
@@ -51,7 +51,7 @@ pub(super) fn is_optional(schema: &Value, name: &str) -> bool {
     !fields(schema, name).any(takes_null) && forms(schema).filter(has_field).any(|form| !is_required(form))
 }
 
-/// Returns a schema and its alternatives.
+/// Returns a schema, followed by its alternatives.
 fn forms(schema: &Value) -> impl Iterator<Item = &Value> {
     std::iter::once(schema).chain(alternatives(schema))
 }
@@ -60,7 +60,7 @@ fn field<'a>(form: &'a Value, name: &str) -> Option<&'a Value> {
     form.get("properties")?.get(name)
 }
 
-/// Returns the schemas of a field, one for each alternative.
+/// Returns the schemas of the field `name`, one for each alternative of the object's schema.
 fn fields<'a>(schema: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
     forms(schema).filter_map(move |form| field(form, name))
 }

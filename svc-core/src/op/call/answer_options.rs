@@ -1,4 +1,4 @@
-//! Fields by which a request limits its answer. They are sent beside the fields of an input.
+//! Fields with which a request limits its answer. They are sent beside the fields of the operation's input.
 
 use serde_json::Value;
 
@@ -7,25 +7,25 @@ use crate::page::Detail;
 use crate::schema;
 use crate::text::Count;
 
-/// The fields about the answer that a request may send beside those of its input.
+/// The answer options (`detail`, `max_bytes`, `offset`) that requests for an operation may set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AnswerOptions {
-    /// Whether the request may choose the level of detail.
+    /// Whether a request may choose the level of detail.
     pub detail: bool,
-    /// Whether the request may limit the bytes.
+    /// Whether a request may limit the bytes of the answer.
     pub max_bytes: bool,
-    /// Whether the request may name the character at which the text begins.
+    /// Whether a request may set the offset, in characters, at which the text in the answer begins.
     pub offset: bool,
 }
 
-/// The names of these fields.
+/// Field name of the level of detail.
 pub(super) const DETAIL: &str = "detail";
 pub(super) const MAX_BYTES: &str = "max_bytes";
 pub(super) const OFFSET: &str = "offset";
 
-/// Maximum bytes of an answer, as a caller requests them.
+/// Maximum number of bytes that a caller requests for an answer.
 pub(super) type MaxBytes = Count<ANSWER_BYTES_MIN, ANSWER_BYTES_MAX>;
-/// A position in a text, in characters.
+/// Offset in a text, in characters.
 pub(super) type Offset = Count<0, { i64::MAX }>;
 
 impl AnswerOptions {
@@ -34,7 +34,7 @@ impl AnswerOptions {
         all.into_iter().filter(|(may_ask, _)| *may_ask).map(|(_, name)| name).collect()
     }
 
-    /// Adds the schemas of these fields to the schema of an input, with their annotations.
+    /// Adds the schemas of the enabled answer options, with their annotations, to the schema of an input.
     pub fn describe(self, schema: &mut Value) {
         let Some(Value::Object(members)) = schema.get_mut("properties") else { return };
         for name in self.names() {

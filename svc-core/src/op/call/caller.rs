@@ -1,7 +1,7 @@
-//! The caller of an operation, and which parts of the workspace are visible to it.
+//! The caller of an operation, and the parts of the workspace that are visible to the caller.
 //!
-//! The kind of its credential alone determines what a caller sees; conversation/visibility.rs defines how
-//! that narrows a statement. lookup.rs finds a caller by its credential.
+//! The visibility depends only on the kind of credential; conversation/visibility.rs defines how it narrows a
+//! statement. lookup.rs finds a caller by credential.
 
 use crate::Result;
 use crate::capability::{Capabilities, Capability, Needs, Right, Rights};
@@ -14,7 +14,7 @@ use crate::log::event::{Attribution, Invalidates};
 use crate::store::ToParam;
 use crate::time::Time;
 
-/// The interface that a request came in over; audit rows name it.
+/// The interface through which a request arrived. Audit rows contain its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Surface {
     /// HTTP with JSON.
@@ -22,20 +22,20 @@ pub enum Surface {
     Rest,
     /// The Model Context Protocol.
     Mcp,
-    /// The routes by which a browser signs in and out.
+    /// The routes for browser sign-in and sign-out.
     Session,
-    /// The routes that a share ticket opens.
+    /// The routes that a share ticket gives access to.
     Share,
-    /// SCIM, by which an identity provider manages the people of a workspace.
+    /// SCIM, with which an identity provider manages the people of a workspace.
     Scim,
-    /// The command line, acting as the instance.
+    /// The command line, which acts as the instance.
     Cli,
-    /// The service itself: reaper, scrub.
+    /// The service itself, for example the reaper or the scrub.
     System,
 }
 
 impl Surface {
-    /// Returns the name in audit rows.
+    /// Returns the name of the interface for audit rows.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rest => "rest",
@@ -52,11 +52,11 @@ impl Surface {
 /// The kind of credential that a request came with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialKind {
-    /// A bearer token.
+    /// A bearer token alone.
     Token,
-    /// A bearer token beside the session of a browser.
+    /// A bearer token together with a browser session.
     Both(SessionId),
-    /// The session of a browser, and the token that created it, if any.
+    /// A browser session, and the token from which it was created, if any.
     Session { id: SessionId, token: Option<TokenId> },
     /// A share ticket.
     Ticket(ShareTicketId),
@@ -66,14 +66,14 @@ pub enum CredentialKind {
     Anonymous,
 }
 
-/// The channels of its workspace that a caller sees, together with everything in them.
+/// The channels of the workspace that a caller can see, together with everything in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visibility {
     /// All channels.
     Whole,
     /// Public channels.
     Public,
-    /// Public channels, those that the member is in, and events of the workspace itself.
+    /// Public channels, channels that the member has joined, and events of the workspace itself.
     Member(MemberId),
     /// Only this channel.
     Channel(ChannelId),
@@ -81,7 +81,7 @@ pub enum Visibility {
     Nothing,
 }
 
-/// A visibility as parameters of a statement: $1 to $4, before the statement's other parameters.
+/// A visibility as SQL parameters: `$1` to `$4`, before the other parameters of the statement.
 #[derive(Debug)]
 pub struct VisibilityParams {
     whole: bool,
@@ -91,7 +91,7 @@ pub struct VisibilityParams {
 }
 
 impl Visibility {
-    /// Returns the parameters of a statement that is narrowed to what the caller sees.
+    /// Returns the SQL parameters that narrow a statement to this visibility.
     pub fn params(self) -> VisibilityParams {
         let none = VisibilityParams { whole: false, public: false, member: None, channel: None };
         match self {
@@ -105,7 +105,7 @@ impl Visibility {
 }
 
 impl VisibilityParams {
-    /// Returns these parameters and then `others`, which the statement numbers from $5 on.
+    /// Returns these parameters followed by `others`, which the statement numbers from `$5`.
     pub fn and<'a>(&'a self, others: &[&'a dyn ToParam]) -> Vec<&'a dyn ToParam> {
         let own: [&dyn ToParam; 4] = [&self.whole, &self.public, &self.member, &self.channel];
         own.iter().chain(others).copied().collect()
@@ -115,35 +115,36 @@ impl VisibilityParams {
 /// The acting identity of a request.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The kind of credential.
+    /// The kind of credential that the request came with.
     pub via: CredentialKind,
-    /// The token, if the request came with one; a session has none.
+    /// The token, if the request came with one. `None` for a session.
     pub token_id: Option<TokenId>,
     /// The workspace that the credential belongs to.
     pub workspace_id: WorkspaceId,
-    /// The workspace whose limits the requests count against: for an imported one, the first importer's.
+    /// The workspace whose limits the requests count against. For an imported workspace, the workspace of the
+    /// first importer.
     pub charged_to: WorkspaceId,
     /// The member that the request acts as.
     ///
-    /// None for the service itself, for the bearer of a share ticket and for an anonymous caller.
+    /// `None` for the service itself, for the bearer of a share ticket and for an anonymous caller.
     pub member: Option<MemberId>,
-    /// The member that owns the credential; differs from `member` only when delegated.
+    /// The member that owns the credential. Differs from `member` only if the credential is delegated.
     pub actor: Option<MemberId>,
-    /// The delegation grant, when delegated.
+    /// The delegation grant, if the credential is delegated.
     pub grant: Option<GrantId>,
     /// The app installation that the credential belongs to, if any.
     pub installation: Option<InstallationId>,
-    /// Channels that the caller sees.
+    /// The channels that the caller can see.
     pub visibility: Visibility,
-    /// Capabilities of the credential.
+    /// The capabilities of the credential.
     pub capabilities: Capabilities,
-    /// Whether the member may only read.
+    /// Whether the member is frozen, and so may only read.
     pub frozen: bool,
-    /// Requests per rate window that the token may make, if it has a quota.
+    /// Maximum requests of the token per rate window, if the token has a quota.
     pub quota: Option<i64>,
     /// When the credential expires.
     pub expires_at: Option<Time>,
-    /// When the session expires that came beside the token.
+    /// Expiry of the session that was sent together with the token.
     pub(super) beside_until: Option<Time>,
     pub(super) revoked: bool,
 }
@@ -155,8 +156,7 @@ impl Cached for Caller {
 impl Caller {
     /// Returns the service itself, or an administrator of the machine, acting on `workspace_id`.
     ///
-    /// The caller may do everything and sees no channel, unless [`Caller::seeing`] gives it another
-    /// visibility.
+    /// The caller may do everything but sees no channel, unless [`Caller::seeing`] sets another visibility.
     pub fn instance(workspace_id: WorkspaceId) -> Self {
         Self {
             via: CredentialKind::Instance,
@@ -190,13 +190,14 @@ impl Caller {
         }
     }
 
-    /// Returns a caller without a credential: a member of `workspace_id`, or an anonymous caller there.
+    /// Returns a caller without a credential: a member of `workspace_id`, or an anonymous caller in that
+    /// workspace.
     pub(crate) fn acting_as(workspace_id: WorkspaceId, member: Option<MemberId>) -> Self {
         let visibility = member.map_or(Visibility::Nothing, Visibility::Member);
         Self { member, actor: member, visibility, ..Self::anonymous_of(workspace_id) }
     }
 
-    /// Returns the same caller with another visibility.
+    /// Returns this caller with another visibility.
     #[must_use]
     pub fn seeing(self, visibility: Visibility) -> Self {
         Self { visibility, ..self }
@@ -218,7 +219,7 @@ impl Caller {
         })
     }
 
-    /// Returns the session of a browser that the request came with.
+    /// Returns the browser session that the request came with.
     pub fn session_id(&self) -> Option<SessionId> {
         match self.via {
             CredentialKind::Session { id, .. } | CredentialKind::Both(id) => Some(id),
@@ -242,17 +243,17 @@ impl Caller {
         own.into_iter().fold(self.capabilities.into(), Rights::with)
     }
 
-    /// Returns whether the request has no credential and acts as no member.
+    /// Returns whether the request has no credential and does not act as a member.
     pub(crate) fn is_anonymous(&self) -> bool {
         self.via == CredentialKind::Anonymous && !self.is_member()
     }
 
-    /// Returns whether another member's credential acts for the member.
+    /// Returns whether the member acts through the credential of another member.
     pub fn is_delegated(&self) -> bool {
         self.grant.is_some() || self.actor != self.member
     }
 
-    /// Returns who acted, for events and audit rows.
+    /// Returns the actor and the member on whose behalf it acted, for events and audit rows.
     pub fn attribution(&self) -> Attribution {
         Attribution { actor_id: self.actor, subject_id: self.member, grant_id: self.grant }
     }
@@ -270,9 +271,10 @@ impl Caller {
         Ok(())
     }
 
-    /// Rejects a caller that lacks what the operation needs.
+    /// Rejects a caller without any of the rights that the operation requires.
     ///
-    /// A credential of the wrong kind counts as absent: a share ticket opens only what is shared with it.
+    /// A credential of the wrong kind counts as absent. For example, a share ticket gives access only to the
+    /// shared channel.
     pub(crate) fn check_right(&self, needs: Needs) -> Result<()> {
         let is_foreign = matches!(self.via, CredentialKind::Ticket(_)) && !needs.names(Right::Ticket);
         if needs == Needs::Nothing || (needs.satisfied_by(self.rights()) && !is_foreign) {
@@ -286,12 +288,12 @@ impl Caller {
             .with("required_capability", needed))
     }
 
-    /// Rejects a caller that lacks a capability which this input needs in addition.
+    /// Rejects a caller without an additional capability that the input requires.
     pub(crate) fn check_has(&self, capability: Capability) -> Result<()> {
         self.check_right(Needs::one_of(&[capability]))
     }
 
-    /// Rejects a caller that is not the member itself, by its own credential.
+    /// Rejects a caller that does not use the member's own credential, such as a delegate.
     pub(crate) fn check_personal(&self) -> Result<()> {
         self.member_id()?;
         if self.is_delegated() {
@@ -309,14 +311,14 @@ impl Caller {
     }
 }
 
-/// Returns the error of a request without a live credential.
+/// Returns the error for a request without a live credential.
 pub(crate) fn unauthenticated(detail: &'static str) -> Error {
     Error::new(Code::Unauthenticated, detail)
 }
 
 #[cfg(test)]
 impl Caller {
-    /// Returns a member of `workspace_id` with a token that has these capabilities, for tests of rules.
+    /// Returns a member of `workspace_id` with a token that has the capabilities `can`, for unit tests.
     pub(crate) fn bearer_for_tests(workspace_id: WorkspaceId, member: MemberId, can: &[Capability]) -> Self {
         Self {
             via: CredentialKind::Token,

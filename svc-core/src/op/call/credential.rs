@@ -1,6 +1,6 @@
 //! The credential of a request, and the key by which it is looked up.
 //!
-//! Shells pass header values as they came; only this module parses them. A session cookie is signed, and its
+//! Shells pass header values unchanged; only this module parses them. A session cookie is signed, and its
 //! signature is compared in constant time before any lookup, so an attacker who learns the id of a session
 //! cannot use it. A value that cannot be parsed as a credential is ignored.
 
@@ -22,41 +22,42 @@ use crate::token_text;
 
 /// The name of the session cookie.
 pub const SESSION_COOKIE: &str = "svc_session";
-/// The version of the cookie's format.
+/// Version of the session cookie's format.
 const COOKIE_VERSION: &str = "v1";
-/// Prefix of the signed bytes, so that a signature is valid for nothing else.
+/// Prefix of the bytes that the signature of a session cookie covers, so that the signature is not valid for
+/// anything else.
 const SIGNED_AS: &[u8] = b"svc_session v1 ";
 
-/// Prefix of derived secrets, so that none equals the signature of a cookie.
+/// Prefix of the input of derived secrets, so that no derived secret equals the signature of a cookie.
 const DERIVED_AS: &str = "svc_oidc v1";
 
 /// The credential of a request.
 #[derive(Clone, Debug, Default)]
 pub enum Credential {
-    /// Nothing.
+    /// No credential.
     #[default]
     Nothing,
     /// A bearer token.
     Bearer(SecretString),
-    /// The session of a browser, from a cookie that this service has signed.
+    /// A browser session, from a cookie that this service has signed.
     Session(SessionId),
-    /// A bearer token beside the session of a browser: the request acts by the token.
+    /// A bearer token together with a browser session. The request acts with the token.
     Both(SecretString, SessionId),
     /// A share ticket.
     Ticket(SecretString),
-    /// Nothing, on a service without authentication: the request acts as the first person.
+    /// No credential, on a service without authentication: the request acts as the first person.
     FirstPerson,
-    /// Nothing, where the public channels of a workspace are open to all.
+    /// No credential, for a workspace whose public channels are open to all.
     Anonymous(WorkspaceId),
 }
 
 impl Credential {
-    /// Returns whether nothing was sent.
+    /// Returns whether the request was sent without a credential.
     pub fn is_nothing(&self) -> bool {
         matches!(self, Self::Nothing)
     }
 
-    /// Returns what is wrong with the text of its token, if it cannot be a token.
+    /// Returns the reason why the bearer token is malformed, or `None` if it has the form of a token.
     pub(in crate::op) fn token_mistake(&self) -> Option<&'static str> {
         match self {
             Self::Bearer(secret) | Self::Both(secret, _) => token_text::flaw(secret.expose_secret()),
@@ -64,14 +65,14 @@ impl Credential {
         }
     }
 
-    /// Returns a hash that two requests share if their credential is the same, and that reveals nothing else.
+    /// Returns a hash that is equal for requests with the same credential, and reveals nothing else.
     pub fn mark(&self) -> [u8; 32] {
         self.key(Needs::AnyCredential).map(|key| key.cache_key()).unwrap_or_default()
     }
 
-    /// Returns the credential of a request that sends a bearer token after its head.
+    /// Returns the credential of a request that sends a bearer token after the headers.
     ///
-    /// The token replaces one in the head, and is added to a session.
+    /// The token replaces a token from the headers, and is added to a session.
     #[must_use]
     pub fn with_token(&self, token: SecretString) -> Self {
         match (Self::from(Some(token)), self) {
@@ -82,10 +83,10 @@ impl Credential {
         }
     }
 
-    /// Returns the key by which the credential is looked up for a request with such needs, or `None` if
-    /// nothing was sent.
+    /// Returns the lookup key of the credential for an operation with the requirements `needs`, or `None`
+    /// without a credential.
     ///
-    /// An operation without needs runs without a caller: there may be no person yet.
+    /// An operation without requirements runs without a caller, because no person may exist yet.
     pub(in crate::op) fn key(&self, needs: Needs) -> Option<CredentialKey> {
         match self {
             Self::Nothing => None,
@@ -100,7 +101,7 @@ impl Credential {
     }
 }
 
-/// A bearer token, if there is one; an empty one counts as absent.
+/// Converts a bearer token; an absent or empty token becomes no credential.
 impl From<Option<SecretString>> for Credential {
     fn from(token: Option<SecretString>) -> Self {
         token.filter(|token| !token.expose_secret().is_empty()).map_or(Self::Nothing, Self::Bearer)
@@ -109,10 +110,11 @@ impl From<Option<SecretString>> for Credential {
 
 /// Reads the credential of a request from the values of its headers.
 ///
-/// `authorization` are the values of the Authorization header, `cookies` those of the Cookie header, and
-/// `key` signs cookies; without it cookies are ignored. Another scheme, a value that is not visible ASCII and
-/// a cookie with a wrong signature count as nothing. So do the cookies of two sessions: one of them may be
-/// from another host that shares the browser's cookies. More than one Authorization header is an error.
+/// `authorization` contains the values of the Authorization header, `cookies` those of the Cookie header, and
+/// `key` signs cookies; without a key, cookies are ignored. Another scheme, a value that is not visible ASCII
+/// and a cookie with a wrong signature count as no credential. So do the cookies of two sessions, because one
+/// of them may be from another host that shares the browser's cookies. More than one Authorization header is
+/// an error.
 pub fn read_credential<'a>(
     mut authorization: impl Iterator<Item = &'a [u8]>,
     cookies: impl Iterator<Item = &'a [u8]>,
@@ -149,7 +151,8 @@ fn authorized_by(value: &[u8]) -> Credential {
     }
 }
 
-/// Returns the single session that the cookies of a request name with a valid signature.
+/// Returns the session of the only session cookie with a valid signature, or `None` if there is none or more
+/// than one.
 fn session_of<'a>(cookies: impl Iterator<Item = &'a [u8]>, key: &SessionKey) -> Option<SessionId> {
     let pairs = cookies.filter_map(|value| std::str::from_utf8(value).ok()).flat_map(|all| all.split(';'));
     let values = pairs.filter_map(|pair| {
@@ -161,7 +164,7 @@ fn session_of<'a>(cookies: impl Iterator<Item = &'a [u8]>, key: &SessionKey) -> 
     sessions.all(|other| other == first).then_some(first)
 }
 
-/// The key that signs session cookies.
+/// The key with which session cookies are signed.
 #[derive(Clone)]
 pub struct SessionKey(Hmac<Sha256>);
 
@@ -177,14 +180,14 @@ impl SessionKey {
         Hmac::new_from_slice(secret).map(Self).map_err(Error::internal)
     }
 
-    /// Returns the value of the cookie of a session.
+    /// Returns the value of the session cookie for `session`.
     pub fn cookie(&self, session: SessionId) -> String {
         let id = session.to_string();
         let signature = hex::encode(self.signature(&id));
         format!("{COOKIE_VERSION}.{id}.{signature}")
     }
 
-    /// Returns the session that the value of a cookie names, if this key has signed it.
+    /// Returns the session in the value of a cookie, if this key has signed the value.
     fn verified(&self, value: &str) -> Option<SessionId> {
         let (id, signature) = value.strip_prefix(COOKIE_VERSION)?.strip_prefix('.')?.split_once('.')?;
         let signature = hex::decode(signature).ok()?;
@@ -194,10 +197,10 @@ impl SessionKey {
         id.parse::<Uuid>().ok().map(SessionId::from)
     }
 
-    /// Returns a secret that only this key derives from two others, for the use that `label` names.
+    /// Derives a secret from two other secrets and this key, for the purpose that `label` identifies.
     pub(crate) fn derived(&self, label: &str, one: &SecretString, other: &SecretString) -> SecretString {
         let mut mac = self.0.clone();
-        // A zero byte ends each part, and no part contains one, so different triples give different bytes.
+        // A zero byte ends each part and no part contains one, so different triples give different bytes.
         for part in [DERIVED_AS, label, one.expose_secret(), other.expose_secret()] {
             mac.update(part.as_bytes());
             mac.update(&[0]);
@@ -219,14 +222,14 @@ impl fmt::Debug for SessionKey {
     }
 }
 
-/// Returns the hash under which the secret of a token or ticket is stored and found.
+/// Returns the hash under which the secret of a token or ticket is stored.
 ///
 /// Secrets are 256 random bits, so one round of SHA-256 is enough.
 pub(crate) fn secret_hash(secret: &SecretString) -> [u8; 32] {
     sha256(secret.expose_secret().as_bytes())
 }
 
-/// The key by which a credential is looked up; it holds only the hash of a secret.
+/// The lookup key of a credential. It contains only the hash of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CredentialKey {
     Token([u8; 32]),
@@ -241,7 +244,7 @@ impl CacheKey for CredentialKey {
     fn cache_key(&self) -> [u8; 32] {
         let tagged = |tag: u8, hash: &[u8], session: &[u8]| sha256(&[&[tag], hash, session].concat());
         match self {
-            // The usual case; no other key has the length of the input of this hash.
+            // Most keys are tokens, so their hash is used directly. No other key has input of this length.
             Self::Token(hash) => *hash,
             Self::Session(session) => tagged(1, &[], session.uuid().as_bytes()),
             Self::Both(hash, session) => tagged(2, hash, session.uuid().as_bytes()),
@@ -394,7 +397,7 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// For any input, a session is read only from the exact value that this key has signed.
+        /// For any input, a session is returned only for the exact value that this key has signed.
         #[test]
         fn any_cookie_is_read_and_only_a_signed_one_counts(sent in hostile()) {
             let key = key();
@@ -409,7 +412,8 @@ mod tests {
             }
         }
 
-        /// For any input, a token that is read is part of it, visible and without surrounding spaces.
+        /// For any input, a returned token is part of the input, visible ASCII and without surrounding
+        /// spaces.
         #[test]
         fn any_authorization_is_read(sent in hostile()) {
             for value in sent {

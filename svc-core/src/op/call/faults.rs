@@ -1,9 +1,9 @@
-//! The faults of an input: all of them at once, each with its field, in the terms of JSON.
+//! All faults of an input at once, each with its field, in terms of JSON.
 //!
-//! A decoder stops at the first fault and names the types of its language. So a rejected input is checked
-//! against the schema of its operation. Schemas use a closed subset, which the types of inputs generate:
-//! types, options, bounds, lengths, formats, items, members. Patterns are left to the decoder, whose messages
-//! say more than a pattern does.
+//! A decoder stops at the first fault and names Rust types, so a rejected input is checked against the schema
+//! of its operation. Schemas use a closed subset, generated from the input types: types, options, bounds,
+//! lengths, formats, items, members. Patterns are left to the decoder, whose messages are clearer than a
+//! pattern.
 
 use std::borrow::Cow;
 
@@ -16,18 +16,18 @@ use crate::schema::{LISTED_BY, SAMPLE, one_of_options};
 use crate::text::{echo, nearest, shortened, without_secrets};
 use crate::time::Time;
 
-/// Maximum faults in one error.
+/// Maximum number of faults in one error.
 pub(super) const FAULTS_MAX: usize = 8;
 
-/// Maximum characters of the caller's text that a fault repeats.
+/// Maximum characters of the caller's text that the message of a fault repeats.
 const REPEATED_MAX: usize = 40;
 
-/// A fault of one field.
+/// A fault in one field of an input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Fault {
-    /// The field; for a nested one its path, such as `footprint.items[2].kind`.
+    /// The path of the field, such as `limit` or `footprint.items[2].kind`.
     pub field: String,
-    /// The expected and the actual value, in a sentence.
+    /// A sentence with the expected and the actual value.
     pub detail: String,
 }
 
@@ -39,7 +39,7 @@ impl Fault {
         }
     }
 
-    /// Returns whether the fault concerns this field of the input, or a value within it.
+    /// Returns whether the fault concerns the field `name` of the input, or a value within that field.
     pub fn is_in(&self, name: &str) -> bool {
         let rest = self.field.strip_prefix(&*echo(name));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -54,20 +54,20 @@ impl std::fmt::Display for Fault {
 
 pub(in crate::op) use crate::error::ERRORS;
 
-/// Returns the error that lists these faults.
+/// Returns the error that lists `faults`.
 pub(super) fn error(faults: &[Fault]) -> Error {
     let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
     Error::malformed(told.join("; ")).with(ERRORS, faults)
 }
 
-/// Returns the faults of an object, according to its schema.
+/// Returns the faults of an object, checked against a schema.
 pub(super) fn of_object(schema: &Value, given: &Map<String, Value>) -> Vec<Fault> {
     let mut faults = Vec::new();
     object(schema, given, "", &mut faults);
     faults
 }
 
-/// Converts the texts of one field, which come from an address, to the type that its schema expects.
+/// Converts the texts of one field from a path or query to the JSON type that the field's schema expects.
 pub(super) fn of_texts(schema: &Value, texts: &[&str]) -> Value {
     let read = |text: &str, schema: &Value| match kind_of(schema) {
         Some("integer" | "number" | "boolean") => serde_json::from_str(text).ok(),
@@ -106,7 +106,7 @@ fn object(schema: &Value, given: &Map<String, Value>, path: &str, faults: &mut V
     }
 }
 
-/// Returns the message about a field that is not known.
+/// Returns the message about an unknown field.
 pub(super) fn unknown(name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
         Some(near) => format!("unknown field, did you mean `{near}`?"),
@@ -119,7 +119,7 @@ fn required(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Adds the faults of a value.
+/// Adds the faults of a value to `faults`.
 fn check(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Fault>) {
     if let Some(options) = one_of_options(schema) {
         let is_cleared = value.is_null() && types(schema).contains(&"null");
@@ -148,7 +148,7 @@ fn check(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Checks a value that may have several forms, against the closest one.
+/// Checks a value against the closest of the alternatives of its schema.
 fn check_alternatives(alternatives: &[Value], value: &Value, path: &str, faults: &mut Vec<Fault>) {
     let tag = tag_options(alternatives, value);
     let at_tag = tag.as_ref().map(|(tag, _)| format!("{path}.{tag}"));
@@ -176,7 +176,7 @@ fn check_alternatives(alternatives: &[Value], value: &Value, path: &str, faults:
     }
 }
 
-/// Returns the member that distinguishes several forms of an object, and its options in all of them.
+/// Returns the member that distinguishes the alternatives of an object, with its allowed values.
 fn tag_options<'a>(alternatives: &'a [Value], value: &Value) -> Option<(&'a str, Vec<Value>)> {
     if !value.is_object() {
         return None;
@@ -260,7 +260,7 @@ fn is_within(schema: &Value, number: Option<f64>, least: &str, most: &str) -> bo
     })
 }
 
-/// Describes the value that a schema expects.
+/// Describes the value that a schema expects, for an error message.
 fn expected(schema: &Value) -> String {
     if let Some(options) = one_of_options(schema) {
         let names: Vec<Cow<'_, str>> = options.into_iter().map(plain).collect();
@@ -297,7 +297,7 @@ fn expected_text(schema: &Value) -> String {
     }
 }
 
-/// Describes the allowed sizes.
+/// Describes the allowed range of a size, for an error message.
 fn bounds(schema: &Value, least: &str, most: &str, unit: &str) -> String {
     let bound = |name| schema.get(name).and_then(Value::as_i64);
     let least = bound(least).filter(|least| *least != 0 || unit.is_empty());
@@ -310,7 +310,7 @@ fn bounds(schema: &Value, least: &str, most: &str, unit: &str) -> String {
     }
 }
 
-/// Returns a small value that a schema allows, with its required members.
+/// Returns a small example of a value that a schema allows, with the required members.
 fn sample(schema: &Value) -> Value {
     if let Some(stated) = schema.get(SAMPLE) {
         return stated.clone();
@@ -339,7 +339,7 @@ fn sample(schema: &Value) -> Value {
     }
 }
 
-/// Describes a value of the wrong type, and what to send instead.
+/// Describes a value of the wrong type, and the value to send instead.
 fn suggest_value(schema: &Value, value: &Value) -> String {
     let kind = kind_of(schema).unwrap_or_default();
     let meant = match value {
@@ -372,13 +372,13 @@ fn suggest_value(schema: &Value, value: &Value) -> String {
     }
 }
 
-/// Says that a text does not fit: quotes a short one, and gives the length of a longer one.
+/// Describes a text that does not fit: quotes a short text, and gives the length of a long text.
 fn not_text(text: &str) -> String {
     let length = text.chars().count();
     if length > REPEATED_MAX { format!("not {length} characters") } else { format!("not {}", json!(text)) }
 }
 
-/// Returns an option as it is written in a sentence.
+/// Formats an allowed value for a sentence.
 fn plain(option: &Value) -> Cow<'_, str> {
     option.as_str().map_or_else(|| option.to_string().into(), Cow::Borrowed)
 }

@@ -6,9 +6,9 @@
 //! small.
 //!
 //! The decoder stops at the first fault. For a rejected input, the error lists all faults: those that the
-//! schema finds, and those that only the decoder finds, which runs again without the fields that are known to
-//! be wrong. Unknown fields are kept only up to the number that the error lists, so the cost of a rejected
-//! input grows linearly with its length.
+//! schema finds, and those that only the decoder finds when it runs again without the faulty fields. Unknown
+//! fields are kept only up to the number that the error lists, so the cost of a rejected input grows linearly
+//! with its length.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -39,13 +39,13 @@ pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(input: &Input) -> Resu
     read.map_err(|first| rejected(input, first, &schema::input_of::<T>(), rejection::<T>))
 }
 
-/// The limits that a request sets for its answer, with the defaults for those that it does not set.
+/// The answer options that a request has set, with defaults for the rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListOptions {
     asks: AnswerOptions,
     /// The level of detail.
     pub detail: Detail,
-    /// Maximum items of a list; `None` for the list's default.
+    /// Maximum items of a list, or `None` for the list's default.
     limit: Option<i64>,
     /// The bounds of the answer.
     pub bounds: AnswerBounds,
@@ -54,7 +54,8 @@ pub(crate) struct ListOptions {
 const LIMIT: &str = "limit";
 
 impl ListOptions {
-    /// Returns the defaults: a model reads everything that it receives, and pays for it.
+    /// Returns the defaults of a surface. Over MCP they are smaller, because a model pays for everything that
+    /// it reads.
     pub fn of(surface: Surface, asks: AnswerOptions) -> Self {
         let (detail, limit, max_bytes) = match surface {
             Surface::Mcp => (Detail::Lean, Some(PAGE_DEFAULT_MCP), ANSWER_MCP_BYTES),
@@ -64,7 +65,7 @@ impl ListOptions {
         Self { asks, detail, limit, bounds: AnswerBounds { max_bytes, offset: 0 } }
     }
 
-    /// Removes these fields from the entries, and adds the default of the limit.
+    /// Takes the answer options out of the entries, and adds the default `limit`.
     fn take(&mut self, entries: &mut Vec<Entry<'_>>, known: &[&str]) -> Result<(), DecodeError> {
         let AnswerOptions { detail, max_bytes, offset } = self.asks;
         if detail && let Some(detail) = taken(entries, DETAIL)? {
@@ -85,7 +86,7 @@ impl ListOptions {
     }
 }
 
-/// Removes a field from the entries, or returns `None` if it is absent.
+/// Removes a field from the entries and returns its value, or `None` if the field is absent.
 fn taken<T: DeserializeOwned>(entries: &mut Vec<Entry<'_>>, field: &str) -> Result<Option<T>, DecodeError> {
     let Some(place) = entries.iter().position(|(name, _)| name == field) else { return Ok(None) };
     match entries.remove(place).1 {
@@ -96,7 +97,7 @@ fn taken<T: DeserializeOwned>(entries: &mut Vec<Entry<'_>>, field: &str) -> Resu
     }
 }
 
-/// Decodes a request that may also set a [`ListOptions`], as [`decode`] does.
+/// Decodes an input as [`decode`] does, together with the [`ListOptions`] of the request.
 pub(in crate::op) fn decode_listing<T: DeserializeOwned + JsonSchema + 'static>(
     input: &Input,
     listing: &mut ListOptions,
@@ -111,7 +112,7 @@ pub(in crate::op) fn decode_listing<T: DeserializeOwned + JsonSchema + 'static>(
     })
 }
 
-/// Returns why entries are rejected, if they are.
+/// Returns the reason why the entries are rejected, or `None` if they are accepted.
 fn rejection<T: DeserializeOwned>(entries: Vec<Entry<'_>>) -> Option<DecodeError> {
     T::deserialize(Source::Entries(entries)).err()
 }
@@ -132,9 +133,9 @@ pub fn decode_object<T: DeserializeOwned + JsonSchema + 'static>(
     T::deserialize(Source::Object(members)).map_err(Error::from)
 }
 
-/// Returns the error for an input whose decoding failed with `first`, with all of its faults.
+/// Returns the error for an input whose decoding failed with `first`, with all of the input's faults.
 ///
-/// `again` decodes entries, and returns why they are rejected.
+/// `again` decodes entries, and returns the reason why they are rejected.
 fn rejected(
     input: &Input,
     first: DecodeError,
@@ -143,7 +144,7 @@ fn rejected(
 ) -> Error {
     let none = Map::new();
     let members = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
-    // A body that is not one object, or repeats a name, has no fields to report.
+    // A body that is not an object, or that repeats a name, has no separate fields to report.
     let Ok(mut entries) = entries(input, RequestedFields::Of(members)) else { return first.into() };
     without_absent(&mut entries, schema, &[]);
     let mut faults = faults::of_object(schema, &values(members, &entries));
@@ -161,7 +162,7 @@ fn rejected(
     faults::error(&faults)
 }
 
-/// Returns the values of all entries, in the types that the schemas of the `members` expect.
+/// Returns the values of all entries, converted to the types that the schemas in `members` expect.
 fn values(members: &Map<String, Value>, entries: &[Entry<'_>]) -> Map<String, Value> {
     let value = |(name, node): &Entry<'_>| {
         let value = match node {
@@ -173,18 +174,18 @@ fn values(members: &Map<String, Value>, entries: &[Entry<'_>]) -> Map<String, Va
     entries.iter().map(value).collect()
 }
 
-/// One field's value, whatever its source.
+/// The value of one field, from a path, a query or a body.
 #[derive(Clone)]
 enum Node<'r> {
     Json(Value),
     Text(Texts<'r>),
 }
 
-/// A field's name and value.
+/// The name and the value of a field.
 type Entry<'r> = (Cow<'r, str>, Node<'r>);
 
-/// Removes the fields that are null and thereby absent, at every depth, and the fields `besides`, which no
-/// schema contains.
+/// Removes the fields that are null, at every depth, and the fields named in `besides`, which no schema
+/// contains.
 fn without_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, besides: &[&str]) {
     let is_null = |node: &Node| matches!(node, Node::Json(Value::Null));
     let is_optional = |name: &str| besides.contains(&name) || is_optional(schema, name);
@@ -197,7 +198,7 @@ fn without_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, besides: &[&str]
     }
 }
 
-/// An input whose fields have not been read yet: the target type determines the allowed ones.
+/// An input whose fields are not read until the target type has named the allowed fields.
 enum Source<'r> {
     Request {
         input: &'r Input,
@@ -206,12 +207,12 @@ enum Source<'r> {
         schema: fn() -> Arc<Value>,
     },
     Object(Map<String, Value>),
-    /// Fields that have been read, and are known.
+    /// Fields that have been read and are known.
     Entries(Vec<Entry<'r>>),
 }
 
 impl Source<'_> {
-    /// Visits the fields, up to the first that is not `known`.
+    /// Visits the fields up to the first unknown one.
     fn visit<'de, V: Visitor<'de>>(
         self,
         known: &'static [&'static str],
@@ -258,7 +259,8 @@ impl<'de> Deserializer<'de> for Source<'_> {
     }
 }
 
-/// All fields of a request: text first, then the body's. No more than the target type has.
+/// The fields of a request: first path and query, then the body. Contains no more fields than the target type
+/// has.
 struct RequestFields<'r> {
     entries: std::vec::IntoIter<Entry<'r>>,
     value: Option<Entry<'r>>,
@@ -276,16 +278,16 @@ impl<'r> RequestFields<'r> {
     }
 }
 
-/// The fields of a request to read.
+/// The names of the fields to read from a request.
 #[derive(Clone, Copy)]
 enum RequestedFields<'a> {
-    /// Those of a type and those in `besides`, up to the first other one.
+    /// The fields of a type and those in `besides`. Reading stops at the first other field.
     Only { known: &'static [&'static str], besides: &'a [&'static str] },
-    /// Those of a schema, and the names of as many others as an error lists.
+    /// The fields of a schema, and as many unknown fields as an error lists.
     Of(&'a Map<String, Value>),
 }
 
-/// How a field is treated.
+/// What to do with a field.
 enum FieldUse {
     Value,
     Name,
@@ -293,7 +295,7 @@ enum FieldUse {
 }
 
 impl RequestedFields<'_> {
-    /// Returns how to treat the field `name` after the fields that have been read.
+    /// Returns what to do with the field `name`, which follows the fields in `read`.
     ///
     /// Fails if the field causes a rejection of the request.
     fn used(self, name: &str, read: &[Entry<'_>]) -> Result<FieldUse, DecodeError> {
@@ -309,7 +311,7 @@ impl RequestedFields<'_> {
 
 /// Reads the fields of a request.
 ///
-/// There are always few: each is compared with those before it.
+/// A request has few fields, so each name is compared with all previous names.
 fn entries<'r>(input: &'r Input, wanted: RequestedFields<'_>) -> Result<Vec<Entry<'r>>, DecodeError> {
     let mut entries: Vec<Entry<'r>> = Vec::with_capacity(match wanted {
         RequestedFields::Only { known, .. } => known.len(),
@@ -338,12 +340,13 @@ fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), DecodeE
     Err(DecodeError::of(name, faults::unknown(name, known)))
 }
 
-/// Maximum values of a body: no JSON within its limit has more, in addition to the values of other fields.
+/// Maximum number of JSON values in a body: no JSON within the byte limit contains more, and the other fields
+/// add some.
 ///
-/// A value in memory takes up to a hundred times its bytes in a body, so the excess is not even read.
+/// A value takes up to a hundred times as many bytes in memory as in a body, so excess values are not read.
 const VALUES_MAX: usize = JSON_MAX_BYTES / 2 + 4096;
 
-/// Adds the body's members.
+/// Adds the members of the body to the fields.
 ///
 /// Rejects a body that is not one object without repeated names, is nested deeper than the limit, or has too
 /// many values.
@@ -372,7 +375,7 @@ fn read_body(
             (Some(name), Some(fault)) => {
                 DecodeError { field: Some(name + &budget.failed_at()), detail: fault.to_owned() }
             }
-            // The JSON is valid, but the value is not: it repeats a member, or has too many values.
+            // The JSON is valid but is refused, because it repeats a member or has too many values.
             (Some(name), None) if error.is_data() => {
                 DecodeError { field: Some(name), detail: error.to_string() }
             }
@@ -399,14 +402,14 @@ struct ObjectMembers<'a, 'r> {
     wanted: RequestedFields<'a>,
     entries: &'a mut Vec<Entry<'r>>,
     budget: &'a Budget,
-    /// Why a member was rejected.
+    /// The reason why a member was rejected.
     refusal: &'a mut Option<DecodeError>,
-    /// The member whose value could not be read.
+    /// The name of the member whose value could not be read.
     reading: &'a mut Option<String>,
 }
 
 impl ObjectMembers<'_, '_> {
-    /// Returns how to treat the next member.
+    /// Returns what to do with the next member.
     fn used(&self, name: &str) -> Result<FieldUse, DecodeError> {
         let used = self.wanted.used(name, self.entries)?;
         match self.entries.iter().find(|(given, _)| given == name) {
@@ -534,7 +537,7 @@ mod tests {
         }
     }
 
-    /// Null makes a field absent, whatever its type makes of null, except for a field that null clears.
+    /// Null counts as absent for every type, except for a field that null clears.
     #[test]
     fn null_is_absent() {
         let all = r#"{"thread_id":null,"limit":null,"tag":null,"flag":null,"note":null}"#;
@@ -614,7 +617,7 @@ mod tests {
         assert!(probe(&[], &deep).unwrap_err().detail().contains("nested deeper"));
     }
 
-    /// A body with too many values is rejected, and the rest of it is not read.
+    /// A body with too many values is rejected without reading the rest of the body.
     #[test]
     fn values_beyond_the_most_are_not_read() {
         #[derive(Debug, Deserialize, JsonSchema)]
@@ -641,7 +644,7 @@ mod tests {
         }
     }
 
-    /// Returns fields with names that no operation has.
+    /// Returns `count` fields with names that no operation has.
     fn unknown(count: usize) -> Vec<(String, String)> {
         (0..count).map(|number| (format!("titel_of_number_{number:06}"), "[1]".to_owned())).collect()
     }

@@ -9,15 +9,15 @@ use crate::error::{Error, Result};
 /// Maximum characters of a key.
 const LENGTH_MAX: usize = 255;
 
-/// A client's name for a request, by which the server recognises a repeat of it.
+/// An idempotency key: the client's name for a request, by which the server recognises repeats.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IdempotencyKey(Arc<str>);
 
 impl IdempotencyKey {
-    /// The form of a key, in words.
+    /// Description of a valid key, for error messages.
     pub const EXPECTED: &str = "1 to 255 visible ASCII characters, bare or in double quotes";
 
-    /// The form of a key, as a regular expression.
+    /// Regular expression that a valid key matches.
     pub const PATTERN: &str = "^(\"[!-~]{1,510}\"|[!#-~][!-~]{0,254})$";
 
     /// Reads a key of 1 to 255 visible ASCII characters, in double quotes or bare.
@@ -33,20 +33,20 @@ impl IdempotencyKey {
         Ok(Self(key.into()))
     }
 
-    /// Returns the key.
+    /// Returns the key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Hides the key, so that it appears in no log.
+/// Hides the key, so that logs do not contain it.
 impl fmt::Debug for IdempotencyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("IdempotencyKey")
     }
 }
 
-/// Returns the text within quotes.
+/// Returns the text between double quotes, without escapes.
 fn unquoted(text: &str) -> Option<String> {
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
     let mut key = String::with_capacity(inner.len());

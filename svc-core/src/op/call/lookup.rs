@@ -1,4 +1,4 @@
-//! Finding a caller by its credential.
+//! Finding a caller by credential.
 //!
 //! A credential is looked up inside the transaction that it authorises, so no decision relies on stale data.
 //! A lookup also finds credentials that have ended; [`Caller::check_live`] rejects them.
@@ -14,7 +14,7 @@ use crate::store::{Conn, FromRow, ToParam, columns};
 use crate::time::Time;
 
 impl Caller {
-    /// Finds the caller that a credential identifies, whether it is live or not.
+    /// Finds the caller that a credential identifies, even if the credential has ended.
     pub(crate) fn by_key(conn: &Conn, key: &CredentialKey) -> Result<Self> {
         match key {
             CredentialKey::Token(hash) => Self::by_secret(conn, hash),
@@ -33,10 +33,10 @@ impl Caller {
         found(conn, BY_SECRET, &[hash])?.ok_or_else(|| unauthenticated("the token is unknown"))
     }
 
-    /// Finds the caller that a browser's session acts as.
+    /// Finds the caller that a browser session acts as.
     ///
-    /// A session that was created from a token acts as that token, while the token keeps the secret that it
-    /// had then.
+    /// A session that was created from a token acts as that token, as long as the token still has the secret
+    /// that it had then.
     fn by_session(conn: &Conn, id: SessionId) -> Result<Self> {
         let unknown = || unauthenticated("the session is unknown");
         let session: Session = found(conn, SESSION, &[&id])?.ok_or_else(unknown)?;
@@ -65,8 +65,8 @@ impl Caller {
         Ok(Self { revoked: caller.revoked || session.ended_at.is_some(), ..caller })
     }
 
-    /// Finds the caller that a share ticket admits, by the hash of its secret: not a member, and limited to
-    /// one channel.
+    /// Finds the caller for a share ticket by the hash of its secret: not a member, and limited to one
+    /// channel.
     fn by_ticket(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
         let unknown = || unauthenticated("the share ticket is unknown");
         let ticket: SharedChannel = found(conn, BY_TICKET, &[hash])?.ok_or_else(unknown)?;
@@ -80,7 +80,7 @@ impl Caller {
         })
     }
 
-    /// Finds the first person of the first workspace, who administers it.
+    /// Finds the first person of the first workspace, who administers that workspace.
     fn first_person(conn: &Conn) -> Result<Self> {
         let unknown = || unauthenticated("the service has no person yet that could act");
         let DefaultPerson { id, workspace_id, charged_to, frozen } =
@@ -103,7 +103,8 @@ impl Caller {
         })
     }
 
-    /// Returns the bearer of a token that comes beside a session, which must belong to the same member.
+    /// Returns the caller for a token that was sent together with a session. Both must belong to the same
+    /// member.
     fn beside(self, session: &Self, id: SessionId) -> Result<Self> {
         if (self.workspace_id, self.member) != (session.workspace_id, session.member) {
             return Err(unauthenticated("the token and the session are of different members"));
@@ -114,7 +115,7 @@ impl Caller {
     }
 }
 
-/// Selects the workspace to which a row's workspace is charged, within the statement that reads the row.
+/// SQL: selects the workspace that is charged for the workspace of a row.
 macro_rules! charged_to {
     ($workspace:literal) => {
         concat!(
@@ -140,15 +141,14 @@ columns! {
     read {
         id,
         held: Capabilities = capabilities,
-        // The event that created the token, and whether the log may lack it because it was pruned. Events are
-        // numbered from 1.
+        // The event that created the token. The log may lack it after pruning. Events are numbered from 1.
         minted: Option<String> =
             "(select e.payload from events e where e.workspace_id = t.workspace_id and e.lsn = t.lsn)",
         pruned: bool = "exists (
             select 1 from heads h where h.workspace_id = t.workspace_id and h.floor > t.lsn and t.lsn > 0)",
         member_id: MemberId,
         actor_id,
-        // Revoking a token also revokes all tokens derived from it; revoking a grant or an installation
+        // Revoking a token also revokes all tokens derived from it. Revoking a grant or an installation
         // revokes all of its tokens.
         revoked: bool = "t.revoked_at is not null
            or (t.grant_id is not null and exists (
@@ -177,7 +177,7 @@ columns! {
     }
 }
 
-/// Returns the capabilities in the row of a token, which must not exceed those that its event has granted.
+/// Returns the capabilities in a token's row, after checking that its event granted them.
 ///
 /// The log is verified, the row is not: an attacker who can write to the database cannot extend a token's
 /// rights.
@@ -185,7 +185,7 @@ fn granted(id: TokenId, held: Capabilities, minted: Option<&str>) -> Result<Capa
     #[derive(Deserialize)]
     struct Minted {
         token_id: TokenId,
-        /// Names, since a newer version may have more of them.
+        /// Capabilities as names, because a newer version may know more of them.
         capabilities: Vec<String>,
     }
     let minted = minted.and_then(|text| serde_json::from_str::<Minted>(text).ok());
@@ -200,15 +200,15 @@ fn granted(id: TokenId, held: Capabilities, minted: Option<&str>) -> Result<Capa
     Err(unauthenticated("the token has more capabilities than it was minted with"))
 }
 
-/// The session of a browser, and the state of its member.
+/// A browser session with the state of its member, as read from the database.
 struct Session {
     workspace_id: WorkspaceId,
     charged_to: WorkspaceId,
     member_id: MemberId,
     token_id: Option<TokenId>,
-    /// The hash of its token's secret when the session was created.
+    /// The hash of the token's secret when the session was created.
     secret_hash: Option<[u8; 32]>,
-    /// Its capabilities, unless a token determines them.
+    /// The capabilities of the session, unless a token determines them.
     capabilities: Option<Capabilities>,
     expires_at: Time,
     ended_at: Option<Time>,
@@ -231,7 +231,7 @@ columns! {
     }
 }
 
-/// The channel that a share ticket opens, and whether the ticket is live.
+/// The channel that a share ticket gives access to, and whether the ticket is live.
 struct SharedChannel {
     id: ShareTicketId,
     workspace_id: WorkspaceId,
@@ -248,7 +248,7 @@ columns! {
         charged_to = (charged_to!("s.workspace_id")),
         channel_id,
         expires_at,
-        // A ticket ends with its issuer, and an app's ticket with its installation.
+        // A ticket ends with the membership of its issuer, and an app's ticket ends with the installation.
         revoked = "s.revoked_at is not null or m.deactivated_at is not null or a.deactivated_at is not null
            or (s.installation_id is not null and exists (
                select 1 from app_installations i
@@ -263,7 +263,7 @@ const BY_TICKET: &str = concat!(
      where s.secret_hash = $1"
 );
 
-/// The person that a request without authentication acts as.
+/// The person that an unauthenticated request acts as.
 struct DefaultPerson {
     id: MemberId,
     workspace_id: WorkspaceId,
@@ -282,7 +282,7 @@ columns! {
 
 const LIVE: &str = "select id, coalesce(charged_to, id) from workspaces where id = $1 and state = 'live'";
 
-/// Finds the first person by the log of the first workspace, so that the result never changes.
+/// Finds the first person in the log of the first workspace, so that the result never changes.
 const FIRST_PERSON: &str = concat!(
     "select ",
     person_columns!(),
@@ -299,7 +299,7 @@ const SESSION: &str = concat!(
     " from sessions s join members m on m.id = s.member_id where s.id = $1"
 );
 
-/// Finds the token of a session, if it still has the same secret.
+/// Finds the token of a session, if the token still has the same secret.
 const OF_SESSION: &str = concat!(
     "select ",
     caller_columns!(),
@@ -307,7 +307,7 @@ const OF_SESSION: &str = concat!(
      where t.id = $1 and t.secret_hash = $2"
 );
 
-/// Returns the quota of an app's installation; all of its tokens count towards it.
+/// Returns the request quota of an app installation. All tokens of the installation count against it.
 pub(super) fn quota_of(conn: &Conn, installation: InstallationId) -> Result<Option<i64>> {
     let row: Option<(Option<i64>,)> = found(conn, OF_INSTALLATION, &[&installation])?;
     Ok(row.and_then(|(quota,)| quota))
@@ -315,14 +315,14 @@ pub(super) fn quota_of(conn: &Conn, installation: InstallationId) -> Result<Opti
 
 const OF_INSTALLATION: &str = "select quota from app_installations where id = $1";
 
-/// Returns the row of a statement that finds one or none.
+/// Returns the only row of a statement, or `None`.
 fn found<T: FromRow>(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Option<T>> {
     conn.query(sql, params)?.first_mut().map(T::from_row).transpose()
 }
 
 /// Finds a token by the hash of its secret.
 ///
-/// A token ends or is frozen with the member that it acts as, and with the member that holds it.
+/// A token ends or is frozen together with the member that it acts as, and with the member that holds it.
 const BY_SECRET: &str = concat!(
     "select ",
     caller_columns!(),

@@ -1,7 +1,7 @@
 //! Decodes the bytes of a request into a typed call.
 //!
-//! The modules define its head and input, the strict decoding of that input, and the caller that a credential
-//! identifies. Nothing here runs an operation.
+//! The modules define the head and the input of a request, the strict decoding of that input, and the caller
+//! that a credential identifies. Nothing here runs an operation.
 
 pub(super) mod credential;
 pub(super) mod caller;

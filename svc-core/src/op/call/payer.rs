@@ -1,4 +1,4 @@
-//! Clients and quotas that a credential's requests are charged to.
+//! The clients and quotas that the requests of a credential are charged to.
 
 use crate::error::{Error, Result};
 use crate::id::TokenId;
@@ -8,15 +8,15 @@ use crate::rate::{Client, Payer};
 use crate::store::{Conn, FromRow};
 
 impl Caller {
-    /// Returns what the requests of a credential are charged to.
+    /// Returns the clients and quotas that this caller's requests are charged to.
     ///
     /// A session is charged like the token that created it; all other sessions of a member are charged
     /// together. A token is charged to the tokens that it is derived from, and an app's token to its
     /// installation. A share ticket is a separate client: its bearers are not known, and use nothing of its
     /// issuer's quota.
     ///
-    /// The workspace is that of the credential, or for an imported one the first importer's: a copy has no
-    /// separate limits.
+    /// The charged workspace is the workspace of the credential, or the first importer's workspace for an
+    /// imported one: a copy has no separate limits.
     pub(crate) fn payer(&self, conn: &Conn) -> Result<Payer> {
         let workspace = self.charged_to;
         let token_id = match self.via {
@@ -27,12 +27,12 @@ impl Caller {
             _ => self.token_id,
         };
         match (token_id, self.member) {
-            // No credential was sent: the address is charged.
+            // Without a credential, the sender's address is charged.
             _ if self.via == CredentialKind::Anonymous => {
                 Ok(Payer { client: None, workspace, quotas: Vec::new() })
             }
             (Some(token_id), _) => {
-                let mut rows = conn.query(LINE, &[&token_id])?;
+                let mut rows = conn.query(ANCESTORS, &[&token_id])?;
                 let line = rows.iter_mut().map(FromRow::from_row);
                 let line: Vec<(TokenId, Option<i64>)> = line.collect::<Result<_>>()?;
                 let (root, _) = *line.last().ok_or_else(|| Error::internal("a token has no root"))?;
@@ -52,8 +52,8 @@ impl Caller {
     }
 }
 
-/// Selects a token and the tokens that it is derived from, up to the minted one.
-const LINE: &str = "
+/// Selects a token and its ancestors, up to the token that was created directly.
+const ANCESTORS: &str = "
     with recursive above (id, parent_id, quota, depth) as (
         select t.id, t.parent_id, t.quota, 0 from tokens t where t.id = $1
         union all
@@ -61,10 +61,10 @@ const LINE: &str = "
     )
     select id, quota from above order by depth";
 
-/// Returns the quotas of a token, of those that it is derived from and of its installation, in this order.
+/// Returns the quotas of a token, of its ancestors and of its app installation, in this order.
 ///
-/// A quota that equals the next one's is omitted: each request that counts towards it counts towards that one
-/// too.
+/// A quota that equals the next one is omitted, because each request that counts against it also counts
+/// against the next one.
 fn own_quotas(line: &[(Client, Option<i64>)]) -> Vec<(Client, i64)> {
     let parents = line.iter().skip(1).map(|(_, quota)| *quota).chain([None]);
     let own = line.iter().zip(parents).filter(|((_, quota), parent)| quota != parent);

@@ -1,7 +1,7 @@
-//! A request as a shell passes it: its head and its input.
+//! A request as a shell passes it to the core: its head and its input.
 //!
-//! The pipeline admits a request by its head; the shell reads the input after that. Shells frame bytes;
-//! everything else is decided here.
+//! The pipeline admits a request by its head; the shell reads the input after that. Shells only frame bytes;
+//! the core makes every decision.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,52 +18,52 @@ use crate::op::call::key::IdempotencyKey;
 use crate::rate::Peer;
 use crate::spool::Upload;
 
-/// The part of a request that is known before its body is read.
+/// The part of a request that is known before the body is read.
 #[derive(Clone, Debug, Default)]
 pub struct RequestHead {
-    /// The credential that it brings.
+    /// The credential of the request.
     pub credential: Credential,
-    /// The surface that it came in over.
+    /// The interface through which the request arrived.
     pub surface: Surface,
-    /// The path as it was requested, for the audit row.
+    /// The requested path, for the audit row.
     pub path: String,
-    /// The sender's address, as far as the network shows it.
+    /// The network address of the sender, if known.
     ///
-    /// The rate limit counts a caller without a live credential by it.
+    /// The rate limit for requests without a live credential applies to this address.
     pub peer: Option<Peer>,
 }
 
-/// The input of a request: text fields from path and query, and a JSON body.
+/// The input of a request: text fields from the path and the query, and a JSON body.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
-    /// Path variables and query fields, by name, percent-decoded. A name is repeated for a list.
+    /// Path variables and query fields, by name, percent-decoded. The items of a list repeat the name.
     pub text: Vec<(String, String)>,
-    /// The JSON body over REST, the arguments over MCP; empty when there is none.
+    /// The JSON body over REST, or the arguments over MCP. Empty if there is no body.
     pub body: Bytes,
-    /// The body of a request for an operation that takes a file.
+    /// The uploaded file, for an operation that takes a file.
     pub file: Option<Upload>,
     /// The idempotency key, if the client sent one.
     pub key: Option<IdempotencyKey>,
 }
 
 impl Input {
-    /// Creates an input that has only a JSON body.
+    /// Creates an input with only a JSON body.
     pub fn json(body: impl Into<Bytes>) -> Self {
         Self { body: body.into(), ..Self::default() }
     }
 }
 
-/// The view of an input that guards, the audit trail and the queues have.
+/// Access to the parts of an input that guards, the audit trail and the queues need.
 pub(in crate::op) trait InputView {
-    /// Returns its string fields whose names end in `_id`, and nothing else.
+    /// Returns only the string fields of the input whose names end in `_id`.
     fn ids(&self) -> Map<String, Value>;
 
-    /// Returns its approximate size in bytes.
+    /// Returns the approximate size of the input in bytes.
     fn bytes(&self) -> usize;
 }
 
 impl Input {
-    /// Returns the thread that it names, if any.
+    /// Returns the thread id in the input, if any.
     pub(in crate::op) fn thread_id(&self) -> Option<ThreadId> {
         #[derive(Deserialize)]
         struct Named {
@@ -78,7 +78,8 @@ impl Input {
 
 impl InputView for Input {
     fn ids(&self) -> Map<String, Value> {
-        // Only ids become values: the values of a large body would take many times its length.
+        // Only ids are parsed into values, because the values of a large body would take many times its
+        // length.
         let body: BTreeMap<String, &RawValue> = serde_json::from_slice(&self.body).unwrap_or_default();
         let is_id = |(name, text): &(String, &RawValue)| is_id(name) && text.get().starts_with('"');
         let ids = body.into_iter().filter(is_id);
@@ -92,7 +93,7 @@ impl InputView for Input {
     }
 }
 
-/// An input of the operation's type.
+/// An input that has already been decoded to the type of the operation.
 pub(in crate::op) struct TypedInput<'a, I>(pub &'a I);
 
 impl<I: Serialize> InputView for TypedInput<'_, I> {
@@ -105,7 +106,8 @@ impl<I: Serialize> InputView for TypedInput<'_, I> {
 
     fn bytes(&self) -> usize {
         let mut counted = ByteCounter(0);
-        // An input that cannot be encoded is counted up to the error, which the next encoder reports.
+        // If the input cannot be encoded, the bytes before the error count. The next encoder reports the
+        // error.
         let _ = serde_json::to_writer(&mut counted, self.0);
         counted.0
     }
@@ -119,7 +121,7 @@ fn is_id(name: &str) -> bool {
     name.ends_with("_id")
 }
 
-/// Counts the bytes that are written to it.
+/// A writer that counts the bytes written to it.
 struct ByteCounter(usize);
 
 impl io::Write for ByteCounter {
@@ -133,10 +135,10 @@ impl io::Write for ByteCounter {
     }
 }
 
-/// One call of an operation, completely received.
+/// One complete call of an operation.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The credential, and where the request comes from.
+    /// The head of the request: credential and origin.
     pub head: RequestHead,
     /// The input of the operation.
     pub input: Input,

@@ -1,4 +1,4 @@
-//! Text fields, which come from a path or a query and are parsed by their target type.
+//! Text fields from a path or a query, which the target type parses.
 
 use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::op::call::faults::{self, Fault};
 use crate::text::echo;
 
-/// Why an input was rejected, in a message for the caller.
+/// The reason why an input was rejected, as a message for the caller.
 #[derive(Debug)]
 pub(super) struct DecodeError {
     /// The field whose value was rejected, if any.
@@ -51,12 +51,12 @@ impl From<DecodeError> for Error {
     }
 }
 
-/// The texts of one field, which is repeated for a list.
+/// All texts of one field. A list field is repeated.
 pub(super) type Texts<'r> = Vec<&'r str>;
 
-/// A text field, which is parsed by the target type.
+/// A text field, which the target type parses.
 ///
-/// Numbers are read as 64-bit; checking their width is left to the type.
+/// Numbers are read as 64-bit integers; the type checks the range.
 pub(super) struct TextValue<'r>(pub Texts<'r>);
 
 impl<'r> TextValue<'r> {
@@ -134,7 +134,7 @@ impl<'de> Deserializer<'de> for TextValue<'_> {
     }
 }
 
-/// A repeated text field, as a list.
+/// A repeated text field, decoded as a list.
 struct TextItems<'r>(std::vec::IntoIter<&'r str>);
 
 impl<'de> SeqAccess<'de> for TextItems<'_> {

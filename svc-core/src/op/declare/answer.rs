@@ -1,7 +1,7 @@
-//! Answers of changes, and how a repeat of a request is answered.
+//! Answers of changes, and how a repeated request is answered.
 //!
-//! A client that was cut off does not know whether its change was made. It sends the request again with the
-//! same key, and gets the answer again, with the current state of the object that was changed.
+//! A client that was disconnected does not know whether its change was made. It sends the request again with
+//! the same key, and gets the answer again, with the current state of the object that was changed.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,13 +16,14 @@ use crate::op::run::context::Read;
 
 /// The output of a change with the input `I`.
 pub trait Answer<I>: Serialize + Sized {
-    /// The part of it that is stored for repeats: ids, numbers and times, never content or secrets.
+    /// The part of the answer that is stored for repeats: ids, numbers and times, never content or secrets.
     type Kept: Serialize + DeserializeOwned;
 
-    /// The codes with which a repeat can fail, in addition to those of every operation.
+    /// Codes with which a repeat can fail, in addition to those of every operation.
     const REFUSES: &'static [Code] = &[];
 
-    /// Returns the stored part, or `None` if nothing was changed, so that a repeat runs the change.
+    /// Returns the part of the answer to store, or `None` if nothing was changed, so that a repeat runs the
+    /// change.
     fn kept(&self) -> Option<Self::Kept>;
 
     /// Returns the answer to a repeat, with the current state of the object that was changed.
@@ -32,17 +33,19 @@ pub trait Answer<I>: Serialize + Sized {
     fn answer_repeat(cx: &Read<'_>, input: &I, kept: Self::Kept) -> Result<Self>;
 }
 
-/// Returns the error for a repeat of a request whose answer contained a secret; `id` names the new object.
-pub fn secret_was_told(id: impl Serialize) -> Error {
+/// Returns the error for a repeated request whose first answer contained a secret. `id` is the id of the new
+/// object.
+pub fn secret_was_shown(id: impl Serialize) -> Error {
     let told = "the answer to the first request with this key had a secret, which is shown once";
     Error::new(Code::IdempotencyReplayed, told).with("id", id)
 }
 
 /// The output of any operation that changes something, with the input `I`.
 ///
-/// It is an [`Answer`], or, on a route with special rules, an output whose requests have no keys.
+/// Either an [`Answer`], or the output of a route with special rules, whose requests have no idempotency
+/// keys.
 pub trait Returned<I>: OutputType {
-    /// Returns how its requests are repeated, if they may have a key.
+    /// Returns how the operation's requests are repeated, or `None` if they have no idempotency keys.
     fn repeats() -> Option<RepeatPolicy>;
 }
 
@@ -56,7 +59,7 @@ where
     }
 }
 
-/// Declares that requests with these inputs and outputs have no keys.
+/// Declares that requests with these inputs and outputs have no idempotency keys.
 macro_rules! without_keys {
     ($($input:ty => $output:ty),+ $(,)?) => {
         $(impl $crate::op::Returned<$input> for $output {
@@ -68,16 +71,16 @@ macro_rules! without_keys {
 }
 pub(crate) use without_keys;
 
-/// How the requests of an operation are compared and repeated.
+/// How repeats of an operation's requests are recognised and answered.
 #[derive(Clone, Copy)]
 pub struct RepeatPolicy {
-    /// The codes with which a repeat can fail, in addition to those of every operation.
+    /// Codes with which a repeat can fail, in addition to those of every operation.
     pub(in crate::op) refuses: &'static [Code],
-    /// Returns the decoded input of a request as bytes, equal for equal inputs.
+    /// Returns the decoded input of a request as bytes, which are equal for equal inputs.
     pub(in crate::op) request: fn(&Input, AnswerOptions) -> Result<Vec<u8>>,
-    /// Returns the stored part of an output, as JSON.
+    /// Returns the part of an output to store for repeats, as JSON.
     pub(in crate::op) kept: fn(&dyn Output) -> Result<Option<String>>,
-    /// Returns the answer to a repeat from the stored part.
+    /// Returns the answer to a repeat from the stored part of the first answer.
     pub(in crate::op) again: fn(&Read<'_>, &Input, AnswerOptions, &str) -> Result<BoxedOutput>,
 }
 
@@ -105,7 +108,7 @@ impl RepeatPolicy {
     }
 }
 
-/// Decodes an input that may come with limits for its answer.
+/// Decodes an input that may contain answer options.
 fn decoded<I: InputType>(input: &Input, asks: AnswerOptions) -> Result<I> {
     decode_listing(input, &mut ListOptions::of(Surface::Rest, asks))
 }

@@ -1,4 +1,4 @@
-//! How the answers of an operation are shortened: lean, and within a number of bytes.
+//! How an operation's answers are shortened: without redundant members, and to a maximum number of bytes.
 
 use std::sync::OnceLock;
 
@@ -15,44 +15,44 @@ use crate::op::declare::operation::Operation;
 use crate::schema;
 
 impl Operation {
-    /// Lets callers choose the level of `detail` of an answer, as every list does.
+    /// Lets callers choose the `detail` level of the answer, as every list does.
     pub fn detailed(mut self) -> Self {
         self.run.lean = Some(OnceLock::new());
         self
     }
 
-    /// Declares that its answers are short, although their schema does not limit the number of items: the
-    /// code does.
+    /// Declares that the operation's answers are short. Their schema does not limit the number of items, but
+    /// the code does.
     pub fn short(mut self) -> Self {
         self.run.bounds.short = true;
         self
     }
 
-    /// Declares that its answers are never cut: their callers need them whole.
+    /// Declares that the operation's answers are never cut, because callers need them complete.
     pub fn whole(mut self) -> Self {
         self.run.bounds.whole = true;
         self
     }
 
-    /// Lets callers read the member `text` of its answer from a given character on.
+    /// Lets callers read the member `text` of the answer from a given character.
     pub fn reads_on(mut self, text: &'static str) -> Self {
         self.run.bounds.reads_on = Some(text);
         self
     }
 
-    /// Returns whether its answers are cut if they are too long.
+    /// Returns whether answers of the operation are cut if they are too long.
     ///
-    /// Files are never cut, and SCIM has its own counts.
+    /// Files are never cut, and SCIM has its own page sizes.
     pub(in crate::op) fn is_cut(&self) -> bool {
         !self.run.bounds.whole && !self.http().returns_file && self.http().frame != Some(Frame::Scim)
     }
 
-    /// Returns the text that callers may continue reading, if there is one.
+    /// Returns the member of the answer whose text callers may continue to read from an offset, if any.
     pub fn text_read_on(&self) -> Option<&'static str> {
         self.run.bounds.reads_on
     }
 
-    /// Returns the limits for its answer that a request may set.
+    /// Returns the answer options that a request may set.
     pub(in crate::op) fn asks(&self) -> AnswerOptions {
         let has_max_bytes = || {
             self.is_cut()
@@ -67,41 +67,41 @@ impl Operation {
         }
     }
 
-    /// Returns how its answers are cut.
+    /// Returns how the operation's answers are cut.
     pub(in crate::op) fn shape(&self) -> &AnswerShape {
         self.run.bounds.shape.get_or_init(|| AnswerShape::of(&self.full_schema()))
     }
 
-    /// Returns the maximum bytes of its answers by their schema, or `usize::MAX` if the schema does not limit
-    /// them.
+    /// Returns the maximum bytes of the operation's answers by their schema, or `usize::MAX` if the schema
+    /// sets no limit.
     pub fn longest_answer(&self) -> usize {
         cut_notes::most("", &self.full_schema())
     }
 
-    /// Returns the maximum bytes of its answers after they were cut as far as possible.
+    /// Returns the maximum bytes of the operation's answers after they have been cut as far as possible.
     pub fn shortest_answer(&self) -> usize {
         cut_notes::least(&self.full_schema())
     }
 
-    /// Returns the unbounded parts of its answers: strings of unknown length, and objects with two texts to
-    /// continue reading.
+    /// Lists the unbounded parts of the operation's answers: strings of unknown length, and objects with two
+    /// resumable texts.
     pub fn unbounded_parts(&self) -> Vec<String> {
         cut_notes::unbounded(&self.full_schema())
     }
 
-    /// Returns whether callers may choose the level of detail of its answers.
+    /// Returns whether callers may choose the level of detail of the answer.
     pub fn is_detailed(&self) -> bool {
         self.run.lean.is_some()
     }
 
-    /// Returns how its answers become lean, if that is allowed.
+    /// Returns how the operation's answers are made lean, or `None` if callers cannot request that.
     pub(in crate::op) fn lean(&self) -> Option<&LeanForm> {
         self.run.lean.as_ref().map(|lean| lean.get_or_init(|| LeanForm::of(&self.full_schema())))
     }
 
     /// Returns the JSON Schema (2020-12) of the output: one object, without references.
     ///
-    /// If the output is one of several objects, the schema has the members of all of them.
+    /// If the output is one of several objects, the schema contains the members of all of them.
     pub fn output_schema(&self) -> Value {
         let mut schema = self.full_schema();
         if self.is_cut() {

@@ -1,13 +1,12 @@
 //! Answers that fit: cuts an answer to a number of bytes.
 //!
 //! A client drops an answer that is too long for it, and loses the data in it, for example a lease. So an
-//! answer is made to fit. A page ends early, with a cursor. A text is cut, and its object says where the rest
-//! of it begins. A list without a cursor is cut, and callers' JSON is omitted as a whole; `omitted` counts
-//! both. The members that identify an object stay: ids, times, a lease, a title, a pin.
+//! answer is made to fit. A page ends early, with a cursor. A text is cut, and its object contains the offset
+//! of the rest. A list without a cursor is cut, and the caller's own JSON is omitted as a whole; `omitted`
+//! counts both. The members that identify an object stay: ids, times, a lease, a title, a pin.
 //!
 //! The cut answer is made from the encoded answer, by the schema of the output, so no output needs a second
 //! type.
-//! It is made of the encoded answer, by the schema of the output, so that no output has a second type.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -24,47 +23,48 @@ use crate::error::{Error, Result};
 use crate::page::{AnswerBounds, CURSORS, Cursor};
 use crate::schema;
 
-/// Members that hold the last position of a page.
+/// Members of a page that contain the position of its last item.
 const POSITIONS: &[&str] = &["after_id", "after_lsn"];
 
 /// Members that are never cut.
 const KEPT: &[&str] = &["pin"];
 
-/// Bytes for the note about a cut text, an omitted member, or all of them.
+/// Reserved bytes for the note about a cut text, about one omitted member, or about all omitted members.
 const TRUNCATED_BYTES: usize = 48;
 const OMITTED_BYTES: usize = 16;
 
 /// How the answers of an operation are cut to a number of bytes.
 #[derive(Default)]
 pub(crate) struct ByteLimit {
-    /// Answers are short, whatever their schema says.
+    /// Whether answers are short even though their schema sets no limit.
     pub short: bool,
-    /// Answers are never cut.
+    /// Whether answers are never cut.
     pub whole: bool,
-    /// The text that a caller may read from a given character on.
+    /// The member whose text a caller may read from a given character.
     pub reads_on: Option<&'static str>,
     pub shape: OnceLock<AnswerShape>,
-    /// Whether callers may request another number of bytes.
+    /// Whether callers may request another maximum number of bytes.
     pub has_max_bytes: OnceLock<bool>,
 }
 
-/// The structure of an answer, as far as it is cut.
+/// The parts of an answer that may be cut.
 #[derive(Debug)]
 pub(crate) enum AnswerShape {
-    /// Lists without a schema are cut, and other JSON without one is whole or null.
+    /// An object. Lists that the schema does not describe are cut; other JSON that it does not describe is
+    /// kept whole or replaced by null.
     Object {
         members: BTreeMap<String, AnswerShape>,
         nullable: bool,
     },
     List(Box<AnswerShape>),
-    /// The value is whole or null.
+    /// A value that is kept whole or replaced by null.
     Whole,
-    /// The value stays, unless it is a long text.
+    /// A value that is kept, unless it is a long text.
     Plain,
 }
 
 impl AnswerShape {
-    /// Derives from the schema of an answer which parts may be cut.
+    /// Derives the parts of an answer that may be cut from the answer's schema.
     pub fn of(schema: &Value) -> Self {
         let nullable = is_nullable(schema);
         let merged = schema::one_object(schema.clone());
@@ -87,12 +87,12 @@ impl AnswerShape {
         }
     }
 
-    /// Returns the shape of an object without a schema.
+    /// Returns the shape of an object that no schema describes.
     pub fn unknown() -> Self {
         Self::Object { members: BTreeMap::new(), nullable: false }
     }
 
-    /// Cuts an answer that is too long.
+    /// Cuts an answer that exceeds its bounds.
     pub fn fit(&self, full: &[u8], bounds: AnswerBounds) -> Result<Vec<u8>> {
         let full: &RawValue = serde_json::from_slice(full).map_err(Error::internal)?;
         match self {
@@ -104,9 +104,9 @@ impl AnswerShape {
     }
 }
 
-/// Returns the answer without the part of its text before the offset.
+/// Returns the answer without the part of its text before `offset`.
 ///
-/// In a page, that is the text of its first item.
+/// In a page, the text of the first item is cut.
 pub(crate) fn read_on(full: &[u8], text: &str, offset: usize) -> Result<Vec<u8>> {
     let mut answer: Map<String, Value> = serde_json::from_slice(full).map_err(Error::internal)?;
     let object = match answer.get_mut(ITEMS).and_then(Value::as_array_mut) {
@@ -120,7 +120,7 @@ pub(crate) fn read_on(full: &[u8], text: &str, offset: usize) -> Result<Vec<u8>>
     serde_json::to_vec(&answer).map_err(Error::internal)
 }
 
-/// How a part of an object is shortened.
+/// How a member of an object is shortened.
 #[derive(Clone, Copy)]
 enum CutKind<'a> {
     Whole,
@@ -130,7 +130,7 @@ enum CutKind<'a> {
 }
 
 impl<'a> CutKind<'a> {
-    /// Returns how a member is cut, or `None` if it is not.
+    /// Returns how a member is shortened, or `None` if it is kept whole.
     fn of(name: &str, value: &RawValue, shape: Option<&'a AnswerShape>) -> Option<Self> {
         match (value.get().as_bytes().first()?, shape) {
             (b'{' | b'[' | b'"', Some(AnswerShape::Whole)) => Some(Self::Whole),
@@ -146,8 +146,8 @@ impl<'a> CutKind<'a> {
         }
     }
 
-    /// Returns how many bytes are reserved for the note about a cut.
-    fn said_of(self, name: &str) -> usize {
+    /// Returns how many bytes are reserved for the note about this cut.
+    fn note_bytes(self, name: &str) -> usize {
         match self {
             Self::Text => TRUNCATED_BYTES,
             _ => name.len().saturating_add(2 * OMITTED_BYTES),
@@ -155,7 +155,7 @@ impl<'a> CutKind<'a> {
     }
 }
 
-/// A member of an object, whole or cut.
+/// A member of an object, complete or cut.
 struct ObjectMember<'a> {
     name: &'a str,
     full: &'a RawValue,
@@ -169,13 +169,13 @@ impl ObjectMember<'_> {
     }
 }
 
-/// An object while it is cut.
+/// An object that is being cut.
 struct CutObject<'a> {
     members: OrderedMembers<'a>,
     shapes: &'a BTreeMap<String, AnswerShape>,
 }
 
-/// The notes of an object about its cuts.
+/// The notes in an object about its cuts.
 #[derive(Default)]
 struct CutNotes<'a> {
     next_offset: Option<usize>,
@@ -190,7 +190,7 @@ impl<'a> CutObject<'a> {
         Ok(Self { members: parse(full)?, shapes })
     }
 
-    /// Returns it in `budget` bytes, or in as few as possible. Its text begins at a character.
+    /// Encodes the object in `budget` bytes, or in as few as possible. Its text begins at character `offset`.
     fn fit(&self, budget: usize, offset: usize) -> Result<Vec<u8>> {
         let cursors: Vec<&RawValue> = match self.members.get(CURSORS) {
             Some(cursors) => parse(cursors)?,
@@ -210,9 +210,10 @@ impl<'a> CutObject<'a> {
             .collect();
         let mut left = budget.saturating_sub(if is_page { CURSOR_BYTES } else { 2 });
         for part in &parts {
-            // The quotation marks of a name, a colon and a comma.
+            // The overhead of a member: the quotation marks of its name, a colon and a comma.
             left = left.saturating_sub(part.name.len().saturating_add(4));
-            left = left.saturating_sub(part.cut.map_or(part.full.get().len(), |cut| cut.said_of(part.name)));
+            left =
+                left.saturating_sub(part.cut.map_or(part.full.get().len(), |cut| cut.note_bytes(part.name)));
         }
         let mut said = CutNotes::default();
         let order =
@@ -235,7 +236,7 @@ impl<'a> CutObject<'a> {
 }
 
 impl<'a> ObjectMember<'a> {
-    /// Shortens it to its share, and notes what was omitted.
+    /// Shortens a member to its share of the bytes, and records what was omitted.
     fn shorten(
         &mut self,
         share: usize,
@@ -268,7 +269,7 @@ impl<'a> ObjectMember<'a> {
                 let is_newest_last = self.name == NEWEST;
                 let is_page = !cursors.is_empty();
                 let (kept, short) =
-                    some_of(&listed, shape, share, is_newest_last, is_page.then_some(offset))?;
+                    cut_list(&listed, shape, share, is_newest_last, is_page.then_some(offset))?;
                 let omitted = listed.len().saturating_sub(kept);
                 self.short = Some(short);
                 match cursors.get(kept.saturating_sub(1)) {
@@ -288,8 +289,7 @@ impl<'a> ObjectMember<'a> {
     }
 }
 
-/// Returns the longest prefix of a text that has no more than `most` bytes as JSON, and its number of
-/// characters.
+/// Returns the longest prefix of a text that fits in `most` bytes of JSON, and its number of characters.
 fn beginning(text: &str, most: usize) -> (&str, usize) {
     let mut bytes = 2_usize;
     let mut kept = 0_usize;
@@ -307,11 +307,11 @@ fn beginning(text: &str, most: usize) -> (&str, usize) {
     (text, kept)
 }
 
-/// Returns the number of items of a list that are kept, and the list of these.
+/// Returns the number of kept items of a list, and the shortened list.
 ///
-/// The first items are kept, or the last ones. If even a single one is too long, that one is cut; a page
-/// keeps it at any length, with its text from a character on.
-fn some_of(
+/// Either the first or the last items are kept. If even one item is too long, that item is cut. A page always
+/// keeps one item, and cuts its text from a given character.
+fn cut_list(
     items: &[&RawValue],
     shape: &AnswerShape,
     share: usize,
@@ -373,10 +373,10 @@ fn write(parts: &[ObjectMember<'_>], said: CutNotes<'_>) -> Result<Vec<u8>> {
         out.extend_from_slice(value);
         Ok::<(), Error>(())
     };
-    // The position of a page is also its cursor, in a list that is read by position.
+    // A list that is read by position uses the position of the page as its cursor.
     let position =
         said.cursor.and_then(|cursor| parse::<Cursor>(cursor).ok()).map(|Cursor(at)| at.to_string());
-    // Some may have been omitted before.
+    // Items may already have been omitted before this cut.
     let before = parts.iter().find(|part| part.name == NEWEST_OMITTED);
     let before = before.and_then(|part| parse::<usize>(part.full).ok()).unwrap_or_default();
     for part in parts {
@@ -422,7 +422,7 @@ mod tests {
         serde_json::from_slice(&fitted).unwrap()
     }
 
-    /// Returns a number of an answer, or zero if it is absent.
+    /// Returns a number in an answer, or zero if the number is absent.
     fn count(number: Option<&Value>) -> usize {
         number.map_or(0, |number| number.as_u64().unwrap().try_into().unwrap())
     }
@@ -464,7 +464,7 @@ mod tests {
         serde_json::to_value(Cursor(i64::try_from(place).unwrap())).unwrap()
     }
 
-    /// Generates any text, up to about this many characters.
+    /// Generates any text of up to about `most` characters.
     fn texts(most: usize) -> impl Strategy<Value = String> {
         let alphabet = prop_oneof!["[a-z ]{1,9}", "[é漢\u{1f600}]{1,9}", "[\"\\\\\n\u{1}\u{7f}]{1,9}"];
         (alphabet, 0..most).prop_map(|(some, length)| some.chars().cycle().take(length).collect())
@@ -483,7 +483,7 @@ mod tests {
         })
     }
 
-    /// Checks a text that may have been cut, in an object that says so.
+    /// Checks a text that may have been cut, and the note about the cut in its object.
     fn check_text(short: &Value, full: &Value, text: &str) -> Result<(), TestCaseError> {
         let kept = short[text].as_str().unwrap();
         let whole = full[text].as_str().unwrap();
@@ -498,7 +498,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// Any pack fits, says what was omitted, and keeps the members that identify it.
+        /// Any pack fits, records what was omitted, and keeps the members that identify it.
         #[test]
         fn any_pack_fits(
             messages in messages(),
@@ -535,7 +535,7 @@ mod tests {
             prop_assert!(is_whole || short["result"].is_null());
         }
 
-        /// A page has one item or more, and its cursor is that of the last.
+        /// A page has at least one item, and its cursor is that of the last item.
         #[test]
         fn any_page_fits_and_goes_on(messages in messages(), most in LEAST..90_000) {
             prop_assume!(!messages.is_empty());
@@ -555,7 +555,7 @@ mod tests {
             }
         }
 
-        /// JSON that no schema describes fits too, such as the problems of refusals.
+        /// JSON that no schema describes also fits, such as the problem documents of refusals.
         #[test]
         fn any_problem_fits(
             conflicts in proptest::collection::vec(texts(500), 0..99),

@@ -1,9 +1,9 @@
-//! Chores: periodic work that every process that can write does without a request.
+//! Chores: periodic work of every process that can write, without a request.
 //!
-//! A chore works in short steps, so that others have their turn in between. If only one process at a time
-//! should do the work, it holds a lease: a database row per chore, which other processes respect for a few
-//! seconds only. The process renews the lease while there is work and releases it at the end; the lease
-//! expires when the process is gone. The scheduler decides when chores run.
+//! A chore works in short steps, so that other work can run in between. If only one process at a time should
+//! do the work, the chore holds a lease: a database row per chore, which other processes respect for a few
+//! seconds only. The process renews the lease while there is work and releases it at the end. If the process
+//! dies, the lease expires. The scheduler decides when chores run.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -22,10 +22,11 @@ use crate::op::run::settings::Settings;
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic, Time};
 
-/// Maximum lease of a chore: how long its work stops when a leader dies.
+/// Maximum lease of a chore: how long its work pauses if the leading process dies.
 pub(in crate::op) const LEASE_MAX: Duration = Duration::from_secs(15);
 
-/// Maximum excess over one full lease from now that a lease may have and still be respected.
+/// Tolerance for clock differences: a lease that ends later than one full lease plus this from now is not
+/// respected.
 ///
 /// Clocks differ a little, but a holder whose clock was days ahead must not stop the chore.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
@@ -39,33 +40,33 @@ pub enum ChoreProcesses {
     OneLeader,
 }
 
-/// The outcome of a step.
+/// The outcome of one step of a chore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepOutcome {
-    /// There is nothing left to do for now.
+    /// No work is left for now.
     Done,
-    /// There is more, to be continued soon.
+    /// More work remains, to be continued soon.
     More,
 }
 
 /// One step of a chore.
 pub type ChoreFn = Box<dyn Fn(&ChoreRound<'_>) -> Result<StepOutcome> + Send + Sync>;
 
-/// Work that is done periodically.
+/// Work that the service does periodically.
 pub struct Chore {
-    /// The name of the chore, and of its lease.
+    /// The name of the chore and of its lease.
     pub name: &'static str,
-    /// Returns the time between its rounds, or `None` if the operator has disabled it.
+    /// Returns the interval between rounds, or `None` if the operator has disabled the chore.
     pub every: fn(&Settings) -> Option<Duration>,
-    /// How long its lease lasts without renewal; maximum 15 s.
+    /// Duration of the chore's lease without renewal, at most 15 s.
     pub lease: Duration,
-    /// The processes that run it.
+    /// The processes that run the chore.
     pub who: ChoreProcesses,
-    /// Runs one step, which takes no more than a second.
+    /// Runs one step, which takes no more than one second.
     pub run: ChoreFn,
 }
 
-/// The leases that a process holds, by name, each with its end.
+/// The chore leases that this process holds, by chore name, each with its expiry.
 pub(crate) struct HeldLeases {
     holder: Uuid,
     held: Mutex<BTreeMap<&'static str, Monotonic>>,
@@ -76,7 +77,7 @@ impl HeldLeases {
         Self { holder, held: Mutex::default() }
     }
 
-    /// Releases the leases that are held, so that another process can continue at once.
+    /// Releases all held leases, so that another process can continue at once.
     pub fn release(&self, dispatch: &Arc<Dispatch>) -> Result<()> {
         let now = dispatch.clock.monotonic();
         let held = std::mem::take(&mut *lock(&self.held));
@@ -95,14 +96,15 @@ pub struct ChoreRound<'a> {
     dispatch: &'a Arc<Dispatch>,
     chore: &'a Chore,
     leases: &'a HeldLeases,
-    /// The latest time until the lease of another process ends, if there is one.
+    /// Time until the lease of another process ends, as found by the latest attempt. `None` if no process
+    /// holds the lease.
     busy: Cell<Option<Duration>>,
 }
 
-/// The outcome of an attempt to take a lease.
+/// The outcome of an attempt to take a chore's lease.
 enum LeaseAttempt {
     Ours,
-    /// Another process has it, for no longer than this.
+    /// Another process holds the lease, for at most this duration.
     Busy(Duration),
 }
 
@@ -115,7 +117,7 @@ impl<'a> ChoreRound<'a> {
         (self.chore.run)(self)
     }
 
-    /// Returns for how long another process may continue to lead, if this round found one that leads.
+    /// Returns how long another process may continue to lead the chore, if this round found that one leads.
     pub(crate) fn busy(&self) -> Option<Duration> {
         self.busy.get()
     }
@@ -129,7 +131,7 @@ impl<'a> ChoreRound<'a> {
         self.dispatch
     }
 
-    /// Reads as the service itself, to find out whether there is work.
+    /// Reads as the service itself, to check whether there is work.
     pub fn read<T: Send + 'static>(
         &self,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
@@ -137,9 +139,9 @@ impl<'a> ChoreRound<'a> {
         self.dispatch.read_as_instance(run)
     }
 
-    /// Takes the right to do the work, or returns `None` if another process has it.
+    /// Takes the lease for the chore, or returns `None` if another process holds it.
     ///
-    /// Call it only once it is known that there is work, so that idle processes write nothing.
+    /// Call this only after finding that there is work, so that idle processes write nothing.
     pub fn lead(&self) -> Result<Option<ChoreLease<'_, 'a>>> {
         if self.chore.who == ChoreProcesses::OneLeader
             && let LeaseAttempt::Busy(span) = self.take_lease()?
@@ -165,17 +167,17 @@ impl<'a> ChoreRound<'a> {
     }
 }
 
-/// The right to do a chore now.
+/// The right of this process to run a chore now.
 pub struct ChoreLease<'r, 'a> {
     round: &'r ChoreRound<'a>,
 }
 
 impl ChoreLease<'_, '_> {
-    /// Changes something in `workspace`, as the service itself.
+    /// Runs a change in `workspace` as the service itself.
     ///
     /// Renews the lease first if that is due, and fails with 503 `unavailable` if another process has taken
     /// it. Fails with 404 `not-found` if the workspace is no longer live: it may have been erased since the
-    /// work was found, and nothing follows the end of its log.
+    /// work was found, and no event may follow the end of its log.
     pub fn write<T: Send + 'static>(
         &self,
         workspace: WorkspaceId,
@@ -188,7 +190,7 @@ impl ChoreLease<'_, '_> {
         })
     }
 
-    /// Renews the lease if two thirds of it or less remain.
+    /// Renews the lease if no more than two thirds of it remain.
     fn renew(&self) -> Result<()> {
         let round = self.round;
         let chore = self.round.chore;
@@ -219,7 +221,7 @@ fn take(cx: &mut Write<'_>, name: &'static str, lease: Duration, holder: Uuid) -
     Ok(LeaseAttempt::Busy(until.map_or(Duration::ZERO, |(until,)| until.since(now))))
 }
 
-/// Fails with 404 `not-found` if a workspace is not live. The instance always is.
+/// Fails with 404 `not-found` if a workspace is not live. The instance is always live.
 fn check_live(cx: &Read<'_>, workspace: WorkspaceId) -> Result<()> {
     if workspace == WorkspaceId::INSTANCE || cx.one::<(WorkspaceId,)>(LIVE, &[&workspace])?.is_some() {
         return Ok(());

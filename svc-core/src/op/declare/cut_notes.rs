@@ -1,44 +1,45 @@
-//! The notes of an answer about its cuts, and how long answers can be: both by the schema of an output.
+//! Notes about cuts in an answer, and the maximum length of answers, both derived from the schema of the
+//! output.
 //!
-//! They are derived from the schema alone, so each operation has them as soon as it is declared.
+//! No further declaration is needed, so each operation has them as soon as it is declared.
 
 use serde_json::{Map, Value, json};
 
 use crate::limits::ANSWER_MCP_BYTES;
 use crate::schema::{self, alternatives, is_kind};
 
-/// Members that are texts which a caller may continue reading after a cut. An object has one of them.
+/// Members whose text a caller may continue to read after a cut. An object has at most one of them.
 pub(super) const TEXTS: &[&str] =
     &["body", "value", "text", "definition", "question", "detail", "reason", "purpose", "topic", "pointer"];
 
-/// Members that are whole or null, although their schema describes their contents.
+/// Members that are kept whole or replaced by null, although their schema describes their contents.
 pub(super) const WHOLE: &[&str] = &["footprint", "description"];
 
-/// Members that are lists of such values.
+/// Members that are lists of values which are kept whole or replaced by null.
 pub(super) const WHOLE_ITEMS: &[&str] = &["content"];
 
-/// The list that keeps its newest items, which are its last, and the member that counts the others.
+/// The list of which the newest, last items are kept, and the member that counts the omitted items.
 pub(super) const NEWEST: &str = "messages";
 pub(super) const NEWEST_OMITTED: &str = "messages_omitted";
 
-/// The members of a page: its items, and the start of the next one.
+/// The members of a page: its items, and the cursor of the next page.
 pub(super) const ITEMS: &str = "items";
 pub(super) const NEXT_CURSOR: &str = "next_cursor";
 
-/// The notes of an object about a cut of its text, and about omitted members.
+/// The members that report a cut text and omitted members.
 pub(super) const TRUNCATED: &str = "truncated";
 pub(super) const NEXT_OFFSET: &str = "next_offset";
 pub(super) const OMITTED: &str = "omitted";
 
-/// Bytes up to which a text is not cut.
+/// Texts of up to this many bytes are not cut.
 pub(super) const TEXT_MIN: usize = 256;
-/// Bytes up to which any other string is not cut.
+/// Other strings of up to this many bytes are not cut.
 pub(super) const WORD_MAX: usize = 2_500;
 
-/// Bytes for the cursor of a page and its last positions.
+/// Reserved bytes for the cursor and the last positions of a page.
 pub(super) const CURSOR_BYTES: usize = 120;
 
-/// Adds to the schema of an answer the notes about its cuts.
+/// Adds the members that report cuts to the schema of an answer.
 pub(crate) fn describe(schema: &mut Value) {
     each_part(schema, &mut |part| describe(part));
     let Some(Value::Object(members)) = schema.get_mut("properties") else { return };
@@ -64,7 +65,8 @@ pub(crate) fn describe(schema: &mut Value) {
     }
 }
 
-/// Returns the names of the schemas within an answer, except within values that are whole or null.
+/// Returns the names of the schemas within an answer, except within values that are kept whole or replaced by
+/// null.
 pub(crate) fn parts_named(schema: &Value) -> Vec<String> {
     let mut named = Vec::new();
     let mut cut = schema.clone();
@@ -75,7 +77,7 @@ pub(crate) fn parts_named(schema: &Value) -> Vec<String> {
     named
 }
 
-/// Visits the schemas within a schema, except those of values that are whole or null.
+/// Visits the schemas within a schema, except those of values that are kept whole or replaced by null.
 fn each_part(schema: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
     let Some(keywords) = schema.as_object_mut() else { return };
     for (keyword, value) in keywords {
@@ -108,7 +110,7 @@ fn is_list(schema: &Value) -> bool {
     schema.get("items").is_some()
 }
 
-/// Returns whether a member is whole or null.
+/// Returns whether a member is kept whole or replaced by null.
 fn is_whole(name: &str, schema: &Value) -> bool {
     WHOLE.contains(&name) || is_open(schema)
 }
@@ -124,7 +126,7 @@ fn allow_null(schema: &mut Value) {
     }
 }
 
-/// Returns whether a schema does not describe the contents of a value.
+/// Returns whether a schema leaves the contents of a value open.
 pub(super) fn is_open(schema: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return true };
     let says_kind = keywords.get("type").is_some_and(|kind| !is_kind(kind, "object"));
@@ -142,7 +144,7 @@ pub(super) fn is_nullable(schema: &Value) -> bool {
     }
 }
 
-/// Bytes of strings whose schema does not limit their length, by the names of their members.
+/// Maximum bytes of strings whose schema does not limit their length, by the name of the member.
 const LENGTHS: &[(&str, usize)] = &[
     ("$type", 100),
     ("action", 100),
@@ -195,9 +197,9 @@ const LENGTHS: &[(&str, usize)] = &[
     ("version", 40),
 ];
 
-/// Maximum bytes of a character in JSON: one that is escaped.
+/// Maximum bytes of a character in JSON, for an escaped character.
 const CHARACTER_BYTES: usize = 6;
-/// Bytes of a string that only a pattern limits, such as a hash or a cursor.
+/// Maximum bytes of a string that only a pattern limits, such as a hash or a cursor.
 const PATTERN_BYTES: usize = 130;
 
 /// Returns whether a member is a text that may be cut.
@@ -206,12 +208,12 @@ fn is_text(name: &str, schema: &Value) -> bool {
     is_string && TEXTS.contains(&name) && most(name, schema) > TEXT_MIN
 }
 
-/// Returns the maximum bytes of a value by its schema, or `usize::MAX` if it is not limited.
+/// Returns the maximum bytes of a value by its schema, or `usize::MAX` if the schema sets no limit.
 pub(crate) fn most(name: &str, schema: &Value) -> usize {
     sized(name, schema, &|_, _, most| most)
 }
 
-/// Returns the maximum bytes of a value that was cut as far as possible.
+/// Returns the maximum bytes of a value that has been cut as far as possible.
 pub(crate) fn least(schema: &Value) -> usize {
     let items = |schema: &Value| schema.get("properties")?.get(NEXT_CURSOR)?.get("type").cloned();
     let of_page = items(schema).map(|_| {
@@ -238,7 +240,7 @@ fn is_object(schema: &Value) -> bool {
     schema.get("properties").is_some() || alternatives(schema).any(is_object)
 }
 
-/// Returns the size of a value by its schema; `of` maps the size of each value in it.
+/// Returns the size of a value by its schema. `of` converts the size of each value within it.
 fn sized(name: &str, schema: &Value, of: &dyn Fn(&str, &Value, usize) -> usize) -> usize {
     let largest =
         |options: &Vec<Value>| options.iter().map(|it| it.to_string().len()).max().unwrap_or_default();
@@ -294,8 +296,7 @@ fn string_bytes(name: &str, schema: &Value) -> usize {
     }
 }
 
-/// Returns the strings of an answer with an unlimited length, and its objects with two texts to continue
-/// reading.
+/// Lists the strings in an answer whose length is unlimited, and the objects with two resumable texts.
 pub(crate) fn unbounded(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let none = Map::new();

@@ -1,10 +1,10 @@
-//! Delivery channels: they send notifications of members out of the service.
+//! Delivery channels, which send notifications for members out of the service.
 //!
-//! A channel takes due notifications in batches, each with all that one member has due on it at that moment.
-//! Taking leases the rows behind a batch by moving their due time ahead, so a batch is with one process at a
-//! time, and another process takes it again if that one dies. The shell that serves the service does the
-//! network part; the result is settled in a transaction. No content waits outside of the rows that a
-//! withdrawal removes.
+//! A channel takes due notifications in batches. Each batch contains all notifications that are due for one
+//! member on that channel. Taking a batch leases its rows by moving their due time ahead, so only one process
+//! has a batch at a time. If that process dies, another one takes the batch later. The shell that serves the
+//! service does the network part; the result is settled in a transaction. No content is stored outside of the
+//! rows that a withdrawal removes.
 
 use std::time::Duration;
 
@@ -14,45 +14,46 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::op::run::context::{Read, Write};
 use crate::time::Time;
 
-/// A delivery channel.
+/// A delivery channel for notifications of type `T`.
 pub struct DeliveryChannel<T: 'static> {
-    /// Its name.
+    /// The name of the channel.
     pub name: &'static str,
-    /// Selects the next `$3` workspaces after `$2` that have something waiting, by id: the id, the workspace
-    /// that is charged, and whether it is live and a notification is due at `$1`.
+    /// SQL: selects the next `$3` workspaces after the id `$2` with pending notifications, by id: the id, the
+    /// workspace that is charged, and whether it is live and a notification is due at `$1`.
     pub workspaces: &'static str,
-    /// Selects the ids of up to `$3` members of the workspace `$1` with notifications due at `$2`, those that
-    /// have waited longest first.
+    /// SQL: selects the ids of up to `$3` members of the workspace `$1` with notifications due at `$2`,
+    /// longest waiting first.
     pub members: &'static str,
     /// Takes a member's due notifications.
     pub take: TakeBatch<T>,
-    /// Postpones a member's due notifications, after a failure to take them.
+    /// Postpones a member's due notifications after they could not be taken.
     pub postpone: PostponeDelivery,
-    /// Whether a notification is still to be sent.
+    /// Returns whether a notification should still be sent.
     pub is_current: IsStillDue<T>,
-    /// Settles a batch.
+    /// Records the results of a batch.
     pub settle: SettleBatch<T>,
 }
 
 /// Moves the due notifications of a member of the caller's workspace to another time.
 ///
-/// It reads no content, since content may be the part that cannot be read.
+/// Does not read content, because the content may be unreadable.
 pub type PostponeDelivery = fn(&mut Write<'_>, MemberId, Time) -> Result<()>;
 
-/// Takes and leases the due notifications of a member of the caller's workspace; `None` if nothing is to be
-/// sent now.
+/// Takes and leases the due notifications of a member of the caller's workspace, or returns `None` if nothing
+/// is to be sent now.
 ///
 /// The caller is the service itself.
 pub type TakeBatch<T> = fn(&mut Write<'_>, MemberId) -> Result<Option<DeliveryBatch<T>>>;
 
-/// Returns whether the notification at this index is still to be sent: its message may be read or withdrawn
-/// while the earlier ones of the batch are sent.
+/// Returns whether the notification at this index should still be sent.
+///
+/// Its message may be read or withdrawn while earlier notifications of the batch are sent.
 pub type IsStillDue<T> = fn(&Read<'_>, &DeliveryBatch<T>, usize) -> Result<bool>;
 
-/// Records the result of each notification of a batch, in their order.
+/// Records the result of each notification of a batch, in the order of the notifications.
 pub type SettleBatch<T> = fn(&mut Write<'_>, &DeliveryBatch<T>, &[DeliveryResult]) -> Result<()>;
 
-/// A delivery batch: the notifications that one member has due on one channel.
+/// A delivery batch: all notifications that are due for one member on one channel.
 pub struct DeliveryBatch<T: 'static> {
     channel: &'static DeliveryChannel<T>,
     workspace_id: WorkspaceId,
@@ -71,32 +72,32 @@ impl<T> DeliveryBatch<T> {
         Self { channel, workspace_id, member_id, pieces }
     }
 
-    /// Returns its channel.
+    /// Returns the channel of the batch.
     pub fn channel(&self) -> &'static DeliveryChannel<T> {
         self.channel
     }
 
-    /// Returns the workspace of its member.
+    /// Returns the workspace of the batch's member.
     pub fn workspace_id(&self) -> WorkspaceId {
         self.workspace_id
     }
 
-    /// Returns its member.
+    /// Returns the member that the batch is for.
     pub fn member_id(&self) -> MemberId {
         self.member_id
     }
 
-    /// Returns its notifications.
+    /// Returns the notifications of the batch.
     pub fn notifications(&self) -> &[T] {
         &self.pieces
     }
 
-    /// Returns the number of its notifications.
+    /// Returns the number of notifications in the batch.
     pub fn count(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Fails unless there is a result for each notification.
+    /// Fails unless there is exactly one result for each notification.
     pub(crate) fn check(&self, results: &[DeliveryResult]) -> Result<()> {
         if results.len() == self.count() {
             return Ok(());
@@ -111,19 +112,19 @@ impl<T> std::fmt::Debug for DeliveryBatch<T> {
     }
 }
 
-/// The delivery result of a notification.
+/// The result of delivering one notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryResult {
-    /// It was accepted.
+    /// The receiver accepted the notification.
     Accepted,
-    /// It may be accepted later, but not before the given delay, if there is one.
+    /// The receiver may accept the notification later, after the given delay if there is one.
     Later {
         /// The receiver's response, or the reason for the failure.
         detail: String,
-        /// The delay that the receiver has requested.
+        /// The delay that the receiver requested.
         after: Option<Duration>,
     },
-    /// It will not be accepted, but others may be.
+    /// The receiver will not accept this notification, but may accept others.
     Dropped {
         /// The receiver's response.
         detail: String,
@@ -133,6 +134,6 @@ pub enum DeliveryResult {
         /// The receiver's response.
         detail: String,
     },
-    /// It was not sent, because an earlier one could not be, or because it was no longer due.
+    /// The notification was not sent, because an earlier one failed or because it was no longer due.
     NotTried,
 }

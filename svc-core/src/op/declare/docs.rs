@@ -8,15 +8,15 @@ use crate::schema::SchemaOf;
 
 /// The documentation of an operation.
 pub struct Docs {
-    /// A short name for people.
+    /// Display name of the operation.
     pub title: &'static str,
-    /// When a model uses it, and which other tool to use in other cases.
+    /// When a model should call the operation, and which tool to call in other cases.
     ///
-    /// The tool's description has this in place of the first sentence of the documentation.
+    /// In the description of the tool, this replaces the first sentence of the documentation.
     pub when: &'static str,
-    /// The area of the service that it belongs to.
+    /// The area of the service that the operation belongs to.
     pub area: &'static str,
-    /// The codes with which it can fail, in addition to those of every operation.
+    /// Codes with which the operation can fail, in addition to those of every operation.
     pub refuses: &'static [Code],
     pub(in crate::op) example: Option<fn(&Fixture) -> Value>,
     pub(crate) input: SchemaOf,
@@ -24,7 +24,7 @@ pub struct Docs {
 }
 
 impl Docs {
-    /// Returns the example's input in the world `fixture`, if there is one.
+    /// Returns the example input for the test world `fixture`, if there is one.
     pub fn example(&self, fixture: &Fixture) -> Option<Value> {
         self.example.map(|example| example(fixture))
     }

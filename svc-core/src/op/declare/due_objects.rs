@@ -1,7 +1,7 @@
-//! Chores that settle due rows: objects of workspaces that end at a stored time.
+//! Chores that settle due objects: rows of a workspace that end at a stored time.
 //!
-//! A round goes through the due objects once, in the order of their ends, so that each has its turn even if
-//! others fail before it. Every read treats a due object as ended before it is settled.
+//! A round goes through the due objects once, ordered by end, so every object is reached even if others fail
+//! before it. Every read treats a due object as ended before it is settled.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -19,21 +19,21 @@ use crate::sync::lock;
 use crate::time::Time;
 
 /// Maximum number of objects per step.
-const OF_ONE_STEP: i64 = 200;
-/// The lease on the chore: two rounds, after which another process replaces one that has died.
+const OBJECTS_PER_STEP: i64 = 200;
+/// Duration of the chore's lease: two rounds, after which another process replaces one that has died.
 const LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
 
-/// How due objects are found and settled.
+/// How due objects of a kind are found and settled.
 pub(crate) struct DueObjects {
     /// Selects end, id and workspace of the first `$4` objects that have ended by `$1` and come after the end
     /// `$2` and the id `$3`, in that order.
     pub next: &'static str,
-    /// Settles those objects of the caller's workspace that are still due.
+    /// Settles the given objects of the caller's workspace that are still due.
     pub settle: fn(&mut Write<'_>, &[Uuid]) -> Result<()>,
 }
 
 impl DueObjects {
-    /// Returns the chore that settles them, at the reaper's interval.
+    /// Returns the chore that settles the objects, at the reaper's interval.
     pub fn chore(self, name: &'static str) -> Chore {
         let progress = Mutex::new(RoundProgress::default());
         Chore {
@@ -54,7 +54,7 @@ impl DueObjects {
         }
     }
 
-    /// Runs one step, and returns the progress of the round, or `None` at its end.
+    /// Runs one step, and returns the progress of the round, or `None` at the end of the round.
     ///
     /// A failure in one workspace does not affect others, and is reported at the end.
     fn settle_some(
@@ -67,7 +67,7 @@ impl DueObjects {
         let next = self.next;
         let settle = self.settle;
         let due: Vec<(Time, Uuid, WorkspaceId)> =
-            round.read(move |cx| cx.query(next, &[&cx.now(), &end, &id, &OF_ONE_STEP]))?;
+            round.read(move |cx| cx.query(next, &[&cx.now(), &end, &id, &OBJECTS_PER_STEP]))?;
         let Some((end, id, _)) = due.last().copied() else { return failed.map_or(Ok(None), Err) };
         let Some(lead) = round.lead()? else { return Ok(None) };
         let mut of_workspaces: BTreeMap<WorkspaceId, Vec<Uuid>> = BTreeMap::new();
@@ -85,11 +85,11 @@ impl DueObjects {
     }
 }
 
-/// The progress of a round.
+/// The progress of a round over the due objects.
 struct RoundProgress {
-    /// The end and the id of the last object that it has visited.
+    /// End and id of the last visited object.
     last: (Time, Uuid),
-    /// The failure to report at the end.
+    /// The failure to report at the end of the round.
     failed: Option<Error>,
 }
 

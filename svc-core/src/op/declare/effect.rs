@@ -1,4 +1,4 @@
-//! The effect of calling an operation: it determines which calls are recorded, repeated or need a
+//! The effect of calling an operation, which determines whether calls are recorded, repeated or need a
 //! confirmation.
 
 /// The effect of calling an operation.
@@ -8,7 +8,7 @@ pub enum Effect {
     Read,
     /// Changes nothing; returns when something has happened, or the timeout expires.
     Wait,
-    /// Adds something with each call.
+    /// Adds something on each call.
     Write,
     /// Changes something; a second identical call changes nothing more.
     Idempotent,
@@ -17,7 +17,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Returns the name in contracts.
+    /// Returns the name of the effect in contracts.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -28,7 +28,7 @@ impl Effect {
         }
     }
 
-    /// Returns whether it changes nothing.
+    /// Returns whether a call changes nothing.
     pub fn changes_nothing(self) -> bool {
         matches!(self, Self::Read | Self::Wait)
     }

@@ -1,47 +1,50 @@
-//! Frames: the wire format of rows of the table that are not operations of the API.
+//! Frames: wire formats of routes in the operation table that are not operations of the API.
 //!
-//! Such a row has a typed function like every operation, and goes through the same dispatch: admission, the
-//! pipeline, audit. But another specification or a browser's needs define the format around its input and
-//! output: a form, a cookie, the media type of another protocol. The frame names that format; a shell that
-//! serves HTTP implements it. Framed rows are routes and appear in the OpenAPI document; they are neither
-//! tools nor part of the contract of operations.
+//! Such a route has a typed function like every operation, and goes through the same dispatch: admission, the
+//! pipeline, audit. But another specification or the needs of a browser define the format around its input
+//! and output: a form, a cookie, the media type of another protocol. The frame identifies that format; a
+//! shell that serves HTTP implements it. Framed routes appear in the OpenAPI document, but are neither tools
+//! nor part of the contract of operations.
 
 use crate::capability::Needs;
 use crate::op::call::caller::Surface;
 
-/// The frame of a route that is not an operation.
+/// The wire format of a route that is not an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// JSON whose field `token` is the credential, and a cookie in the response.
+    /// JSON whose field `token` is the credential, with a cookie in the response.
     SignIn,
-    /// JSON, by the session of a browser, whose cookie the response may remove.
+    /// JSON authenticated by a browser session, whose cookie the response may remove.
     Session,
-    /// A link to the identity provider: a cookie, and a redirect that takes the browser there.
+    /// A sign-in link: sets a cookie and redirects the browser to the identity provider.
     OidcLogin,
-    /// The callback from the identity provider: its query and that cookie, and a redirect into the service.
+    /// The callback from the identity provider: reads the query and the sign-in cookie, and redirects into
+    /// the service.
     OidcCallback,
-    /// RFC 6749's token endpoint: a form or JSON, with the client's credentials in it or in HTTP Basic.
+    /// The token endpoint of RFC 6749: a form or JSON, with the client's credentials in the body or in HTTP
+    /// Basic.
     AppToken,
-    /// The content that a share ticket opens, for a reader that is not a member.
+    /// The content that a share ticket gives access to, for a reader that is not a member.
     Share,
-    /// RFC 7644: the resources of SCIM, with its error format.
+    /// The SCIM resources of RFC 7644, with the SCIM error format.
     Scim,
-    /// JSON by the session of a browser, or the page of the board with the same status.
+    /// JSON authenticated by a browser session, or a page of the board with the same status.
     Approval,
-    /// JSON by the session of a browser, for the board.
+    /// JSON authenticated by a browser session, for the board.
     Markdown,
-    /// RFC 8058: a link in a mail, which is the whole input. A form with a button, and any body.
+    /// One-click unsubscription of RFC 8058: a link in a mail, which contains the whole input. GET returns a
+    /// form with a button; the body of a POST is ignored.
     Unsubscribe,
-    /// The files of the board, which the shell contains: the same for everyone.
+    /// The static files of the board, which are built into the shell and are the same for all callers.
     Board,
 }
 
-/// The credentials in the head of a request that count; others are ignored.
+/// The credentials in the headers of a request that a route accepts. Others are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptedCredentials {
-    /// No credential of the head: the credential, if there is one, is in the body.
+    /// No credential from the headers. If there is a credential, it is in the body.
     Nothing,
-    /// The Authorization header, and no cookie.
+    /// The Authorization header, but no cookie.
     Authorization,
     /// The Authorization header and the session cookie.
     All,
@@ -51,14 +54,14 @@ pub enum AcceptedCredentials {
 const FORM: &str = "application/x-www-form-urlencoded";
 /// The media type of JSON.
 pub(in crate::op) const JSON: &str = "application/json";
-/// The media type of a page.
+/// The media type of HTML.
 pub(in crate::op) const HTML: &str = "text/html";
 /// The media type of SCIM.
 const SCIM: &str = "application/scim+json";
 
 impl Frame {
-    /// Returns which credentials of the head count.
-    pub fn takes(self) -> AcceptedCredentials {
+    /// Returns the credentials that the route accepts from the headers.
+    pub fn accepted_credentials(self) -> AcceptedCredentials {
         match self {
             Self::SignIn
             | Self::AppToken
@@ -72,8 +75,8 @@ impl Frame {
         }
     }
 
-    /// Returns the media types that a body may have.
-    pub fn bodies(self) -> &'static [&'static str] {
+    /// Returns the media types that a request body may have.
+    pub fn request_media_types(self) -> &'static [&'static str] {
         match self {
             Self::SignIn
             | Self::Session
@@ -88,8 +91,8 @@ impl Frame {
         }
     }
 
-    /// Returns the media type of a success that is not a redirect.
-    pub fn answers(self) -> &'static str {
+    /// Returns the media type of a successful response that is not a redirect.
+    pub fn response_media_type(self) -> &'static str {
         match self {
             Self::SignIn
             | Self::Session
@@ -105,7 +108,7 @@ impl Frame {
         }
     }
 
-    /// Returns the surface that audit rows name.
+    /// Returns the surface that audit rows of the route contain.
     pub fn surface(self) -> Surface {
         match self {
             Self::SignIn
@@ -121,7 +124,7 @@ impl Frame {
         }
     }
 
-    /// Returns the fields of a change that are in the query, not in the body.
+    /// Returns the input fields of a change that are in the query instead of the body.
     pub(in crate::op) fn query_of_changes(self) -> &'static [&'static str] {
         match self {
             Self::Scim => &["attributes", "excludedAttributes"],
@@ -129,9 +132,9 @@ impl Frame {
         }
     }
 
-    /// Returns the name in contracts for the credential of a row with these needs.
+    /// Returns the name that contracts use for the credential of a route with the requirements `needs`.
     pub fn credential(self, needs: Needs) -> String {
-        match (self.takes(), needs) {
+        match (self.accepted_credentials(), needs) {
             (AcceptedCredentials::Nothing, _) => "none".to_owned(),
             (_, needs) => needs.expression(),
         }

@@ -1,8 +1,8 @@
 //! Builds operations from functions.
 //!
-//! [`read`], [`wait`], [`write`], [`idempotent`] and [`destructive`] make an operation of one function. The
-//! [`Builder`], which [`reading`] or [`changing`] begins, makes the others: it has a method for each step
-//! before the function, and then one that takes the function.
+//! [`read`], [`wait`], [`write`], [`idempotent`] and [`destructive`] make an operation from one function.
+//! Operations with more steps use the [`Builder`], which [`reading`] or [`changing`] begins: it has a method
+//! for each step before the function, and then a method that takes the function.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub fn read<I: InputType, O: OutputType>(
 
 /// Declares an operation that waits until an event has occurred, or returns `{"timed_out": true}`.
 ///
-/// The function may record in its input how far it has read.
+/// The function may record in its input the position up to which it has read.
 pub fn wait<I: InputType + LongPoll, O: OutputType>(
     operation: impl Into<TypedOperation<I, WaitOutput<O>>>,
     run: fn(&Read<'_>, &mut I) -> Result<Poll<O>>,
@@ -57,7 +57,7 @@ pub fn wait<I: InputType + LongPoll, O: OutputType>(
     })
 }
 
-/// Declares an operation that adds something with each call.
+/// Declares an operation that adds something on each call.
 pub fn write<I: InputType, O: Returned<I>>(
     operation: impl Into<TypedOperation<I, O>>,
     run: fn(&mut Write<'_>, &I) -> Result<O>,
@@ -65,7 +65,7 @@ pub fn write<I: InputType, O: Returned<I>>(
     changing(operation, Effect::Write).run(run)
 }
 
-/// Declares an operation whose second identical call changes nothing more.
+/// Declares an operation that changes nothing more when an identical call is repeated.
 pub fn idempotent<I: InputType, O: Returned<I>>(
     operation: impl Into<TypedOperation<I, O>>,
     run: fn(&mut Write<'_>, &I) -> Result<O>,
@@ -81,14 +81,14 @@ pub fn destructive<I: InputType, O: Returned<I>>(
     changing(operation, Effect::Destructive).run(run)
 }
 
-/// Begins an operation that reads, and takes more steps than one function.
+/// Begins the declaration of an operation that reads in more steps than one function.
 pub fn reading<I: InputType, O: 'static>(
     operation: impl Into<TypedOperation<I, O>>,
 ) -> Builder<Reads, I, O, ()> {
     Builder::new(operation.into(), Effect::Read)
 }
 
-/// Begins an operation that changes something.
+/// Begins the declaration of an operation that changes something in more steps than one function.
 pub fn changing<I: InputType, O: 'static>(
     operation: impl Into<TypedOperation<I, O>>,
     effect: Effect,
@@ -96,14 +96,14 @@ pub fn changing<I: InputType, O: 'static>(
     Builder::new(operation.into(), effect)
 }
 
-/// An operation while it is declared: its effect, and the steps before its function.
+/// An operation during its declaration: its effect, and the steps before its function.
 ///
 /// `P` is the value that these steps prepare for the function: nothing, or an `ExtraValue`.
 #[must_use = "the function is missing"]
 pub struct Builder<E, I, O, P> {
     key: Key,
     effect: Effect,
-    /// Returns where the input has its file, if it takes one.
+    /// Returns the field of the input that contains the file, if the operation takes one.
     file: Option<InputFile<I>>,
     prepare: Prepare<I, P>,
     wants: fn(&I) -> WriteNeeds,
@@ -112,13 +112,13 @@ pub struct Builder<E, I, O, P> {
 
 type Prepare<I, P> = Box<dyn Fn(&mut I, &SharedState, Time) -> Result<P> + Send + Sync>;
 
-/// A value that the function receives in addition to its input.
+/// A value that the operation's function receives in addition to the input.
 pub struct ExtraValue<P>(P);
 
-/// The function of the operation reads.
+/// Marker: the function of the operation reads.
 pub enum Reads {}
 
-/// The function of the operation changes something.
+/// Marker: the function of the operation changes something.
 pub enum Changes {}
 
 impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
@@ -128,7 +128,7 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
         Self { key: operation.key(), effect, file: None, prepare, wants: |_| WriteNeeds::default(), types }
     }
 
-    /// Does the part of the work that needs no database, once, before the call is queued.
+    /// Sets the step that runs once, without the database, before the call is queued.
     ///
     /// Every run of the function receives the result.
     pub fn prepare<P: 'static>(
@@ -138,9 +138,9 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
         self.prepared(move |input, shared, now| prepare(input, shared, now))
     }
 
-    /// Takes a file, and reads it before the call is queued, without a time limit.
+    /// Accepts a file, and reads it before the call is queued, without a time limit.
     ///
-    /// Every run of the function receives the result.
+    /// Every run of the function receives the result of that read.
     pub fn file<P: 'static>(
         mut self,
         prepare: fn(&I, &CompleteSpool, &SharedState, Time) -> Result<P>,
@@ -167,7 +167,7 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
 }
 
 impl<E, I: InputType, O, P: 'static> Builder<E, I, O, P> {
-    /// Declares the operation whose calls run this job, and whose documented output is an `S`.
+    /// Declares the operation whose calls run `job`, and whose documented output is an `S`.
     fn declare<S: JsonSchema>(self, job: impl Fn(I, P) -> Job + Send + Sync + 'static) -> Operation {
         let Self { key, effect, file, prepare, .. } = self;
         Operation::new::<I, S>(key, effect, file, move |mut input, shared, now| {
@@ -178,7 +178,7 @@ impl<E, I: InputType, O, P: 'static> Builder<E, I, O, P> {
 }
 
 impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Reads, I, O, ExtraValue<P>> {
-    /// Reads in one transaction.
+    /// Sets the function, which reads in one transaction.
     pub fn run(self, run: fn(&Read<'_>, &I, &P) -> Result<O>) -> Operation
     where
         O: JsonSchema,
@@ -188,12 +188,12 @@ impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Rea
         })
     }
 
-    /// Reads one page at a time, and returns the output once all are read. The pages share the prepared
-    /// value.
+    /// Sets a function that reads one page at a time, and returns the output after the last page. The pages
+    /// share the prepared value.
     ///
-    /// Each page has its own transaction, which authenticates the caller again, so that no other request
-    /// waits for the end; a page that failed may be read again. A workspace has one long read at a time, for
-    /// a limited time.
+    /// Each page has its own transaction, which authenticates the caller again, so no other request waits for
+    /// the end of the read. A page that failed may be read again. Only one such read runs per workspace at a
+    /// time, for a limited time.
     pub fn in_pages(self, page: fn(&Read<'_>, &I, &mut P) -> Result<Option<O>>) -> Operation
     where
         O: JsonSchema,
@@ -201,10 +201,10 @@ impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Rea
         self.pages::<O>(Job::Long, page)
     }
 
-    /// Reads as [`Builder::in_pages`] does, but a single page has no time limit.
+    /// Sets a function that reads as with [`Builder::in_pages`], but without a time limit for a page.
     ///
-    /// For reads that need one consistent snapshot. Scans of a workspace wait for each other, and no other
-    /// request waits for them.
+    /// For reads that need one consistent snapshot. Scans of the same workspace run one at a time, and no
+    /// other request waits for them.
     pub fn scan(self, page: fn(&Read<'_>, &I, &mut P) -> Result<Option<O>>) -> Operation
     where
         O: JsonSchema,
@@ -227,10 +227,11 @@ impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Rea
 }
 
 impl<I: InputType, P: Send + 'static> Builder<Reads, I, FileContent, ExtraValue<P>> {
-    /// Returns a file, which is written one page at a time, without a time limit. It holds an `S`.
+    /// Sets a function that writes a file one page at a time, without a time limit. The file's content is an
+    /// `S`.
     ///
-    /// A workspace has one such file in progress at a time. A page that failed may be read again, so each
-    /// begins where the previous one ended.
+    /// Only one such file is written per workspace at a time. A page that failed may be read again, so each
+    /// page begins where the previous one ended.
     pub fn download<S: JsonSchema>(
         self,
         page: fn(&Read<'_>, &I, &mut P) -> Result<Option<FileContent>>,
@@ -242,7 +243,7 @@ impl<I: InputType, P: Send + 'static> Builder<Reads, I, FileContent, ExtraValue<
 }
 
 impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, P> {
-    /// Declares what the input needs before the change is queued.
+    /// Sets the function that derives the needs of the change from its input, before the change is queued.
     pub fn wants(mut self, wants: fn(&I) -> WriteNeeds) -> Self {
         self.wants = wants;
         self
@@ -262,10 +263,11 @@ impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, P> 
 }
 
 impl<I: InputType, O: Returned<I>> Builder<Changes, I, O, ()> {
-    /// Reads data that takes long and needs no lock, or finds the workspace of a change without a credential.
+    /// Sets a read that runs before the change is queued: for slow reads that need no lock, or to find the
+    /// workspace of a change without a credential.
     ///
-    /// The read runs in a reader's transaction, before the change is queued. Only data that the function's
-    /// transaction reads is authoritative, so the result contains keys to compare with it.
+    /// The read runs in a reader's transaction. Only data that the function's own transaction reads is
+    /// authoritative, so the result contains keys to compare with that data.
     pub fn preflight<P: PreflightResult + Send + 'static>(
         self,
         read: fn(&Read<'_>, &I) -> Result<P>,
@@ -273,21 +275,21 @@ impl<I: InputType, O: Returned<I>> Builder<Changes, I, O, ()> {
         AfterPreflight { change: self, read }
     }
 
-    /// Changes something in one transaction.
+    /// Sets the function, which makes the change in one transaction.
     pub fn run(self, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation {
         self.change(move |cx, input, ()| run(cx, input).map(done))
     }
 
-    /// Changes something in any number of bounded steps.
+    /// Sets a function that makes the change in any number of bounded steps.
     ///
-    /// A step that returns `None` is committed, and others have their turn before the next one, which finds
-    /// the remaining work in the database. It must leave a valid state even if the later steps never run. A
-    /// step that failed may run again.
+    /// A step that returns `None` is committed. Other work runs before the next step, which finds the
+    /// remaining work in the database. Each step must leave a valid state even if the later steps never run.
+    /// A step that failed may run again.
     pub fn in_steps(self, step: fn(&mut Write<'_>, &I) -> Result<Option<O>>) -> Operation {
         self.change(move |cx, input, ()| step(cx, input).map(progress))
     }
 
-    /// Changes something in steps that share an `S`, such as ids and numbers.
+    /// Sets a function that makes the change in steps that share an `S`, such as ids and numbers.
     ///
     /// `S` survives a crash if the request has a key: a repeat of the request continues from there.
     pub fn in_resumed_steps<S>(self, step: fn(&mut Write<'_>, &I, &mut S) -> Result<Option<O>>) -> Operation
@@ -303,7 +305,7 @@ impl<I: InputType, O: Returned<I>> Builder<Changes, I, O, ()> {
         })
     }
 
-    /// Changes something in one transaction; some of its refusals are recorded in the log.
+    /// Sets a function that makes the change in one transaction, and that may record a refusal in the log.
     pub fn records_refusals(self, run: fn(&mut Write<'_>, &I) -> Result<O, RecordedRefusal>) -> Operation {
         self.change(move |cx, input, ()| {
             run(cx, input).map_or_else(RecordedRefusal::progress, |it| Ok(done(it)))
@@ -311,7 +313,7 @@ impl<I: InputType, O: Returned<I>> Builder<Changes, I, O, ()> {
     }
 }
 
-/// The same methods with the prepared value.
+/// The same methods for a function that takes the prepared value.
 impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, ExtraValue<P>> {
     pub fn run(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O>) -> Operation {
         self.change(move |cx, input, ExtraValue(prepared)| run(cx, input, prepared).map(done))
@@ -331,7 +333,7 @@ impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, Ext
     }
 }
 
-/// A change with a read before it.
+/// The declaration of a change with a preflight read.
 #[must_use = "the function is missing"]
 pub struct AfterPreflight<I, O, P> {
     change: Builder<Changes, I, O, ()>,
@@ -339,9 +341,9 @@ pub struct AfterPreflight<I, O, P> {
 }
 
 impl<I: InputType, O: Returned<I>, P: PreflightResult + Send + 'static> AfterPreflight<I, O, P> {
-    /// Changes something in one transaction, based on the result of the read.
+    /// Sets the function, which makes the change in one transaction with the result of the preflight read.
     ///
-    /// If that is a workspace, the function acts there with [`Write::within`].
+    /// If that result is a workspace, the function acts there with [`Write::within`].
     pub fn run(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O>) -> Operation {
         let read = self.read;
         let operation = self.change.declare::<O>(move |input, ()| {
@@ -368,7 +370,7 @@ fn done<O: OutputType>(output: O) -> Progress {
     Progress::Done(Box::new(output))
 }
 
-/// A step without an output is followed by another one.
+/// Returns the progress after a step. A step without an output is followed by another step.
 fn progress<O: OutputType>(output: Option<O>) -> Progress {
     output.map_or(Progress::Again(None), done)
 }

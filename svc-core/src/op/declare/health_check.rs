@@ -1,8 +1,8 @@
-//! Health checks: whether each component of the service works, and how full the component is.
+//! Health checks: whether each component of the service works, and its number of items.
 //!
-//! Readiness reports whether the components work, `get_operator_status` reports both. Features declare their
-//! health checks. A shell has none, since it comes and goes while the service is open; [`Gauges`] shows its
-//! load.
+//! Readiness reports whether the components work; `get_operator_status` reports both. Features declare their
+//! health checks. A shell declares none, because it starts and stops while the service is open; [`Gauges`]
+//! shows its load.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -14,17 +14,17 @@ use crate::error::Result;
 use crate::op::run::context::Read;
 use crate::sync::lock;
 
-/// A component of the service, and its health check.
+/// A component of the service with its health check.
 pub struct HealthCheck {
-    /// Its unique name in responses.
+    /// Unique name of the component in responses.
     pub name: &'static str,
-    /// The check that finds out whether it works.
+    /// The method by which the service checks whether the component works.
     pub health: CheckMethod,
-    /// The number of its items and their limit, if it has a limit.
+    /// Measures the number of the component's items and their limit, if it has items to count.
     pub status: Option<MeasureDepth>,
 }
 
-/// Describes a problem of a component as this process sees it, if there is one.
+/// Returns a description of a component's problem as this process sees it, or `None` if there is none.
 type ProcessCheck = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// Returns the number of a component's items and their limit.
@@ -34,20 +34,20 @@ pub type MeasureDepth = Box<dyn Fn() -> Depth + Send + Sync>;
 pub enum CheckMethod {
     /// There is nothing to check.
     Unchecked,
-    /// By a query; returns a description of the problem, if there is one.
+    /// A query. It returns a description of the problem, if there is one.
     InDatabase(fn(&Read<'_>) -> Result<Option<String>>),
-    /// From this process alone, independently of the database.
+    /// A check within this process, independent of the database.
     InProcess(ProcessCheck),
-    /// It always works, but this process may have a remark about it.
+    /// The component always counts as working, but this process may report a remark about it.
     Remarkable(ProcessCheck),
 }
 
-/// The number of items, and their limit.
+/// The number of items of a component, and their limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Depth {
-    /// The current number.
+    /// Current number of items.
     pub count: u64,
-    /// Maximum number at the same time; null if there is no limit.
+    /// Maximum number of items at the same time, or null without a limit.
     pub limit: Option<u64>,
 }
 
@@ -65,28 +65,28 @@ impl Depth {
     }
 }
 
-/// A shell: it serves requests to the service from outside of this process.
+/// A shell: a server that passes requests from outside this process to the service.
 pub trait Shell: Send + Sync {
-    /// Returns whether it is about to stop.
+    /// Returns whether the shell is about to stop.
     fn is_draining(&self) -> bool;
 
-    /// Returns the depths of its bounded resources, by their names in responses.
+    /// Returns the depths of the shell's bounded resources, by their names in responses.
     fn depths(&self) -> Vec<(&'static str, Depth)>;
 }
 
-/// The depths of the shells that serve a service, read on request.
+/// The depths of the shells that serve a service, measured on request.
 #[derive(Clone, Default)]
 pub struct Gauges(Arc<Mutex<Vec<Weak<dyn Shell>>>>);
 
 impl Gauges {
-    /// Adds a shell, for its lifetime.
+    /// Adds a shell. The gauges include it until it is dropped.
     pub fn add(&self, shell: Weak<dyn Shell>) {
         let mut shells = lock(&self.0);
         shells.retain(|known| known.strong_count() > 0);
         shells.push(shell);
     }
 
-    /// Returns whether a shell is about to stop.
+    /// Returns whether any shell is about to stop.
     pub fn is_draining(&self) -> bool {
         self.shells().iter().any(|shell| shell.is_draining())
     }

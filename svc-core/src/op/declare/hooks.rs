@@ -1,9 +1,9 @@
 //! Hooks: functions of a feature that lower layers call.
 //!
 //! A guard may reject a change before it begins, a projector processes the events of a change inside its
-//! transaction, a condition returns the unmet requirements of a thread's move, and a cleaner removes rows
-//! that refer to messages which are withdrawn or purged. No caller names a hook, so the lower layers need not
-//! know which features have one.
+//! transaction, a condition returns the unmet requirements for a thread's state change, and a cleaner removes
+//! rows that refer to withdrawn or purged messages. Callers do not know the names of hooks, so the lower
+//! layers do not depend on the features that register them.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -19,89 +19,90 @@ use crate::op::declare::operation::Operation;
 use crate::op::run::context::{Read, Write};
 use crate::op::run::permit::DestroyPermit;
 
-/// The part of a call that a guard may base its decision on.
+/// The parts of a call on which a guard may base its decision.
 #[derive(Clone, Debug, Default)]
 pub struct GuardedCall {
-    /// The surface that it came in over.
+    /// The surface through which the call arrived.
     pub surface: Surface,
-    /// The input's fields whose names end in `_id`, by name.
+    /// The input fields whose names end in `_id`, by name.
     pub(in crate::op) ids: Map<String, Value>,
 }
 
 impl GuardedCall {
-    /// Returns the id in the input's field `field`, if the call has that field.
+    /// Returns the id in the input field `field`, if the call has that field.
     pub fn id<T: FromStr>(&self, field: &str) -> Option<T> {
         self.ids.get(field)?.as_str()?.parse().ok()
     }
 }
 
-/// Runs inside the transaction of every requested change, before its function; rejects it with an error.
+/// A function that runs inside the transaction of every requested change, before the change's function, and
+/// may reject it with an error.
 ///
 /// Changes by the service itself pass no guard.
 pub type Guard = fn(&Read<'_>, &Operation, &GuardedCall) -> Result<()>;
 
-/// Processes events inside the transaction that emitted them.
+/// A function that processes events inside the transaction that emitted them.
 ///
-/// It is called with events of the kinds it names and of one workspace, in the order of the log, and acts in
-/// that workspace. The events that it emits are projected in turn.
+/// It is called with events of its kinds and of one workspace, in log order, and acts in that workspace. The
+/// events that it emits are projected in turn.
 pub type ProjectEvents = fn(&mut Write<'_>, &[Recorded]) -> Result<()>;
 
-/// A projector and its kinds of events.
+/// A projector, with the kinds of events that it processes.
 pub(in crate::op) struct Projector {
     pub kinds: Vec<&'static str>,
     pub run: ProjectEvents,
 }
 
-/// Ends some of what a deactivated member still holds. Returns whether there may be more.
+/// Ends some of the objects that a deactivated member still holds. Returns whether more may remain.
 pub(crate) type EndHeldObjects = fn(&mut Write<'_>, MemberId) -> Result<bool>;
 
 impl Write<'_> {
-    /// Ends some of what a deactivated member still holds. Returns whether there may be more.
+    /// Ends some of the objects that a deactivated member still holds. Returns whether more may remain.
     pub(crate) fn end_some(&mut self, member: MemberId) -> Result<bool> {
         self.table().ends_some().map_or(Ok(false), |end_some| end_some(self, member))
     }
 }
 
-/// Keeps members online while they are connected to this process.
+/// Marks members as online while they are connected to this process.
 pub(crate) type KeepMembersOnline = fn(&mut Write<'_>, &[Uuid]) -> Result<()>;
 
-/// Removes the rows of a table about messages that are withdrawn, or purged, before the messages' rows.
+/// Removes the rows of a table that refer to withdrawn or purged messages, before the rows of those messages.
 pub(crate) type CleanRows = fn(&mut Write<'_>, &DestroyPermit<'_>, &[MessageId]) -> Result<()>;
 
-/// For a table whose rows outlive the content of a message.
+/// The cleaner of a table whose rows outlive the content of a message: removes nothing.
 pub(crate) const KEEP: CleanRows = |_, _, _| Ok(());
 
-/// How the rows of a table that name a message are treated when it is withdrawn, and when it is purged.
+/// The cleaners of a table that refers to messages: for withdrawal and for purge.
 pub(in crate::op) struct MessageCleaner {
     pub table: &'static str,
-    /// `None` if they stay.
+    /// `None` if a withdrawal keeps the rows.
     pub at_withdrawal: Option<CleanRows>,
     pub at_purge: CleanRows,
 }
 
-/// A requirement before a thread may make a move.
+/// A requirement that must be met before a thread may change its state.
 #[derive(Clone, Copy, Debug)]
 pub struct Condition {
     /// The name of the condition in errors.
     pub name: &'static str,
-    /// The name of the move's action, such as `close`.
+    /// The action of the state change, such as `close`.
     pub action: &'static str,
-    /// Returns the unmet requirements of this thread; empty if it may move.
+    /// Returns the unmet requirements of this thread, or an empty list if the thread may change its state.
     pub unmet: fn(&Read<'_>, ThreadId) -> Result<Vec<UnmetRequirement>>,
 }
 
-/// One unmet requirement of a thread's move.
+/// An unmet requirement for a thread's state change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnmetRequirement {
-    /// The requirement, for people.
+    /// A description of the requirement for people.
     pub detail: String,
-    /// The ids of the objects that it concerns, such as child threads; may be empty.
+    /// The ids of the objects that the requirement concerns, such as child threads. May be empty.
     pub ids: Vec<String>,
 }
 
-/// Calls projectors with the events that the job has emitted.
+/// Calls the projectors with the events that the job has emitted.
 ///
-/// The events that they emit are projected in turn, until there are no new ones.
+/// The events that projectors emit are projected in turn, until no new events appear.
 pub(in crate::op) fn project(cx: &mut Write<'_>) -> Result<()> {
     let mut seen = 0;
     loop {

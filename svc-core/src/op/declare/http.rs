@@ -1,8 +1,8 @@
-//! The HTTP endpoint of an operation: its method, its paths, and the status of its success.
+//! The HTTP endpoint of an operation: method, paths, and status code on success.
 
 use crate::op::declare::frame::Frame;
 
-/// An HTTP method of an operation.
+/// The HTTP method of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
     Get,
@@ -13,7 +13,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Returns the name on the wire.
+    /// Returns the name of the method in HTTP.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -25,16 +25,16 @@ impl Method {
     }
 }
 
-/// The status of a success.
+/// The HTTP status of a successful response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Success {
     /// 200.
     Ok,
-    /// 201: a new object has an address.
+    /// 201: the response contains the address of a new object.
     Created,
-    /// 204: there is nothing to return.
+    /// 204: the response has no body.
     NoContent,
-    /// 303: the browser continues at another address, with a GET.
+    /// 303: the browser follows a redirect to another address with a GET.
     SeeOther,
 }
 
@@ -53,25 +53,25 @@ impl Success {
 /// The HTTP endpoint of an operation.
 pub struct Http {
     pub method: Method,
-    /// The main path template.
+    /// The canonical path template.
     pub path: &'static str,
-    /// The other path templates.
+    /// Additional path templates.
     pub aliases: Vec<&'static str>,
     pub success: Success,
-    /// It is not an MCP tool.
+    /// Whether the operation is excluded from the MCP tools.
     pub rest_only: bool,
-    /// Its body is a file: the field [`FILE_FIELD`](crate::spool::FILE_FIELD) of its input.
+    /// Whether the body is a file: the input field [`FILE_FIELD`](crate::spool::FILE_FIELD).
     pub takes_file: bool,
-    /// Its response is a file.
+    /// Whether the response is a file.
     pub returns_file: bool,
-    /// A client that prefers HTML to JSON gets its output as a page.
+    /// Whether a client that prefers HTML to JSON receives the output as a web page.
     pub is_page: bool,
-    /// Its wire format, if it is not an operation of the API.
+    /// The wire format, if this is a framed route instead of an operation of the API.
     pub frame: Option<Frame>,
 }
 
 impl Http {
-    /// Returns every path template that it is served under, the main one first.
+    /// Returns every path template of the endpoint, the canonical one first.
     pub fn paths(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.path).chain(self.aliases.iter().copied())
     }

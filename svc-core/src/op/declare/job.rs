@@ -1,4 +1,4 @@
-//! The job of a prepared call: a function bound to its input, and its result.
+//! The job of a prepared call: a function bound to an input, and the result of the function.
 
 use std::any::Any;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use crate::log::event::Subject;
 use crate::op::call::request::Input;
 use crate::op::run::context::{Read, Write};
 
-/// A type of an operation's input.
+/// A type that an operation can take as input.
 pub trait InputType: DeserializeOwned + JsonSchema + Send + Sync + 'static {}
 
 impl<T: DeserializeOwned + JsonSchema + Send + Sync + 'static> InputType for T {}
 
-/// A type of an operation's output.
+/// A type that an operation can return as output.
 pub trait OutputType: Serialize + JsonSchema + Send + 'static {}
 
 impl<T: Serialize + JsonSchema + Send + 'static> OutputType for T {}
 
-/// An operation's output, which is encoded on the caller's side, after the commit.
+/// An operation's output. It is encoded on the caller's thread, after the commit.
 pub(crate) type BoxedOutput = Box<dyn Output>;
 
 /// Any type that an operation returns.
@@ -34,7 +34,7 @@ pub(crate) trait Output: Send {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// Capacity for an output of the usual size.
+/// Initial buffer capacity for an encoded output of the usual size.
 const OUTPUT_BYTES: usize = 1024;
 
 impl<T: Serialize + Send + 'static> Output for T {
@@ -53,7 +53,7 @@ impl<T: Serialize + Send + 'static> Output for T {
     }
 }
 
-/// Checks a request whose file has not arrived yet: only the text of its input is known.
+/// Checks a request before its file is received, when only the text fields of the input are known.
 pub(crate) type BeforeFile = fn(&Read<'_>, &Input) -> Result<()>;
 
 /// A bound function that reads and returns a `T`.
@@ -62,10 +62,10 @@ pub(crate) type ReadJob = ReadingJob<BoxedOutput>;
 pub(crate) type WaitJob = ReadingJob<Poll<BoxedOutput>>;
 pub(crate) type LongJob = ReadingJob<Option<BoxedOutput>>;
 pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Progress> + Send>;
-/// A bounded step before a change. It returns whether there may be more to do first.
+/// A bounded step that runs before a change. Returns whether another step may be needed first.
 pub(crate) type FirstSteps = fn(&mut Write<'_>) -> Result<bool>;
 
-/// Returns a change with the steps before it, if there are any.
+/// Returns a change that runs the steps in `first` before `job`.
 pub(in crate::op) fn after_first(first: Option<FirstSteps>, mut job: WriteJob) -> WriteJob {
     match first {
         Some(first) => Box::new(move |cx| if first(cx)? { Ok(Progress::Again(None)) } else { job(cx) }),
@@ -73,23 +73,23 @@ pub(in crate::op) fn after_first(first: Option<FirstSteps>, mut job: WriteJob) -
     }
 }
 
-/// A bound change, based on the result of a read.
+/// A bound change that uses the result of a preflight read.
 pub(crate) struct Preflight {
-    /// The workspace that it belongs to, if no credential determines that.
+    /// The workspace that the change belongs to, if no credential determines it.
     pub home: Option<WorkspaceId>,
     pub job: WriteJob,
-    /// Approximate bytes that it holds in addition to the request.
+    /// Approximate bytes that the read's result occupies in addition to the request.
     pub bytes: usize,
 }
 
-/// The result of a read for a change, kept while the change is queued.
+/// The result of a preflight read, kept while the change is queued.
 pub trait PreflightResult {
-    /// Returns its approximate size in bytes.
+    /// Returns the approximate size of the result in bytes.
     fn bytes(&self) -> usize {
         0
     }
 
-    /// Returns the workspace that the change belongs to, if no credential determines that.
+    /// Returns the workspace that the change belongs to, if no credential determines it.
     fn home(&self) -> Option<WorkspaceId> {
         None
     }
@@ -111,20 +111,20 @@ impl<T: PreflightResult> PreflightResult for Option<T> {
     }
 }
 
-/// The progress of a change that can be committed.
+/// The progress of a change, to be committed.
 pub(crate) enum Progress {
-    /// The change is done.
+    /// The change is complete.
     Done(BoxedOutput),
-    /// The change was done before; contains the stored part of its answer.
+    /// The change was made by an earlier request. Contains the stored part of its answer.
     Repeated(String),
-    /// A step is done, and there is more to do: it runs again, in a later batch, with the state that its
+    /// A step is complete and more remain: the change runs again in a later batch, with the state that its
     /// steps share, as JSON.
     Again(Option<String>),
-    /// The change is refused, and its events report that.
+    /// The change is refused, and its events record the refusal.
     Refused(Error),
 }
 
-/// A refusal by a function that may leave an event.
+/// A refusal by a function that may record the refusal with an event.
 pub struct RecordedRefusal {
     error: Error,
     recorded: bool,
@@ -133,38 +133,38 @@ pub struct RecordedRefusal {
 impl RecordedRefusal {
     /// Creates a refusal whose events and notes are committed.
     ///
-    /// The function has changed nothing else.
+    /// The function must not have changed anything else.
     pub fn recorded(error: Error) -> Self {
         Self { error, recorded: true }
     }
 
-    /// Returns the progress of the change, if the refusal is to be committed.
+    /// Returns the progress of the change if the refusal is to be committed, or the error otherwise.
     pub(in crate::op) fn progress(self) -> Result<Progress> {
         if self.recorded { Ok(Progress::Refused(self.error)) } else { Err(self.error) }
     }
 }
 
-/// Any other refusal leaves no trace.
+/// Converts an error to a refusal that leaves no trace.
 impl From<Error> for RecordedRefusal {
     fn from(error: Error) -> Self {
         Self { error, recorded: false }
     }
 }
 
-/// A bound request, ready for a core thread.
+/// A bound request, ready to run on a core thread.
 pub(crate) enum Job {
     Read(ReadJob),
-    /// Returns `None` while there are more pages to read.
+    /// A read in pages. Returns `None` while more pages remain.
     Long(LongJob),
-    /// The same, with a page that has no time limit.
+    /// A read in pages without a time limit for a page.
     Scan(LongJob),
-    /// The same without a time limit, one per workspace at a time.
+    /// A read in pages that writes a file, without a time limit, one per workspace at a time.
     Download(LongJob),
     Write {
         job: WriteJob,
         wants: WriteNeeds,
     },
-    /// A change with a read before it.
+    /// A change with a preflight read.
     Preflight(ReadingJob<Preflight>),
     Wait {
         job: WaitJob,
@@ -175,69 +175,69 @@ pub(crate) enum Job {
     },
 }
 
-/// The needs of a change before it is queued.
+/// Requirements of a change that must be known before it is queued.
 ///
 /// They are derived from the input alone, before the caller is authenticated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteNeeds {
-    /// The workspaces whose logs it writes, in addition to the caller's workspace.
+    /// The workspaces whose logs the change writes, in addition to the caller's workspace.
     ///
-    /// Their heads are locked together with that one's, in the order of ids.
+    /// The heads of all these workspaces are locked together, in the order of their ids.
     pub workspaces: Vec<WorkspaceId>,
-    /// Whether it takes the next thread of a queue.
+    /// Whether the change takes the next thread of a queue.
     pub takes_next: bool,
-    /// The code of its failure if the instance already has a row with an id that it inserts. Default: a fault
-    /// of the service.
+    /// Error code if the instance already has a row with an id that the change inserts. Default: a failure of
+    /// the service.
     pub if_present: Option<Code>,
 }
 
 impl WriteNeeds {
-    /// Returns the need for the log of one more workspace.
+    /// Returns the requirement to write the log of one more workspace.
     pub fn workspace(id: WorkspaceId) -> Self {
         Self { workspaces: vec![id], ..Self::default() }
     }
 
-    /// Returns the need for the next thread of a queue.
+    /// Returns the requirement to take the next thread of a queue.
     pub fn next_thread() -> Self {
         Self { takes_next: true, ..Self::default() }
     }
 }
 
-/// The result of a wait's function.
+/// The result of polling a wait.
 #[derive(Debug)]
 pub enum Poll<T> {
     /// The awaited event has occurred.
     Ready(T),
-    /// Not yet: poll again when a matching event arrives.
+    /// The awaited event has not occurred: poll again when a matching event arrives.
     Pending,
-    /// The awaited event is not in the part that was read, and there is more: poll again soon.
+    /// The awaited event is not in the part that was read, but more remains to be read: poll again soon.
     ///
-    /// Returned unchanged if the timeout expires.
+    /// The value is returned unchanged if the timeout expires.
     More(T),
 }
 
-/// Counts the objects that an event at this subject added and that are still available.
+/// Counts the objects that an event at this subject has added and that are still available.
 ///
-/// For operations whose waits compete for them.
+/// For operations whose waits compete for these objects.
 pub type CountAvailable = fn(&Read<'_>, &Subject) -> Result<usize>;
 
-/// The input of a wait: which events may change its output, and how long it may take.
+/// The input of a wait: which events may change its output, and the timeout.
 pub trait LongPoll {
     /// Returns the events that cause another poll.
     fn filter(&self) -> EventFilter;
-    /// Returns the maximum time to wait.
+    /// Returns the timeout of the wait.
     fn timeout(&self) -> Duration;
-    /// Returns the function that counts the objects that an event added, for operations whose waits compete
-    /// for them.
+    /// Returns the function that counts the objects that an event has added, for operations whose waits
+    /// compete for them.
     ///
-    /// That many of the waits are woken, in the order in which they began; a second later others are, as long
-    /// as objects are still available.
+    /// As many waits are woken as there are objects, in the order in which they began. A second later,
+    /// further waits are woken if objects are still available.
     fn supply(&self) -> Option<CountAvailable> {
         None
     }
 }
 
-/// The awaited result, or a timeout; on the wire one object or the other.
+/// The awaited result or a timeout; on the wire one object or the other.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum WaitOutput<O> {
@@ -247,10 +247,10 @@ pub enum WaitOutput<O> {
     TimedOut(TimedOut),
 }
 
-/// The result of a wait whose time is over.
+/// The result of a wait whose timeout has expired.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TimedOut {
-    /// True, and alone, when the time was over.
+    /// Always true. The only member of the object.
     timed_out: bool,
 }
 

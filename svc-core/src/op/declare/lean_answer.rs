@@ -1,10 +1,10 @@
 //! Lean answers: an answer without members that carry no information.
 //!
-//! A lean answer omits members that are null, false or empty, those that only a full one has or that repeat
-//! another of the same object, and ids that follow from those in the request. The pin of a claim stays,
-//! because its holder proves with it which event created the claim. A lean answer is made from the encoded
-//! full answer, by the schema of the output and of each event's kind, so no output needs a second type.
-//! Callers' own JSON is returned unchanged.
+//! A lean answer omits members that are null, false or empty, members that only a full answer has, members
+//! that repeat another one of the same object, and ids that follow from the ids in the request. The pin of a
+//! claim stays, because its holder proves with the pin which event created the claim. A lean answer is made
+//! from the encoded full answer, by the schema of the output and of each kind of event, so no output needs a
+//! second type. Callers' own JSON is returned unchanged.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,34 +18,33 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::schema;
 
-/// Members that only a full answer has: they repeat others, or serve a client that verifies a log.
+/// Members that only a full answer has: they repeat other members, or serve a client that verifies a log.
 const ONLY_FULL: &[&str] =
     &["workspace_id", "uri", "prev_hash", "content_hash", "claim_pinned_hash", "content_sha256"];
 
 /// Members that a lean answer keeps whole, although their own members are in [`ONLY_FULL`].
 const WHOLE: &[&str] = &["pin"];
 
-/// Members that are omitted if they are equal to another of the same object.
+/// Pairs of members: the first is omitted if its value equals that of the second in the same object.
 const REPEATED: &[(&str, &str)] = &[("id", "lsn"), ("subject_id", "actor_id"), ("created_by", "owner_id")];
 
-/// The member of an event with its hashed content, the member with its kind, and the members of a payload
-/// that its lean form omits.
+/// Member names of an event: its hashed payload, its kind, and the payload members that the lean form omits.
 const PAYLOAD: &str = "payload";
 const KIND: &str = "kind";
 const OF_PAYLOAD: &[&str] = &[CHAIN, "$type", "sealed"];
-/// The member of a payload that repeats the columns of the event.
+/// The member of a payload that repeats columns of the event.
 const CHAIN: &str = "$chain";
-/// The attribution, which every payload has in addition to the fields of its kind.
+/// The attribution, which every payload contains in addition to the fields of its kind.
 const ATTRIBUTION: &str = "attribution";
 
-/// The member that a list always has.
+/// The member that every list has, even if it is empty.
 const ITEMS: &str = "items";
 
 /// How the answers of an operation become lean.
 pub(crate) enum LeanForm {
-    /// They stay as they are: the JSON belongs to a caller.
+    /// JSON of a caller, which is kept unchanged.
     Verbatim,
-    /// Like the payload of an event, whose kind determines it.
+    /// The payload of an event, whose lean form depends on the kind of event.
     Payload,
     Object(BTreeMap<String, LeanForm>),
     List(Box<LeanForm>),
@@ -72,7 +71,7 @@ impl LeanForm {
         }
     }
 
-    /// Derives the lean form of the payloads of a kind of event, from the schema of that kind's fields.
+    /// Derives the lean form of the payloads of a kind of event from the schema of their fields.
     pub fn of_payload(schema: &Value) -> Self {
         let mut members = match Self::of(schema) {
             Self::Object(members) => members,
@@ -132,7 +131,7 @@ impl LeanForm {
         }
     }
 
-    /// Removes from a schema the requirements that a lean answer need not meet: its required members.
+    /// Removes the required members from a schema, because a lean answer may omit them.
     pub fn relax(schema: &mut Value) {
         match schema {
             Value::Object(members) => {
@@ -150,18 +149,19 @@ impl LeanForm {
     }
 }
 
-/// The part of a request that determines its lean answer.
+/// The part of a request that determines the lean form of the answer.
 pub(crate) struct LeanRequest<'a> {
-    /// The ids that the request names.
+    /// The ids in the request, by field name.
     pub named: &'a Map<String, Value>,
-    /// Returns how the payloads of a kind of event become lean.
+    /// Returns the lean form of the payloads of a kind of event.
     pub payload_of: &'a dyn Fn(&str) -> Option<&'a LeanForm>,
 }
 
 impl LeanRequest<'_> {
-    /// Returns whether the request determines the id that is the member `name`.
+    /// Returns whether the request determines the id in the member `name`.
     ///
-    /// It names the id, or the thread that all these objects are in, since a thread has one channel.
+    /// The request contains either that id or the thread of all objects in the answer, which determines their
+    /// channel.
     fn implies(&self, all: &OrderedMembers<'_>, name: &str) -> bool {
         let is_named = |name: &str| {
             let named = self.named.get(name).and_then(Value::as_str);
@@ -170,11 +170,9 @@ impl LeanRequest<'_> {
         is_named(name) || (name == "channel_id" && is_named("thread_id"))
     }
 
-    /// Writes the payload of an event with these members; if its kind is not known, only without empty
-    /// members.
+    /// Writes the payload of an event in its lean form. For an unknown kind, omits only the empty members.
     ///
-    /// It says which thread or channel the event is about, which the full event says in members that are
-    /// omitted here.
+    /// Adds the thread or channel of the event, which the full event has in members that are omitted here.
     fn payload(&self, event: &OrderedMembers<'_>, full: &RawValue, out: &mut Vec<u8>) -> Result<()> {
         let lean = event.word(KIND).and_then(self.payload_of).unwrap_or(&LeanForm::Verbatim);
         let mut left = Vec::new();
@@ -196,7 +194,7 @@ impl LeanRequest<'_> {
         Ok(())
     }
 
-    /// Returns the subject of a payload's event, unless the request or the payload itself names it.
+    /// Returns the subject of a payload's event, unless the request or the payload itself contains it.
     fn place(&self, payload: &RawValue) -> Result<Option<(&'static str, String)>> {
         let payload: OrderedMembers<'_> = parse(payload)?;
         let Some(chain) = payload.get(CHAIN) else { return Ok(None) };
@@ -212,7 +210,7 @@ fn is_uninformative(name: &str, value: &RawValue) -> bool {
     (is_empty && name != ITEMS) || ONLY_FULL.contains(&name)
 }
 
-/// Writes those members of an object for which `write` writes a value that is not empty.
+/// Writes an object with the members for which `write` writes a value that is not empty.
 fn object(
     full: &RawValue,
     out: &mut Vec<u8>,
@@ -239,15 +237,15 @@ fn object(
     Ok(())
 }
 
-/// Reads JSON that the service has written.
+/// Parses JSON that the service has written.
 pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Result<T> {
     serde_json::from_str(json.get()).map_err(Error::internal)
 }
 
-/// The members of an object, in their order.
+/// The members of an object in their original order.
 pub(super) struct OrderedMembers<'a>(Vec<(MemberName<'a>, &'a RawValue)>);
 
-/// The name of a member, which is copied only if it contains an escape.
+/// The name of a member. Copied only if it contains an escape.
 #[derive(Deserialize)]
 struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -260,7 +258,7 @@ impl<'a> OrderedMembers<'a> {
         self.0.iter().map(|(MemberName(name), value)| (&**name, *value))
     }
 
-    /// Returns a member that is a name or an id, which has no character that JSON escapes.
+    /// Returns the value of a member that is a name or an id, and so contains no JSON escapes.
     fn word(&self, name: &str) -> Option<&str> {
         self.get(name)?.get().strip_prefix('"')?.strip_suffix('"')
     }

@@ -1,7 +1,7 @@
 //! Declarations of a feature: operations, samples, guards, projectors, conditions, chores and health checks.
 //!
-//! The table holds those of all features. Nothing here runs; signatures of functions name the contexts of
-//! `run`.
+//! The table contains the declarations of all features. Nothing here runs. Signatures of functions name the
+//! contexts of `run`.
 
 pub(super) mod health_check;
 pub(super) mod chore;

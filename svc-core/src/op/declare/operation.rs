@@ -1,8 +1,8 @@
 //! An operation of the table: its complete declaration.
 //!
-//! The generics end here: from a typed function an operation keeps a step that prepares a call on the
-//! caller's side and yields a *job*, which a core thread runs, and may run again. The step has two entries:
-//! with the input of a request, which is decoded, and with an input of its type, by a
+//! The generics end here. From a typed function, an operation keeps a step that prepares a call on the
+//! caller's side and returns a *job*. A core thread runs the job, and may run it again. The step has two
+//! entries: one takes the input of a request and decodes it, the other takes an input of its type, by a
 //! [`TypedOperation`](crate::op::TypedOperation).
 
 use std::any::{Any, TypeId};
@@ -32,15 +32,15 @@ use crate::time::Time;
 
 /// Decodes the input of a request and prepares its job.
 ///
-/// Limits for the answer are decoded into the [`ListOptions`].
+/// The request's answer options are decoded into the [`ListOptions`].
 type PrepareCall = Box<dyn Fn(&Input, &mut ListOptions, &SharedState, Time) -> Result<Job> + Send + Sync>;
 
 /// Prepares the job of a call with a decoded input.
 type PrepareTyped<I> = Box<dyn Fn(I, &SharedState, Time) -> Result<Job> + Send + Sync>;
 
-/// One operation: its complete declaration.
+/// An operation: its complete declaration.
 ///
-/// A declaration sets each value with a method; readers get them in groups.
+/// A declaration sets each value with a method; readers get the values in groups.
 #[must_use = "an operation is served once it is in the table"]
 pub struct Operation {
     name: &'static str,
@@ -50,48 +50,48 @@ pub struct Operation {
     docs: Docs,
 }
 
-/// The requirements for its caller, and the view of the service itself as the caller.
+/// The requirements for the caller, and the channels that the service itself sees as the caller.
 pub struct Access {
     pub needs: Needs,
-    /// Only the member may call it: a delegate and the service itself are rejected.
+    /// Whether only the member may call the operation. A delegate and the service itself are rejected.
     pub personal: bool,
-    /// A frozen member may call it although it changes something.
+    /// Whether a frozen member may call the operation although it changes something.
     pub open_to_frozen: bool,
-    /// The name of the audit row that it writes although it changes nothing.
+    /// The name of the audit row that the operation writes although it changes nothing.
     pub audited: Option<&'static str>,
-    pub(crate) sight_of_instance: Visibility,
+    pub(crate) instance_visibility: Visibility,
 }
 
 pub(crate) struct RunFunction {
     pub effect: Effect,
     pub quick: bool,
-    /// Preparing its calls takes long enough to occupy a thread.
+    /// Whether preparing a call takes so long that it needs a separate thread.
     pub prepared_apart: bool,
-    /// Another call can restore the object that it ends or removes.
+    /// Whether another call can restore the object that the operation ends or removes.
     pub reversible: bool,
-    /// It reaches people or systems outside of the service.
+    /// Whether the operation reaches people or systems outside of the service.
     pub reaches_out: bool,
-    /// Steps before the change.
+    /// Steps that run before the change.
     pub first: Option<FirstSteps>,
-    /// A further check before its file is received.
+    /// An additional check before the operation's file is received.
     pub before_file: Option<BeforeFile>,
-    /// How its answers become lean, if a caller may request that.
+    /// How answers are made lean, if a caller may request that.
     pub lean: Option<OnceLock<LeanForm>>,
-    /// How its answers are cut to a number of bytes.
+    /// How answers are cut to a number of bytes.
     pub bounds: ByteLimit,
-    /// How its requests are repeated, if they may have a key.
+    /// How requests are repeated, if they may have an idempotency key.
     pub repeats: Option<RepeatPolicy>,
     pub prepare_call: PrepareCall,
-    /// The [`PrepareTyped`] of its input type.
+    /// The [`PrepareTyped`] for the operation's input type.
     prepare_typed: Arc<dyn Any + Send + Sync>,
-    /// The type that it is called by within the process.
+    /// The type by which the operation is called within the process.
     pub called_by: TypeId,
 }
 
-/// The name of an operation, and the type that it is called by within the process.
+/// The name of an operation, and the type by which it is called within the process.
 pub(super) type Key = (&'static str, TypeId);
 
-/// Returns the file in an input.
+/// Returns the field of an input that contains the file.
 pub(super) type InputFile<I> = fn(&mut I) -> &mut Option<Upload>;
 
 impl Operation {
@@ -121,7 +121,7 @@ impl Operation {
                 personal: false,
                 open_to_frozen: false,
                 audited: None,
-                sight_of_instance: Visibility::Nothing,
+                instance_visibility: Visibility::Nothing,
             },
             run: RunFunction {
                 effect,
@@ -159,39 +159,40 @@ impl Operation {
         }
     }
 
-    /// Sets the title, a short name for people.
+    /// Sets the title, a display name for people.
     pub fn title(mut self, title: &'static str) -> Self {
         self.docs.title = title;
         self
     }
 
-    /// Says when a model uses it, and which other tool it uses in a similar case.
+    /// Sets the sentence about when a model should call the operation, and which tool to call in similar
+    /// cases.
     pub fn when(mut self, when: &'static str) -> Self {
         self.docs.when = when;
         self
     }
 
-    /// Serves `GET path`.
+    /// Serves the operation at `GET path`.
     pub fn get(self, path: &'static str) -> Self {
         self.served(Method::Get, path)
     }
 
-    /// Serves `POST path`.
+    /// Serves the operation at `POST path`.
     pub fn post(self, path: &'static str) -> Self {
         self.served(Method::Post, path)
     }
 
-    /// Serves `PUT path`.
+    /// Serves the operation at `PUT path`.
     pub fn put(self, path: &'static str) -> Self {
         self.served(Method::Put, path)
     }
 
-    /// Serves `PATCH path`.
+    /// Serves the operation at `PATCH path`.
     pub fn patch(self, path: &'static str) -> Self {
         self.served(Method::Patch, path)
     }
 
-    /// Serves `DELETE path`.
+    /// Serves the operation at `DELETE path`.
     pub fn delete(self, path: &'static str) -> Self {
         self.served(Method::Delete, path)
     }
@@ -201,70 +202,70 @@ impl Operation {
         self
     }
 
-    /// Serves another path too.
+    /// Also serves the operation at another path.
     pub fn alias(mut self, path: &'static str) -> Self {
         self.http.aliases.push(path);
         self
     }
 
-    /// Requires a credential with at least one of `any`: capabilities, or other rights.
+    /// Requires a credential with at least one of the rights in `any`, such as capabilities.
     pub fn needs<R: Into<Right> + Copy>(mut self, any: &[R]) -> Self {
         self.access.needs = Needs::one_of(any);
         self
     }
 
-    /// Requires no credential.
+    /// Opens the operation to callers without a credential.
     pub fn open_to_all(mut self) -> Self {
         self.access.needs = Needs::Nothing;
         self
     }
 
-    /// Restricts it to the member itself.
+    /// Restricts the operation to the member itself.
     ///
     /// A delegate and the service itself are rejected with 403 `forbidden` before the input is read, and so
-    /// is an input whose `member_id` is another member's. Its audit rows name no ids.
+    /// is an input whose `member_id` is another member's id. Audit rows of the operation contain no ids.
     pub fn personal(mut self) -> Self {
         self.access.personal = true;
         self
     }
 
-    /// Lets a frozen member call it, although it changes something.
+    /// Lets a frozen member call the operation, although it changes something.
     pub fn open_to_frozen(mut self) -> Self {
         self.access.open_to_frozen = true;
         self
     }
 
-    /// Writes an audit row with this name before the reply, although it changes nothing.
+    /// Writes an audit row with this action before the reply, although the operation changes nothing.
     pub fn audited(mut self, action: &'static str) -> Self {
         self.access.audited = Some(action);
         self
     }
 
-    /// Makes it a route outside of the API, with this frame around its input and output.
+    /// Makes the operation a route outside of the API, with this wire format for its input and output.
     pub fn framed(mut self, frame: Frame) -> Self {
         (self.http.frame, self.http.rest_only) = (Some(frame), true);
         self
     }
 
-    /// Succeeds with 201.
+    /// Sets the status of a success to 201.
     pub fn created(mut self) -> Self {
         self.http.success = Success::Created;
         self
     }
 
-    /// Succeeds with 204: its frame sends no body.
+    /// Sets the status of a success to 204: the frame sends no body.
     pub fn no_content(mut self) -> Self {
         self.http.success = Success::NoContent;
         self
     }
 
-    /// Succeeds with 303: its frame redirects the browser to another address.
+    /// Sets the status of a success to 303: the frame redirects the browser to another address.
     pub fn redirects(mut self) -> Self {
         self.http.success = Success::SeeOther;
         self
     }
 
-    /// Excludes it from the MCP tools.
+    /// Excludes the operation from the MCP tools.
     pub fn rest_only(mut self) -> Self {
         self.http.rest_only = true;
         self
@@ -277,22 +278,22 @@ impl Operation {
         self
     }
 
-    /// Also serves its output as a page, to REST clients that prefer HTML to JSON.
+    /// Also serves the output as a web page, to REST clients that prefer HTML to JSON.
     pub fn as_page(mut self) -> Self {
         self.http.is_page = true;
         self
     }
 
-    /// Marks it as one that reads only a few rows by their keys.
+    /// Marks the operation as one that reads only a few rows by their keys.
     ///
-    /// If that needs no network, it runs on the caller's thread with the connection of an idle reader, which
-    /// is cheaper than passing so little work to another thread.
+    /// If the read needs no network, it runs on the caller's thread with the connection of an idle reader.
+    /// That is cheaper than passing so little work to another thread.
     pub fn quick(mut self) -> Self {
         self.run.quick = true;
         self
     }
 
-    /// Prepares its calls on a separate thread, a few at a time, since that takes long.
+    /// Prepares calls on a separate thread, a few at a time, because preparing them takes long.
     pub fn prepared_apart(mut self) -> Self {
         self.run.prepared_apart = true;
         self
@@ -300,39 +301,39 @@ impl Operation {
 
     /// Lets the service itself, and an administrator of the machine, see every channel of the workspace.
     ///
-    /// By default they see none, whatever their rights.
+    /// By default they see no channel, whatever their rights.
     pub fn whole_for_instance(mut self) -> Self {
-        self.access.sight_of_instance = Visibility::Whole;
+        self.access.instance_visibility = Visibility::Whole;
         self
     }
 
-    /// Declares that another call can restore the object that it ends or removes.
+    /// Declares that another call can restore the object that the operation ends or removes.
     pub fn reversible(mut self) -> Self {
         self.run.reversible = true;
         self
     }
 
-    /// Sets the bounded steps before the change. Each runs in a separate batch, as long as there may be more.
+    /// Sets bounded steps that run before the change, each in a separate batch, as long as more may remain.
     ///
-    /// Their results are valid without the change, which may be refused or never come.
+    /// The results of these steps are valid without the change, which may be refused or never run.
     pub(crate) fn after(mut self, first: FirstSteps) -> Self {
         self.run.first = Some(first);
         self
     }
 
-    /// Declares that it reaches people or systems outside of the service.
+    /// Declares that the operation reaches people or systems outside of the service.
     pub fn reaches_out(mut self) -> Self {
         self.run.reaches_out = true;
         self
     }
 
-    /// Declares the codes with which it can fail, in addition to those of every operation.
+    /// Declares the codes with which the operation can fail, in addition to those of every operation.
     pub fn refuses(mut self, codes: &'static [Code]) -> Self {
         self.docs.refuses = codes;
         self
     }
 
-    /// Sets an example: an input that succeeds in the prepared world.
+    /// Sets an example: an input that succeeds in the test world.
     pub fn example(mut self, example: fn(&Fixture) -> Value) -> Self {
         self.docs.example = Some(example);
         self
@@ -355,10 +356,10 @@ impl Operation {
         self
     }
 
-    /// Returns whether it is open to an anonymous caller, who only reads.
+    /// Returns whether an anonymous caller, who may only read, can call the operation.
     ///
-    /// An operation that any credential may call is closed to a caller without one, since it serves the
-    /// credential's owner.
+    /// An operation that any credential may call is closed to a caller without one, because it serves the
+    /// owner of the credential.
     pub fn is_open_to_anonymous(&self) -> bool {
         match self.access().needs {
             Needs::Nothing => true,
@@ -367,37 +368,38 @@ impl Operation {
         }
     }
 
-    /// Returns whether it is about one thread, whose id its path names.
+    /// Returns whether the operation concerns one thread, whose id is in its path.
     pub(in crate::op) fn is_about_a_thread(&self) -> bool {
         self.http.path.contains("{thread_id}")
     }
 
-    /// Returns the name of the operation, which is also that of the MCP tool and of the OpenAPI operation.
+    /// Returns the name of the operation, which is also the name of the MCP tool and of the OpenAPI
+    /// operation.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Returns its HTTP endpoint.
+    /// Returns the HTTP endpoint of the operation.
     pub fn http(&self) -> &Http {
         &self.http
     }
 
-    /// Returns the requirements for its caller.
+    /// Returns the requirements for the operation's caller.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
-    /// Returns its documentation.
+    /// Returns the documentation of the operation.
     pub fn docs(&self) -> &Docs {
         &self.docs
     }
 
-    /// Returns its effect.
+    /// Returns the effect of calling the operation.
     pub fn effect(&self) -> Effect {
         self.run.effect
     }
 
-    /// Returns every code with which it can fail.
+    /// Returns every code with which the operation can fail.
     pub fn refusals(&self) -> impl Iterator<Item = Code> {
         let of_repeats = self.run.repeats.iter().flat_map(|repeats| {
             [Code::IdempotencyMismatch].into_iter().chain(repeats.refuses.iter().copied())
@@ -413,14 +415,14 @@ impl Operation {
         schema
     }
 
-    /// Returns the same schema with the annotations from which its tool is built.
+    /// Returns the JSON Schema of the input with the annotations from which the MCP tool is built.
     pub(in crate::op) fn annotated_input_schema(&self) -> Value {
         let mut schema = schema::annotated_input(self.docs.input);
         self.asks().describe(&mut schema);
         schema
     }
 
-    /// Returns whether its requests may have an idempotency key.
+    /// Returns whether requests for the operation may have an idempotency key.
     pub fn accepts_idempotency_keys(&self) -> bool {
         self.run.repeats.is_some()
     }

@@ -6,8 +6,10 @@ use super::class::Class;
 use super::records::{Records, Scope};
 
 impl Records {
-    /// Declares the columns of its rows that events determine; events name the rows by `key`. `svc verify
-    /// --state` compares these columns with the log. Their classes were declared before.
+    /// Declares columns whose values events determine. Events identify the rows by `key`.
+    ///
+    /// `svc verify --state` compares these columns with the log. Their classes must have been declared
+    /// before.
     #[must_use]
     pub(crate) fn proven(mut self, key: &'static str, columns: &'static str) -> Self {
         self.proof.key = key;
@@ -18,39 +20,41 @@ impl Records {
         self
     }
 
-    /// Declares a column whose value events determine in another form: `read` selects that form from the row
-    /// `t`.
+    /// Declares a column whose value events determine in another form, which the SQL expression `read`
+    /// selects from the row `t`.
     ///
-    /// Content in the column is converted: a number is its length, and a boolean whether it is present.
+    /// Content in the column is converted: to its length if the result is a number, or to whether it is
+    /// present if the result is a boolean.
     #[must_use]
     pub(crate) fn proven_as(mut self, column: &'static str, class: Class, read: &'static str) -> Self {
         self.proof.proven.insert(column, (class, read));
         self
     }
 
-    /// Declares that a row is removed with the one that `column` names in `table`, which may be removed
-    /// without an event about the row.
+    /// Declares that a row is removed together with the row of `table` whose id is in `column`. The latter
+    /// may be removed without an event about this row.
     #[must_use]
     pub(crate) fn goes_with(mut self, column: &'static str, table: &'static str) -> Self {
         self.proof.goes_with.push((column, table));
         self
     }
 
-    /// Declares that a purge removes its rows, and not only their content.
+    /// Declares that a purge removes the table's rows instead of only their content.
     #[must_use]
     pub(crate) fn purged_whole(mut self) -> Self {
         self.proof.purged_whole = true;
         self
     }
 
-    /// Declares columns that no event determines, and why.
+    /// Declares columns that no event determines, with the reason.
     #[must_use]
     pub(crate) fn unproven(mut self, columns: &'static str, why: &'static str) -> Self {
         self.proof.unproven.extend(columns.split(' ').map(|name| (name, why)));
         self
     }
 
-    /// Returns the column that names the workspace of a row, or `None` if another row does.
+    /// Returns the column that contains the workspace of a row, or `None` if another row determines the
+    /// workspace.
     pub(crate) fn workspace_column(&self) -> Option<&'static str> {
         match self.scope {
             Scope::Of(column) => Some(column),
@@ -58,22 +62,22 @@ impl Records {
         }
     }
 
-    /// Returns whether events determine any of its columns.
+    /// Returns whether events determine any column of the table.
     pub fn is_proven(&self) -> bool {
         !self.proof.key.is_empty()
     }
 
-    /// Returns the columns by which events name a row.
+    /// Returns the columns by which events identify a row.
     pub fn proof_key(&self) -> impl Iterator<Item = &'static str> {
         self.proof.key.split(' ').filter(|name| !name.is_empty())
     }
 
-    /// Returns the columns that events determine, those of the key included, with their classes.
+    /// Returns the columns that events determine, including the key, with their classes.
     pub fn proven_columns(&self) -> BTreeMap<&'static str, Class> {
         self.proof.proven.iter().map(|(name, (class, _))| (*name, *class)).collect()
     }
 
-    /// Returns the columns that no event determines, with the reason of each; `*` stands for all.
+    /// Returns the columns that no event determines, each with the reason. `*` stands for all columns.
     pub fn unproven_columns(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let of_class = |(name, class): (&&'static str, &Class)| {
             let reason = match class {

@@ -1,8 +1,8 @@
 //! Records: the columns of each table, with their classes.
 //!
-//! A feature declares its tables once. The declaration determines what an export contains of them, how an
-//! import writes them, and what is removed when a workspace is erased. A test compares the declarations with
-//! both schemas.
+//! A feature declares its tables once. The declaration determines which of their data an export contains, how
+//! an import writes that data, and what is removed when a workspace is erased. A test compares the
+//! declarations with both schemas.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -17,54 +17,54 @@ use crate::op::run::context::Write;
 use crate::op::run::permit::DestroyPermit;
 use crate::store::{Engine, Scan, Value, interned};
 
-/// The rows of a table that belong to a workspace.
+/// How the rows of a table belong to a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Those with its id in this column.
+    /// The workspace's id is in this column.
     Of(&'static str),
-    /// Those whose column names a row of another table that belongs to it.
+    /// The column contains the id of a row of another table, which belongs to the workspace.
     Through(&'static str, &'static str),
-    /// None: they belong to the instance.
+    /// The rows belong to the instance.
     Instance,
 }
 
-/// The destinations to which the rows of a table may move with their workspace.
+/// The instances to which the rows of a table may move when their workspace is exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExportDestination {
     /// Any instance.
     Anywhere,
-    /// An instance where the workspace is restored, but not a copy of it.
+    /// An instance on which the workspace is restored, but not an instance that copies the workspace.
     WhereRestored,
-    /// No other: the rows belong to this instance alone.
+    /// No other instance: the rows belong to this instance alone.
     Nowhere,
 }
 
-/// When the rows of a table are removed if their workspace is erased.
+/// When the rows of a table are removed while their workspace is erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ErasureStage {
-    /// At once: they grant access.
+    /// At once, because the rows grant access.
     Access,
-    /// Before all remaining others: they unseal content.
+    /// Before all remaining tables, because the rows unseal content.
     Keys,
-    /// Before those that they refer to.
+    /// Before the rows that they refer to.
     InTurn,
 }
 
-/// How rows of a workspace are removed, a few at a time.
+/// How the rows of a workspace are removed, a few at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
-    /// `remove` removes up to `$2` rows of the workspace `$1`.
+    /// The statement `remove` removes up to `$2` rows of the workspace `$1`.
     Own { remove: &'static str },
-    /// `next` returns the position of the last of the next `$3` objects of the workspace `$1` after `$2`, and
-    /// `remove` removes up to `$4` rows of those after `$2` up to `$3`.
+    /// The statement `next` returns the position of the last of the next `$3` objects of the workspace `$1`
+    /// after `$2`; the statement `remove` removes up to `$4` rows of the objects after `$2` up to `$3`.
     Through { next: &'static str, remove: &'static str },
 }
 
-/// The columns of a row, by name.
+/// The columns of a row, by column name.
 pub struct RowColumns<'r>(pub(crate) &'r BTreeMap<&'static str, Value>);
 
 impl RowColumns<'_> {
-    /// Returns a text, or `None` if it is null.
+    /// Returns the text in a column, or `None` if it is null.
     pub fn text(&self, column: &str) -> Option<&str> {
         match self.0.get(column) {
             Some(Value::Text(text)) => Some(text),
@@ -72,7 +72,7 @@ impl RowColumns<'_> {
         }
     }
 
-    /// Returns a number, or 0 if it is null.
+    /// Returns the number in a column, or 0 if it is null.
     pub fn int(&self, column: &str) -> i64 {
         match self.0.get(column) {
             Some(Value::Int(number)) => *number,
@@ -80,7 +80,7 @@ impl RowColumns<'_> {
         }
     }
 
-    /// Returns an id, or `None` if it is null.
+    /// Returns the id in a column, or `None` if it is null.
     pub fn id(&self, column: &str) -> Option<Uuid> {
         match self.0.get(column) {
             Some(Value::Uuid(id)) => Some(*id),
@@ -89,19 +89,19 @@ impl RowColumns<'_> {
     }
 }
 
-/// Returns the digest of a row.
+/// Computes the digest of a row.
 pub type DigestOf = fn(&RowColumns<'_>) -> Result<[u8; 32]>;
 
 /// Returns the ids that are derived from the columns of a workspace's row.
 pub type DerivedIds = fn(WorkspaceId, &RowColumns<'_>) -> Result<Vec<Uuid>>;
 
-/// Purges the content of some rows of the caller's workspace, from a position up to another one.
+/// Purges the content of some rows of the caller's workspace, in a range of positions.
 ///
-/// Returns how many rows had content, and the position that it has reached, or `None` if no row is left.
+/// Returns the number of rows with content and the last position reached, or `None` if no row is left.
 pub(crate) type PurgeContent =
     fn(&mut Write<'_>, &DestroyPermit<'_>, (i64, i64), i64) -> Result<Option<(i64, i64)>>;
 
-/// Returns the result of a purge that finds the next rows by itself, after it has purged `rows` rows.
+/// Returns the result of a purge that finds the next rows by itself, after `rows` rows were purged.
 pub(crate) fn purged(rows: u64) -> Result<Option<(i64, i64)>> {
     let rows = i64::try_from(rows).map_err(Error::internal)?;
     Ok((rows > 0).then_some((rows, 0)))
@@ -114,18 +114,18 @@ pub struct Records {
     pub(crate) scope: Scope,
     pub(crate) goes: ExportDestination,
     ends: ErasureStage,
-    /// The columns that order the rows; no two rows have equal values in them.
+    /// The columns by which rows are ordered. No two rows have equal values in them.
     order: &'static str,
     after: Vec<&'static str>,
-    /// By name.
+    /// The columns with their classes, by name.
     pub(crate) columns: BTreeMap<&'static str, Class>,
     pub(crate) digests: Vec<(&'static str, DigestOf)>,
-    /// The statement that inserts a row, after its first use.
+    /// The statement that inserts a row, cached on first use.
     insert: OnceLock<&'static str>,
     pub(crate) derived_ids: Option<DerivedIds>,
     purges: Option<PurgeContent>,
     pub(crate) after_import: Option<fn(&mut Write<'_>, &RowColumns<'_>) -> Result<()>>,
-    /// Columns that hold JSON, and its members that are ids.
+    /// Columns that contain JSON, and the members of the JSON that are ids.
     pub(crate) ids_within: Vec<(&'static str, &'static [&'static str])>,
     pub(crate) proof: Proof,
 }
@@ -133,20 +133,21 @@ pub struct Records {
 /// The columns of a table that the events of the log determine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Proof {
-    /// The columns by which events name a row; empty if they determine nothing of the table.
+    /// The columns by which events identify a row. Empty if events determine nothing in the table.
     pub key: &'static str,
-    /// The columns that events determine, and how each is read from the row `t`.
+    /// The columns that events determine, and the expression that reads each column from the row `t`.
     pub proven: BTreeMap<&'static str, (Class, &'static str)>,
-    /// The columns that no event determines, and why.
+    /// The columns that no event determines, with the reason.
     pub unproven: Vec<(&'static str, &'static str)>,
-    /// The columns that name rows with which the row is removed, and the tables of those.
+    /// Columns that contain the id of a row together with which this row is removed, and the table of that
+    /// row.
     pub goes_with: Vec<(&'static str, &'static str)>,
-    /// Whether a purge removes its rows, and not only their content.
+    /// Whether a purge removes the table's rows instead of only their content.
     pub purged_whole: bool,
 }
 
 impl Records {
-    /// Declares a table of the instance.
+    /// Declares a table whose rows belong to the instance.
     pub fn of_instance(table: &'static str) -> Self {
         Self {
             table,
@@ -166,7 +167,7 @@ impl Records {
         }
     }
 
-    /// Declares a table whose rows name their workspace in `workspace_id`, ordered by these columns.
+    /// Declares a table whose rows have their workspace in `workspace_id`, ordered by the columns `order`.
     pub fn table(table: &'static str, order: &'static str) -> Self {
         Self {
             scope: Scope::Of("workspace_id"),
@@ -176,77 +177,78 @@ impl Records {
         }
     }
 
-    /// Declares that the rows belong to the workspace of the row that their `column` names in `parent`.
+    /// Declares that a row belongs to the workspace of the row in `parent` whose id is in `column`.
     #[must_use]
     pub fn through(mut self, column: &'static str, parent: &'static str) -> Self {
         self.scope = Scope::Through(column, parent);
         self.after(parent)
     }
 
-    /// Declares the column with the workspace's id.
+    /// Declares the column that contains the workspace's id.
     #[must_use]
     pub fn by_workspace_in(mut self, column: &'static str) -> Self {
         self.scope = Scope::Of(column);
         self
     }
 
-    /// Declares that its rows refer to those of another table.
+    /// Declares that the rows refer to rows of another table.
     #[must_use]
     pub fn after(mut self, table: &'static str) -> Self {
         self.after.push(table);
         self
     }
 
-    /// Declares that it is restored, but not copied.
+    /// Declares that the rows are included when a workspace is restored, but not when it is copied.
     #[must_use]
     pub fn only_restored(mut self) -> Self {
         self.goes = ExportDestination::WhereRestored;
         self
     }
 
-    /// Declares that it never leaves the instance.
+    /// Declares that the rows never leave the instance.
     #[must_use]
     pub fn stays(mut self) -> Self {
         self.goes = ExportDestination::Nowhere;
         self
     }
 
-    /// Declares that its rows grant access: erasing a workspace removes them at once.
+    /// Declares that the rows grant access, so erasing a workspace removes them at once.
     #[must_use]
     pub fn erased_first(mut self) -> Self {
         self.ends = ErasureStage::Access;
         self
     }
 
-    /// Declares that its rows unseal content: erasing a workspace removes them before all remaining others.
+    /// Declares that the rows unseal content, so erasing a workspace removes them before all remaining
+    /// tables.
     #[must_use]
     pub fn keys(mut self) -> Self {
         self.ends = ErasureStage::Keys;
         self
     }
 
-    /// Declares columns with content, and how they are purged.
+    /// Declares columns with content, and the function that purges the content.
     #[must_use]
     pub(crate) fn words(mut self, names: &'static str, purge: PurgeContent) -> Self {
         self.purges = Some(purge);
         self.with(Class::Words, names)
     }
 
-    /// Declares a column with a digest of other ones.
+    /// Declares a column with a digest of other columns.
     #[must_use]
     pub fn digest(mut self, name: &'static str, of: DigestOf) -> Self {
         self.digests.push((name, of));
         self.with(Class::Digest, name)
     }
 
-    /// Declares ids that belong to no row, but are derived from columns of this table's rows.
+    /// Declares ids that belong to no row, but are derived from columns of the table's rows.
     #[must_use]
     pub fn derives_ids(mut self, ids: DerivedIds) -> Self {
         self.derived_ids = Some(ids);
         self
     }
 
-    /// Declares that members of the JSON in a text column are ids of the workspace's objects.
+    /// Declares which members of the JSON in a text column are ids of the workspace's objects.
     #[must_use]
     pub fn ids_within(mut self, column: &'static str, members: &'static [&'static str]) -> Self {
         self.ids_within.push((column, members));
@@ -267,7 +269,7 @@ impl Records {
     }
 }
 
-/// One method for each class; names are separated by a space.
+/// Methods that declare columns, one for each class. Column names are separated by spaces.
 macro_rules! classes {
     ($($(#[$doc:meta])* $method:ident $class:ident)*) => {
         impl Records {
@@ -321,37 +323,38 @@ impl Records {
         self.order.split(' ')
     }
 
-    /// Returns how content in its rows is purged, if they have any that is not content of messages.
+    /// Returns the function that purges content in the rows, or `None` if they have no content apart from
+    /// messages.
     pub(crate) fn purges(&self) -> Option<PurgeContent> {
         self.purges
     }
 
-    /// Returns whether its rows are copied with their workspace.
+    /// Returns whether the rows are copied together with their workspace.
     pub(crate) fn is_copied(&self) -> bool {
         self.goes == ExportDestination::Anywhere
     }
 
-    /// Returns whether an export may contain its rows.
+    /// Returns whether an export may contain the rows.
     pub fn leaves(&self) -> bool {
         self.goes != ExportDestination::Nowhere
     }
 
-    /// Returns whether its rows grant access.
-    pub(crate) fn is_of_access(&self) -> bool {
+    /// Returns whether the rows grant access.
+    pub(crate) fn grants_access(&self) -> bool {
         self.ends == ErasureStage::Access
     }
 
-    /// Returns whether its rows unseal content.
-    pub(crate) fn is_of_keys(&self) -> bool {
+    /// Returns whether the rows unseal content.
+    pub(crate) fn unseals_content(&self) -> bool {
         self.ends == ErasureStage::Keys
     }
 
-    /// Returns whether its rows belong to workspaces.
+    /// Returns whether the rows belong to workspaces.
     pub fn is_of_workspaces(&self) -> bool {
         self.scope != Scope::Instance
     }
 
-    /// Returns the columns that an export has, by name.
+    /// Returns the columns that an export contains, by name.
     pub(crate) fn exported(&self) -> impl Iterator<Item = (&'static str, Class)> {
         self.columns.iter().map(|(name, class)| (*name, *class)).filter(|(_, class)| class.is_exported())
     }
@@ -361,8 +364,7 @@ impl Records {
         match self.scope {
             Scope::Of(column) => format!("t.{column} = $1"),
             Scope::Through(column, parent) => {
-                // Many tables have few rows or none, and then the query need not list the many rows of a
-                // parent.
+                // Many tables have few rows or none. Then the query need not list the many rows of a parent.
                 format!(
                     "t.{column} in (select p.id from {parent} p \
                      where p.workspace_id = $1 and exists (select 1 from {}))",
@@ -373,7 +375,7 @@ impl Records {
         }
     }
 
-    /// Returns the order of the rows, which is the same on every engine.
+    /// Returns the sort order of the rows, which is the same on every engine.
     fn order(&self, engine: Engine) -> String {
         let collated = |name: &str| {
             let is_text = matches!(self.columns.get(name), Some(Class::Text));
@@ -383,12 +385,12 @@ impl Records {
         self.order.split(' ').map(collated).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the scan of the exported columns of a workspace's rows, in their order.
+    /// Returns the scan of the exported columns of a workspace's rows, in the order of the rows.
     pub(crate) fn scan(&self) -> Scan {
         self.scan_with(&[])
     }
 
-    /// Returns a scan as [`Records::scan`] does, with other columns of the rows after them.
+    /// Returns a scan as [`Records::scan`] does, with the columns `others` appended.
     pub(crate) fn scan_with(&self, others: &[&'static str]) -> Scan {
         let names = self.exported().map(|(name, _)| name).chain(others.iter().copied());
         let columns: Vec<String> = names.map(|name| format!("t.{name}")).collect();
@@ -432,7 +434,7 @@ impl Records {
     pub(crate) fn removal(&self) -> Removal {
         let table = self.table;
         let key = self.order.replace(' ', ", ");
-        // The key of a row is unique only within its workspace, or within its parent.
+        // The key of a row is unique only within its workspace, or within its parent row.
         let some = |within: &str, most: &str| {
             interned(format!(
                 "delete from {table} where {within} and ({key}) in \
@@ -459,7 +461,7 @@ impl Records {
     }
 }
 
-/// Sorts the tables so that each comes after those that it refers to.
+/// Sorts the tables so that each comes after the tables that it refers to.
 pub(crate) fn in_order(declared: Vec<Records>) -> Result<Vec<Records>> {
     let names: BTreeSet<&str> = declared.iter().map(|records| records.table).collect();
     if names.len() != declared.len() {

@@ -1,9 +1,9 @@
-//! Samples: the objects of a prepared world, which the examples of operations name.
+//! Samples: the objects of the test world, which the examples of operations refer to by name.
 //!
-//! A feature declares its samples beside its operations, as data: a name, and the calls that create it. Tests
-//! create the samples of the table, in its order, in a world that set-up has created, and send every example
-//! through every transport. The ids in the documentation are derived from the names alone, so another sample
-//! changes none of them.
+//! A feature declares its samples beside its operations, as data: a name, and the calls that create the
+//! sample. Tests create the samples of the table, in order, in a world that set-up has created, and send
+//! every example through every transport. The ids in the documentation are derived from the names alone, so
+//! adding a sample does not change them.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ use crate::hash::sha256;
 const FOUNDED: [&str; 4] = ["workspace", "admin", "agent", "agent_token"];
 /// The path of a new object's id in the output of most operations.
 const ID: &str = "/id";
-/// The time in the ids of the documentation.
+/// The timestamp in the ids that the documentation shows.
 const DOCUMENTED_MILLIS: u64 = 0x0199_0000_0000;
-/// The prefix of the text that replaces the id of a missing sample in an input; the sample's name follows.
+/// Prefix of the text that replaces the id of a missing sample in an input, before the name of the sample.
 const MISSING: &str = "no sample is named ";
 
-/// The member that makes a call of a sample.
+/// The member that makes a call for a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleCaller {
     /// The human admin, who holds every capability.
@@ -31,7 +31,7 @@ pub enum SampleCaller {
     Agent,
 }
 
-/// One object in a prepared world: its name, and the calls that create it.
+/// An object in the test world: its name, and the calls that create it.
 #[derive(Debug)]
 pub struct Sample {
     name: &'static str,
@@ -44,9 +44,10 @@ pub struct Sample {
 pub struct SampleCall {
     /// The name of the operation.
     pub operation: &'static str,
-    /// The caller.
+    /// The member that makes the call.
     pub by: SampleCaller,
-    /// Its input, from the existing samples. From the second call on the sample itself is one of them.
+    /// Returns the input, built from the samples that already exist. From the second call on, these include
+    /// the sample itself.
     pub input: fn(&Fixture) -> Value,
 }
 
@@ -56,14 +57,14 @@ impl Sample {
         Self { name, id_at: ID, calls: Vec::new() }.then(operation, input)
     }
 
-    /// Adds a call of the admin, after those before.
+    /// Adds a call by the admin after the previous calls.
     #[must_use]
     pub fn then(mut self, operation: &'static str, input: fn(&Fixture) -> Value) -> Self {
         self.calls.push(SampleCall { operation, by: SampleCaller::Admin, input });
         self
     }
 
-    /// Sets the caller of the last added call.
+    /// Sets the caller of the call that was added last.
     #[must_use]
     pub fn by(mut self, maker: SampleCaller) -> Self {
         if let Some(call) = self.calls.last_mut() {
@@ -79,12 +80,12 @@ impl Sample {
         self
     }
 
-    /// Returns the name by which examples refer to it.
+    /// Returns the name by which examples refer to the sample.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Returns the calls, in their order.
+    /// Returns the calls that create the sample, in order.
     pub fn calls(&self) -> &[SampleCall] {
         &self.calls
     }
@@ -95,14 +96,14 @@ impl Sample {
     }
 }
 
-/// The ids of the samples of a world, by name.
+/// The ids of the samples in a world, by name.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Fixture(BTreeMap<String, Uuid>);
 
 impl Fixture {
     /// Returns the id of a sample, for an input.
     ///
-    /// For a missing sample it returns a text that is not an id. Building a table finds these.
+    /// Returns text that is not an id if the sample is missing, which building a table detects.
     pub fn id(&self, name: &str) -> Value {
         match self.get(name) {
             Some(id) => id.to_string().into(),
@@ -110,7 +111,7 @@ impl Fixture {
         }
     }
 
-    /// Returns the id of a sample, if there is one of this name.
+    /// Returns the id of the sample `name`, if it exists.
     pub fn get(&self, name: &str) -> Option<Uuid> {
         self.0.get(name).copied()
     }
@@ -125,14 +126,14 @@ impl Fixture {
         self.0.insert(name.to_owned(), id);
     }
 
-    /// Returns the samples that set-up creates, with the ids of the documentation.
+    /// Returns the samples that set-up creates, with the ids that the documentation shows.
     pub(super) fn founded() -> Self {
         let mut founded = Self::default();
         FOUNDED.iter().for_each(|name| founded.document(name));
         founded
     }
 
-    /// Adds a sample with its id of the documentation.
+    /// Adds a sample with the id that the documentation shows.
     pub(super) fn document(&mut self, name: &str) {
         let random = sha256(name.as_bytes()).first_chunk().copied().unwrap_or_default();
         let id = uuid::Builder::from_unix_timestamp_millis(DOCUMENTED_MILLIS, &random).into_uuid();
@@ -145,7 +146,7 @@ fn missing_in_text(text: &str) -> Option<&str> {
     name.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()
 }
 
-/// Returns the name of a missing sample that an input names.
+/// Returns the name of a missing sample that an input refers to, if any.
 pub(super) fn missing_in(input: &Value) -> Option<&str> {
     match input {
         Value::String(text) => missing_in_text(text),

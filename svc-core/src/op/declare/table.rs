@@ -1,6 +1,7 @@
 //! The table: every operation, kind of event, hook and sample, from an explicit list of features.
 //!
-//! Building it checks conditions that a compiler cannot check; the shells can serve any table that builds.
+//! Building the table checks conditions that a compiler cannot check. The shells can serve any table that has
+//! been built.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -41,7 +42,7 @@ impl Feature {
         Self::default()
     }
 
-    /// Adds operations of the area `area` of the service.
+    /// Adds operations to the area `area` of the service.
     #[must_use]
     pub fn operations(mut self, area: &'static str, operations: Vec<Operation>) -> Self {
         self.operations.extend(operations.into_iter().map(|operation| operation.in_area(area)));
@@ -64,42 +65,42 @@ impl Feature {
 
     /// Adds a projector, which is called with the events of these kinds.
     ///
-    /// Each kind is named by its type's [`KIND`](crate::Event::KIND).
+    /// Identify each kind by its type's [`KIND`](crate::Event::KIND).
     #[must_use]
     pub fn projector(mut self, kinds: &[&'static str], run: ProjectEvents) -> Self {
         self.projectors.push(Projector { kinds: kinds.to_vec(), run });
         self
     }
 
-    /// Adds periodic work.
+    /// Adds a chore: periodic work.
     #[must_use]
     pub fn chore(mut self, chore: Chore) -> Self {
         self.chores.push(chore);
         self
     }
 
-    /// Adds a condition, which is checked before a thread moves.
+    /// Adds a condition, which is checked before a thread changes its state.
     #[must_use]
     pub fn condition(mut self, condition: Condition) -> Self {
         self.conditions.push(condition);
         self
     }
 
-    /// Sets how a purge of messages treats the rows of a table that name them.
+    /// Sets how a purge of messages treats the rows of `table` that refer to messages.
     #[must_use]
     pub(crate) fn cleaner(mut self, table: &'static str, run: CleanRows) -> Self {
         self.cleaners.push(MessageCleaner { table, at_withdrawal: None, at_purge: run });
         self
     }
 
-    /// Sets how a withdrawal or purge of messages treats the rows of a table that name them.
+    /// Sets how a withdrawal or purge of messages treats the rows of `table` that refer to messages.
     #[must_use]
     pub(crate) fn cleaner_at_withdrawal(self, table: &'static str, run: CleanRows) -> Self {
         self.cleaners(table, run, run)
     }
 
-    /// Sets how the rows of a table that name messages are treated when these are withdrawn, and when they
-    /// are purged.
+    /// Sets how the rows of `table` that refer to messages are treated when those messages are withdrawn or
+    /// purged.
     #[must_use]
     pub(crate) fn cleaners(
         mut self,
@@ -111,23 +112,24 @@ impl Feature {
         self
     }
 
-    /// Sets the function that ends some of what a member holds, before the member is deactivated.
+    /// Sets the function that ends some of the objects that a member holds, before the member is deactivated.
     #[must_use]
     pub(crate) fn ends_some(mut self, run: EndHeldObjects) -> Self {
         self.ends_some = Some(run);
         self
     }
 
-    /// Sets the function that keeps members online while they are connected to the process.
+    /// Sets the function that marks members as online while they are connected to the process.
     #[must_use]
     pub(crate) fn keeps_online(mut self, run: KeepMembersOnline) -> Self {
         self.keeps_online = Some(run);
         self
     }
 
-    /// Adds a sample to the prepared world.
+    /// Adds a sample to the test world.
     ///
-    /// It may use samples that this feature added before, and those of features listed before.
+    /// The sample may use samples that this feature added before it, and samples of features that are listed
+    /// before this one.
     #[must_use]
     pub fn sample(mut self, sample: Sample) -> Self {
         self.samples.push(sample);
@@ -141,7 +143,7 @@ impl Feature {
         self
     }
 
-    /// Adds a health check, whose result and depth the operator sees.
+    /// Adds a health check, whose result and depth the operator can see.
     #[must_use]
     pub fn part(mut self, part: HealthCheck) -> Self {
         self.parts.push(part);
@@ -149,12 +151,12 @@ impl Feature {
     }
 }
 
-/// All operations and kinds of events, sorted by name; hooks, samples and health checks in the order of their
-/// features.
+/// All operations and kinds of events, sorted by name, and the hooks, samples and health checks of all
+/// features in order.
 pub struct Table {
     operations: BTreeMap<&'static str, Arc<Operation>>,
     events: BTreeMap<&'static str, EventKind>,
-    /// How the payloads of each kind of event become lean, computed on first use.
+    /// The lean form of the payloads of each kind of event, computed on first use.
     lean_payloads: BTreeMap<&'static str, OnceLock<LeanForm>>,
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
@@ -170,7 +172,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Builds the table. A failure names the defect.
+    /// Builds the table. An error describes the defect in the declarations.
     pub fn build(features: Vec<Feature>) -> Result<Self> {
         let mut table = Self {
             operations: BTreeMap::new(),
@@ -222,7 +224,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Checks the hooks, once all objects that they refer to are known.
+    /// Checks the hooks after all objects that they refer to are known.
     fn check_hooks(&self) -> Result<()> {
         let kinds = self.projectors.iter().flat_map(|projector| &projector.kinds);
         if let Some(kind) = kinds.into_iter().find(|kind| !self.events.contains_key(**kind)) {
@@ -251,7 +253,7 @@ impl Table {
         }
     }
 
-    /// Checks the samples, and returns them with their ids of the documentation.
+    /// Checks the samples, and returns them with the ids that the documentation shows.
     fn check_samples(&self) -> Result<Fixture> {
         let mut declared = Fixture::founded();
         for sample in &self.samples {
@@ -277,7 +279,7 @@ impl Table {
         Ok(declared)
     }
 
-    /// Checks that the examples name samples of the table.
+    /// Checks that the examples refer only to samples of the table.
     fn check_examples(&self) -> Result<()> {
         for operation in self.rows() {
             let example = operation.docs().example(&self.documented).unwrap_or_default();
@@ -301,17 +303,17 @@ impl Table {
         self.shared_rows().filter(|row| row.http().frame.is_none())
     }
 
-    /// Returns every row, sorted by name: the operations of the API and the framed routes.
+    /// Returns every row of the table, sorted by name: the operations of the API and the framed routes.
     pub fn rows(&self) -> impl Iterator<Item = &Operation> {
         self.operations.values().map(Arc::as_ref)
     }
 
-    /// Returns shared handles to every row, sorted by name.
+    /// Returns shared handles to every row of the table, sorted by name.
     pub fn shared_rows(&self) -> impl Iterator<Item = &Arc<Operation>> {
         self.operations.values()
     }
 
-    /// Returns the row that `name` calls in this process, if it exists.
+    /// Returns the row of the table named `name`, if it exists.
     pub fn operation(&self, name: &str) -> Option<&Arc<Operation>> {
         self.operations.get(name)
     }
@@ -326,7 +328,7 @@ impl Table {
         self.events.get(kind)
     }
 
-    /// Returns how the payloads of a kind of event become lean.
+    /// Returns the lean form of the payloads of a kind of event.
     pub(in crate::op) fn lean_payload(&self, kind: &str) -> Option<&LeanForm> {
         let (event, lean) = self.events.get(kind).zip(self.lean_payloads.get(kind))?;
         Some(lean.get_or_init(|| LeanForm::of_payload(&event.schema())))
@@ -349,42 +351,43 @@ impl Table {
         self.parts.iter()
     }
 
-    /// Returns the declaration of each table, sorted so that each comes after those that it refers to.
+    /// Returns the declarations of all tables, each after the tables that it refers to.
     pub fn records(&self) -> &[Records] {
         &self.records
     }
 
-    /// Returns the conditions of every action that must hold before a thread may move.
+    /// Returns the conditions of every action, which must hold before a thread may change its state.
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.conditions.iter()
     }
 
-    /// Returns how the rows that name messages are treated when these are withdrawn or purged.
+    /// Returns how rows that refer to messages are treated when those messages are withdrawn or purged.
     pub(in crate::op) fn cleaners(&self) -> impl Iterator<Item = &MessageCleaner> {
         self.cleaners.iter()
     }
 
-    /// Returns the function that ends some of what a member holds, before the member is deactivated.
+    /// Returns the function that ends some of the objects that a member holds, before the member is
+    /// deactivated.
     pub(in crate::op) fn ends_some(&self) -> Option<EndHeldObjects> {
         self.ends_some
     }
 
-    /// Returns the function that keeps members online while they are connected to the process.
+    /// Returns the function that marks members as online while they are connected to the process.
     pub(in crate::op) fn keeps_online(&self) -> Option<KeepMembersOnline> {
         self.keeps_online
     }
 
-    /// Returns the tables whose rows name messages.
+    /// Returns the tables whose rows refer to messages.
     pub fn cleaned_tables(&self) -> impl Iterator<Item = &'static str> {
         self.cleaners.iter().map(|cleaner| cleaner.table)
     }
 
-    /// Returns the samples, each after those that it uses.
+    /// Returns the samples, each after the samples that it uses.
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// Returns the ids that the documentation shows.
+    /// Returns the sample ids that the documentation shows.
     pub fn documented(&self) -> &Fixture {
         &self.documented
     }
@@ -423,8 +426,9 @@ fn check(operation: &Operation) -> Result<()> {
     Ok(())
 }
 
-/// Returns the variables of a path template: the names in braces. The last one may stand for the whole rest
-/// of the path, `{*name}`.
+/// Returns the variables of a path template: the names in braces.
+///
+/// The last variable may match the whole rest of the path, `{*name}`.
 pub fn path_variables(path: &str) -> impl Iterator<Item = &str> {
     let braced = path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
     braced.map(|name| name.trim_start_matches('*'))
@@ -440,7 +444,7 @@ mod tests {
     use crate::op::declare::functions::read;
     use crate::op::declare::health_check::CheckMethod;
 
-    /// Names a thread.
+    /// Input with a thread id.
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct Named {
@@ -455,7 +459,7 @@ mod tests {
             .example(example)
     }
 
-    /// Builds the table of a feature with a thread, and of one with these samples and this example.
+    /// Builds a table from a feature with a thread and from a feature with these samples and this example.
     fn build(samples: Vec<Sample>, example: fn(&Fixture) -> Value) -> std::result::Result<Table, String> {
         let first =
             Feature::new().sample(Sample::new("thread", "name_thread", |_| json!({"thread_id": "a"})));

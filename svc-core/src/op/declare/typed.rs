@@ -1,7 +1,7 @@
 //! Operations by type, for callers within the process.
 //!
-//! A typed operation is a constant beside its function and is declared with it, so callers pass and receive
-//! the types of that function, and no JSON is made or parsed in between.
+//! A typed operation is a constant declared beside its function. Callers pass and receive the types of that
+//! function, and no JSON is encoded or parsed in between.
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -44,14 +44,14 @@ impl<I: 'static, O: 'static> TypedOperation<I, O> {
         (self.name, TypeId::of::<Self>())
     }
 
-    /// Returns the operation in `table`, which has this name and takes and returns these types.
+    /// Returns the operation in `table` with this name, input type and output type.
     pub fn operation(self, table: &Table) -> Result<&Arc<Operation>> {
         let found = table.operation(self.name).filter(|it| it.run.called_by == TypeId::of::<Self>());
         found.ok_or_else(|| Error::internal(format!("the table has no operation {}", self.name)))
     }
 }
 
-/// Most operations are called over the network only, and are declared by their name alone.
+/// Most operations are only called over the network, and are declared by name alone.
 impl<I, O> From<&'static str> for TypedOperation<I, O> {
     fn from(name: &'static str) -> Self {
         Self { name, types: PhantomData }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::op::{Feature, Read, read};
 
-    /// Takes nothing.
+    /// An empty input.
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct Nothing {}

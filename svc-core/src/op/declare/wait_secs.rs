@@ -11,13 +11,13 @@ use crate::limits::{WAIT_DEFAULT_SECS, WAIT_MAX_SECS};
 use crate::schema::brief;
 use crate::text::{Count, described};
 
-/// How long a wait may take, in seconds.
+/// The timeout of a wait, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WaitSecs<const MIN: i64 = 1>(Count<MIN, WAIT_MAX_SECS>);
 
 impl<const MIN: i64> WaitSecs<MIN> {
-    /// Checks the bounds.
+    /// Creates the timeout after checking that it is within its bounds.
     pub fn new(secs: i64) -> Result<Self, String> {
         Count::new(secs).map(Self)
     }

@@ -1,4 +1,4 @@
-//! Admission, and the database lookup that admits a credential which is not cached.
+//! Admission of requests, and the database lookup for a credential that is not cached.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::time::Time;
 /// An admitted request: its credential was live and had the capability a moment ago, and the request has been
 /// counted.
 ///
-/// Starting an operation requires it, and checks the credential and the capability again.
+/// An admission is required to start an operation, which checks the credential and the capability again.
 #[derive(Clone, Debug)]
 #[must_use = "the rate limit has counted a request for it"]
 pub struct Admission {
@@ -28,43 +28,45 @@ pub struct Admission {
     pub(super) client: Option<Client>,
     pub(super) standings: Arc<[LimitState]>,
     pub(super) is_follow_up: bool,
-    /// Whether the request calls no operation, although one answers it.
-    pub(super) asks_otherwise: bool,
+    /// Whether audit rows omit the operation, because the request did not call it although it answers the
+    /// request.
+    pub(super) omits_operation: bool,
 }
 
 impl Admission {
-    /// Returns the client that the request is charged to, or `None` if it came from within this process.
+    /// Returns the client that the request is charged to, or `None` for a request from within this process.
     pub fn client(&self) -> Option<Client> {
         self.client
     }
 
-    /// Returns the holder of the request's share of a ceiling, or `None` if it came from within this process.
+    /// Returns the holder of the request's share of a ceiling, or `None` for a request from within this
+    /// process.
     pub fn holder(&self) -> Option<Holder> {
         self.client.map(|client| Holder { client, workspace: self.access.charged_to() })
     }
 
-    /// Returns the remaining quotas that the request counts against, if its caller is known.
+    /// Returns the remaining quotas that the request counts against, if the caller is known.
     pub fn standings(&self) -> &[LimitState] {
         &self.standings
     }
 
-    /// Returns whether it was admitted for a delegate.
+    /// Returns whether the request was admitted for a delegate.
     pub(crate) fn is_delegated(&self) -> bool {
         matches!(&self.access, AdmittedBy::Known(known) if known.caller.grant.is_some())
     }
 
-    /// Returns an admission for a further request of a connection.
+    /// Returns an admission for a further request on an admitted connection.
     ///
     /// The connection was counted and recorded when it began.
     pub fn follow_up(&self) -> Self {
         Self { is_follow_up: true, ..self.clone() }
     }
 
-    /// Returns the admission of a request that calls no operation, although one answers it.
+    /// Returns the admission of a request that did not call an operation, although an operation answers it.
     ///
-    /// Audit rows then name no operation.
+    /// Audit rows then omit the operation.
     pub fn without_operation(self) -> Self {
-        Self { asks_otherwise: true, ..self }
+        Self { omits_operation: true, ..self }
     }
 
     /// Returns the admission of an administrator of the machine, who acts as the instance on a workspace.
@@ -84,8 +86,8 @@ impl Admission {
         let standings = Arc::default();
         let surface = head.surface;
         let is_follow_up = false;
-        let asks_otherwise = false;
-        Self { access, surface, path, client, standings, is_follow_up, asks_otherwise }
+        let omits_operation = false;
+        Self { access, surface, path, client, standings, is_follow_up, omits_operation }
     }
 
     fn of_known(self, known: Arc<KnownCredential>) -> Self {
@@ -93,13 +95,13 @@ impl Admission {
     }
 }
 
-/// Bytes of a path that are kept for the audit row; every operation's path is shorter.
+/// Maximum bytes of a path in an audit row. Every operation's path is shorter.
 const PATH_MAX: usize = 1024;
 
-/// Receives an admission. Called on a core thread: it must only pass it on.
+/// Receives an admission. Called on a core thread, so it must only pass the admission on.
 pub(crate) type AdmissionCallback = Box<dyn FnOnce(std::result::Result<Admission, AdmissionFailure>) + Send>;
 
-/// Why a request was not admitted, and the remaining quotas that it counted against.
+/// The reason why a request was not admitted, and the remaining quotas that it counted against.
 #[derive(Clone, Debug)]
 pub struct AdmissionFailure {
     error: Error,
@@ -116,7 +118,7 @@ impl AdmissionFailure {
         self.error.code()
     }
 
-    /// Returns the remaining quotas that the request counts against, if its caller is known.
+    /// Returns the remaining quotas that the request counts against, if the caller is known.
     pub fn standings(&self) -> &[LimitState] {
         &self.standings
     }
@@ -134,12 +136,12 @@ impl From<AdmissionFailure> for Error {
     }
 }
 
-/// Looks up a credential in the database, and admits its request.
+/// A task that looks up a credential in the database, and then admits or rejects the request.
 pub(super) struct AdmitCall {
-    /// The call, whose caller is not known yet.
+    /// The call, whose caller has not been found yet.
     pub(super) call: Call,
     pub(super) key: CredentialKey,
-    /// The flaw of its token, if its text cannot be a token.
+    /// The reason why the bearer token is malformed, if it is.
     pub(super) flaw: Option<&'static str>,
     pub(super) peer: Option<Peer>,
     pub(super) charged: Option<ChargeResult>,
@@ -149,7 +151,7 @@ pub(super) struct AdmitCall {
 }
 
 impl AdmitCall {
-    /// Admits or rejects the request by the result of the lookup, after the transaction.
+    /// Admits or rejects the request according to the result of the lookup, after the transaction.
     fn admit(&mut self) -> Result<()> {
         let limits = &self.call.dispatch.limits;
         let needs = self.call.needs;
@@ -187,8 +189,10 @@ impl ReadTask<ReaderCache> for AdmitCall {
 }
 
 impl Task for AdmitCall {
-    /// It does not wait behind callers without a credential: only a few lookups are queued at a time, and
-    /// addresses take turns before that.
+    /// Returns the sender's address as the source.
+    ///
+    /// A lookup does not wait behind callers without a credential: only a few lookups are queued at a time,
+    /// and addresses take turns before that.
     fn source(&self) -> TaskSource {
         TaskSource { workspace: None, client: self.peer.map(Client::Peer) }
     }
@@ -229,17 +233,17 @@ impl AdmitCall {
             }
             _ => credentials.remove(&key),
         }
-        let is_told = found.live(now).is_some_and(KnownCredential::is_told);
+        let shows_quotas = found.live(now).is_some_and(KnownCredential::shows_quotas);
         match (found, outcome) {
             (CredentialLookup::Known(known), Ok(())) => {
-                call.dispatch.settle(charged, is_told, Ok(admission.of_known(known)), done);
+                call.dispatch.settle(charged, shows_quotas, Ok(admission.of_known(known)), done);
             }
             (_, Ok(())) => {
                 done(Err(Error::internal("a request was admitted by an unknown credential").into()));
             }
             (_, Err(error)) => {
                 let dispatch = Arc::clone(&call.dispatch);
-                call.refuse(error, move |error| dispatch.settle(charged, is_told, Err(error), done));
+                call.refuse(error, move |error| dispatch.settle(charged, shows_quotas, Err(error), done));
             }
         }
     }

@@ -1,29 +1,29 @@
-//! The audit rows that dispatch writes by itself.
+//! The audit rows that the dispatcher itself writes.
 //!
-//! It writes one `mutation` for each change without a separate named row, and one `authorization.decision`
-//! for each request with a delegated token.
+//! It writes one `mutation` for each change without its own named row, and one `authorization.decision` for
+//! each request with a delegated token.
 
 use serde_json::{Map, Value, json};
 
 use crate::op::call::caller::Surface;
 use crate::op::declare::operation::Operation;
 
-/// The data about a request for its audit row, kept while the job is queued.
+/// The origin of a request for its audit row, kept while the job is queued.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub surface: Surface,
     operation: &'static str,
     path: String,
-    /// The path template, without ids.
+    /// The path template, with variables instead of ids.
     template: &'static str,
     status: u16,
     ids: Option<Map<String, Value>>,
 }
 
 impl Origin {
-    /// Returns the origin of a request for `operation`, or for no particular one.
+    /// Returns the origin of a request for `operation`, or for no specific operation.
     ///
-    /// `ids` are the ids in the request, if its path does not name them.
+    /// `ids` contains the ids in the request, unless they are in its path.
     pub fn of(
         operation: Option<&Operation>,
         surface: Surface,
@@ -47,14 +47,14 @@ impl Origin {
 
     fn operation(&self) -> String {
         match self.surface {
-            // A list of tools, for example, or a request that could not be read.
+            // For example, a request for the list of tools, or a request that could not be read.
             Surface::Mcp if self.operation.is_empty() => "mcp".to_owned(),
             Surface::Mcp => format!("tools/call:{}", self.operation),
             _ => self.operation.to_owned(),
         }
     }
 
-    /// Returns the metadata of the generic row, without ids if it must be `discreet`.
+    /// Returns the metadata of the generic audit row, without ids if `discreet` is set.
     pub fn mutation(&self, discreet: bool) -> Value {
         let names_ids = self.ids.is_none();
         let mut metadata = json!({
@@ -70,14 +70,14 @@ impl Origin {
         metadata
     }
 
-    /// Returns the metadata of a named row about a request that changed nothing.
+    /// Returns the metadata of a named audit row for a request that changed nothing.
     pub fn named(&self) -> Value {
         json!({"operation": self.operation})
     }
 
     /// Returns the metadata of a decision about a delegated request.
     ///
-    /// `refused` is the name of the problem if the request was rejected.
+    /// `refused` is the name of the problem, if the request was rejected.
     pub fn decision(&self, refused: Option<&'static str>) -> Value {
         json!({
             "surface": self.surface.name(),

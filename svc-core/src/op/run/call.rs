@@ -1,4 +1,4 @@
-//! An admitted request inside the core: its credential, its caller, and the data to record when it ends.
+//! An admitted request inside the core: its credential, its caller, and the data to record at its end.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use crate::time::{Clock, Time};
 /// The basis on which a request is admitted.
 #[derive(Clone, Debug)]
 pub(crate) enum AdmittedBy {
-    /// A credential. Its workspace never changes.
+    /// A credential, whose workspace never changes.
     Known(Arc<KnownCredential>),
     /// No credential.
     Nobody,
-    /// The service itself, or an administrator of the machine, in a workspace.
+    /// The service itself, or an administrator of the machine, acting in a workspace.
     Instance(ServiceWork),
 }
 
 impl AdmittedBy {
-    /// Returns the workspace that its work is charged to.
+    /// Returns the workspace that the request's work is charged to.
     pub fn charged_to(&self) -> WorkspaceId {
         match self {
             Self::Known(known) => known.charged_to(),
@@ -45,7 +45,7 @@ impl AdmittedBy {
         }
     }
 
-    /// Returns the workspace to whose log its changes are primarily written.
+    /// Returns the workspace to whose log the request's changes are primarily written.
     pub fn workspace(&self) -> WorkspaceId {
         match self {
             Self::Known(known) => known.caller.workspace_id,
@@ -55,11 +55,11 @@ impl AdmittedBy {
     }
 }
 
-/// Work of the service itself in a workspace, and the workspace that is charged for it.
+/// Work of the service itself in a workspace, and the workspace that the work is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceWork {
     pub workspace: WorkspaceId,
-    /// The workspace that is charged for the work; the instance if the service does it for its own needs.
+    /// The workspace that is charged for the work, or the instance for work that serves the service itself.
     pub charged_to: WorkspaceId,
 }
 
@@ -67,12 +67,12 @@ impl ServiceWork {
     /// Work on the instance.
     pub const INSTANCE: Self = Self::on(WorkspaceId::INSTANCE);
 
-    /// Work that must not wait behind the requests of the workspace that it concerns.
+    /// Returns work that must not wait behind the requests of the workspace that it concerns.
     pub const fn on(workspace: WorkspaceId) -> Self {
         Self { workspace, charged_to: WorkspaceId::INSTANCE }
     }
 
-    /// Work in the workspace of the caller that causes it: it is charged like the caller's requests.
+    /// Returns work in the workspace of the caller that causes it, charged like the caller's requests.
     pub fn caused_by(caller: &Caller) -> Self {
         Self { workspace: caller.workspace_id, charged_to: caller.charged_to }
     }
@@ -80,46 +80,46 @@ impl ServiceWork {
 
 #[cfg(test)]
 impl AdmittedBy {
-    /// Returns a credential that was admitted a moment ago.
+    /// Returns the cached credential under `key`, which must have been admitted a moment ago.
     pub fn cached(dispatch: &Dispatch, key: &CredentialKey) -> Self {
         Self::Known(dispatch.credentials.get(key, dispatch.clock.monotonic()).unwrap())
     }
 }
 
-/// The part of a request that every kind of task needs.
+/// The parts of an admitted request that every kind of task needs.
 pub(in crate::op) struct Call {
     pub dispatch: Arc<Dispatch>,
     pub access: AdmittedBy,
-    /// The client that the request is charged to; `None` for the service itself.
+    /// The client that the request is charged to, or `None` for the service itself.
     pub client: Option<Client>,
     pub needs: Needs,
     pub work: RequestWork,
     pub origin: Origin,
     /// Approximate bytes that the request holds while it is in progress.
     pub bytes: usize,
-    /// Set once no caller waits for the reply.
+    /// Set when no caller waits for the reply.
     pub abandoned: Arc<AtomicBool>,
-    /// Whether no decision is recorded, even if the request is delegated.
+    /// Whether no audit decision is recorded, even if the request is delegated.
     ///
-    /// One has been recorded for the connection that it belongs to.
+    /// A decision was already recorded for the connection that the request belongs to.
     pub is_follow_up: bool,
-    /// The workspace that a preflight found, if no credential determines one.
+    /// The workspace that a preflight read found, if no credential determines it.
     pub home: Option<WorkspaceId>,
-    /// The caller as the last run found it, live or not.
+    /// The caller as found by the last run, live or not.
     pub entered: Option<VerifiedCaller>,
-    /// The idempotency key, and the data to compare with its row.
+    /// The idempotency key, and the data to compare with the stored row of that key.
     pub keyed: Option<KeyedRequest>,
-    /// The state that its committed steps share, as JSON.
+    /// The state that the committed steps of the request share, as JSON.
     pub begun: Option<String>,
 }
 
 /// The work of a request.
 pub(in crate::op) enum RequestWork {
-    /// An operation, and the part of the call that guards receive.
+    /// An operation, and the parts of the call that its guards receive.
     Operation(Arc<Operation>, hooks::GuardedCall),
-    /// Work of the service itself, which passes no guard.
+    /// Work of the service itself, to which no guard applies.
     Own,
-    /// Nothing: the operation that was requested could not be determined.
+    /// No operation: the requested operation could not be determined.
     Unknown,
 }
 
@@ -127,9 +127,9 @@ pub(in crate::op) enum RequestWork {
 #[derive(Clone)]
 pub(in crate::op) struct VerifiedCaller {
     pub caller: Caller,
-    /// The position that the log of a member's workspace has reached there.
+    /// The position that the log of the member's workspace has reached in that transaction.
     pub lsn: Option<i64>,
-    /// The epoch of the rules that decide what a caller may do and see there.
+    /// The epoch, in that transaction, of the rules that decide what a caller may do and see.
     pub epoch: i64,
     pub now: Time,
 }
@@ -181,7 +181,7 @@ impl Call {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Returns the caller, once it has been found.
+    /// Returns the caller, or an error before the caller has been found.
     pub fn verified_caller(&self) -> Result<&VerifiedCaller> {
         self.entered.as_ref().ok_or_else(|| Error::internal("the caller has not been looked up yet"))
     }
@@ -206,7 +206,7 @@ impl Call {
         caller.check_right(self.needs)
     }
 
-    /// Returns the caller as last found: in a transaction, or on admission if none has begun.
+    /// Returns the caller as last found: in a transaction, or on admission if no transaction has begun.
     fn known_caller(&self) -> Option<&Caller> {
         match (&self.entered, &self.access) {
             (Some(entered), _) => Some(&entered.caller),
@@ -243,7 +243,7 @@ impl Call {
         self.entered.as_ref().and_then(|entered| entered.lsn)
     }
 
-    /// Finds the caller in a reader's transaction, from the reader's cache if that is still valid.
+    /// Finds the caller in a reader's transaction, using the reader's cache if that is still valid.
     pub fn find_reading(&self, reader: &Reader<ReaderCache>) -> Result<VerifiedCaller> {
         let caller = match &self.access {
             AdmittedBy::Known(known) => {
@@ -257,7 +257,7 @@ impl Call {
         self.verified_caller_in(reader, caller)
     }
 
-    /// Returns the caller as of a reader's transaction.
+    /// Returns `caller` with the log position and epoch of a reader's transaction.
     pub fn verified_caller_in(&self, reader: &Reader<ReaderCache>, caller: Caller) -> Result<VerifiedCaller> {
         let clock = &self.dispatch.clock;
         let lsn = check_cache(reader, clock, caller.workspace_id)?;
@@ -266,7 +266,7 @@ impl Call {
         Ok(VerifiedCaller { caller, lsn, epoch: epochs.access, now: clock.now() })
     }
 
-    /// Finds the caller in a writer's transaction, from the writer's cache if that is still valid.
+    /// Finds the caller in a writer's transaction, using the writer's cache if that is still valid.
     pub fn find_changing(&self, conn: &Conn, batch: &RefCell<Batch>) -> Result<VerifiedCaller> {
         let caller = match &self.access {
             AdmittedBy::Known(known) => {
@@ -292,18 +292,20 @@ impl Call {
         Ok(VerifiedCaller { caller, lsn, epoch: epochs.access, now: batch.now() })
     }
 
-    /// Returns the visibility of the service itself: the operation's declaration, or nothing without an
-    /// operation.
-    fn sight_of_instance(&self) -> Visibility {
+    /// Returns the channels that the service itself sees as the caller of this operation: all if the
+    /// operation declares that, otherwise none.
+    fn instance_visibility(&self) -> Visibility {
         match &self.work {
-            RequestWork::Operation(operation, _) => operation.access().sight_of_instance,
+            RequestWork::Operation(operation, _) => operation.access().instance_visibility,
             RequestWork::Own | RequestWork::Unknown => Visibility::Nothing,
         }
     }
 
     fn without_credential(&self, access: &AdmittedBy) -> Result<Caller> {
         match access {
-            AdmittedBy::Instance(own) => Ok(Caller::instance(own.workspace).seeing(self.sight_of_instance())),
+            AdmittedBy::Instance(own) => {
+                Ok(Caller::instance(own.workspace).seeing(self.instance_visibility()))
+            }
             _ => anonymous(self.needs),
         }
     }
@@ -329,7 +331,7 @@ impl Call {
         Ok(())
     }
 
-    /// Replies to a request that changed nothing. If it is delegated, its decision is recorded first.
+    /// Replies to a request that changed nothing, after recording the decision if the request is delegated.
     pub fn finish(self, outcome: Result<Reply>, done: ReplyCallback) {
         match outcome {
             Ok(reply) => self.record(None, move |recorded| done(recorded.map(|()| reply))),
@@ -337,7 +339,7 @@ impl Call {
         }
     }
 
-    /// Rejects the request. If it is delegated, its decision is recorded first.
+    /// Rejects the request, after recording the decision if the request is delegated.
     pub fn refuse(self, error: Error, done: impl FnOnce(Error) + Send + 'static) {
         if let (Code::Unauthenticated, AdmittedBy::Known(known)) = (error.code(), &self.access) {
             self.dispatch.credentials.remove(&known.key);
@@ -360,17 +362,17 @@ impl Call {
         self.record(Some(name), move |recorded| done(recorded.err().unwrap_or(error)));
     }
 
-    /// Records the decision about a delegated wait that is being parked.
+    /// Records the decision about a delegated wait that is about to be parked.
     ///
-    /// It is recorded once, whatever the length and the end of the wait. `done` is called with an error if
-    /// that fails.
+    /// It is recorded once, independent of the length and the end of the wait. `done` is called with an error
+    /// if recording fails.
     pub fn record_parked(&mut self, done: impl FnOnce(Result<()>) + Send + 'static) {
         self.record(None, done);
         self.is_follow_up = true;
     }
 
-    /// Records a request that changed nothing, if it is delegated or its operation leaves an audit row
-    /// nevertheless.
+    /// Records a request that changed nothing, if it is delegated or its operation always leaves an audit
+    /// row.
     fn record(&self, refused: Option<&'static str>, done: impl FnOnce(Result<()>) + Send + 'static) {
         let audited = match &self.work {
             RequestWork::Operation(row, _) if refused.is_none() => row.access().audited,
@@ -397,11 +399,11 @@ impl Call {
     }
 }
 
-/// Copies of a request's body that are in memory at the same time: as received, decoded, sealed, and in an
+/// Maximum copies of a request's body in memory at the same time: as received, decoded, sealed, and in an
 /// event.
 pub(super) const COPIES: usize = 4;
 
-/// Loads a credential's caller and caches it.
+/// Loads the caller of a credential and caches it.
 fn load(reader: &Reader<ReaderCache>, workspace: WorkspaceId, key: &CredentialKey) -> Result<Caller> {
     let caller = Caller::by_key(&reader.conn, key)?;
     if caller.workspace_id != workspace {
@@ -414,14 +416,14 @@ fn load(reader: &Reader<ReaderCache>, workspace: WorkspaceId, key: &CredentialKe
 /// Returns the position that the log of the caller's workspace has reached, if the caller is a member.
 pub(super) fn log_lsn(conn: &Conn, batch: &RefCell<Batch>, caller: &Caller) -> Result<Option<i64>> {
     if caller.workspace_id == WorkspaceId::INSTANCE && caller.via == CredentialKind::Anonymous {
-        // It has no workspace, and only a writer of the instance's log locks its head.
+        // The caller has no workspace, and only a writer of the instance's log locks the instance's head.
         return Ok(None);
     }
     let lsn = batch.borrow_mut().head(conn, caller.workspace_id)?.lsn;
     Ok(caller.is_member().then_some(lsn))
 }
 
-/// Invalidates the reader's cache of a workspace if the workspace has changed since.
+/// Invalidates the reader's cache of a workspace if the workspace has changed since it was filled.
 ///
 /// Returns the position that the log of the workspace has reached.
 fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: WorkspaceId) -> Result<i64> {
@@ -451,8 +453,8 @@ fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: Workspace
 
 const HEAD_SQLITE: &str = "select lsn, epoch, rules_epoch from heads where workspace_id = $1";
 
-/// Also selects the database's time, which all servers use, and returns a row even if there is no log, with
-/// the position 0 and epochs that match no cache.
+/// Also selects the database's time, which all servers use. Returns a row even if there is no log, with the
+/// position 0 and epochs that match no cache.
 const HEAD_POSTGRES: &str = "
     select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint),
            coalesce(h.lsn, 0), coalesce(h.epoch, -1), coalesce(h.rules_epoch, -1)

@@ -1,7 +1,7 @@
-//! The contexts of functions: what a function may do while it runs.
+//! The contexts of operation functions, which provide everything that a function may do while it runs.
 //!
 //! [`Read`] can query; [`Write`] can also change, emit and audit. A function must be pure apart from its
-//! context: it may run again, and nothing it does takes effect before the commit.
+//! context: it may run again, and none of its effects count before the commit.
 
 mod elsewhere;
 
@@ -40,7 +40,7 @@ pub struct Read<'a> {
     cache: CacheRef<'a>,
 }
 
-/// The cache of the connection.
+/// The cache of a reader's or a writer's connection.
 enum CacheRef<'a> {
     Reader(&'a RefCell<ReaderCache>),
     Writer(&'a RefCell<Batch>),
@@ -66,7 +66,8 @@ impl<'a> Read<'a> {
         Self { conn: &reader.conn, caller, charged_to, now, shared, cache: CacheRef::Reader(&reader.cache) }
     }
 
-    /// Charges the files that the transaction leaves on the disk to another workspace than the caller's.
+    /// Charges the files that the transaction leaves on the disk to `charged_to` instead of the caller's
+    /// workspace.
     pub(crate) fn charging(self, charged_to: WorkspaceId) -> Self {
         Self { charged_to, ..self }
     }
@@ -91,7 +92,7 @@ impl<'a> Read<'a> {
         self.conn.engine()
     }
 
-    /// Returns the sealer, which seals and opens the text of messages.
+    /// Returns the sealer, which encrypts and decrypts the text of messages.
     pub fn sealer(&self) -> &Sealer {
         &self.shared.sealer
     }
@@ -101,7 +102,7 @@ impl<'a> Read<'a> {
         self.shared.session_key.as_ref()
     }
 
-    /// Returns the limits that an operator can set.
+    /// Returns the settings that an operator can change.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
     }
@@ -111,18 +112,18 @@ impl<'a> Read<'a> {
         self.conn.query(sql, params)?.iter_mut().map(T::from_row).collect()
     }
 
-    /// Returns the first rows of a statement that lists something, as many as a page can hold.
+    /// Returns the first rows of a list statement, as many as a page can hold.
     pub fn rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<PageRows<T>> {
         PageRows::read(self.conn, sql, params)
     }
 
-    /// Returns the first rows of a statement, as many as a page holds, for a response without pages.
+    /// Returns the first rows of a statement, as many as a page can hold, for a response without pages.
     pub fn first_rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
         let mut rows = self.conn.query_within(limits::PAGE_BYTES, sql, params)?;
         rows.iter_mut().map(T::from_row).collect()
     }
 
-    /// Returns whether a page that is being collected has to end.
+    /// Returns whether the page that is being collected must end here.
     pub(crate) fn page_ends(&self) -> bool {
         self.conn.budget().is_some_and(ends_now)
     }
@@ -152,12 +153,13 @@ impl<'a> Read<'a> {
     /// Returns how far a page may scan in a list whose positions have gaps.
     ///
     /// `sql` selects the position of the last row that the page may read. Its last two parameters are the
-    /// position after which the page begins and the number of rows to skip; `list` are those before them.
+    /// position after which the page begins and the number of rows to skip; `list` contains the parameters
+    /// before these two.
     pub fn horizon(&self, sql: &'static str, list: &[&dyn ToParam], after: i64) -> Result<ScanHorizon> {
         self.horizon_within(sql, list, after, limits::PAGE_SCAN_MAX)
     }
 
-    /// Returns how far one page scans a list of which it may read `rows`, as [`Self::horizon`] does.
+    /// Returns how far one page may scan a list of which it may read `rows` rows, as [`Self::horizon`] does.
     pub(crate) fn horizon_within(
         &self,
         sql: &'static str,
@@ -172,7 +174,7 @@ impl<'a> Read<'a> {
         Ok(ScanHorizon(row.map(|(position,)| position)))
     }
 
-    /// Returns the only row of a statement, if there is one. More than one is a defect.
+    /// Returns the only row of a statement, or `None` without a row. More than one row is a defect.
     pub fn one<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Option<T>> {
         let mut rows = self.conn.query(sql, params)?;
         match rows.as_mut_slice() {
@@ -184,9 +186,9 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Returns the position that the log of the caller's workspace has reached for this transaction.
+    /// Returns the position that the log of the caller's workspace has reached in this transaction.
     ///
-    /// For a writer's job it includes the events of the job and of those before it in its batch.
+    /// In a writer's job, the position includes the events of the job and of earlier jobs in the same batch.
     pub(crate) fn lsn(&self) -> Result<i64> {
         let workspace = self.caller.workspace_id;
         match &self.cache {
@@ -206,22 +208,22 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Returns the epoch of the rules that decide what is visible to callers in the caller's workspace.
+    /// Returns the epoch of the rules that decide what callers in the caller's workspace can see.
     ///
-    /// A decision of another transaction still holds if that had the same epoch.
+    /// A decision from another transaction with the same epoch still holds.
     pub(crate) fn epoch(&self) -> i64 {
         self.cache.with(|cache| cache.epochs(self.caller.workspace_id).access)
     }
 
-    /// Returns the connection's cache entry of the caller's workspace under `key`.
+    /// Returns the entry that this connection has cached for the caller's workspace under `key`.
     pub fn cached<T: Cached>(&self, key: &impl CacheKey) -> Option<T> {
         self.cache.with(|cache| cache.get(self.caller.workspace_id, key))
     }
 
-    /// Returns the entry cached under `key`, or else the result of `load`, which it then caches.
+    /// Returns the entry cached under `key`, or else caches and returns the result of `load`.
     ///
     /// Only for data from rows whose every change emits an event that
-    /// [invalidates](crate::EventKind::invalidates) it.
+    /// [invalidates](crate::EventKind::invalidates) that entry.
     pub fn cached_or_load<T: Cached>(
         &self,
         key: &impl CacheKey,
@@ -240,9 +242,9 @@ impl<'a> Read<'a> {
         self.cache.with(|cache| cache.put(self.caller.workspace_id, key, entry));
     }
 
-    /// Returns what `run` returns of the entry that is cached under `key`, which it may change.
+    /// Calls `run` with the entry cached under `key`, which `run` may change, and returns its result.
     ///
-    /// If nothing is cached, it begins with an empty entry. If `run` fails, nothing is cached under the key.
+    /// Starts with an empty entry if nothing is cached. If `run` fails, nothing remains cached under the key.
     pub fn with_cached<T: Cached + Default, R>(
         &self,
         key: &impl CacheKey,
@@ -255,7 +257,8 @@ impl<'a> Read<'a> {
         Ok(returned)
     }
 
-    /// Returns how many jobs of this batch take the next thread of a queue, for the first who asks.
+    /// Takes the number of jobs in this batch that claim the next thread of a queue. Only the first call gets
+    /// it.
     pub(crate) fn take_claim_count(&self) -> usize {
         match &self.cache {
             CacheRef::Reader(_) => 0,
@@ -263,7 +266,8 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Returns the threads of the caller's workspace that jobs of this batch name, for the first who asks.
+    /// Takes the threads of the caller's workspace that jobs in this batch name. Only the first call gets
+    /// them.
     pub(crate) fn take_named_threads(&self) -> Vec<ThreadId> {
         let CacheRef::Writer(batch) = &self.cache else { return Vec::new() };
         let named = &mut batch.borrow_mut().named_threads;
@@ -273,7 +277,7 @@ impl<'a> Read<'a> {
     /// Records that an object in this channel was loaded.
     ///
     /// The first object that a change loads is its subject, and determines the place of its audit row. If any
-    /// object is in a direct message, the row names neither a place nor ids.
+    /// object is in a direct message, the audit row contains neither a place nor ids.
     pub(crate) fn loaded_in(&self, channel: ChannelId, is_dm: bool) {
         if let CacheRef::Writer(batch) = &self.cache {
             let mut batch = batch.borrow_mut();
@@ -282,12 +286,12 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Returns the conditions before a thread may make the move named `action`.
+    /// Returns the conditions for the state change `action` of a thread.
     pub fn conditions(&self, action: &str) -> impl Iterator<Item = &'a Condition> {
         self.shared.table.conditions().filter(move |condition| condition.action == action)
     }
 
-    /// Returns the declaration of each table, sorted so that each comes after those that it refers to.
+    /// Returns the declarations of all tables, each after the tables that it refers to.
     pub(crate) fn records(&self) -> &'a [Records] {
         self.shared.table.records()
     }
@@ -334,47 +338,49 @@ impl<'a> Write<'a> {
         Self { read: Read { conn, caller, charged_to, now, shared, cache }, batch, begun: None }
     }
 
-    /// Continues from the state that the committed steps of the request share, as JSON.
+    /// Sets the state that the committed steps of the request share, as JSON, so that the change continues
+    /// from there.
     pub(crate) fn after(self, begun: Option<&'a str>) -> Self {
         Self { begun, ..self }
     }
 
-    /// Returns the state that the committed steps of the request share, if there is one.
+    /// Returns the state that the committed steps of the request share, if any.
     pub(crate) fn begun<S: DeserializeOwned>(&self) -> Result<Option<S>> {
         self.begun.map(serde_json::from_str).transpose().map_err(Error::internal)
     }
 
-    /// Runs a change that must touch exactly `rows` rows.
+    /// Runs a statement that must change exactly `rows` rows.
     ///
-    /// It may be sent later, together with others of the batch, but before anything that reads. It ends what
-    /// is cached for the transaction.
+    /// The statement may be sent later, together with other statements of the batch, but before any read. It
+    /// invalidates everything that is cached for the transaction.
     pub fn execute(&mut self, rows: u64, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
         self.end_cached();
         self.read.conn.defer(Some(rows), sql, params)
     }
 
-    /// Inserts a row. It is sent like [`Write::execute`].
+    /// Inserts a row. The statement is sent like that of [`Write::execute`].
     pub(crate) fn insert(&mut self, row: &NewRow<'_>) -> Result<()> {
         self.execute(1, row.sql, row.values)
     }
 
-    /// Runs a change that may touch any number of rows, if that number is not needed.
+    /// Runs a statement that may change any number of rows, without returning the number.
     ///
-    /// It is sent like [`Write::execute`].
+    /// The statement is sent like that of [`Write::execute`].
     pub fn execute_any(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
         self.end_cached();
         self.read.conn.defer(None, sql, params)
     }
 
-    /// Runs a change and returns how many rows it touched, for callers that depend on it.
+    /// Runs a statement and returns how many rows it changed, for callers that depend on the number.
     pub fn change(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<u64> {
         self.end_cached();
         self.read.conn.execute(sql, params)
     }
 
-    /// Saves exactly `rows` rows. It is sent like [`Write::execute`].
+    /// Saves exactly `rows` rows. The statement is sent like that of [`Write::execute`].
     ///
-    /// What is cached for the transaction stays: the caller updates what it has made from the rows.
+    /// Entries that are cached for the transaction stay valid: the caller updates those that it has derived
+    /// from the rows.
     pub(crate) fn save(&mut self, rows: u64, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
         self.read.conn.defer(Some(rows), sql, params)
     }
@@ -398,14 +404,14 @@ impl<'a> Write<'a> {
         &self.shared.entropy
     }
 
-    /// Appends an event to the caller's workspace. Its position and hash are fixed at once.
+    /// Appends an event to the log of the caller's workspace. Its position and hash are assigned at once.
     pub fn emit<E: Event>(&mut self, subject: Subject, event: &E) -> Result<Recorded> {
         self.emit_in(self.caller.workspace_id, subject, event)
     }
 
-    /// Appends an event to a workspace other than the caller's: one that is being created.
+    /// Appends an event to the log of another workspace, which is being created.
     ///
-    /// The event invalidates, for every connection, the cached entries that its kind determines.
+    /// The kind of event determines the cached entries that are invalidated on every connection.
     pub fn emit_in<E: Event>(
         &mut self,
         workspace: WorkspaceId,
@@ -424,10 +430,10 @@ impl<'a> Write<'a> {
         Ok(recorded)
     }
 
-    /// Invalidates every connection's cache of the caller's workspace, on every server.
+    /// Invalidates cached data of the caller's workspace for every connection, on every server.
     ///
-    /// The kind of an event determines what it invalidates; this is for objects that end without an event,
-    /// such as a session.
+    /// Events invalidate data by their kind. This function is for objects that end without an event, such as
+    /// a session.
     pub(crate) fn invalidate(&mut self, cached: Invalidates) -> Result<()> {
         self.batch.borrow_mut().invalidate(self.conn, self.caller.workspace_id, cached)
     }
@@ -437,29 +443,30 @@ impl<'a> Write<'a> {
         self.batch.borrow_mut().begin_log(workspace)
     }
 
-    /// Continues the log of a workspace that was imported, after its last event.
+    /// Continues the log of an imported workspace after its last event.
     pub(crate) fn begin_imported_log(&mut self, workspace: WorkspaceId, head: &ImportedHead) -> Result<()> {
         self.batch.borrow_mut().continue_log(self.conn, workspace, head)
     }
 
-    /// Marks the call as one about a direct message, so that its audit row has no ids.
+    /// Marks the call as one about a direct message, so that its audit row contains no ids.
     pub(crate) fn discreet(&mut self) {
         self.batch.borrow_mut().discreet = true;
     }
 
-    /// Marks the call as one without a change of note: it writes no audit row, and its answer is not kept.
+    /// Marks the call as one without a notable change: no audit row is written, and no answer is stored for
+    /// repeats.
     pub(crate) fn unchanged(&mut self) {
         self.batch.borrow_mut().unchanged = true;
     }
 
-    /// Writes a named audit row of the caller's workspace, which replaces the generic one.
+    /// Writes a named audit row for the caller's workspace, in place of the generic row.
     pub fn audit(&mut self, action: &'static str, metadata: Value) -> Result<()> {
         self.audit_in(self.caller.workspace_id, action, metadata)
     }
 
-    /// Writes a named audit row of another workspace, or of the instance.
+    /// Writes a named audit row for another workspace, or for the instance.
     ///
-    /// Each row names the session of a browser, if the request came with one.
+    /// If the request came with a browser session, the row contains its id.
     pub fn audit_in(
         &mut self,
         workspace: WorkspaceId,
@@ -475,7 +482,7 @@ impl<'a> Write<'a> {
         self.batch.borrow_mut().audit(self.conn, workspace, &entry)
     }
 
-    /// Returns the events that this job has emitted so far, from index `from` of the job on.
+    /// Returns the events that this job has emitted so far, starting at index `from`.
     pub(crate) fn emitted(&self, from: usize) -> Vec<Recorded> {
         self.batch.borrow().emitted(from)
     }

@@ -1,7 +1,7 @@
-//! Credentials: the payer of a request, and a cache of live credentials.
+//! The payer of a request, and a cache of live credentials.
 //!
-//! With the cache, a known credential is admitted without a statement. The cache only admits and is never
-//! final: an entry is used for 10 seconds after a transaction has found the credential live, and the first
+//! With the cache, a known credential is admitted without a query. The cache only admits and is never final:
+//! an entry is used for 10 seconds after a transaction has found the credential live, and the first
 //! transaction that finds it not live removes it.
 
 use std::collections::HashMap;
@@ -17,58 +17,60 @@ use crate::op::call::credential::CredentialKey;
 use crate::rate::{ChargeResult, Client, Payer, Peer, RateLimits};
 use crate::time::{Monotonic, Time};
 
-/// Maximum cached credentials; a full cache is emptied.
+/// Maximum number of cached credentials. A full cache is emptied.
 const KNOWN_MAX: usize = 100_000;
 
-/// How long the cache admits a credential after a transaction has found it live.
+/// Time for which the cache admits a credential after a transaction has found it live.
 const CONFIRMED_FOR: Duration = Duration::from_secs(10);
 
-/// The outcome of a lookup of a credential.
+/// The outcome of looking up a credential.
 #[derive(Clone)]
 pub(super) enum CredentialLookup {
-    /// A credential that the database has, live or not.
+    /// The credential is in the database, live or not.
     Known(Arc<KnownCredential>),
-    /// A credential that the database does not have, and the error.
+    /// The credential is not in the database. Contains the error to return.
     Unknown(Error),
     /// The request sent no credential.
     Nothing,
 }
 
-/// A credential, as a transaction has found it.
+/// A credential as found by a transaction.
 #[derive(Debug)]
 pub(crate) struct KnownCredential {
     pub(super) key: CredentialKey,
     pub(super) caller: Caller,
-    /// The payer of its requests.
+    /// The payer of the credential's requests.
     payer: Payer,
-    /// When a transaction last found it live, in microseconds of the monotonic clock.
+    /// The time at which a transaction last found the credential live, in microseconds of the monotonic
+    /// clock.
     confirmed: AtomicU64,
 }
 
 impl KnownCredential {
-    /// Creates the entry of a credential that a transaction has just found live.
+    /// Creates the entry for a credential that a transaction has just found live.
     pub(super) fn new(key: CredentialKey, caller: Caller, payer: Payer, now: Monotonic) -> Self {
         Self { key, caller, payer, confirmed: AtomicU64::new(now.micros()) }
     }
 
-    /// Returns the client that its requests are charged to, or `None` if that is the client at their address.
+    /// Returns the client that the credential's requests are charged to, or `None` if they are charged to
+    /// their address.
     pub(crate) fn client(&self) -> Option<Client> {
         self.payer.client
     }
 
-    /// Returns the workspace that its work is charged to.
+    /// Returns the workspace that the credential's work is charged to.
     pub(crate) fn charged_to(&self) -> WorkspaceId {
         self.payer.workspace
     }
 
-    /// Returns whether responses report its remaining quotas.
+    /// Returns whether responses report the remaining quotas of the credential.
     ///
-    /// They do not for a share ticket: the quotas would show how busy the workspace is.
-    pub(super) fn is_told(&self) -> bool {
+    /// Not for a share ticket, because the quotas would show how busy the workspace is.
+    pub(super) fn shows_quotas(&self) -> bool {
         !matches!(self.caller.via, CredentialKind::Ticket(_))
     }
 
-    /// Records that a transaction has found it live.
+    /// Records that a transaction has found the credential live.
     pub(super) fn confirm(&self, now: Monotonic) {
         self.confirmed.store(now.micros(), Ordering::Relaxed);
     }
@@ -80,7 +82,7 @@ impl KnownCredential {
 }
 
 impl CredentialLookup {
-    /// Returns the caller, or rejects the request if the credential that it needs is unknown or missing.
+    /// Returns the caller, or an error if the operation needs a credential and it is unknown or missing.
     pub fn caller(&self, needs: Needs) -> Result<Caller> {
         match self {
             Self::Known(known) => Ok(known.caller.clone()),
@@ -89,7 +91,7 @@ impl CredentialLookup {
         }
     }
 
-    /// Returns the credential, if it is live.
+    /// Returns the credential if it is live at `now`.
     pub fn live(&self, now: Time) -> Option<&KnownCredential> {
         match self {
             Self::Known(known) if known.caller.check_live(now).is_ok() => Some(known),
@@ -106,21 +108,22 @@ pub(super) fn anonymous(needs: Needs) -> Result<Caller> {
     Err(unauthenticated("the request has no token"))
 }
 
-/// The checks that a request passes on admission.
+/// The checks of a request on admission.
 pub(super) struct Gate<'a> {
     pub limits: &'a RateLimits,
     pub needs: Needs,
     pub peer: Option<Peer>,
     pub now: Time,
-    /// The result of counting the request, after that.
+    /// The result of counting the request, once that has happened.
     pub charged: Option<ChargeResult>,
 }
 
 impl Gate<'_> {
-    /// Counts the request, or rejects it if a limit is exceeded; does so only once.
+    /// Counts the request once, or rejects it if a limit is exceeded.
     ///
-    /// It is charged to the bearer of a live credential and to its workspace, otherwise to its address. So
-    /// others at the same address, or a credential that has ended, cannot use up a client's limit.
+    /// A request with a live credential is charged to the bearer and to its workspace, all others to their
+    /// address. So neither other callers at the same address nor a credential that has ended can use up a
+    /// client's limit.
     pub fn charge(&mut self, found: &CredentialLookup) -> Result<()> {
         if self.charged.is_some() {
             return Ok(());
@@ -143,7 +146,7 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// Returns the credential, if it is cached and was found live a moment ago.
+    /// Returns the credential if it is cached and was found live a moment ago.
     pub(super) fn get(&self, key: &CredentialKey, now: Monotonic) -> Option<Arc<KnownCredential>> {
         let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
         cached.get(key).filter(|known| known.is_fresh(now)).cloned()
@@ -157,7 +160,7 @@ impl Credentials {
         cached.insert(known.key, known);
     }
 
-    /// Removes a credential that a transaction found not live.
+    /// Removes a credential that a transaction has found not live.
     pub(super) fn remove(&self, key: &CredentialKey) {
         self.cached.write().unwrap_or_else(PoisonError::into_inner).remove(key);
     }

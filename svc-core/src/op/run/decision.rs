@@ -13,9 +13,9 @@ use crate::op::run::context::Write;
 use crate::store::Conn;
 use crate::store::executor::{Task, TaskSource, WriteTask};
 
-/// Writes the audit rows of a request that changed nothing.
+/// A task that writes the audit rows of a request that changed nothing.
 ///
-/// The reply is sent once the row is durable.
+/// The reply is sent once the rows are durable.
 pub(super) struct Decision {
     pub dispatch: Arc<Dispatch>,
     pub source: TaskSource,
@@ -58,7 +58,7 @@ impl Task for Decision {
         self.bytes
     }
 
-    /// The row is written whether or not the caller still waits.
+    /// Returns `false`: the audit row is written even if the caller no longer waits.
     fn is_abandoned(&self) -> bool {
         false
     }

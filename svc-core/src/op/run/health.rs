@@ -1,6 +1,6 @@
-//! The results of the health checks, as readiness and the status of a server report them.
+//! The results of the health checks, which readiness and the status of a server report.
 //!
-//! The checks that query the database run in one transaction, the others do not depend on it.
+//! The checks that query the database run in one transaction; all others are independent of the database.
 
 use crate::error::{Error, Result};
 use crate::op::declare::health_check::{CheckMethod, HealthCheck};
@@ -9,30 +9,30 @@ use crate::op::run::context::Read;
 /// The result of a health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthResult {
-    /// Its name in readiness.
+    /// Name of the component in the readiness report.
     pub name: &'static str,
-    /// The problem, if there is one.
+    /// A description of the problem, or `None` if the component works.
     pub fault: Option<String>,
     /// A note for the operator about a component that works.
     pub remark: Option<String>,
 }
 
 impl HealthResult {
-    /// Returns the result of a check with this fault, if it has one.
+    /// Returns the result of the check `name`, with the problem that it found, if any.
     pub fn new(name: &'static str, fault: Option<String>) -> Self {
         Self { name, fault, remark: None }
     }
 
-    /// Describes the result: `ok`, or the fault or remark.
+    /// Returns `ok`, or the problem or remark.
     pub fn describe(self) -> String {
         self.fault.or(self.remark).unwrap_or_else(|| "ok".to_owned())
     }
 }
 
-/// The name of the check whether the database responds.
+/// Name of the check that the database responds.
 pub(crate) const DATABASE: &str = "database";
 
-/// Returns the results of those checks among `parts` that need no database.
+/// Returns the results of the checks in `parts` that need no database.
 pub(crate) fn health_of_process<'a>(parts: impl Iterator<Item = &'a HealthCheck>) -> Vec<HealthResult> {
     let checked = parts.filter_map(|part| match &part.health {
         CheckMethod::InProcess(check) => Some(HealthResult::new(part.name, check())),
@@ -53,7 +53,7 @@ pub(crate) fn health_in_database(cx: &Read<'_>) -> Result<Vec<HealthResult>> {
     checked.collect()
 }
 
-/// Returns the results of the same checks if the database does not respond, because of `error`.
+/// Returns the results of the database checks when the database does not respond, because of `error`.
 pub(crate) fn health_without_database<'a>(
     parts: impl Iterator<Item = &'a HealthCheck>,
     error: &Error,

@@ -1,8 +1,9 @@
 //! Long reads, which read one page at a time.
 //!
-//! Each page is a separate read, which authenticates again and then goes to the end of the queue, so that the
-//! long reads of several workspaces take turns and none delays those that wait for older transactions to end.
-//! A workspace has one at a time, for a limited time, and one export, without a time limit.
+//! Each page is a separate read, which authenticates again and then goes to the end of the queue. So the long
+//! reads of several workspaces take turns, and none delays reads that wait for older transactions to end.
+//! Only one long read runs per workspace at a time, for a limited time, and only one export, without a time
+//! limit.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -22,20 +23,20 @@ use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 use crate::sync::lock;
 use crate::time::Monotonic;
 
-/// A long read, between two of its pages.
+/// A long read between two of its pages.
 pub(super) struct LongCall {
     call: Call,
     job: Prepared<LongJob>,
     done: ReplyCallback,
-    /// Whether one of its pages may take long.
+    /// Whether a page of the read may take long.
     scans: bool,
-    /// `None` without a time limit.
+    /// The time at which the read must end, or `None` without a time limit.
     deadline: Option<Monotonic>,
-    /// When a read that makes a file stops waiting for its turn.
+    /// The time until which a read that writes a file waits for its turn.
     turn_by: Monotonic,
-    /// Taken with the first page.
+    /// The workspace's exclusive right to a long read, taken with the first page.
     exclusive: Option<LongReadSlot>,
-    /// The output that the last page returned; `None` while there are more pages.
+    /// The output that the last page returned, or `None` while there are more pages.
     output: Option<BoxedOutput>,
 }
 
@@ -46,18 +47,18 @@ impl LongCall {
         Self { call, job, done, scans: false, deadline, turn_by, exclusive: None, output: None }
     }
 
-    /// Creates a read with a page that may take long.
+    /// Creates a long read whose pages have no time limit.
     pub fn scan(call: Call, job: Prepared<LongJob>, done: ReplyCallback) -> Self {
         Self { scans: true, ..Self::new(call, job, done) }
     }
 
-    /// Creates a read that makes a file.
+    /// Creates a long read that writes a file.
     pub fn download(call: Call, job: Prepared<LongJob>, done: ReplyCallback) -> Self {
         let turn_by = call.dispatch.clock.deadline(DOWNLOAD_WAIT);
         Self { deadline: None, turn_by, ..Self::scan(call, job, done) }
     }
 
-    /// Queues its next page.
+    /// Queues the next page of the read.
     pub fn queue(self) {
         let dispatch = Arc::clone(&self.call.dispatch);
         let scans = self.scans;
@@ -71,7 +72,7 @@ impl LongCall {
 
     fn end(self, outcome: Result<BoxedOutput>) {
         let Self { call, done, exclusive, .. } = self;
-        // Released first, because a caller that receives the reply may start another long read at once.
+        // Released before the reply, because the caller may start another long read at once.
         drop(exclusive);
         let reply = outcome.map(|output| Reply::of(200, call.lsn(), output));
         call.finish(reply, done);
@@ -114,7 +115,7 @@ impl Task for LongCall {
 }
 
 impl ReadTask<ReaderCache> for LongCall {
-    /// Reads a page.
+    /// Reads the next page.
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         if self.is_overdue() {
             return Err(overdue());
@@ -130,9 +131,9 @@ impl ReadTask<ReaderCache> for LongCall {
     }
 }
 
-/// The transaction of a page.
+/// The transaction of one page of a long read.
 ///
-/// It takes the workspace's turn only once the caller is known to be allowed to read.
+/// It takes the workspace's turn only after checking that the caller may read.
 struct ReadingLong<'r> {
     reading: ReadTransaction<'r, Option<BoxedOutput>>,
     is_download: bool,
@@ -157,7 +158,7 @@ impl Stage for ReadingLong<'_> {
                 false => Some(LongReadSlot::long_read(&call.dispatch, workspace)?),
             };
             if taken.is_none() {
-                // The holder reads its next page before this read tries again.
+                // The read that holds the turn reads its next page before this read tries again.
                 return Ok(None);
             }
             **exclusive = taken;
@@ -167,13 +168,13 @@ impl Stage for ReadingLong<'_> {
 }
 
 impl Dispatch {
-    /// Returns the workspaces that have an export in progress, or another long read.
+    /// Returns the workspaces that have an export in progress, or those with another long read.
     fn in_progress(&self, exports: bool) -> &Mutex<BTreeSet<WorkspaceId>> {
         if exports { &self.exporting } else { &self.reading_long }
     }
 }
 
-/// The exclusive right of a workspace to a long read, or to an export; dropping it releases it.
+/// A workspace's exclusive right to a long read or an export. Dropping it releases the right.
 struct LongReadSlot {
     dispatch: Arc<Dispatch>,
     is_download: bool,
@@ -181,7 +182,8 @@ struct LongReadSlot {
 }
 
 impl LongReadSlot {
-    /// Takes the right to a long read, or returns `None` if the workspace has one in progress.
+    /// Takes the right to a long read or an export, or returns `None` if the workspace already has one in
+    /// progress.
     fn take(dispatch: &Arc<Dispatch>, is_download: bool, workspace: WorkspaceId) -> Option<Self> {
         let is_free = lock(dispatch.in_progress(is_download)).insert(workspace);
         is_free.then(|| Self { dispatch: Arc::clone(dispatch), is_download, workspace })
@@ -197,7 +199,8 @@ impl LongReadSlot {
         })
     }
 
-    /// Takes the right to an export, or returns `None` while the workspace has another one, until `turn_by`.
+    /// Takes the right to an export, or returns `None` while another export of the workspace runs. Fails
+    /// after `turn_by`.
     fn download(
         dispatch: &Arc<Dispatch>,
         workspace: WorkspaceId,
@@ -214,7 +217,7 @@ impl LongReadSlot {
     }
 }
 
-/// How long a caller waits while its workspace makes another export.
+/// How long an export waits while another export of the workspace runs.
 const DOWNLOAD_WAIT: Duration = Duration::from_secs(10);
 
 impl Drop for LongReadSlot {

@@ -1,8 +1,8 @@
 //! The queue of credential lookups.
 //!
-//! A credential that is not cached is looked up whatever its address did before, so only a few lookups run at
-//! a time, and addresses take turns: invented credentials wait for each other, and take no reader from known
-//! ones.
+//! Every credential that is not cached is looked up, whatever requests its address sent before. So only a few
+//! lookups run at a time, and addresses take turns: invented credentials wait for each other, and take no
+//! reader away from known ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -13,26 +13,27 @@ use crate::rate::Client;
 use crate::share::CeilingScope;
 use crate::sync::lock;
 
-/// The source of lookups: an address, or `None` if it is not known.
+/// The source of a lookup: an address, or `None` if the address is not known.
 type Source = Option<Client>;
 
-/// The lookups in progress, and those that are queued.
+/// The lookups in progress and the queued lookups.
 pub(super) struct Lookups<T>(Mutex<Queues<T>>);
 
 struct Queues<T> {
     running: usize,
     waiting: HashMap<Source, VecDeque<T>>,
-    /// The sources with queued lookups, in the order of their turns.
+    /// The sources with queued lookups, in the order in which they take turns.
     turns: VecDeque<Source>,
     count: usize,
 }
 
 /// The outcome of starting a lookup.
 pub(super) enum LookupStart<T> {
-    /// This lookup must be run now: the new one, or one that was queued before it.
+    /// A lookup that must run now: the new one, or one that was queued before it.
     Now(T),
     Queued,
-    /// Too many lookups are queued, of its address or in total; with the error that says so.
+    /// The new lookup is rejected with this error, because too many lookups are queued, from its address or
+    /// in total.
     Rejected(T, Error),
 }
 
@@ -76,9 +77,9 @@ impl<T> Lookups<T> {
         next
     }
 
-    /// Ends a lookup that got no reader.
+    /// Ends a lookup for which no reader was available.
     ///
-    /// Returns the queued lookups if no lookup is in progress that would start them when it ends.
+    /// Returns the queued lookups if no lookup remains in progress that would start them when it ends.
     pub fn end_without_reader(&self) -> Vec<T> {
         let mut queues = lock(&self.0);
         queues.running = queues.running.saturating_sub(1);

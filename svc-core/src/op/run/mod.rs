@@ -1,8 +1,8 @@
 //! Running requests.
 //!
-//! A shell has a request admitted by its head ([`Dispatch::admit`]) and then starts it with its input
-//! ([`Dispatch::start`]); the [`pipeline`] has the checks in between. A request ends in exactly one of a
-//! commit with its audit row, a rejection, or a read.
+//! A shell first has a request admitted by its head ([`Dispatch::admit`]) and then starts it with its input
+//! ([`Dispatch::start`]). The [`pipeline`] contains the checks in between. Each request ends in exactly one
+//! of these: a commit with its audit row, a rejection, or a read.
 
 pub(super) mod audit;
 pub(super) mod settings;
@@ -81,7 +81,7 @@ pub(crate) type ReplyCallback = Box<dyn FnOnce(Result<Reply>) + Send>;
 
 /// A handle to a request in progress.
 ///
-/// Dropping it abandons a wait, and a request that no core thread has begun yet; reads and changes that have
+/// Dropping it abandons a wait, and a request that no core thread has begun yet. Reads and changes that have
 /// begun run to completion.
 #[must_use = "dropping the ticket abandons the request"]
 #[derive(Default)]
@@ -91,10 +91,10 @@ pub struct RequestHandle {
     abandoned: Arc<AtomicBool>,
 }
 
-/// Batched reads that the holder of a ticket must run.
+/// Batched reads that the holder of this value must run.
 struct PendingFlush {
     dispatch: Arc<Dispatch>,
-    /// Whether other callers may first add theirs.
+    /// Whether other callers should first have the chance to add their reads to the batch.
     after_others: bool,
 }
 
@@ -104,7 +104,7 @@ impl RequestHandle {
         self.flushes.as_ref().is_some_and(|flush| flush.after_others)
     }
 
-    /// Runs the batched reads, if its holder must.
+    /// Runs the batched reads, if this request is responsible for them.
     pub(crate) fn flush(&mut self) {
         if let Some(PendingFlush { dispatch, .. }) = self.flushes.take() {
             dispatch.executor.flush_batched();
@@ -114,7 +114,7 @@ impl RequestHandle {
 
 impl Drop for RequestHandle {
     fn drop(&mut self) {
-        // Other requests of the batch rely on it, however this one ended.
+        // Other requests of the batch rely on the flush, however this request ended.
         self.flush();
         self.abandoned.store(true, Ordering::Relaxed);
         if let Some(parked) = self.parked.take() {
@@ -123,20 +123,20 @@ impl Drop for RequestHandle {
     }
 }
 
-/// The place where a request runs.
+/// The thread on which a request runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunOn {
     /// On a core thread; a quick read that needs no network runs on the caller's thread.
     Pool,
-    /// Like `Pool`, but quick reads of the same moment share a transaction.
+    /// Like `Pool`, but quick reads that arrive at the same moment share a transaction.
     ///
-    /// One caller's ticket flushes them.
+    /// One of their callers flushes them.
     Batched,
     /// On the caller's thread if the core is idle.
     Caller,
 }
 
-/// The shared state that requests run with.
+/// The shared state that requests use while they run.
 pub struct Dispatch {
     pub(crate) table: Arc<Table>,
     pub(crate) shared: SharedState,
@@ -156,7 +156,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Builds the shared state, without requests in progress.
+    /// Creates the shared state, without requests in progress.
     pub(crate) fn new(
         shared: SharedState,
         limits: RateLimits,
@@ -181,10 +181,10 @@ impl Dispatch {
         }
     }
 
-    /// Admits a request by its head alone, or rejects it.
+    /// Admits or rejects a request by its head alone.
     ///
-    /// The request is counted; its credential must be live and have the rights that the operation needs, or
-    /// be any credential if no operation is named yet. Calls `done` exactly once.
+    /// The request is counted. Its credential must be live and have the rights that the operation needs; if
+    /// the operation is not known yet, any live credential is enough. Calls `done` exactly once.
     pub(crate) fn admit(
         self: &Arc<Self>,
         operation: Option<&Operation>,
@@ -202,9 +202,9 @@ impl Dispatch {
             return RequestHandle::default();
         };
         if let Some((known, outcome)) = self.admit_cached(&mut gate, &key) {
-            let is_told = known.is_told();
+            let shows_quotas = known.shows_quotas();
             let admission = outcome.map(|()| Admission::new(head, AdmittedBy::Known(known)));
-            self.settle(gate.charged, is_told, admission, done);
+            self.settle(gate.charged, shows_quotas, admission, done);
             return RequestHandle::default();
         }
         let Gate { peer, charged, .. } = gate;
@@ -226,20 +226,20 @@ impl Dispatch {
         RequestHandle { flushes, parked: None, abandoned }
     }
 
-    /// Reports to other servers the limits of which a request has used up a share, and then ends its
+    /// Reports limits of which a request has used up a share to other servers, and then ends the request's
     /// admission.
     ///
-    /// `is_told` says whether the response reports what remains of them, admitted or not. Callers that
-    /// are not authenticated never receive it.
+    /// `shows_quotas` is whether the response reports the remaining quotas, admitted or not. Callers without
+    /// a live credential never receive them.
     fn settle(
         &self,
         charged: Option<ChargeResult>,
-        is_told: bool,
+        shows_quotas: bool,
         outcome: Result<Admission>,
         done: AdmissionCallback,
     ) {
         let ChargeResult { standings, due } = charged.unwrap_or_default();
-        let standings: Arc<[LimitState]> = if is_told { standings.into() } else { Arc::default() };
+        let standings: Arc<[LimitState]> = if shows_quotas { standings.into() } else { Arc::default() };
         let end = move |outcome: Result<Admission>| match outcome {
             Ok(admission) => done(Ok(Admission { standings, ..admission })),
             Err(error) if error.code() == Code::Unauthenticated => done(Err(error.into())),
@@ -251,7 +251,7 @@ impl Dispatch {
         self.limits.tell(due, move |told| end(told.and(outcome)));
     }
 
-    /// Admits or rejects a request by a cached credential, or returns `None` if the database must be queried.
+    /// Admits or rejects a request by a cached credential, or returns `None` if a database lookup is needed.
     fn admit_cached(
         &self,
         gate: &mut Gate<'_>,
@@ -298,7 +298,7 @@ impl Dispatch {
         self.start_job(operation, call, job, thread, on, done)
     }
 
-    /// Runs an operation for an admitted caller that has its input in the operation's type.
+    /// Runs an operation for an admitted caller with an input in the operation's type.
     pub(crate) fn start_typed<I: Serialize + 'static>(
         self: &Arc<Self>,
         operation: &Arc<Operation>,
@@ -312,7 +312,7 @@ impl Dispatch {
         self.start_job(operation, call, job, None, on, done)
     }
 
-    /// Runs a job, or rejects the call that could not be prepared.
+    /// Runs a prepared job, or rejects the call if it could not be prepared.
     fn start_job(
         self: &Arc<Self>,
         operation: &Operation,
@@ -358,7 +358,7 @@ impl Dispatch {
 
     /// Rejects an admitted request that could not be read.
     ///
-    /// The credential takes precedence: the database checks it first, which may fail with another error.
+    /// An error about the credential takes precedence, so the database checks the credential first.
     pub(crate) fn refuse(
         self: &Arc<Self>,
         operation: Option<&Arc<Operation>>,
@@ -379,8 +379,8 @@ impl Dispatch {
         admission: Admission,
         input: &dyn InputView,
     ) -> Call {
-        let Admission { access, surface, path, client, is_follow_up, asks_otherwise, .. } = admission;
-        let asked = operation.map(Arc::as_ref).filter(|_| !asks_otherwise);
+        let Admission { access, surface, path, client, is_follow_up, omits_operation, .. } = admission;
+        let asked = operation.map(Arc::as_ref).filter(|_| !omits_operation);
         // The audit trail does not show what a member did with personal data.
         let personal = operation.filter(|operation| operation.access().personal);
         let ids = (surface == Surface::Mcp && personal.is_none()).then(|| input.ids());
@@ -408,7 +408,8 @@ impl Dispatch {
         }
     }
 
-    /// Returns the part of a call that guards receive, which is empty if there is no reader for it.
+    /// Returns the parts of a call that guards receive, or an empty value if there are no guards and the
+    /// operation is not personal.
     fn guarded(&self, surface: Surface, input: &dyn InputView, is_personal: bool) -> hooks::GuardedCall {
         if self.table.guards().is_empty() && !is_personal {
             return hooks::GuardedCall::default();
@@ -418,7 +419,7 @@ impl Dispatch {
 
     /// Submits a quick read, or runs it on this thread if that needs no network.
     ///
-    /// Returns what the caller must do for the batched reads.
+    /// Returns the flush that the caller must do for batched reads, if any.
     fn read_quick(self: &Arc<Self>, task: Box<dyn ReadTask<ReaderCache>>, on: RunOn) -> Option<PendingFlush> {
         match on {
             RunOn::Batched if self.executor.reads_locally() => {

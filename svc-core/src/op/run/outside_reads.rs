@@ -1,4 +1,4 @@
-//! Reads outside of operations, for a connection or for a request to a shell.
+//! Reads outside of operations, for a connection or for a request that a shell answers.
 //!
 //! They go through the same pipeline as a request. The start of a connection was counted and recorded; its
 //! further reads are not.
@@ -20,9 +20,9 @@ use crate::op::run::context::Read;
 use crate::sync::lock;
 
 impl Dispatch {
-    /// Reads on behalf of an admitted caller, who needs the rights that `operation` needs.
+    /// Reads on behalf of an admitted caller, who must have the rights that `operation` needs.
     ///
-    /// A long read takes turns with others, so that none delays the quick ones.
+    /// A long read takes turns with other long reads, so that none delays the quick reads.
     pub(crate) async fn read_for<T: Send + 'static>(
         self: &Arc<Self>,
         operation: &Arc<Operation>,
@@ -38,7 +38,7 @@ impl Dispatch {
         });
         let (sender, receiver) = oneshot::channel();
         let done = result_of(made, move |outcome| {
-            // The connection may have ended; then the result has no receiver.
+            // If the connection has ended, the result has no receiver.
             let _ = sender.send(outcome);
         });
         let call = self.call(Some(operation), admission, &Input::default());
@@ -46,8 +46,7 @@ impl Dispatch {
         receiver.await.map_err(Error::internal)?
     }
 
-    /// Reads on behalf of an admitted caller, who needs the rights that `operation` needs, as quickly as one
-    /// statement.
+    /// Starts a quick read on behalf of an admitted caller, who must have the rights that `operation` needs.
     pub(crate) fn start_quick<O: Serialize + Send + 'static>(
         self: &Arc<Self>,
         operation: &Arc<Operation>,

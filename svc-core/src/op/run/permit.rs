@@ -1,8 +1,8 @@
 //! The permit to destroy content of a workspace.
 //!
-//! Every function that deletes content of members, or the keys that open it, takes a [`DestroyPermit`]. One
-//! exists only in the transaction that has found no legal hold on the workspace. Replacing a text needs no
-//! permit: the old text is kept while there is a hold.
+//! Every function that deletes content of members, or the keys that decrypt it, takes a [`DestroyPermit`]. A
+//! permit exists only in a transaction that has found no legal hold on the workspace. Replacing a text needs
+//! no permit: the old text is kept while there is a hold.
 
 use std::marker::PhantomData;
 
@@ -31,8 +31,9 @@ impl<'a> Write<'a> {
 
     /// Keeps a text that is about to be replaced, until the last hold of the workspace is released.
     ///
-    /// Call it in the transaction that replaces a text which is stored nowhere else. `kind` is the table of
-    /// the text, `id` its owner, and `version` its number, which must be unique. Does nothing without a hold.
+    /// Call it in the transaction that replaces the text, if the text is stored nowhere else. `kind` is the
+    /// table of the text, `id` its owner, and `version` its number, which must be unique. Does nothing
+    /// without a hold.
     pub fn keep_replaced(&mut self, kind: &'static str, id: Uuid, version: i64, old: &str) -> Result<()> {
         let workspace = self.caller().workspace_id;
         let now = self.now();
@@ -42,12 +43,12 @@ impl<'a> Write<'a> {
         self.execute(1, KEEP_REPLACED, &[&workspace, &kind, &id, &version, &old, &now])
     }
 
-    /// Removes the rows of all features about messages whose rows are about to be removed.
+    /// Removes the rows of all features that refer to messages which are about to be removed.
     pub(crate) fn clean(&mut self, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
         self.table().cleaners().try_for_each(|cleaner| (cleaner.at_purge)(self, permit, messages))
     }
 
-    /// Removes the rows of all features about messages that are withdrawn, if they must not stay.
+    /// Removes the rows of all features that refer to withdrawn messages, unless they must be kept.
     pub(crate) fn clean_withdrawn(
         &mut self,
         permit: &DestroyPermit<'_>,
@@ -59,7 +60,7 @@ impl<'a> Write<'a> {
 }
 
 impl Read<'_> {
-    /// Returns whether a workspace has a legal hold, by the index of holds in force.
+    /// Returns whether a workspace is under a legal hold, using the index of active holds.
     pub(crate) fn is_under_hold(&self, workspace: WorkspaceId) -> Result<bool> {
         Ok(self.one::<(i64,)>(HELD, &[&workspace])?.is_some())
     }

@@ -1,17 +1,17 @@
 //! The pipeline that every request goes through.
 //!
-//! [`admit`] admits it by its head alone, before the rest is read; [`run`] runs it inside the transaction of
-//! its function. Reads, waits, changes and the service's work all go through the pipeline, and these two
-//! functions contain every check that a request has to pass.
+//! [`admit`] admits the request by its head alone, before the rest is read; [`run`] runs the request inside
+//! the transaction of its function. Reads, waits, changes and the service's own work all go through the
+//! pipeline, and these two functions contain every check that a request has to pass.
 
 use super::call::{Call, VerifiedCaller};
 use super::credentials::{CredentialLookup, Gate};
 use crate::error::{Error, Result};
 
-/// Admits a request by its head, or rejects it.
+/// Admits or rejects a request by its head.
 ///
-/// A cached credential may admit it, which is not final: [`run`] checks the same again in the database. A
-/// rejection by the cache is checked in the database at once.
+/// Admission by a cached credential is not final: [`run`] repeats the checks in the database. A rejection by
+/// the cache is checked in the database at once.
 pub(super) fn admit(gate: &mut Gate<'_>, found: &CredentialLookup) -> Result<()> {
     gate.charge(found)?;
     let caller = found.caller(gate.needs)?;
@@ -19,7 +19,7 @@ pub(super) fn admit(gate: &mut Gate<'_>, found: &CredentialLookup) -> Result<()>
     caller.check_right(gate.needs)
 }
 
-/// Runs a request inside the transaction of its function; the commit follows.
+/// Runs a request inside the transaction of its function. The caller commits.
 pub(in crate::op) fn run<S: Stage>(
     stage: &S,
     call: &mut Call,
@@ -45,14 +45,14 @@ pub(in crate::op) fn run<S: Stage>(
 
 /// A transaction in which requests run.
 ///
-/// A reading one also runs for frozen members, passes no guard, and has nothing to project or audit.
+/// A read transaction also runs for frozen members, calls no guard, and has nothing to project or audit.
 pub(in crate::op) trait Stage {
-    /// The function, bound to its input.
+    /// A function bound to its input, which this kind of transaction runs.
     type Job;
     /// The result of the function.
     type Output;
 
-    /// Finds the caller by its credential, whatever its rights.
+    /// Finds the caller by the request's credential, whatever the caller's rights.
     fn find(&self, call: &Call) -> Result<VerifiedCaller>;
 
     /// Rejects a change by a frozen member.
@@ -65,7 +65,7 @@ pub(in crate::op) trait Stage {
         Ok(())
     }
 
-    /// Returns the answer to a request that was answered before.
+    /// Returns the answer to a repeated request, or `None` if the request was not answered before.
     fn repeat(&self, _call: &mut Call) -> Result<Option<Self::Output>> {
         Ok(None)
     }
@@ -77,7 +77,7 @@ pub(in crate::op) trait Stage {
         Ok(())
     }
 
-    /// Writes the audit rows.
+    /// Writes the audit rows of the request.
     fn audit(&self, _call: &Call, _output: &Self::Output) -> Result<()> {
         Ok(())
     }

@@ -1,7 +1,8 @@
-//! Changes with a read before they are queued, which finds their workspace or does a part of their work.
+//! Changes with a preflight read, which finds their workspace or does a part of their work before they are
+//! queued.
 //!
-//! The writer locks the log of that workspace together with those of its batch, in their order, as it does
-//! for the home of a credential. Work that takes long and needs no lock delays no other request.
+//! The writer locks the log of that workspace together with the logs of its batch, in their order, as it does
+//! for the workspace of a credential. Slow work that needs no lock then delays no other request.
 
 use std::sync::Arc;
 
@@ -16,21 +17,21 @@ use crate::log::cache::ReaderCache;
 use crate::op::declare::job::{FirstSteps, Preflight, ReadingJob, WriteNeeds, after_first};
 use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 
-/// The read before a change.
+/// The preflight read of a change, and the data to queue the change afterwards.
 pub(super) struct PreflightCall {
     pub call: Call,
     pub status: u16,
     pub read: Prepared<ReadingJob<Preflight>>,
-    /// Steps before the change.
+    /// Steps that run before the change.
     pub first: Option<FirstSteps>,
-    /// The thread that the change is about.
+    /// The thread that the change concerns, if any.
     pub thread: Option<ThreadId>,
     pub found: Option<Preflight>,
     pub done: ReplyCallback,
 }
 
 impl Dispatch {
-    /// Runs the read before a change, and then the change.
+    /// Runs the preflight read of a change, and then the change.
     pub(super) fn preflight(&self, task: PreflightCall, on: RunOn) {
         match on {
             RunOn::Pool | RunOn::Batched => self.executor.read(Box::new(task), false),

@@ -1,9 +1,9 @@
 //! Presence: the members that are connected to this process, by a parked wait or an open subscription.
 //!
-//! A member that waits cannot report itself, so the process does so for it: at once when a member connects
-//! that was not reported recently, and then with one statement per beat for all members that are still
-//! connected. The feature that stores presence defines the statement. A failed write is only logged, because
-//! the next beat writes it again.
+//! A member that waits cannot report itself, so the process does: at once when a member connects that was not
+//! reported recently, and then with one statement per beat for all members that are still connected. The
+//! feature that stores presence defines the statement. A failed write is only logged, because the next beat
+//! writes again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -28,21 +28,21 @@ pub(crate) struct ConnectedMembers {
 #[derive(Default)]
 struct State {
     members: HashMap<MemberId, ConnectedMember>,
-    /// Whether a statement is running.
+    /// Whether a statement that reports members is running.
     writing: bool,
     /// Whether the next beat is scheduled.
     beating: bool,
 }
 
-/// A member that is connected, or was recently.
+/// A member that is or was recently connected.
 #[derive(Default)]
 struct ConnectedMember {
     connections: usize,
     /// When the member was last reported as online.
-    said: Option<Monotonic>,
+    reported_at: Option<Monotonic>,
 }
 
-/// A connection of a member, which ends when this is dropped.
+/// A connection of a member, which lasts until this value is dropped.
 #[must_use = "dropping it ends the connection"]
 pub(crate) struct MemberConnection {
     presence: Arc<ConnectedMembers>,
@@ -58,7 +58,7 @@ impl Drop for MemberConnection {
 }
 
 impl ConnectedMembers {
-    /// Begins a connection of a member, which keeps it online.
+    /// Begins a connection of a member, who stays online for its duration.
     pub fn connect(dispatch: &Arc<Dispatch>, member: MemberId) -> MemberConnection {
         let presence = Arc::clone(&dispatch.presence);
         let mut state = lock(&presence.state);
@@ -75,8 +75,8 @@ impl ConnectedMembers {
 }
 
 impl State {
-    /// Takes the members to report as online: `all` connected ones, or those that were not reported within a
-    /// beat.
+    /// Takes the members to report as online: with `all`, every connected one, otherwise those that were not
+    /// reported within a beat.
     fn take_due(&mut self, now: Monotonic, all: bool) -> Vec<Uuid> {
         if self.writing {
             return Vec::new();
@@ -85,7 +85,7 @@ impl State {
         let due: Vec<Uuid> = connected
             .filter(|(_, member)| all || member.is_silent(now))
             .map(|(id, member)| {
-                member.said = Some(now);
+                member.reported_at = Some(now);
                 id.uuid()
             })
             .collect();
@@ -97,7 +97,7 @@ impl State {
 impl ConnectedMember {
     /// Returns whether a beat has passed since the member was last reported as online.
     fn is_silent(&self, now: Monotonic) -> bool {
-        self.said.is_none_or(|said| said.plus(PRESENCE_BEAT) <= now)
+        self.reported_at.is_none_or(|at| at.plus(PRESENCE_BEAT) <= now)
     }
 }
 
@@ -122,7 +122,7 @@ fn report_online(dispatch: &Arc<Dispatch>, all: bool) {
     });
 }
 
-/// Waits for a beat, and then reports all members that are still connected as online.
+/// Waits for one beat, and then reports all members that are still connected as online.
 fn schedule_beat(dispatch: &Arc<Dispatch>) {
     let weak = Arc::downgrade(dispatch);
     dispatch.timers.after(PRESENCE_BEAT, move || {

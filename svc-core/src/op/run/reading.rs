@@ -1,6 +1,6 @@
 //! Reads as tasks of the executor.
 //!
-//! Each goes through the pipeline inside its transaction, and its reply is sent after that.
+//! Each read goes through the pipeline inside its transaction, and its reply is sent after the transaction.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl<T> Stage for ReadTransaction<'_, T> {
     }
 }
 
-/// A read, as a task of a reader.
+/// A read request as a task of a reader.
 pub(super) struct ReadCall {
     call: Call,
     job: Prepared<ReadJob>,
@@ -85,7 +85,7 @@ impl Task for ReadCall {
     }
 }
 
-/// Answers the repeat of a change by a read.
+/// Answers a repeated change with a read.
 pub(super) fn answer_again(mut call: Call, status: u16, kept: String, done: ReplyCallback) {
     let Some(keyed) = call.keyed.take() else { return done(Err(Error::internal("a repeat has no key"))) };
     let done: ReplyCallback = Box::new(move |outcome| done(outcome.map(|reply| reply.repeated(status))));

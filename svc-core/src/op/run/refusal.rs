@@ -1,4 +1,4 @@
-//! The refusal of a request with a key, which its repeats receive again.
+//! Refusals of requests with an idempotency key, which repeats receive again.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,25 +14,26 @@ use crate::op::run::context::Write;
 use crate::store::Conn;
 use crate::store::executor::{Task, TaskSource, WriteTask};
 
-/// Stores a refusal, after the changes of the function were rolled back.
+/// A task that stores a refusal, after the changes of the function were rolled back.
 ///
-/// If a request with the same key was answered in between, its answer takes precedence.
+/// If a request with the same key was answered in between, that answer takes precedence.
 pub(super) struct Refusal {
     call: Call,
     status: u16,
     error: Error,
-    /// Whether steps of this change were committed: then the row that says so belongs to it.
+    /// Whether steps of this change were committed. If so, the stored row about begun steps belongs to this
+    /// change.
     has_begun: bool,
-    /// The stored answer of another request with the same key.
+    /// The answer that another request with the same key has stored in the meantime.
     found: Option<Result<String>>,
     done: ReplyCallback,
 }
 
 impl Refusal {
-    /// Replies to a change that failed, after storing its refusal if repeats should receive it.
+    /// Replies to a change that failed, after storing the refusal if repeats should receive it.
     ///
-    /// `status` is the status of its success; the boolean beside the error says whether steps of it were
-    /// committed.
+    /// `status` is the HTTP status on success; the boolean beside the error is whether steps of the change
+    /// were committed.
     pub fn tell(call: Call, status: u16, (error, has_begun): (Error, bool), done: ReplyCallback) {
         if !call.keyed.as_ref().is_some_and(|keyed| keyed.keeps(error.code())) {
             return call.finish(Err(error), done);
@@ -58,7 +59,7 @@ impl WriteTask<Batch> for Refusal {
         let shared = &self.call.dispatch.shared;
         let mut cx = Write::new(conn, &entered.caller, now, shared, batch);
         match keyed.found(&cx) {
-            // Only the other call may end its steps.
+            // The row belongs to another call with the same key, and only that call may end its steps.
             Ok(Some(StoredProgress::Begun(_))) if !self.has_begun => {}
             Ok(None | Some(StoredProgress::Begun(_))) => {
                 keyed.keep(&mut cx, &AnswerOutcome::Refused(self.error.code()))?
@@ -80,7 +81,7 @@ impl Task for Refusal {
         self.call.bytes
     }
 
-    /// The refusal is stored whether or not the caller still waits.
+    /// Returns `false`: the refusal is stored even if the caller no longer waits.
     fn is_abandoned(&self) -> bool {
         false
     }

@@ -15,11 +15,11 @@ use crate::spool::FileContent;
 
 /// The reply that a shell sends back.
 pub struct Reply {
-    /// The status of the success.
+    /// The HTTP status on success.
     pub status: u16,
-    /// The position that the log of the caller's workspace had reached, for callers that have one.
+    /// The position that the log of the caller's workspace had reached, if the caller has a workspace.
     pub lsn: Option<i64>,
-    /// Whether this answers a repeat of a request that was answered before.
+    /// Whether this is the answer to a repeated request.
     pub is_repeated: bool,
     output: BoxedOutput,
     asked: Option<BodyForm>,
@@ -29,13 +29,13 @@ pub struct Reply {
 pub(super) struct BodyForm {
     pub operation: Arc<Operation>,
     pub table: Arc<Table>,
-    /// The ids that the request names, if the answer is to be lean.
+    /// The ids in the request, if the answer should be lean.
     pub named: Option<Map<String, Value>>,
     pub bounds: AnswerBounds,
 }
 
 impl BodyForm {
-    /// Returns the body of an output: lean if that was requested, and within its bounds.
+    /// Returns the body of an output: lean if requested, and within its bounds.
     fn answer(&self, output: &dyn Output) -> Result<Vec<u8>> {
         let answer = self.begun(output.encode()?)?;
         if answer.len() <= self.bounds.max_bytes || !self.operation.is_cut() {
@@ -65,17 +65,17 @@ impl Reply {
         Self { status, lsn, is_repeated: false, output, asked: None }
     }
 
-    /// Sets the requested form of its body.
+    /// Sets the requested form of the body.
     pub(super) fn asked_for(self, asked: BodyForm) -> Self {
         Self { asked: Some(asked), ..self }
     }
 
-    /// Marks it as the answer to a repeat of a change that succeeded with `status`.
+    /// Marks the reply as the answer to a repeat of a change that succeeded with `status`.
     pub(super) fn repeated(self, status: u16) -> Self {
         Self { status, is_repeated: true, ..self }
     }
 
-    /// Encodes the body: now, on the caller's side, not on the core thread.
+    /// Encodes the body. Called on the caller's thread, not on a core thread.
     ///
     /// A file is read into memory, if it is not too large for that.
     pub fn body(&self) -> Result<Vec<u8>> {
@@ -88,17 +88,17 @@ impl Reply {
         }
     }
 
-    /// Returns the file in the body, if it is one.
+    /// Returns the file, if the body is a file.
     pub fn content(&self) -> Option<&FileContent> {
         self.output_as()
     }
 
-    /// Returns the output, if it is of this type.
+    /// Returns the output, if it has the type `O`.
     pub fn output_as<O: 'static>(&self) -> Option<&O> {
         self.output.as_ref().as_any().downcast_ref()
     }
 
-    /// Returns the output, for a caller that knows its type.
+    /// Returns the output as an `O`, for a caller that knows the type.
     pub(crate) fn output<O: 'static>(self) -> Result<O> {
         let output = self.output.into_any().downcast();
         output.map(|output| *output).map_err(|_| Error::internal("the operation returned another type"))

@@ -1,10 +1,10 @@
-//! Requests with a key: each is answered once, and its repeats receive that answer again.
+//! Requests with an idempotency key: each is answered once, and its repeats receive the same answer.
 //!
 //! The row of a key is written in the transaction of its change, or after the refusal. Every request with
-//! that key searches for it in its transaction, before its function runs and before each of its steps, so the
-//! second request finds it, and a read produces the answer again. If only some steps were committed, the row
-//! has the state that the steps share, and the repeat continues from there. In addition to ids and numbers
-//! the row contains only digests, under keys that are derived from the key-encryption key.
+//! that key searches for the row in its transaction, before its function runs and before each of its steps.
+//! So a repeat finds the row, and a read produces the answer again. If only some steps were committed, the
+//! row contains the state that the steps share, and the repeat continues from there. Apart from ids and
+//! numbers, the row contains only digests, under keys that are derived from the key-encryption key.
 
 use std::time::Duration;
 
@@ -24,16 +24,16 @@ use crate::op::declare::answer::RepeatPolicy;
 use crate::op::declare::job::{Output, ReadJob};
 use crate::op::declare::operation::Operation;
 
-/// How long a key is stored.
+/// How long an idempotency key is stored.
 const LASTS: Duration = Duration::from_secs(86_400);
 
-/// The status in the row of a request with some committed steps.
+/// Status value in the row of a request of which only some steps were committed.
 const BEGUN: i64 = 0;
 
-/// The label for which the keys of the digests are derived.
+/// Label for deriving the keys of the digests.
 const LABEL: &str = "svc idempotency keys 1";
 
-/// A request with a key.
+/// A request with an idempotency key.
 #[derive(Clone)]
 pub(in crate::op) struct KeyedRequest {
     input: Input,
@@ -41,10 +41,10 @@ pub(in crate::op) struct KeyedRequest {
     status: u16,
     repeats: RepeatPolicy,
     key: IdempotencyKey,
-    /// The digest of the request, and the key for the digest of its idempotency key: under the current
-    /// key-encryption key, and then under retired ones.
+    /// The digests of the request and of its idempotency key: under the current key-encryption key, and then
+    /// under retired ones.
     marks: Vec<RequestDigests>,
-    /// Whether the function has run, so that a refusal comes from it.
+    /// Whether the function has run, so that a refusal comes from the function.
     pub has_run: bool,
 }
 
@@ -54,11 +54,12 @@ struct RequestDigests {
     request: Digest,
 }
 
-/// An HMAC-SHA256, cut to half its length, which is enough to distinguish requests.
+/// An HMAC-SHA256, truncated to half its length, which is enough to distinguish requests.
 type Digest = [u8; 16];
 
 impl RequestDigests {
-    /// Returns the key of a caller's row, or `None` for a caller that is not a member.
+    /// Returns the primary key of the row for an idempotency key, or `None` for a caller that is not a
+    /// member.
     fn of(&self, key: &IdempotencyKey, caller: &Caller) -> Result<Option<(MemberId, Digest)>> {
         let Some(member) = caller.member else { return Ok(None) };
         let actor = caller.actor.unwrap_or(member);
@@ -68,22 +69,22 @@ impl RequestDigests {
     }
 }
 
-/// The stored state of a request with the same key.
+/// The stored state of an earlier request with the same key.
 pub(in crate::op) enum StoredProgress {
-    /// Some of its steps were committed; contains the state that they share, as JSON.
+    /// Some steps of the request were committed. Contains the state that they share, as JSON.
     Begun(String),
-    /// It was answered; contains the stored part of its answer.
+    /// The request was answered. Contains the stored part of the answer.
     Answered(String),
 }
 
-/// How a request was answered.
+/// How a request was answered, to store under its key.
 pub(in crate::op) enum AnswerOutcome<'o> {
     Done(&'o dyn Output),
     Refused(Code),
 }
 
 impl KeyedRequest {
-    /// Returns the request, if it has a key and its operation accepts keys.
+    /// Returns the request with its key, or `None` if it has no key or its operation accepts none.
     pub fn of(operation: &Operation, input: &Input, shared: &SharedState) -> Result<Option<Self>> {
         let (Some(key), Some(repeats)) = (&input.key, operation.run.repeats) else { return Ok(None) };
         let asks = operation.asks();
@@ -119,7 +120,7 @@ impl KeyedRequest {
             }
             return match (code, answer) {
                 (Some(code), _) => Err(refused_again(&code, status)),
-                // It may have been answered under another key-encryption key.
+                // Another row may contain the final answer, under another key-encryption key.
                 (None, Some(state)) if status == BEGUN => {
                     begun = begun.or(Some(StoredProgress::Begun(state)));
                     continue;
@@ -131,7 +132,7 @@ impl KeyedRequest {
         Ok(begun)
     }
 
-    /// Returns the read that answers a repeat from the stored part.
+    /// Returns the read that answers a repeat from the stored part of the answer.
     pub fn answer_repeat(self, kept: String) -> ReadJob {
         Box::new(move |cx| {
             let again = (self.repeats.again)(cx, &self.input, self.asks, &kept);
@@ -139,12 +140,12 @@ impl KeyedRequest {
         })
     }
 
-    /// Stores the state that the committed steps of a request share, for its repeats.
+    /// Stores the state that the committed steps of a request share, so that a repeat continues from there.
     pub fn begin(&self, cx: &mut Write<'_>, state: &str) -> Result<()> {
         self.save(cx, BEGUN, None, Some(state))
     }
 
-    /// Stores the answer of a request for its repeats, if it has a stored part.
+    /// Stores the outcome of a request for its repeats, if it has a part to store.
     pub fn keep(&self, cx: &mut Write<'_>, outcome: &AnswerOutcome<'_>) -> Result<()> {
         match outcome {
             AnswerOutcome::Done(output) => match (self.repeats.kept)(*output)? {
@@ -186,13 +187,14 @@ impl KeyedRequest {
         )
     }
 
-    /// Returns whether a refusal with this code, by the function, is stored.
+    /// Returns whether a refusal with this code is stored, because it comes from the function.
     pub fn keeps(&self, code: Code) -> bool {
         self.has_run && is_kept(code)
     }
 }
 
-/// Returns whether a refusal with this code is stored. A refusal that asks for a person is not final.
+/// Returns whether a refusal with this code can be stored. A refusal that requires action by a person is not
+/// final.
 fn is_kept(code: Code) -> bool {
     code != Code::NeedsPerson && matches!(code.status(), 403 | 404 | 409)
 }
@@ -220,13 +222,14 @@ fn digest(key: &[u8], of: &str, parts: &[&[u8]]) -> Result<Digest> {
     Ok(*half)
 }
 
-/// A row: the digest of the request, the status, the problem, and the stored part.
+/// A row of the table: the digest of the request, the status, the problem, and the stored part of the answer.
 type Row = (Vec<u8>, i64, Option<String>, Option<String>);
 
 const FIND: &str = "
     select request_hash, status, code, answer from idempotency_keys where key_hash = $1 and until > $2";
 
-/// An expired row may still exist, and is replaced. A row of an answered request stays: it was first.
+/// An expired row may still exist and is replaced. A row of an answered request is kept, because it was
+/// first.
 const KEEP: &str = "
     insert into idempotency_keys (key_hash, member_id, request_hash, status, code, answer, lsn, until)
     values ($1, $2, $3, $4, $5, $6, $7, $8)

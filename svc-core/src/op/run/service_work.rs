@@ -1,5 +1,5 @@
-//! The service's work without a request: reads and changes as the instance, through the same pipeline as a
-//! request.
+//! The service's own work without a request: reads and changes as the instance, through the same pipeline as
+//! a request.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ use crate::op::run::context::{Read, Write};
 use crate::sync::lock;
 
 impl Dispatch {
-    /// Runs a change as the service itself on `workspace` and waits for it.
+    /// Runs a change as the service itself on `workspace`, and waits for the result.
     pub(crate) fn as_instance<T: Send + 'static>(
         self: &Arc<Self>,
         workspace: WorkspaceId,
@@ -37,7 +37,7 @@ impl Dispatch {
         })
     }
 
-    /// Reads as the service itself and waits for the result.
+    /// Reads as the service itself, and waits for the result.
     pub(crate) fn read_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
         mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
@@ -83,7 +83,7 @@ impl Dispatch {
 
     /// Runs a change as the service itself on a core thread, and returns its result.
     ///
-    /// A change that has begun continues even if the caller goes away.
+    /// A change that has begun continues even if the returned future is dropped.
     pub(crate) async fn await_change<T: Send + 'static>(
         self: &Arc<Self>,
         own: ServiceWork,
@@ -106,7 +106,7 @@ impl Dispatch {
         receiver.await.map_err(Error::internal)?
     }
 
-    /// Reads the health of the service without waiting for other reads; `done` is called with the result.
+    /// Reads the health of the service without waiting for other reads. `done` is called with the result.
     pub(crate) fn submit_health<T: Send + 'static>(
         self: &Arc<Self>,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
@@ -143,12 +143,13 @@ pub(super) fn result_of<T: Send + 'static>(
     })
 }
 
-/// Waits for a job that `start` submits to the core, and returns the result that it has put into the slot.
+/// Waits for a job that `start` submits to the core, and returns the result that the job has put into the
+/// slot.
 fn wait_for<T>(start: impl FnOnce(Arc<Mutex<Option<T>>>, ReplyCallback)) -> Result<T> {
     let made = Arc::new(Mutex::new(None));
     let (sender, receiver) = std::sync::mpsc::channel();
     let done: ReplyCallback = Box::new(move |outcome| {
-        // The caller waits below; it cannot have gone away.
+        // The caller waits below, so the receiver still exists.
         let _ = sender.send(outcome.map(|_| ()));
     });
     start(Arc::clone(&made), done);

@@ -1,4 +1,5 @@
-//! The values that functions receive beside their transaction, and the settings of the operator among them.
+//! The values that functions receive in addition to their transaction, including the settings of the
+//! operator.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -19,11 +20,11 @@ use crate::{limits, spool};
 pub struct SharedState {
     /// The source of ids and secrets.
     pub entropy: Entropy,
-    /// Seals and opens the text of messages.
+    /// Encrypts and decrypts the text of messages.
     pub sealer: Sealer,
-    /// The key that signs session cookies; without it no browser can sign in.
+    /// The key that signs session cookies. Without it, no browser can sign in.
     pub session_key: Option<SessionKey>,
-    /// The limits that have a variable.
+    /// The settings that the operator can change with variables.
     pub settings: Settings,
     /// Every operation, kind of event and hook.
     pub table: Arc<Table>,
@@ -34,14 +35,14 @@ pub struct SharedState {
 /// Settings for mail to members.
 #[derive(Clone, Debug)]
 pub struct MailSettings {
-    /// The delay between a notification and its mail.
+    /// Delay between a notification and its mail.
     pub delay: Duration,
-    /// The address under which browsers reach the service.
+    /// The public URL at which browsers reach the service.
     pub public_url: String,
 }
 
 impl MailSettings {
-    /// Returns the mail settings of a configuration.
+    /// Returns the mail settings of a configuration, or `None` if mail is off.
     pub(crate) fn configured(config: &Config) -> Option<Self> {
         let mail = config.mail.as_ref()?;
         let url = config.public_url.as_ref()?;
@@ -49,50 +50,50 @@ impl MailSettings {
     }
 }
 
-/// Limits that an operator can set and that functions use.
+/// Settings that an operator can change and that functions use.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The lease of a claim whose caller does not specify one.
+    /// Duration of a lease if the caller does not specify one.
     pub lease_default: Duration,
-    /// The time for the acknowledgement of a claim; `None` means no reminder.
+    /// Time within which a claim should be acknowledged. `None` means that no reminder is sent.
     pub ack_timeout: Option<Duration>,
-    /// Whether callers may request the conflicts that closing a thread would meet.
+    /// Whether callers may ask which conflicts closing a thread would cause.
     pub land_advice: bool,
-    /// Maximum lifetime of a browser's session.
+    /// Maximum lifetime of a browser session.
     pub session_ttl: Duration,
-    /// Whether a session that was created without a token may mint the first administrator's.
+    /// Whether a session that was created without a token may create the token of the first administrator.
     pub first_admin: bool,
-    /// Whether a sign-in at a provider takes over the person prepared under its verified email.
+    /// Whether signing in at a provider links the prepared person with the same verified email.
     pub oidc_link_email: bool,
-    /// Whether a sign-in at a provider creates a member if there is none.
+    /// Whether signing in at a provider creates a member if there is none.
     pub oidc_auto_provision: bool,
-    /// The key for browsers' web push subscriptions; `None` if push is off.
+    /// The public key for browsers' web push subscriptions, or `None` if push is off.
     pub vapid_public_key: Option<String>,
     /// The permitted destinations of requests to addresses that members supply.
     pub egress: Egress,
-    /// How old an event must be before a durable subscription delivers it.
+    /// Minimum age of an event before a durable subscription delivers it.
     pub delivery_stability: Duration,
-    /// The signer of exports and checkpoints; `None` if nothing is signed.
+    /// The signer of exports and checkpoints, or `None` if nothing is signed.
     pub signer: Option<NoteSigner>,
     /// The keys whose signatures are trusted.
     pub known_keys: Vec<PublicKey>,
-    /// Maximum bytes of a file that an operation takes.
+    /// Maximum bytes of a file that is uploaded to an operation.
     pub import_max_bytes: u64,
-    /// Maximum workspaces that a workspace and its copies import in a day; `None` means no limit.
+    /// Maximum imports per day by a workspace and its copies. `None` means no limit.
     pub import_workspaces: Option<NonZeroU32>,
-    /// The directories of files that are too large for memory, and their budget of the disk.
+    /// The directories for files that are too large for memory, and the disk space that they may use.
     pub spools: SpoolFolder,
     /// Maximum retention times.
     pub kept: Kept,
-    /// The time between rounds of pruning; `None` leaves pruning to other processes.
+    /// Interval between rounds of pruning. `None` leaves pruning to other processes.
     pub retention_tick: Option<Duration>,
-    /// The address under which browsers reach the service, if the operator has set it.
+    /// The public URL at which browsers reach the service, if the operator has set it.
     pub public_url: Option<String>,
-    /// Settings for mail to members; `None` if mail is off.
+    /// Settings for mail to members, or `None` if mail is off.
     pub mail: Option<MailSettings>,
     /// Maximum events that are sent to a subscriber beyond the number that it has requested.
     pub replay_max: usize,
-    /// The time between rounds of the claim reaper; `None` leaves them to other processes.
+    /// Interval between rounds of the claim reaper. `None` leaves the rounds to other processes.
     pub(crate) reap_tick: Option<Duration>,
 }
 

@@ -1,6 +1,6 @@
 //! Changes as tasks of the executor.
 //!
-//! Each goes through the pipeline inside its transaction, and its reply is sent after that.
+//! Each change goes through the pipeline inside its transaction, and its reply is sent after the transaction.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::op::run::context::Write;
 use crate::store::executor::{Task, TaskSource, WriteTask};
 use crate::store::{Conn, is_duplicate};
 
-/// A writer's transaction, and the state of its batch.
+/// A writer's transaction with the state of the batch.
 struct WriteTransaction<'c> {
     conn: &'c Conn,
     batch: &'c RefCell<Batch>,
@@ -54,7 +54,9 @@ impl Stage for WriteTransaction<'_> {
         call.dispatch.table.guards().iter().try_for_each(|guard| guard(&cx, operation, shown))
     }
 
-    /// A change of a member's personal data is also audited without a place, which would reveal its subject.
+    /// Runs the function.
+    ///
+    /// A change of a member's personal data is audited without a place, which would reveal its subject.
     fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<Progress> {
         let mut cx = self.context(call)?;
         if call.is_personal() {
@@ -83,7 +85,8 @@ impl Stage for WriteTransaction<'_> {
         hooks::project(&mut self.context(call)?)
     }
 
-    /// A step is not a separate request: only the last one is audited.
+    /// Writes the audit rows, but only for the last step of a change, because a step is not a separate
+    /// request.
     fn audit(&self, call: &Call, progress: &Progress) -> Result<()> {
         let mut cx = self.context(call)?;
         let (outcome, refused) = match progress {
@@ -92,7 +95,7 @@ impl Stage for WriteTransaction<'_> {
                 if let (Some(keyed), Some(state)) = (&call.keyed, state) {
                     keyed.begin(&mut cx, state)?;
                 }
-                // It has changed rows without an event about them.
+                // The steps have changed rows without an event about them.
                 return cx.invalidate(Invalidates::Rules);
             }
             Progress::Refused(error) => (AnswerOutcome::Refused(error.code()), Some(error.code().name())),
@@ -106,22 +109,22 @@ impl Stage for WriteTransaction<'_> {
     }
 }
 
-/// A change, as a task of a writer.
+/// A change request as a task of a writer.
 pub(super) struct WriteCall {
     call: Call,
     status: u16,
     job: Prepared<WriteJob>,
     wants: WriteNeeds,
-    /// The thread that it concerns.
+    /// The thread that the change concerns, if any.
     thread: Option<ThreadId>,
     progress: Progress,
-    /// Whether one of its steps was committed.
+    /// Whether a step of the change was committed.
     has_begun: bool,
     done: ReplyCallback,
 }
 
 impl WriteCall {
-    /// Creates a change that succeeds with `status`, about a thread if one is named.
+    /// Creates a change that succeeds with `status`, and that concerns `thread` if that is given.
     pub fn new(
         call: Call,
         status: u16,
@@ -173,7 +176,7 @@ impl Task for WriteCall {
         self.call.is_abandoned()
     }
 
-    /// Replies, or queues the change again if only a step of it was committed.
+    /// Replies, or queues the change again if only one of its steps was committed.
     fn finish(mut self: Box<Self>, outcome: Result<()>) {
         if let (Ok(()), Progress::Again(state)) = (&outcome, &mut self.progress) {
             self.call.begun = state.take().or(self.call.begun.take());
@@ -192,7 +195,7 @@ impl Task for WriteCall {
         match outcome.map(|()| progress) {
             Ok(Progress::Done(output)) => done(Ok(Reply::of(status, call.lsn(), output))),
             Ok(Progress::Repeated(kept)) => answer_again(call, status, kept, done),
-            // Its decision was committed together with its events.
+            // The audit decision was committed together with the events.
             Ok(Progress::Refused(error)) => done(Err(error.seen_at(call.lsn()))),
             Ok(Progress::Again(_)) => done(Err(Error::internal("a change was committed without an output"))),
             Err(error) => Refusal::tell(call, status, (error, has_begun), done),

@@ -39,8 +39,8 @@ pub fn events(table: &Table) -> Value {
     table.events().map(event).collect()
 }
 
-/// Returns every table of a workspace, sorted by name: the columns by which events name a row, the columns
-/// that events determine, and the reason for each that they do not.
+/// Returns every table of a workspace, sorted by name: the columns by which events identify a row, the
+/// columns that events determine, and for all other columns the reason why events do not determine them.
 pub fn tables(table: &Table) -> Value {
     let described = |records: &&Records| {
         let key: Vec<&str> = records.proof_key().collect();

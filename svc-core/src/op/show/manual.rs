@@ -1,8 +1,8 @@
 //! The manual pages that are generated from code.
 //!
-//! These are svc-operations(7), from the table, and svc-errors(7), from the codes. They are committed under
-//! `man`, and a test compares them with the generated ones. [`crate::config`] generates the page of the
-//! variables.
+//! These are svc-operations(7), from the table, and svc-errors(7), from the codes. The pages are committed
+//! under `man`, and a test compares them with newly generated ones. [`crate::config`] generates the page of
+//! the configuration variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::capability::{Capability, CapabilitySet};
-use crate::config::roff;
+use crate::config::escape_roff;
 use crate::error::{Code, PROBLEM_BASE};
 use crate::op::declare::http::Success;
 use crate::op::declare::operation::Operation;
@@ -21,7 +21,7 @@ use crate::op::show::mcp::{self, ErrorForm};
 pub fn operations_page(table: &Table) -> String {
     let mut page = OPERATIONS_HEAD.to_owned();
     for (area, operations) in by_area(table) {
-        let _ = writeln!(page, ".SS {}", roff(area));
+        let _ = writeln!(page, ".SS {}", escape_roff(area));
         operations.into_iter().for_each(|operation| write_operation(&mut page, operation));
     }
     page.push_str(CAPABILITIES_HEAD);
@@ -31,7 +31,8 @@ pub fn operations_page(table: &Table) -> String {
         .for_each(|capability| write_capability(&mut page, *capability));
     page.push_str(EVENTS_HEAD);
     for event in table.events() {
-        let _ = write!(page, ".TP\n.B {}\n{}\n", roff(event.kind), paragraph(&described(&event.schema())));
+        let _ =
+            write!(page, ".TP\n.B {}\n{}\n", escape_roff(event.kind), paragraph(&described(&event.schema())));
     }
     page.push_str(OPERATIONS_TAIL);
     page
@@ -42,12 +43,14 @@ pub fn errors_page() -> String {
     let mut page = ERRORS_HEAD.replace("PROBLEM_BASE", PROBLEM_BASE);
     for code in Code::ALL {
         let told = match mcp::error_form(*code) {
-            ErrorForm::Error(number) => format!("\n.br\nJSON\\-RPC error {}.", roff(&number.to_string())),
+            ErrorForm::Error(number) => {
+                format!("\n.br\nJSON\\-RPC error {}.", escape_roff(&number.to_string()))
+            }
             ErrorForm::Result => String::new(),
         };
-        let name = roff(code.name());
+        let name = escape_roff(code.name());
         let status = code.status();
-        let title = roff(code.title());
+        let title = escape_roff(code.title());
         let _ = write!(page, ".TP\n\\fB{name}\\fP, {status}, {title}\n{}{told}\n", paragraph(code.manual()));
     }
     page.push_str(ERRORS_TAIL);
@@ -62,9 +65,9 @@ fn by_area(table: &Table) -> BTreeMap<&'static str, Vec<&Operation>> {
 }
 
 fn write_operation(page: &mut String, operation: &Operation) {
-    let _ = write!(page, ".TP\n.B {}\n", roff(operation.name()));
+    let _ = write!(page, ".TP\n.B {}\n", escape_roff(operation.name()));
     for path in operation.http().paths() {
-        let _ = writeln!(page, "{} {}", operation.http().method.name(), roff(path));
+        let _ = writeln!(page, "{} {}", operation.http().method.name(), escape_roff(path));
         let _ = writeln!(page, ".br");
     }
     let mut notes = vec![
@@ -83,14 +86,14 @@ fn write_operation(page: &mut String, operation: &Operation) {
     let _ = writeln!(
         page,
         "{}\n.br\n{}",
-        roff(&notes.join("; ")),
+        escape_roff(&notes.join("; ")),
         paragraph(&described(&operation.input_schema()))
     );
 }
 
 /// Returns a filter for the capabilities that some operation of the table needs.
 ///
-/// The page omits those that no operation needs yet.
+/// The page omits capabilities that no operation needs yet.
 fn used_by(table: &Table) -> impl Fn(&&Capability) -> bool {
     let asked: BTreeSet<String> =
         table.operations().map(|operation| operation.access().needs.expression()).collect();
@@ -106,23 +109,23 @@ fn write_capability(page: &mut String, capability: Capability) {
     let _ = write!(
         page,
         ".TP\n.B {}\n{}\n.br\nIn {}.\n",
-        roff(capability.name()),
+        escape_roff(capability.name()),
         paragraph(capability.grants()),
-        roff(&within)
+        escape_roff(&within)
     );
 }
 
-/// Returns the description of a schema.
+/// Returns the description in a schema.
 fn described(schema: &Value) -> String {
     schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Returns text as one line of roff, with the parts between backticks in bold.
+/// Formats text as one line of roff, with the parts between backticks in bold.
 fn paragraph(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let parts = words.split('`').enumerate().map(|(place, part)| match place % 2 {
-        0 => roff(part),
-        _ => format!("\\fB{}\\fP", roff(part)),
+        0 => escape_roff(part),
+        _ => format!("\\fB{}\\fP", escape_roff(part)),
     });
     parts.collect()
 }
@@ -225,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    /// Compares a page with the committed one.
+    /// Compares a generated page with the committed page.
     ///
     /// `UPDATE_GOLDEN=1 cargo test -p svc-core manual` regenerates the committed pages.
     fn check(name: &str, wanted: &str) {

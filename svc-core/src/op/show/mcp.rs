@@ -19,14 +19,14 @@ use crate::op::declare::table::Table;
 use crate::op::show::tool_text;
 use crate::page::{AnswerBounds, json_bytes};
 
-/// Returns the tools that a token with `held` can call, sorted by name.
+/// Returns the tools that a token with the capabilities `held` can call, sorted by name.
 pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Arc<Operation>> {
     table
         .shared_operations()
         .filter(move |operation| !operation.http().rest_only && operation.access().needs.satisfied_by(held))
 }
 
-/// Returns a tool as `tools/list` shows it.
+/// Returns the description of a tool for `tools/list`.
 pub fn tool(operation: &Operation) -> Value {
     let (description, input) = tool_text::input(operation.docs(), operation.annotated_input_schema());
     let mut output = operation.output_schema();
@@ -55,36 +55,37 @@ pub fn tool(operation: &Operation) -> Value {
     tool
 }
 
-/// The member of a call's metadata with its idempotency key. The metadata of a tool has its schema, if the
-/// tool accepts keys.
+/// Member of a call's metadata that contains the idempotency key. The metadata of a tool contains the schema
+/// of the key, if the tool accepts one.
 pub const IDEMPOTENCY_KEY: &str = "svc/idempotency_key";
 
-/// The member of a result's metadata that marks the answer to a repeat.
+/// Member of a result's metadata that marks the answer to a repeated call.
 pub const IDEMPOTENCY_REPLAYED: &str = "svc/idempotency_replayed";
 
-/// The form in which a failure is reported.
+/// The form in which a failure is reported over JSON-RPC.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ErrorForm {
-    /// As a JSON-RPC error with this code, because no operation has returned; its data is the problem.
+    /// A JSON-RPC error with this code, because no operation has returned. The error's data is the problem
+    /// document.
     Error(i32),
-    /// As a tool result with `isError`, whose text a model reads, so that it can correct its call.
+    /// A tool result with `isError`, whose text a model reads in order to correct its call.
     ///
-    /// The problem is in its metadata and not in its structured content, which matches the tool's output
-    /// schema or is absent.
+    /// The problem document is in the metadata, because structured content must match the tool's output
+    /// schema or be absent.
     Result,
 }
 
-/// The member of an error result's metadata that holds the problem.
+/// Member of an error result's metadata that contains the problem document.
 pub const PROBLEM: &str = "svc/problem";
 
-/// The JSON-RPC code of a footprint's conflict.
+/// The JSON-RPC error code for a footprint conflict.
 const FOOTPRINT_CONFLICT: i32 = -32_009;
 
-/// Returns the form in which a failure is reported.
+/// Returns the form in which a failure with this code is reported.
 ///
-/// Our codes are HTTP statuses. They are outside of the range that JSON-RPC and MCP reserve, of which clients
-/// use some numbers for their own timeouts. The code of a footprint's conflict is agreed with clients, and in
-/// the part of that range which is left to servers.
+/// Our codes are HTTP statuses. They are outside of the range that JSON-RPC and MCP reserve, because clients
+/// use some numbers of that range for their own timeouts. The code of a footprint conflict is agreed with
+/// clients, and is in the part of that range that is left to servers.
 pub fn error_form(code: Code) -> ErrorForm {
     match code {
         Code::FootprintConflict => ErrorForm::Error(FOOTPRINT_CONFLICT),
@@ -93,11 +94,11 @@ pub fn error_form(code: Code) -> ErrorForm {
     }
 }
 
-/// Returns the problem of an error, with its members cut to the size of the answer.
+/// Returns the problem document of an error, with its members cut to the size limit of answers.
 pub fn problem(error: &Error) -> Problem {
     let mut problem = error.problem();
     let named = std::mem::take(&mut problem.extra);
-    // Its text is in the message too.
+    // The message of the failure contains the problem's text again.
     let words = json_bytes(&problem).unwrap_or_default().saturating_mul(2);
     let asked = error.max_bytes.and_then(|most| usize::try_from(most.get()).ok());
     let max_bytes = asked.unwrap_or(ANSWER_MCP_BYTES).saturating_sub(words);
@@ -105,7 +106,7 @@ pub fn problem(error: &Error) -> Problem {
     problem
 }
 
-/// Returns members that are too long in a cut form, or `None` if they fit.
+/// Returns the members in a cut form if they are too long, or `None` if they fit.
 fn short(named: &Map<String, Value>, bounds: AnswerBounds) -> Option<Map<String, Value>> {
     let full = serde_json::to_vec(named).ok()?;
     if full.len() <= bounds.max_bytes {
@@ -114,7 +115,7 @@ fn short(named: &Map<String, Value>, bounds: AnswerBounds) -> Option<Map<String,
     serde_json::from_slice(&AnswerShape::unknown().fit(&full, bounds).ok()?).ok()
 }
 
-/// Returns the text of an error for a model: what was rejected, why, and what to do.
+/// Returns the text of an error for a model: what was rejected, the reason, and the next step.
 pub fn refusal_text(tool: &str, error: &Error) -> String {
     let code = error.code();
     let mut problem = problem(error);
@@ -137,7 +138,7 @@ pub fn refusal_text(tool: &str, error: &Error) -> String {
     text
 }
 
-/// Returns the line about one fault of an input.
+/// Formats one fault of an input as a line of text.
 fn fault_line(fault: &Value) -> String {
     let member = |name: &str| fault.get(name).and_then(Value::as_str).unwrap_or_default();
     format!("\n- `{}`: {}", member("field"), member("detail"))

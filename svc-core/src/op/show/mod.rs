@@ -1,4 +1,5 @@
-//! Projections of the table: OpenAPI, MCP tools, contracts and manual pages. They decide nothing.
+//! Projections of the table: OpenAPI, MCP tools, contracts and manual pages. They contain no rules of their
+//! own.
 
 pub mod contract;
 pub mod routes;

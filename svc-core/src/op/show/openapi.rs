@@ -1,6 +1,6 @@
 //! The table as an OpenAPI 3.1 document.
 //!
-//! An input that its schema allows is not rejected as malformed, except for conditions that no schema can
+//! An input that matches its schema is not rejected as malformed, except for conditions that no schema can
 //! express: that a time is in the future, the total size of a value, and its depth. Routes that are not
 //! operations are added by the shell that serves them.
 
@@ -35,7 +35,7 @@ pub fn document(table: &Table) -> Value {
             cut.push(output.clone());
         }
         for path in operation.http().paths() {
-            // A variable for the rest of the path is described like any other here.
+            // A variable for the rest of the path is described like any other variable.
             let item = paths.entry(path.replace("{*", "{")).or_insert_with(|| json!({}));
             if let Some(item) = item.as_object_mut() {
                 item.insert(
@@ -77,7 +77,7 @@ pub fn document(table: &Table) -> Value {
     })
 }
 
-/// Adds to the named schemas the notes of an answer about its cuts.
+/// Adds the notes about cuts in an answer to the named schemas.
 fn describe_cut(named: &mut Map<String, Value>, mut cut: Vec<Value>) {
     let mut reached = BTreeSet::new();
     while let Some(schema) = cut.pop() {
@@ -90,7 +90,7 @@ fn describe_cut(named: &mut Map<String, Value>, mut cut: Vec<Value>) {
     }
 }
 
-/// Returns a reference to the schema of an operation's output, if its success has a body.
+/// Returns a reference to the schema of an operation's output, if a successful response has a body.
 fn output(operation: &Operation, components: &mut Components) -> Value {
     let is_file = operation.http().frame == Some(Frame::Board);
     if is_file || matches!(operation.http().success, Success::SeeOther | Success::NoContent) {
@@ -103,7 +103,7 @@ fn output(operation: &Operation, components: &mut Components) -> Value {
     json!({"anyOf": [output, components.add(schema::of::<TimedOut>)]})
 }
 
-/// Returns references to the headers of an operation's success; each may be absent from a response.
+/// Returns references to the headers of a successful response. Each header may be absent.
 fn success_headers(operation: &Operation) -> Map<String, Value> {
     let mut names = vec!["Svc-Room-LSN", "RateLimit-Policy", "RateLimit"];
     if operation.accepts_idempotency_keys() {
@@ -112,14 +112,14 @@ fn success_headers(operation: &Operation) -> Map<String, Value> {
     headers(&names)
 }
 
-/// Returns references to headers that responses share.
+/// Returns references to the headers `names`, which responses share.
 fn headers(names: &[&str]) -> Map<String, Value> {
     let reference =
         |name: &&str| ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}));
     names.iter().map(reference).collect()
 }
 
-/// The header of an answer to a repeat.
+/// Name of the header that marks the answer to a repeated request.
 const REPLAYED: &str = "Idempotency-Replayed";
 
 /// Returns the headers that responses refer to, by name.
@@ -151,7 +151,7 @@ fn shared_headers() -> Value {
     })
 }
 
-/// The header with the idempotency key of a request.
+/// Name of the header that contains the idempotency key of a request.
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
 fn key_parameter() -> Value {
@@ -168,8 +168,9 @@ fn key_parameter() -> Value {
     })
 }
 
-/// Returns the description of an operation at one of its paths; adds the schema of a body that has several
-/// media types to `bodies`.
+/// Returns the description of an operation at one of its paths.
+///
+/// Adds the schema of a body that has several media types to `bodies`.
 fn describe(
     operation: &Operation,
     path: &str,
@@ -215,7 +216,7 @@ fn describe(
     described
 }
 
-/// Returns the response of a success.
+/// Returns the description of a successful response.
 fn success(operation: &Operation, output: &Value) -> Value {
     if operation.http().success == Success::SeeOther {
         return json!({
@@ -231,7 +232,8 @@ fn success(operation: &Operation, output: &Value) -> Value {
         return json!({"description": "The page, or a file of it.", "content": {HTML: file, "*/*": file}});
     }
     let schema = if operation.is_detailed() { or_lean(output) } else { output.clone() };
-    let mut content = json!({operation.http().frame.map_or(JSON, Frame::answers): {"schema": schema}});
+    let mut content =
+        json!({operation.http().frame.map_or(JSON, Frame::response_media_type): {"schema": schema}});
     if let (true, Some(media)) = (operation.http().is_page, content.as_object_mut()) {
         media.insert(HTML.to_owned(), json!({"schema": {"type": "string"}}));
     }
@@ -248,15 +250,15 @@ fn or_lean(output: &Value) -> Value {
     json!({"anyOf": [output, lean]})
 }
 
-/// The security schemes.
+/// Name of the security scheme for bearer tokens.
 const BEARER: &str = "bearer";
 const SESSION: &str = "session";
 const TICKET: &str = "shareTicket";
 
-/// Returns the schemes that authenticate a request; any one of them is enough.
+/// Returns the security schemes for an operation. Any one of them is enough.
 fn security(operation: &Operation) -> &'static [&'static str] {
     let needs = operation.access().needs;
-    let takes = operation.http().frame.map_or(AcceptedCredentials::All, Frame::takes);
+    let takes = operation.http().frame.map_or(AcceptedCredentials::All, Frame::accepted_credentials);
     match (needs, takes) {
         (Needs::Nothing, _) | (_, AcceptedCredentials::Nothing) => &[],
         (needs, _) if needs.names(Right::Ticket) => &[TICKET],
@@ -266,7 +268,7 @@ fn security(operation: &Operation) -> &'static [&'static str] {
     }
 }
 
-/// Returns an example of the problem of each code, by name.
+/// Returns an example of a problem document for each code, by name.
 fn examples() -> Map<String, Value> {
     let example = |code: &Code| {
         let problem = Error::new(*code, code.meaning()).problem();
@@ -277,7 +279,7 @@ fn examples() -> Map<String, Value> {
 
 /// Returns the responses of an operation's failures, by status.
 ///
-/// Responses for codes of every operation are shared.
+/// Responses whose codes are those of every operation are shared.
 fn failures(operation: &Operation) -> Map<String, Value> {
     let mut by_status: BTreeMap<u16, BTreeSet<Code>> = BTreeMap::new();
     for code in operation.refusals() {
@@ -293,22 +295,22 @@ fn failures(operation: &Operation) -> Map<String, Value> {
     by_status.into_iter().map(response).collect()
 }
 
-/// Returns the codes of a status with which every operation can fail.
+/// Returns the codes with this status with which every operation can fail.
 fn of_every_operation(status: u16) -> BTreeSet<Code> {
     Code::OF_EVERY_OPERATION.iter().copied().filter(|code| code.status() == status).collect()
 }
 
-/// The prefix of the names of the responses that operations share.
+/// Name prefix of the error responses that operations share.
 const OPERATION: &str = "operation";
-/// The prefix of the names of the responses of other routes.
+/// Name prefix of the error responses of routes that are not operations.
 const ROUTE: &str = "problem";
-/// The prefix of the names of the responses whose body is an error of RFC 7644.
+/// Name prefix of the responses whose body is an error of RFC 7644.
 const SCIM: &str = "scim";
 
 /// Returns the shared responses.
 ///
-/// For each status there is one with the codes that every operation can fail with, one with all codes, and
-/// one for SCIM if its operations have that status.
+/// For each status there is one response with the codes that every operation can fail with, one with all
+/// codes, and one for SCIM if a SCIM operation can fail with that status.
 fn shared_responses(table: &Table) -> Map<String, Value> {
     let statuses: BTreeSet<u16> = Code::ALL.iter().map(|code| code.status()).collect();
     let all = |status| Code::ALL.iter().copied().filter(|code| code.status() == status).collect();
@@ -332,12 +334,12 @@ fn reference(kind: &str, status: u16) -> Value {
     json!({"$ref": format!("#/components/responses/{kind}_{status}")})
 }
 
-/// Returns the responses of the failures of a route that is not an operation.
+/// Returns the error responses of a route that is not an operation, by status.
 pub fn refusals(statuses: impl IntoIterator<Item = u16>) -> Map<String, Value> {
     statuses.into_iter().map(|status| (status.to_string(), reference(ROUTE, status))).collect()
 }
 
-/// Returns the response of one status: a problem of one of these types.
+/// Returns the error response of one status: a problem document with one of these codes.
 fn problem(status: u16, codes: &BTreeSet<Code>) -> Value {
     let types: Vec<String> = codes.iter().map(|code| code.address()).collect();
     let example = |code: &Code| {
@@ -362,7 +364,7 @@ fn problem(status: u16, codes: &BTreeSet<Code>) -> Value {
     response
 }
 
-/// Returns the response of one status if failures are the errors of RFC 7644.
+/// Returns the error response of one status for SCIM, whose body is an error of RFC 7644.
 fn scim_error(status: u16) -> Value {
     let mut response = json!({
         "description": "An error of RFC 7644.",
@@ -378,7 +380,7 @@ fn scim_error(status: u16) -> Value {
     response
 }
 
-/// The name of the schema of an error of RFC 7644 (3.12).
+/// Name of the schema of an error of RFC 7644 (3.12).
 const SCIM_ERROR: &str = "ScimError";
 
 fn scim_error_schema() -> Value {
@@ -396,7 +398,7 @@ fn scim_error_schema() -> Value {
     })
 }
 
-/// Returns the header of a failure that says how to proceed, if its status has one.
+/// Returns the name of the header that tells a client how to proceed after a failure, if the status has one.
 fn failure_header(status: u16) -> Option<&'static str> {
     match status {
         401 => Some("WWW-Authenticate"),
@@ -406,7 +408,7 @@ fn failure_header(status: u16) -> Option<&'static str> {
     }
 }
 
-/// The name of the schema of a value with arbitrary content.
+/// Name of the schema of a value with arbitrary content.
 const FREE: &str = "AnyJson";
 
 /// Returns the schema of any JSON whose numbers every reader preserves exactly.
@@ -422,7 +424,7 @@ fn free_schema() -> Value {
     })
 }
 
-/// Returns an input's schema with the limits of stored values in place of free values.
+/// Returns an input's schema in which arbitrary values have the limits of stored values.
 fn limited(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(members) => {
@@ -443,8 +445,8 @@ fn limited(mut schema: Value) -> Value {
 
 /// Splits an input into parameters and a request body.
 ///
-/// Path variables are parameters; without a body, so is every other field. The schema of a body that has
-/// several media types is added to `bodies`.
+/// Path variables are parameters. Without a body, all other fields are parameters too. The schema of a body
+/// that has several media types is added to `bodies`.
 fn split_input(
     operation: &Operation,
     path: &str,
@@ -513,7 +515,7 @@ fn split_input(
             body.insert(rule.to_owned(), stated.clone());
         }
     }
-    let media = operation.http().frame.map_or(&[JSON][..], Frame::bodies);
+    let media = operation.http().frame.map_or(&[JSON][..], Frame::request_media_types);
     if media.len() > 1 {
         let name = format!("{}_body", operation.name());
         let reference = json!({"$ref": Components::address(&name)});

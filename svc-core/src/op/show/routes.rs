@@ -1,6 +1,6 @@
 //! Every route of the service, as a contract: the routes of operations, framed routes and fixed routes.
 //!
-//! The HTTP shell itself serves the fixed routes, and is built from this list.
+//! The HTTP shell serves the fixed routes by itself, and is built from this list.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::op::declare::http::Method;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 
-/// A route that no row of the table declares.
+/// A route that is not declared in the operation table.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedRoute {
     pub method: Method,
@@ -37,7 +37,7 @@ pub enum Fixed {
     McpSessionEnd,
 }
 
-/// The routes that no row of the table declares.
+/// All routes that are not declared in the operation table.
 pub const FIXED: [FixedRoute; 15] = [
     fixed(Method::Get, "/health", Fixed::Health),
     fixed(Method::Get, "/health/ready", Fixed::Health),
@@ -61,12 +61,12 @@ const fn fixed(method: Method, path: &'static str, served_by: Fixed) -> FixedRou
 }
 
 impl Fixed {
-    /// Returns the requirements for its caller.
+    /// Returns the requirements for the caller of the route.
     pub fn needs(self) -> Needs {
         self.access().1
     }
 
-    /// Returns the name of the credential in contracts, and the requirements for its caller.
+    /// Returns the name of the credential in contracts, and the requirements for the caller of the route.
     fn access(self) -> (&'static str, Needs) {
         let follows = || Needs::one_of(&[Capability::EventSubscribe]);
         match self {
@@ -84,7 +84,7 @@ impl Fixed {
         }
     }
 
-    /// Returns whether a request may change anything.
+    /// Returns whether a request to the route may change anything.
     fn changes(self) -> bool {
         match self {
             Self::Mcp

@@ -1,11 +1,12 @@
-//! Tools as models see them: only the data that a model needs to call one.
+//! Tools as models see them: only the data that a model needs for a call.
 //!
-//! A model pays for every tool that is offered to it, with each request. A tool has the text about when to
-//! use it, and the second paragraph of its documentation; a field has the first one. Later paragraphs are for
-//! people. Errors explain the rules: they list everything that is wrong with a call and what to do.
-//! Annotations in the schema of the input mark texts that are shorter in tools, and fields that tools lack;
-//! no rule here depends on the wording of a text. Deeply nested fields are only named. In a tool that is
-//! still too long, the texts of its fields are cut first, then those of nested fields, then its description.
+//! A model pays for every offered tool on each request. The description of a tool consists of the text about
+//! when to use it, and the second paragraph of its documentation; the description of a field is the first
+//! paragraph. Later paragraphs are for people. Errors explain the rules: they list everything that is wrong
+//! with a call and what to do. Annotations in the schema of the input mark texts that are shorter in tools,
+//! and fields that tools lack; no rule here depends on the wording of a text. Deeply nested fields have only
+//! names. If a tool is still too long, the texts of its fields are cut first, then those of nested fields,
+//! then its description.
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +16,8 @@ use crate::schema;
 /// Maximum bytes of the description and the input of a tool: about 300 tokens of a model.
 const TOOL_BYTES_MAX: usize = 1_200;
 
-/// Keywords of an input that errors or the description state as well. In an output they are of no use.
+/// Keywords of an input schema that errors or the description also state. In an output schema they are of no
+/// use.
 const IS_LEFT_TO_ERRORS: &[&str] = &[
     "not",
     "allOf",
@@ -30,20 +32,20 @@ const IS_LEFT_TO_ERRORS: &[&str] = &[
     "maxItems",
 ];
 
-/// Returns the description of a tool and the schema of its input, derived from the annotated one.
+/// Returns the description of a tool and the schema of its input, derived from the annotated schema.
 pub(super) fn input(docs: &Docs, mut schema: Value) -> (String, Value) {
     let mut description = description(docs, &mut schema);
-    without_callers(&mut schema);
+    without_caller_fields(&mut schema);
     let mut each = |change: fn(&mut Map<String, Value>, SchemaPosition<'_>)| {
         walk(&mut schema, SchemaPosition::ROOT, &change)
     };
     each(without_rules);
-    each(in_one_form);
-    each(in_few_words);
-    each(briefly_within);
+    each(merge_alternatives);
+    each(with_short_description);
+    each(shorten_nested_descriptions);
     schema::remove_annotations(&mut schema);
     let length = |description: &str, schema: &Value| description.len() + schema.to_string().len();
-    for cut in [briefly, silently_within] {
+    for cut in [shorten_descriptions, remove_nested_descriptions] {
         if length(&description, &schema) > TOOL_BYTES_MAX {
             walk(&mut schema, SchemaPosition::ROOT, &cut);
         }
@@ -65,11 +67,11 @@ pub(super) fn output(schema: &mut Value) {
     });
 }
 
-/// The position of a schema within another.
+/// The position of a schema within another schema.
 #[derive(Clone, Copy)]
 struct SchemaPosition<'a> {
     depth: usize,
-    /// The name of its member.
+    /// The name of the member that the schema describes.
     member: Option<&'a str>,
 }
 
@@ -77,7 +79,7 @@ impl SchemaPosition<'_> {
     const ROOT: Self = Self { depth: 0, member: None };
 }
 
-/// Changes the keywords of a schema and of all nested ones; a schema without keywords becomes `true`.
+/// Changes the keywords of a schema and of all nested schemas. A schema without keywords becomes `true`.
 fn walk(
     schema: &mut Value,
     place: SchemaPosition<'_>,
@@ -106,12 +108,12 @@ fn walk(
 }
 
 /// Removes the fields whose only possible value follows from the caller's token.
-fn without_callers(schema: &mut Value) {
+fn without_caller_fields(schema: &mut Value) {
     let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     fields.retain(|_, field| field.get(schema::OF_CALLER).is_none());
 }
 
-/// Removes the rules that a model need not know: an error names the one that it broke.
+/// Removes the rules that a model need not know, because an error names the violated rule.
 fn without_rules(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) {
     let takes_nothing = place.depth == 0 && keywords.get("properties").is_none();
     keywords.retain(|name, rule| match name.as_str() {
@@ -125,16 +127,17 @@ fn is_open(name: &str, rule: &Value) -> bool {
     name == "additionalProperties" && *rule == Value::Bool(true)
 }
 
-/// Returns whether a rule states the width of an integer in the service.
+/// Returns whether a rule states the width of an integer in this service.
 ///
-/// JSON Schema has no such format, and validators of clients warn of each format that they do not know.
+/// JSON Schema has no such format, and clients' validators warn about each unknown format.
 fn is_width(name: &str, rule: &Value) -> bool {
     let width = rule.as_str().filter(|_| name == "format");
     width.is_some_and(|width| width.starts_with("int") || width.starts_with("uint"))
 }
 
-/// Merges the forms of a value into one object: with the members of all, and those that all require.
-fn in_one_form(keywords: &mut Map<String, Value>, _: SchemaPosition<'_>) {
+/// Merges the alternatives of a value into one object, with the members of all, and with the required members
+/// that all have in common.
+fn merge_alternatives(keywords: &mut Map<String, Value>, _: SchemaPosition<'_>) {
     for name in ["anyOf", "oneOf"] {
         let forms = keywords.get(name).and_then(Value::as_array);
         let constants = forms.and_then(|forms| forms.iter().map(|form| form.get("const").cloned()).collect());
@@ -174,7 +177,7 @@ fn members_of(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties").and_then(Value::as_object)
 }
 
-/// Returns the schema of a member, with its only value, if it has only one, as a list of options.
+/// Returns the schema of a member; if the member has only one possible value, as a list of options.
 fn with_options(member: &Value) -> Value {
     let mut member = member.clone();
     if let Some(keywords) = member.as_object_mut()
@@ -185,7 +188,7 @@ fn with_options(member: &Value) -> Value {
     member
 }
 
-/// Extends a schema so that it allows the values of another too.
+/// Extends the schema `known` so that it also allows the values of `other`.
 fn join(known: &mut Value, other: &Value) {
     if known.get("type") != other.get("type") {
         *known = json!({});
@@ -208,8 +211,9 @@ fn join(known: &mut Value, other: &Value) {
     }
 }
 
-/// Keeps the first paragraph of a field's description, or its brief text; nothing if that is its name.
-fn in_few_words(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) {
+/// Keeps the first paragraph of a field's description, or its brief text. Removes a description that only
+/// repeats the field's name.
+fn with_short_description(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) {
     if let Some(brief) = keywords.remove(schema::BRIEF) {
         keywords.insert("description".to_owned(), brief);
     }
@@ -224,14 +228,14 @@ fn in_few_words(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) {
     }
 }
 
-/// Returns whether a text is only the name of its field, such as "The thread." of `thread_id`.
+/// Returns whether a description only repeats the name of its field, such as "The thread." for `thread_id`.
 fn is_name(text: &str, field: &str) -> bool {
     let text = text.strip_prefix("The ").unwrap_or(text).strip_suffix('.').unwrap_or(text);
     text.eq_ignore_ascii_case(&field.strip_suffix("_id").unwrap_or(field).replace('_', " "))
 }
 
-/// Keeps the first sentence of the descriptions of nested members, and only the names of deeper ones.
-fn briefly_within(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) {
+/// Keeps the first sentence of the descriptions of nested members, and removes descriptions at greater depth.
+fn shorten_nested_descriptions(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) {
     if place.depth == 2 {
         first_sentence(keywords);
     }
@@ -250,12 +254,12 @@ fn briefly_within(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) 
 }
 
 /// Keeps the first sentence of each field's description.
-fn briefly(keywords: &mut Map<String, Value>, _: SchemaPosition<'_>) {
+fn shorten_descriptions(keywords: &mut Map<String, Value>, _: SchemaPosition<'_>) {
     first_sentence(keywords);
 }
 
 /// Removes the descriptions of nested members.
-fn silently_within(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) {
+fn remove_nested_descriptions(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) {
     if place.depth > 1 {
         keywords.remove("description");
     }
@@ -267,7 +271,7 @@ fn first_sentence(keywords: &mut Map<String, Value>) {
     text.truncate(end.map_or(text.len(), |end| end + 1));
 }
 
-/// Returns the end of a text without its last sentence, if it has more than one.
+/// Returns where the last sentence of a text begins, if the text has more than one sentence.
 fn without_last_sentence(text: &str) -> Option<usize> {
     let rest = text.strip_suffix('.')?;
     [". ", ".\n"].iter().filter_map(|end| rest.rfind(end)).max().map(|end| end + 1)
@@ -275,8 +279,9 @@ fn without_last_sentence(text: &str) -> Option<usize> {
 
 /// Removes the description from the schema of an input, and returns the tool's description as one paragraph.
 ///
-/// It consists of when to use the operation, and the brief text of its input or else the second paragraph of
-/// its documentation. The last paragraph names the refusals, which errors explain.
+/// The description consists of the text about when to use the operation, followed by the brief text of the
+/// input or else the second paragraph of the documentation. The last paragraph lists the refusals, which
+/// errors explain.
 fn description(docs: &Docs, schema: &mut Value) -> String {
     let mut take = |keyword| match schema.as_object_mut()?.remove(keyword)? {
         Value::String(text) => Some(text),
@@ -297,7 +302,7 @@ mod tests {
     use super::*;
     use crate::error::Code;
 
-    /// Returns the documentation of an operation with the text `when`.
+    /// Returns the documentation of an operation with the text `when` and the codes `refuses`.
     fn docs(when: &'static str, refuses: &'static [Code]) -> Docs {
         let input = schema::of::<String>;
         Docs { title: "", when, area: "", refuses, example: None, input, output: input }
@@ -389,7 +394,7 @@ mod tests {
             form(json!({"type": "string", "const": "a"}), "x"),
             form(json!({"type": "string", "enum": ["b", "c"]}), "y"),
         ]});
-        walk(&mut schema, SchemaPosition::ROOT, &in_one_form);
+        walk(&mut schema, SchemaPosition::ROOT, &merge_alternatives);
         assert_eq!(
             schema,
             json!({"type": "object", "required": ["kind"], "properties": {

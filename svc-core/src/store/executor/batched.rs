@@ -1,7 +1,7 @@
 //! Simultaneous reads, collected so that they share one transaction on a caller's thread.
 //!
-//! For a lone caller, waiting for others costs more than its read. The previous batches show whether others
-//! are likely to come.
+//! For a lone caller, waiting for others costs more than its read. The sizes of previous batches show whether
+//! others are likely to come.
 
 use std::sync::Mutex;
 
@@ -10,18 +10,18 @@ use super::readers::ReadTask;
 use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
 use crate::sync::lock;
 
-/// The number of single-read batches in a row after which callers no longer wait for others.
+/// Number of consecutive single-read batches after which callers no longer wait for others.
 const LONE_MAX: u32 = 8;
 
-/// The number of such batches after which one waits again, to check whether that still holds.
+/// Number of single-read batches after which one caller waits again, to check whether others come.
 const PROBE_EVERY: u32 = 32;
 
-/// Reads that wait to run together.
+/// Reads that wait to run together in one transaction.
 pub(super) struct BatchedReads<N>(Mutex<ReadBatches<N>>);
 
 struct ReadBatches<N> {
     current: ReadBatch<N>,
-    /// The number of single-read batches in a row.
+    /// Number of consecutive single-read batches.
     lone: u32,
 }
 
@@ -42,14 +42,14 @@ impl<N> Default for BatchedReads<N> {
     }
 }
 
-/// The caller's part in running the batch to which it has added a read.
+/// The caller's responsibility for the batch to which it has added a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchRole {
-    /// No part: another caller runs it.
+    /// Another caller runs the batch.
     Others,
-    /// Run it, at once.
+    /// The caller must run the batch at once.
     Now,
-    /// Run it, after a pause in which others can add their reads.
+    /// The caller must run the batch, after a pause in which others can add their reads.
     AfterOthers,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct AddedRead<N> {
 }
 
 impl<N> BatchedReads<N> {
-    /// Adds a read to the current batch, or to a new one if that is full.
+    /// Adds a read to the current batch, or to a new batch if the current one is full.
     pub fn add(&self, task: Box<dyn ReadTask<N>>) -> AddedRead<N> {
         let mut batches = lock(&self.0);
         let full = if batches.current.capacity.is_any_left() { Vec::new() } else { batches.take() };

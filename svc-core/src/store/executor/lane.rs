@@ -2,7 +2,7 @@
 //!
 //! Queued tasks are batched into one transaction. A failure to begin fails the whole batch at once; a task
 //! that fails is rolled back alone; a batch whose transaction was lost before its commit is run once more.
-//! Tasks of a workspace that another server has locked are set aside, so that the others of the lane
+//! Tasks of a workspace that another server has locked are set aside, so that the other tasks of the lane
 //! continue.
 
 use std::cell::RefCell;
@@ -28,31 +28,33 @@ use crate::time::Clock;
 pub(super) struct WriterLane<S: BatchState> {
     queue: WriterQueue<dyn WriteTask<S>>,
     writer: Mutex<Writer<S>>,
-    /// How many callers wait for the writer; its thread lets them in between two batches.
+    /// Number of callers that wait for the writer. Its thread lets them in between two batches.
     waiters: AtomicUsize,
     disk: DiskState,
 }
 
 /// Pause after a commit while another process or caller waits to write to the same file.
 ///
-/// It must be longer than the step at which a waiting process retries the lock.
+/// It must be longer than the interval at which a waiting process retries the lock.
 const YIELD: Duration = Duration::from_micros(1500);
-/// Batches for which the pauses continue after another process was seen writing to the file.
+/// Number of batches for which the pauses continue after another process was seen writing to the file.
 const CONTENDED_BATCHES: u32 = 64;
-/// How long a batch on Postgres waits for callers that the last one has answered.
+/// How long a batch on Postgres waits for callers that the previous batch has answered.
 ///
-/// What it costs them is a part of the commit that they share then, instead of waiting for a second one.
-const GATHERING: Duration = Duration::from_micros(200);
-/// How many callers a batch waits for: with more, a second commit costs less than waiting for all of them.
-const GATHERED: usize = 16;
-/// How often an idle writer checks for work that is left.
+/// The wait costs these callers less than a second commit, because they share the commit of this batch
+/// instead.
+const GATHERING_TIME: Duration = Duration::from_micros(200);
+/// Maximum number of callers that a batch waits for. With more, a second commit costs less than waiting for
+/// all of them.
+const GATHERED_MAX: usize = 16;
+/// Interval at which an idle writer checks for remaining work.
 const TICK: Duration = Duration::from_millis(250);
-/// The same while tasks are set aside.
+/// Interval at which an idle writer checks for remaining work while tasks are set aside.
 const ASIDE_TICK: Duration = Duration::from_millis(2);
-/// How long a batch takes further tasks.
+/// How long a batch begins further tasks.
 ///
-/// Tasks that have not begun after this time run in the next batch, so that expensive changes of one
-/// workspace delay those of others by one of them, not by as many as fit into a batch.
+/// Tasks that have not begun after this time run in the next batch. So expensive changes in one workspace
+/// delay the changes of others by one task, not by as many as fit into a batch.
 const BATCH_TIME: Duration = Duration::from_millis(50);
 
 impl<S: BatchState> WriterLane<S> {
@@ -114,12 +116,12 @@ impl<S: BatchState> WriterLane<S> {
         }
     }
 
-    /// Returns how many tasks are queued.
+    /// Returns the number of queued tasks.
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// Fails while the last write to the disk has failed.
+    /// Fails if the last write to the disk has failed.
     pub fn check(&self) -> Result<()> {
         if self.disk.is_troubled() {
             return Err(Error::new(
@@ -155,34 +157,35 @@ struct Writer<S: BatchState> {
     conn: Conn,
     state: RefCell<S>,
     clock: Clock,
-    /// Batches left to yield after, since another process was seen writing to the file.
+    /// Remaining batches after which to pause, since another process was seen writing to the file.
     contended: u32,
-    /// Tasks of workspaces that another server has locked.
+    /// Tasks that were set aside because another server has locked their workspaces.
     aside: TaskTurns<dyn WriteTask<S>>,
-    /// The last batch left them out.
+    /// Whether the last attempt at tasks that were set aside skipped locked workspaces instead of waiting for
+    /// them.
     skipped: bool,
-    /// Tasks that were set aside before and have been again by the batch in progress.
+    /// Tasks that the current batch has set aside for the second time.
     again: Vec<BatchTask<S>>,
-    /// Tasks that the batch in progress has not begun, because it took long.
+    /// Tasks that the current batch has not begun, because it took too long.
     late: Vec<BatchTask<S>>,
 }
 
-/// A task of a batch.
+/// A task in a batch.
 type BatchTask<S> = QueuedTask<dyn WriteTask<S>>;
 
-/// How one attempt at a batch ended.
+/// The outcome of one attempt to run a batch.
 enum BatchOutcome {
-    /// Committed, with each task's own outcome.
+    /// The batch was committed. Contains the outcome of each task.
     Committed(Vec<Result<()>>),
-    /// Nothing was begun, or the database did not respond: no task is to blame, and none is retried.
+    /// No transaction was begun, or the database did not respond. No task is at fault, and none is retried.
     Failed(Error),
-    /// Rolled back, because the connection broke or the server resolved a conflict.
+    /// The batch was rolled back, because the connection broke or the server resolved a conflict.
     Lost(Error),
-    /// Rolled back because of the task at this index.
+    /// The batch was rolled back because of the task at this index.
     Culprit(usize, Error),
-    /// Rolled back because of an unknown task.
+    /// The batch was rolled back because of a task that is not known.
     Unclear(Error),
-    /// It may or may not have been committed; it must not run again.
+    /// The batch may or may not have been committed, so it must not run again.
     Unknown(Error),
 }
 
@@ -191,16 +194,16 @@ impl<S: BatchState> Writer<S> {
     fn patience(&self, callers: usize) -> BatchDelay {
         match self.conn.engine() {
             Engine::Sqlite => BatchDelay::NONE,
-            Engine::Postgres => BatchDelay { tasks: callers.min(GATHERED), span: GATHERING },
+            Engine::Postgres => BatchDelay { tasks: callers.min(GATHERED_MAX), span: GATHERING_TIME },
         }
     }
 
     /// Runs the tasks, together if possible, and finishes each that is not set aside.
     ///
-    /// Tasks that were set aside get a separate attempt: while other tasks wait too, every second time
-    /// without waiting for the server that has locked their workspaces.
+    /// Tasks that were set aside get a separate attempt. If other tasks are waiting too, every second such
+    /// attempt does not wait for the server that has locked their workspaces.
     ///
-    /// Returns those that a batch which took long has not begun.
+    /// Returns the tasks that the batch has not begun because it took too long.
     fn run(&mut self, mut batch: Vec<BatchTask<S>>) -> Vec<BatchTask<S>> {
         let waiting = self.take_aside();
         if !waiting.is_empty() {
@@ -208,14 +211,14 @@ impl<S: BatchState> Writer<S> {
             let held = if self.skipped { LockedWorkspaces::Skip } else { LockedWorkspaces::Wait };
             self.run_batch(waiting, held);
         }
-        // All at once and the oldest first: the tasks of a workspace keep their order.
+        // All tasks at once and the oldest first, because the tasks of a workspace keep their order.
         let mut older = std::mem::take(&mut self.again);
         older.append(&mut self.late);
         older.sort_by_key(|waiting| waiting.since);
         self.aside.put_back(older);
         let held: BTreeSet<WorkspaceId> =
             self.aside.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
-        // A workspace's tasks keep their order.
+        // The tasks of a workspace keep their order.
         self.set_aside(&mut batch, &held);
         self.run_batch(batch, LockedWorkspaces::Skip);
         self.aside.put_back(std::mem::take(&mut self.again));
@@ -258,8 +261,10 @@ impl<S: BatchState> Writer<S> {
         self.run_alone(alone, held);
     }
 
-    /// Runs each task in its own transaction. Once nothing can be begun, all remaining tasks fail; if that is
-    /// because another server has the workspace locked, the others of it are set aside too.
+    /// Runs each task in its own transaction.
+    ///
+    /// Once no transaction can be begun, all remaining tasks fail. If the reason is that another server has
+    /// locked the workspace, the other tasks of the workspace are set aside too.
     fn run_alone(&mut self, alone: Vec<BatchTask<S>>, held: LockedWorkspaces) {
         let mut alone = alone.into_iter();
         while let Some(waiting) = alone.next() {
@@ -267,7 +272,7 @@ impl<S: BatchState> Writer<S> {
             if !self.reject_late(&mut single) {
                 continue;
             }
-            // Where the disk was full, what the others of the batch have used is free again.
+            // If the disk was full, the space that the other tasks of the batch have used is free again.
             if let Err(error) = self.conn.recover() {
                 return fail_all(single.into_iter().chain(alone), &error);
             }
@@ -294,14 +299,14 @@ impl<S: BatchState> Writer<S> {
 
     /// Rejects the tasks of a batch that were queued for too long.
     ///
-    /// Each attempt may have waited for a lock. Returns whether any are left.
+    /// Each attempt may have waited for a lock. Returns whether any tasks are left.
     fn reject_late(&self, batch: &mut Vec<BatchTask<S>>) -> bool {
         let now = self.clock.monotonic();
         *batch = std::mem::take(batch).into_iter().filter_map(|waiting| waiting.if_in_time(now)).collect();
         !batch.is_empty()
     }
 
-    /// Attempts to run a batch. Tasks whose workspace is locked are removed from it and set aside.
+    /// Attempts to run a batch. Tasks whose workspace is locked are removed from the batch and set aside.
     fn attempt(&mut self, batch: &mut Vec<BatchTask<S>>, held: LockedWorkspaces) -> BatchOutcome {
         let workspaces = batch.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
         match self.begin(&workspaces, held) {
@@ -340,7 +345,7 @@ impl<S: BatchState> Writer<S> {
                 Err(error) => return self.lost(|error| BatchOutcome::Culprit(place, error), error),
             }
         }
-        // Before those that an earlier attempt has left: they are older.
+        // Placed before the tasks that an earlier attempt has left, because they are older.
         self.late.splice(..0, batch.drain(outcomes.len()..));
         if let Err(error) = self.flush() {
             return self.lost(BatchOutcome::Unclear, error);
@@ -363,13 +368,14 @@ impl<S: BatchState> Writer<S> {
         }
     }
 
-    /// Rolls back after an error: lost if the connection failed, otherwise what `blamed` returns.
+    /// Rolls back after an error. The outcome is `Lost` if the connection failed, otherwise the result of
+    /// `blamed`.
     fn lost(&mut self, blamed: impl FnOnce(Error) -> BatchOutcome, error: Error) -> BatchOutcome {
         let failure = self.conn.failure();
         self.roll_back();
         match failure {
             Some(TransactionFailure::Broken | TransactionFailure::Conflict) => BatchOutcome::Lost(error),
-            // A caller that has waited that long is not made to wait again.
+            // A caller that has waited that long does not have to wait again.
             Some(TransactionFailure::Silent) => BatchOutcome::Failed(error),
             Some(TransactionFailure::LockTimeout | TransactionFailure::Statement) | None => blamed(error),
         }
@@ -387,9 +393,10 @@ impl<S: BatchState> Writer<S> {
         self.state.get_mut().begin(&self.conn, workspaces, others_wrote, held)
     }
 
-    /// Sets aside the tasks of `busy` workspaces; those that have been set aside for too long are rejected.
+    /// Sets aside the tasks of the `busy` workspaces. Tasks that have been set aside for too long are
+    /// rejected.
     ///
-    /// A workspace may have as much aside as in the queue, whatever others have.
+    /// A workspace may have as many tasks set aside as queued, independent of other workspaces.
     fn set_aside(&mut self, batch: &mut Vec<BatchTask<S>>, busy: &BTreeSet<WorkspaceId>) {
         let now = self.clock.monotonic();
         let waits = |waiting: &mut BatchTask<S>| waiting.task.workspaces().iter().any(|id| busy.contains(id));
@@ -410,7 +417,7 @@ impl<S: BatchState> Writer<S> {
         fail_all(self.aside.drain(), &locked_elsewhere());
     }
 
-    /// Runs one task. The outer error means that the whole transaction is lost.
+    /// Runs one task. The outer error means that the whole transaction was lost.
     fn run_one(&mut self, task: &mut dyn WriteTask<S>) -> Result<Result<()>> {
         self.conn.begin_job();
         self.state.get_mut().begin_job();
@@ -430,9 +437,9 @@ impl<S: BatchState> Writer<S> {
         Ok(Err(error))
     }
 
-    /// Writes what is left to write.
+    /// Writes the remaining rows of the batch.
     ///
-    /// Checks before and after that the transaction is still the one that was begun.
+    /// Checks before and after the write that the transaction is still the one that was begun.
     fn flush(&mut self) -> Result<()> {
         self.conn.check_transaction()?;
         self.state.get_mut().flush(&self.conn)?;
@@ -475,7 +482,7 @@ mod tests {
     use crate::store::sqlite::{Role, SqliteConn};
     use crate::time::Time;
 
-    /// A change of a workspace, which reports its workspace and number once it is done.
+    /// A change in a workspace, which reports its workspace and number once it is done.
     struct Change(WorkspaceId, usize, Sender<(WorkspaceId, usize)>);
 
     impl WriteTask<Tally> for Change {
@@ -523,7 +530,7 @@ mod tests {
         writer.state.get_mut().locked = [busy, other].into();
         assert!(writer.run((0..10).map(|number| change(busy, number)).collect()).is_empty());
         writer.run(vec![change(other, 0)]);
-        // They are tried again, and set aside again.
+        // The tasks are tried again, and set aside again.
         writer.run(Vec::new());
         assert!(done.try_recv().is_err() && writer.aside.len() == 11);
         writer.state.get_mut().locked.clear();
@@ -537,7 +544,7 @@ mod tests {
         assert_eq!(of_busy.collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
     }
 
-    /// A change that loses the transaction of the batch that it is in, or locks a workspace when it is alone.
+    /// A change that loses the transaction of its batch, or locks a workspace if it runs alone.
     struct Loses(Change, WorkspaceId, usize);
 
     impl WriteTask<Tally> for Loses {
@@ -550,7 +557,7 @@ mod tests {
         fn run(&mut self, conn: &Conn, state: &RefCell<Tally>) -> Result<()> {
             self.2 += 1;
             if self.2 == 1 {
-                // The flush then finds no row, and does not know which change is to blame.
+                // The flush then finds no row, and cannot determine which change is at fault.
                 let Conn::Sqlite(conn) = conn else { return Ok(()) };
                 return conn.batch("delete from tally");
             }
@@ -573,7 +580,7 @@ mod tests {
         fn finish(self: Box<Self>, _: Result<()>) {}
     }
 
-    /// A small change.
+    /// A change with few bytes.
     struct Small(Change);
 
     impl WriteTask<Tally> for Small {
@@ -619,7 +626,8 @@ mod tests {
         let loses = queued(Box::new(Loses(Change(bad, 9, sender.clone()), other, 0)));
         writer.run(vec![loses, small(0), small(1), small(2)]);
         assert_eq!(writer.aside.len(), 4);
-        // They run together, the batch is lost, and each runs alone, when the workspace is locked again.
+        // The changes run together, the batch is lost, and each change runs alone, when the workspace is
+        // locked again.
         writer.state.get_mut().locked.clear();
         writer.run(Vec::new());
         assert_eq!(writer.aside.len(), 3);

@@ -3,8 +3,8 @@
 //! A writer lane batches its queue into one transaction, so that many callers share one flush to disk; a
 //! failing task alone is rolled back. Readers share a queue. Long reads have a separate queue, and run in
 //! short pages; so do scans, which have no time limit. Short reads that arrive at the same moment can share
-//! one transaction on a caller's thread. Full queues reject tasks instead of growing. A task that was queued
-//! for too long, or whose caller has disconnected, is rejected instead of run.
+//! one transaction on a caller's thread. A full queue rejects tasks instead of growing. A task that was
+//! queued for too long, or whose caller has disconnected, is rejected instead of run.
 
 mod task;
 mod turns;
@@ -39,11 +39,11 @@ pub(crate) use readers::{ReadTask, Reader, ReaderState};
 pub(super) use tally::Tally;
 pub(crate) use task::{Task, TaskSource};
 
-/// The shared state of the tasks in a writer's batch.
+/// The state that the tasks in a writer's batch share.
 pub(crate) trait BatchState: Send + 'static {
-    /// The state that a reader keeps with its connection.
+    /// The state that each reader keeps beside its connection.
     type ReaderState: ReaderState;
-    /// Called when a transaction has begun; `workspaces` are those that its tasks have named.
+    /// Handles the beginning of a transaction. `workspaces` are the workspaces that its tasks have named.
     ///
     /// Returns the workspaces among them that another server has locked: their tasks cannot run now.
     fn begin(
@@ -53,38 +53,38 @@ pub(crate) trait BatchState: Send + 'static {
         others_wrote: bool,
         held: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>>;
-    /// Called when a task begins.
+    /// Handles the beginning of a task.
     fn begin_job(&mut self);
-    /// Called when the task failed: discards what it added. `wrote` says whether it has changed rows.
+    /// Discards everything that a failed task has added. `wrote` is whether the task has changed rows.
     fn undo_job(&mut self, wrote: bool);
     /// Writes the batched rows, before the commit.
     fn flush(&mut self, conn: &Conn) -> Result<()>;
     /// Returns the positions that the logs will have reached after the commit.
     fn committed_lsns(&self) -> BTreeMap<Uuid, i64>;
-    /// Called when the commit has succeeded.
+    /// Handles a successful commit.
     fn committed(&mut self);
-    /// Called when the transaction was rolled back.
+    /// Handles a rollback of the transaction.
     fn rolled_back(&mut self);
 }
 
-/// The treatment of workspaces that another server's transaction has locked.
+/// How to treat workspaces that another server's transaction has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockedWorkspaces {
-    /// Wait for them, but not for long.
+    /// Wait a short time for the locks.
     Wait,
-    /// Omit them.
+    /// Omit the tasks of these workspaces.
     Skip,
 }
 
-/// A change. It may run more than once; only the last run counts.
+/// A task that changes data. It may run more than once; only the last run counts.
 pub(crate) trait WriteTask<S>: Task {
-    /// Returns the workspace that determines its lane.
+    /// Returns the workspace that determines the lane of the task.
     fn home(&self) -> WorkspaceId;
-    /// Returns the workspaces whose logs it may write.
+    /// Returns the workspaces whose logs the task may write.
     ///
-    /// They are known before it runs, so that their heads are locked first.
+    /// They must be known before the task runs, so that their heads are locked first.
     fn workspaces(&self) -> Vec<WorkspaceId>;
-    /// Announces to the batch state what it will read, once the transaction has begun.
+    /// Announces to the batch state what the task will read, once the transaction has begun.
     fn announce(&self, _state: &mut S) {}
     /// Runs the task inside the transaction.
     fn run(&mut self, conn: &Conn, state: &std::cell::RefCell<S>) -> Result<()>;
@@ -107,28 +107,28 @@ pub(crate) struct Executor<S: BatchState> {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// The number of connections that read.
+/// The numbers of connections for reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReaderCounts {
-    /// The readers of threads that share a queue.
+    /// Number of reader threads that share a queue.
     pub threads: usize,
-    /// The readers for reads on callers' own threads.
+    /// Number of readers for reads on callers' own threads.
     pub inline: usize,
-    /// The time limit of a short read; `None` means no limit.
+    /// Time limit of a short read. `None` means no limit.
     pub limit: Option<Duration>,
 }
 
-/// The functions that open the connections.
+/// The functions with which core threads open their connections.
 pub(crate) struct ConnectionOpeners {
     pub writer: Connect,
     pub reader: Connect,
-    /// Opens connections that read everything once.
+    /// Opens connections for scans, which read every row once.
     pub scanner: Connect,
 }
 
 impl<S: BatchState> Executor<S> {
-    /// Starts one writer thread per state, `readers.threads` threads that read, one for long reads, one for
-    /// health checks, and those for scans.
+    /// Starts the core threads: one writer per state, `readers.threads` readers, one reader for long reads,
+    /// one for health checks, and the readers for scans.
     pub fn start(
         states: Vec<S>,
         readers: ReaderCounts,
@@ -182,7 +182,7 @@ impl<S: BatchState> Executor<S> {
         }
     }
 
-    /// Returns whether a read needs no network, so that it may run on a thread that must not block.
+    /// Returns whether reads need no network, so that a read may run on a thread that must not block.
     pub fn reads_locally(&self) -> bool {
         self.local
     }
@@ -192,7 +192,7 @@ impl<S: BatchState> Executor<S> {
         if long { self.long_reads.submit(task) } else { self.reads.submit(task) }
     }
 
-    /// Queues a read for a health check, which waits only for others of its kind.
+    /// Queues a read for a health check, which waits only for other health checks.
     pub fn read_health(&self, task: Box<dyn ReadTask<S::ReaderState>>) {
         self.health.submit(task);
     }
@@ -209,7 +209,7 @@ impl<S: BatchState> Executor<S> {
 
     /// Adds a read to the batch that will share one transaction.
     ///
-    /// Returns whether the caller must run the batch, by [`Executor::flush_batched`], and when.
+    /// Returns whether and when the caller must run the batch with [`Executor::flush_batched`].
     pub fn batch(&self, task: Box<dyn ReadTask<S::ReaderState>>) -> BatchRole {
         let added = self.batched.add(task);
         self.reads.run_here(added.full);
@@ -218,7 +218,7 @@ impl<S: BatchState> Executor<S> {
 
     /// Runs the batched reads in one transaction.
     ///
-    /// On the calling thread if a reader is idle, or from the queue.
+    /// They run on the calling thread if a reader is idle; otherwise they are queued.
     pub fn flush_batched(&self) {
         self.reads.run_here(self.batched.take());
     }
@@ -229,22 +229,22 @@ impl<S: BatchState> Executor<S> {
         lanes.fold(self.reads.statement_counts(), StatementCounts::plus)
     }
 
-    /// Returns the settings of every writer connection that durability depends on.
+    /// Returns the settings of every writer connection on which durability depends.
     pub fn durability(&self) -> Result<Vec<String>> {
         self.lanes.iter().map(|lane| lane.durability()).collect()
     }
 
-    /// Fails while a lane cannot write, because its last write to the disk has failed.
+    /// Fails if a lane cannot write, because its last write to the disk has failed.
     pub fn check_writers(&self) -> Result<()> {
         self.lanes.iter().try_for_each(|lane| lane.check())
     }
 
-    /// Returns how many changes are queued.
+    /// Returns the number of queued changes.
     pub fn queued_writes(&self) -> usize {
         self.lanes.iter().map(|lane| lane.queued()).fold(0, usize::saturating_add)
     }
 
-    /// Returns how many reads of all kinds are queued.
+    /// Returns the number of queued reads of all kinds.
     pub fn queued_reads(&self) -> usize {
         let pools = [&self.reads, &self.long_reads, &self.scans];
         pools.map(|pool| pool.queued()).into_iter().fold(0, usize::saturating_add)
@@ -252,23 +252,24 @@ impl<S: BatchState> Executor<S> {
 
     /// Removes destroyed bytes from SQLite's files, and truncates its write-ahead log.
     ///
-    /// The writer is stopped during that time.
+    /// The writer is stopped while this runs.
     pub fn truncate_wal(&self) -> Result<WalCut> {
         self.lanes.first().map_or(Ok(WalCut::Done), |lane| lane.between_batches(Conn::truncate_wal))
     }
 
-    /// Interrupts current and later reads.
+    /// Interrupts current and future reads.
     pub fn interrupt_reads(&self) {
         self.interrupt.interrupt();
     }
 
-    /// Ends the threads: queued changes are finished, and reads are interrupted.
+    /// Ends the threads. Queued changes are finished, and reads are interrupted.
     pub fn close(&self) {
         self.lanes.iter().for_each(|lane| lane.close());
         self.interrupt_reads();
         [&self.reads, &self.long_reads, &self.scans, &self.health].into_iter().for_each(|pool| pool.close());
         for thread in lock(&self.threads).drain(..) {
-            // A core thread catches the panics of its tasks; if one died, there is nothing left to report.
+            // A core thread catches the panics of its tasks. If the thread itself died, there is nothing left
+            // to report.
             let _ = thread.join();
         }
     }
@@ -279,7 +280,8 @@ impl<S: BatchState> Executor<S> {
     }
 }
 
-/// Hashes an id with the finalizer of SplitMix64: ids of workspaces created in sequence differ in few bits.
+/// Hashes an id with the finalizer of SplitMix64, because ids of workspaces created in sequence differ in few
+/// bits.
 fn spread(workspace: WorkspaceId) -> u64 {
     let (high, low) = workspace.uuid().as_u64_pair();
     let mut mixed = high ^ low;
@@ -485,7 +487,7 @@ mod tests {
             let executor = &executor;
             let over = &over;
             scope.spawn(move || {
-                // Keeps one more task in the queue than has finished.
+                // Always keeps one more task in the queue than has finished.
                 executor.write(Box::new(Numbered(0, sender.clone())));
                 while !over.load(Ordering::Relaxed) {
                     executor.write(Box::new(Numbered(0, sender.clone())));
@@ -502,7 +504,7 @@ mod tests {
         assert_eq!(log.len(), 0);
     }
 
-    /// Blocks its thread until it is released.
+    /// A task that blocks its thread until it is released.
     struct Holding(mpsc::Sender<()>, mpsc::Receiver<()>);
 
     impl WriteTask<Tally> for Holding {
@@ -572,7 +574,7 @@ mod tests {
         let (release, released) = mpsc::channel();
         executor.write(Box::new(Holding(entered.clone(), released)));
         enter.recv().unwrap();
-        // The first task no longer counts. The next one does, and leaves capacity for two.
+        // The first task no longer counts. The next task counts, and leaves capacity for two.
         let (second, released) = mpsc::channel();
         executor.write(Box::new(Holding(entered, released)));
         let (sender, receiver) = mpsc::channel();
@@ -582,7 +584,7 @@ mod tests {
         assert_eq!(receiver.iter().take(2).collect::<BTreeSet<_>>(), [(1, true), (2, true)].into());
     }
 
-    /// A message of some size, which reports its workspace and the number of messages committed before it.
+    /// A message of a given size, which reports its workspace and the number of messages committed before it.
     struct Message {
         workspace: u128,
         bytes: usize,
@@ -622,7 +624,7 @@ mod tests {
 
     #[test]
     fn at_most_two_large_messages_of_a_workspace_are_committed_together() {
-        // About the size at which a message of 360 KB is counted.
+        // The approximate size that a message of 360 KB counts as.
         const LARGE: usize = 650_000;
         let folder = tempfile::tempdir().unwrap();
         // No time passes, so only the size ends a batch.
@@ -639,7 +641,7 @@ mod tests {
             let (release, released) = mpsc::channel();
             (release, Holding(entered.clone(), released))
         };
-        // All are queued before the first of them runs.
+        // All tasks are queued before the first of them runs.
         let (begin, all) = hold();
         let (go_on, first) = hold();
         executor.write(Box::new(all));
@@ -648,7 +650,7 @@ mod tests {
         (0..4).for_each(|_| write(1, LARGE, None));
         begin.send(()).unwrap();
         enter.recv().unwrap();
-        // It arrives while the first batch runs, and is in the next one.
+        // This task arrives while the first batch runs, and is in the next batch.
         write(2, 300, None);
         go_on.send(()).unwrap();
         let order: Vec<_> = ran.iter().take(6).collect();
@@ -665,7 +667,7 @@ mod tests {
         assert!(lanes.iter().all(|share| (200..300).contains(share)), "{lanes:?}");
     }
 
-    /// Waits ten seconds for a lock that is never granted.
+    /// A task that waits ten seconds for a lock that is never granted.
     struct Locked(Clock, mpsc::Sender<Monotonic>);
 
     impl WriteTask<Tally> for Locked {

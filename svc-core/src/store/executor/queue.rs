@@ -11,14 +11,14 @@ use crate::limits::QUEUE_MAX;
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// The remaining capacity of a transaction. The last task may exceed it.
+/// The remaining capacity of a transaction. The last task may exceed the capacity.
 pub(super) struct BatchCapacity {
     tasks: usize,
     bytes: usize,
 }
 
 impl BatchCapacity {
-    /// Creates a capacity for `tasks` tasks that hold `bytes` bytes together.
+    /// Creates a capacity for `tasks` tasks that together hold `bytes` bytes.
     pub fn new(tasks: usize, bytes: usize) -> Self {
         Self { tasks, bytes }
     }
@@ -33,10 +33,10 @@ impl BatchCapacity {
     }
 }
 
-/// The time for which a batch waits for tasks that are not queued yet.
+/// The time for which a batch waits for further tasks that are not queued yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchDelay {
-    /// The number of tasks at which it no longer waits.
+    /// Number of tasks at which the batch no longer waits.
     pub tasks: usize,
     pub span: Duration,
 }
@@ -64,7 +64,7 @@ impl<T: Task + ?Sized> WriterQueue<T> {
         Self { turns: Mutex::new(TaskTurns::new(QUEUE_MAX)), arrived: Condvar::new(), clock }
     }
 
-    /// Queues a task, or rejects it if its workspace has no place left or the queue is closed.
+    /// Queues a task, or rejects it if the workspace has no place left or the queue is closed.
     pub fn push(&self, task: Box<T>) {
         let rejected = lock(&self.turns).push(QueuedTask::in_order(task, &self.clock));
         match rejected {
@@ -73,13 +73,13 @@ impl<T: Task + ?Sized> WriterQueue<T> {
         }
     }
 
-    /// Puts back taken tasks, before all others.
+    /// Puts back tasks that were taken, before all others.
     pub fn put_first(&self, tasks: Vec<QueuedTask<T>>) {
         lock(&self.turns).put_first(tasks);
         self.arrived.notify_one();
     }
 
-    /// Waits for a task, for up to `span`.
+    /// Waits for a task for up to `span`.
     pub fn wait_for(&self, span: Duration) -> ReceiveResult<T> {
         let turns = lock(&self.turns);
         let waits = |turns: &mut TaskTurns<T>| turns.len() == 0 && !turns.is_closed();
@@ -95,7 +95,7 @@ impl<T: Task + ?Sized> WriterQueue<T> {
         }
     }
 
-    /// Returns the next task that is worth running, if one is queued now.
+    /// Returns the next queued task that should still run, without waiting for one.
     fn try_next(&self) -> Option<QueuedTask<T>> {
         loop {
             let next = lock(&self.turns).pop(|_| true)?;
@@ -105,9 +105,9 @@ impl<T: Task + ?Sized> WriterQueue<T> {
         }
     }
 
-    /// Returns a task together with those whose turns come next, up to the capacity.
+    /// Returns a task together with the tasks whose turns come next, up to the capacity.
     ///
-    /// Waits for more as long as `patience` allows.
+    /// Waits for more tasks as long as `patience` allows.
     pub fn gather(
         &self,
         first: QueuedTask<T>,
@@ -148,7 +148,7 @@ impl<T: Task + ?Sized> WriterQueue<T> {
         self.len() == 0
     }
 
-    /// Rejects new tasks from now on; queued ones can still be taken.
+    /// Rejects new tasks from now on. Queued tasks can still be taken.
     pub fn close(&self) {
         lock(&self.turns).close();
         self.arrived.notify_all();

@@ -1,9 +1,9 @@
 //! Threads that read, each with a connection, which on Postgres takes a session for each transaction.
 //!
-//! A few more connections are for short reads on the callers' own threads. Workspaces take turns. None takes
-//! more than half of the readers, and none takes the last free one while it has another. Tasks of one
-//! workspace that wait share a read transaction, for a short time; one that fails, or panics, fails alone. A
-//! task whose connection broke is run once more on another connection.
+//! A few more connections are for short reads on the callers' own threads. Workspaces take turns. No
+//! workspace takes more than half of the readers, and none takes the last free reader while it already has
+//! another. Waiting tasks of one workspace share a read transaction, for a short time; a task that fails or
+//! panics fails alone. A task whose connection broke is run once more on another connection.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -25,31 +25,31 @@ use crate::store::engine::{Engine, StatementCounts, TransactionFailure};
 use crate::sync::lock;
 use crate::time::Clock;
 
-/// How long a read transaction takes further tasks, and so how long a turn of a workspace is.
+/// How long a read transaction begins further tasks, and thereby how long a workspace's turn is.
 ///
 /// Tasks that have not begun after this time go back to the queue, where an idle reader can take them.
 const BATCH_TIME: Duration = Duration::from_millis(10);
 
 /// The cache that a reader keeps across transactions.
 pub(crate) trait ReaderState: Default + Send + 'static {
-    /// Called when a read transaction begins.
+    /// Handles the beginning of a read transaction.
     fn begin(&mut self);
 }
 
-/// A connection that only reads, and its cache.
+/// A connection that only reads, with its cache.
 pub(crate) struct Reader<N> {
     pub conn: Conn,
     pub cache: RefCell<N>,
 }
 
-/// A read. It may run more than once; only the last run counts.
+/// A task that reads. It may run more than once; only the last run counts.
 pub(crate) trait ReadTask<N>: Task {
-    /// Called before a transaction begins in which it may run.
+    /// Prepares the task before a transaction begins in which it may run.
     ///
-    /// Anything it needs from outside the database must be read here: later reads may reflect a change that
-    /// the transaction does not see.
+    /// The task must read anything that it needs from outside the database here: later reads may reflect a
+    /// change that the transaction does not see.
     fn prepare(&mut self) {}
-    /// Does the work inside a read transaction.
+    /// Runs the task inside a read transaction.
     fn run(&mut self, reader: &Reader<N>) -> Result<()>;
 }
 
@@ -59,7 +59,7 @@ pub(super) struct ReadPool<N> {
     state: Mutex<State<N>>,
     changed: Condvar,
     readers: Vec<Mutex<Reader<N>>>,
-    /// Readers for reads on the callers' own threads, so that these do not block the pool's.
+    /// Readers for reads on the callers' own threads, so that these reads do not block the pool's threads.
     inline: Vec<Mutex<Reader<N>>>,
     clock: Clock,
 }
@@ -67,13 +67,13 @@ pub(super) struct ReadPool<N> {
 /// The settings of a pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolSettings {
-    /// The beginning of the names of its threads.
+    /// Prefix of the names of the pool's threads.
     pub name: &'static str,
-    /// The number of its threads.
+    /// Number of threads in the pool.
     pub threads: usize,
-    /// The number of its readers for callers' own threads.
+    /// Number of readers for callers' own threads.
     pub inline: usize,
-    /// How long one task may read; `None` means no limit.
+    /// Maximum time for which one task may read. `None` means no limit.
     pub limit: Option<Duration>,
 }
 
@@ -89,7 +89,7 @@ impl<N> State<N> {
     }
 }
 
-/// Which workspaces occupy readers of a kind.
+/// Which workspaces occupy the readers of a kind.
 #[derive(Default)]
 struct ReaderOccupancy {
     all: usize,
@@ -98,8 +98,8 @@ struct ReaderOccupancy {
 }
 
 impl ReaderOccupancy {
-    /// Returns whether a workspace may take a reader: up to half of them, and the last free one only if it
-    /// has no other.
+    /// Returns whether a workspace may take a reader: up to half of the readers, and the last free one only
+    /// if it has no other.
     fn may(&self, workspace: Option<WorkspaceId>) -> bool {
         match self.taken.get(&workspace) {
             None => self.free > 0,
@@ -107,7 +107,7 @@ impl ReaderOccupancy {
         }
     }
 
-    /// Returns the maximum number of readers of one workspace.
+    /// Returns the maximum number of readers for one workspace.
     fn most(&self) -> usize {
         self.all.div_ceil(2)
     }
@@ -132,7 +132,7 @@ impl ReaderOccupancy {
     }
 }
 
-/// A reader that is occupied until this is dropped.
+/// A reader that is occupied until this value is dropped.
 struct OccupiedReader<'p, N> {
     pool: &'p ReadPool<N>,
     inline: bool,
@@ -181,7 +181,7 @@ impl<N: ReaderState> ReadPool<N> {
         let workspace = task.source().workspace;
         let mut state = lock(&self.state);
         let rejected = state.turns.push(QueuedTask::new(task, &self.clock));
-        // Else it waits for a reader in use, whose thread finds it.
+        // Otherwise the task waits for a reader in use, whose thread finds it.
         let may_run = state.threads.may(workspace);
         drop(state);
         match rejected {
@@ -191,7 +191,7 @@ impl<N: ReaderState> ReadPool<N> {
         }
     }
 
-    /// Returns how many tasks are queued.
+    /// Returns the number of queued tasks.
     pub fn queued(&self) -> usize {
         lock(&self.state).turns.len()
     }
@@ -253,11 +253,12 @@ impl<N: ReaderState> ReadPool<N> {
         }
     }
 
-    /// Waits for the tasks of the next workspace that may take a reader; `None` once the pool is closed.
+    /// Waits for the tasks of the next workspace that may take a reader. Returns `None` once the pool is
+    /// closed.
     ///
-    /// It takes a fair part of what is queued of that workspace, before the transaction begins: later callers
-    /// may know of a change that this transaction does not see. What has not begun after [`BATCH_TIME`] waits
-    /// for the next turn.
+    /// Takes a fair part of the workspace's queued tasks before the transaction begins: later callers may
+    /// know of a change that this transaction does not see. Tasks that have not begun after [`BATCH_TIME`]
+    /// wait for the next turn.
     fn next(&self) -> Option<(Vec<QueuedRead<N>>, OccupiedReader<'_, N>)> {
         let mut state = lock(&self.state);
         loop {
@@ -301,7 +302,7 @@ impl<N: ReaderState> ReadPool<N> {
         counts.fold(StatementCounts::default(), StatementCounts::plus)
     }
 
-    /// Ends the threads, and rejects what is queued. What runs is interrupted by its connection.
+    /// Ends the threads and rejects queued tasks. The connections interrupt running tasks.
     pub fn close(&self) {
         let mut state = lock(&self.state);
         state.turns.close();
@@ -311,9 +312,9 @@ impl<N: ReaderState> ReadPool<N> {
         left.into_iter().for_each(|queued| queued.task.finish(Err(interrupted())));
     }
 
-    /// Runs tasks in one read transaction, and in another one after it is lost.
+    /// Runs tasks in one read transaction, and in a second one if the first is lost.
     ///
-    /// Returns those that have not begun after [`BATCH_TIME`].
+    /// Returns the tasks that have not begun after [`BATCH_TIME`].
     fn read(&self, reader: &Reader<N>, tasks: Vec<QueuedRead<N>>) -> Vec<QueuedRead<N>> {
         let now = self.clock.monotonic();
         let mut tasks: Vec<QueuedRead<N>> =
@@ -347,7 +348,7 @@ impl<N: ReaderState> ReadPool<N> {
 
     fn attempt(reader: &Reader<N>, begun: &Result<()>, task: &mut dyn ReadTask<N>) -> Result<()> {
         begun.clone()?;
-        // The service's own reads have no budget: no caller has asked for too much.
+        // The service's own reads have no budget, because no caller has requested too much.
         if task.source() != TaskSource::SERVICE {
             reader.conn.begin_budget();
         }
@@ -390,7 +391,7 @@ mod tests {
 
     type Run = Box<dyn FnMut(&Reader<()>) -> Result<()> + Send>;
 
-    /// A read that reports under its name.
+    /// A read that reports its name.
     struct Probe {
         name: &'static str,
         source: TaskSource,
@@ -419,14 +420,14 @@ mod tests {
         }
     }
 
-    /// A pool on one of the engines, and what its reads report.
+    /// A pool on one of the engines, and the reports of its reads.
     struct Fixture {
         pool: Arc<ReadPool<()>>,
         interrupt: ReadInterrupt,
         threads: Vec<JoinHandle<()>>,
         sender: mpsc::Sender<(&'static str, Option<Code>)>,
         ended: mpsc::Receiver<(&'static str, Option<Code>)>,
-        /// A statement that takes a minute, at least.
+        /// A statement that takes at least a minute.
         endless: &'static str,
         _folder: Option<tempfile::TempDir>,
     }
@@ -476,7 +477,7 @@ mod tests {
             Box::new(Probe { name, source, run: Box::new(run), ended: self.sender.clone() })
         }
 
-        /// Queues a read that holds its reader until the sender is dropped, and returns once it runs.
+        /// Queues a read that holds its reader until the sender is dropped, and returns once the read runs.
         fn hold(&self, name: &'static str, workspace: u128) -> mpsc::Sender<()> {
             let (entered, enter) = mpsc::channel();
             let (release, released) = mpsc::channel::<()>();
@@ -515,7 +516,7 @@ mod tests {
                 ["other"],
                 "a second reader is free, but not for the first workspace"
             );
-            // Callers' threads have readers of another kind, and the last one of these is not theirs either.
+            // Callers' threads have readers of another kind, and may not take the last one of these either.
             let (entered, enter) = mpsc::channel();
             let (release, released) = mpsc::channel::<()>();
             let inline = fixture.probe("inline", 1, move |_| {
@@ -541,7 +542,7 @@ mod tests {
 
     #[test]
     fn waiting_workspaces_are_served_in_turn() {
-        // A turn is as long as a transaction takes further tasks: many that are quick, or one that is not.
+        // A turn is as long as a transaction begins further tasks: many quick ones, or a single slow one.
         for (took, wanted) in [
             (Duration::ZERO, ["held", "a", "a", "a", "b", "b", "c"]),
             (BATCH_TIME, ["held", "a", "b", "c", "a", "b", "a"]),
@@ -571,7 +572,7 @@ mod tests {
         let held = fixture.hold("held", 9);
         for _ in 0..READS_QUEUED_MAX {
             let clock = clock.clone();
-            // Each takes a whole turn, but all together no longer than a task may wait.
+            // Each task takes a whole turn, but all together take no longer than a task may wait.
             let whole = move |_: &Reader<()>| {
                 clock.advance(BATCH_TIME);
                 Ok(())
@@ -642,14 +643,14 @@ mod tests {
             let (release, released) = mpsc::channel::<()>();
             let first = fixture.hold("first", 1);
             let other = fixture.hold("other", 2);
-            // One reader is free now, and both have one.
+            // One reader is free now, and both workspaces have one.
             fixture.pool.submit(fixture.probe("other again", 2, move |_| {
                 let _ = released.recv();
                 Ok(())
             }));
             fixture.pool.submit(fixture.probe("first again", 1, nothing));
             drop(first);
-            // The thread of the first has taken the other's read; the free one serves the first.
+            // The thread of the first workspace has taken the other's read; the free thread serves the first.
             assert_eq!(fixture.ended(2), ["first", "first again"]);
             drop((other, release));
             fixture.close();

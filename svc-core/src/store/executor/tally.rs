@@ -1,6 +1,6 @@
 //! A batch state for tests: the sum of the numbers of a batch's tasks.
 //!
-//! It is written with them, so that rows and sum agree if batches work correctly.
+//! The sum is written together with the numbers, so that rows and sum agree if batches work correctly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::id::WorkspaceId;
 use crate::store::conn::Conn;
 
-/// The sum of a batch.
+/// The sum of the numbers in a batch.
 #[derive(Default)]
 pub(in crate::store) struct Tally {
     batch: i64,
@@ -21,7 +21,7 @@ pub(in crate::store) struct Tally {
 }
 
 impl Tally {
-    /// Adds the running task's number.
+    /// Adds the number of the running task.
     pub fn add(&mut self, number: i64) {
         self.batch += number;
     }

@@ -9,40 +9,41 @@ use crate::time::{Clock, Monotonic};
 /// The workspace and the client that a task runs for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TaskSource {
-    /// The workspace that the work is charged to; `None` for the service itself.
+    /// The workspace that the work is charged to, or `None` for the service itself.
     pub workspace: Option<WorkspaceId>,
-    /// The client; `None` if a workspace's tasks keep their order.
+    /// The client, or `None` if all tasks of the workspace must keep their order.
     pub client: Option<Client>,
 }
 
 impl TaskSource {
-    /// The service itself.
+    /// The source of work by the service itself.
     pub const SERVICE: Self = Self { workspace: None, client: None };
 
-    /// Returns the same source without its client: the tasks of the workspace keep their order.
+    /// Returns the same source without its client, so that the tasks of the workspace keep their order.
     pub fn in_order(self) -> Self {
         Self { client: None, ..self }
     }
 }
 
-/// The interface of every task.
+/// The common interface of all tasks.
 pub(crate) trait Task: Send {
     /// Returns the source of the task.
     fn source(&self) -> TaskSource;
-    /// Returns about how many bytes it holds.
+    /// Returns the approximate number of bytes that the task holds.
     fn bytes(&self) -> usize;
-    /// Returns whether its caller no longer waits for it.
+    /// Returns whether the caller no longer waits for the task.
     fn is_abandoned(&self) -> bool;
-    /// Reports the outcome, after the work or instead of it.
+    /// Reports the outcome, after the task ran or instead of running it.
     ///
-    /// Runs on a core thread: it must only pass the outcome on.
+    /// Runs on a core thread, so it must only pass the outcome on.
     fn finish(self: Box<Self>, outcome: Result<()>);
 }
 
-/// A queued task, and when it was queued.
+/// A queued task with the time at which it was queued.
 pub(super) struct QueuedTask<T: ?Sized> {
     pub since: Monotonic,
-    /// When another server was first found to have locked its workspace, if the task was set aside for that.
+    /// The time at which another server was first found to have locked the task's workspace, if the task was
+    /// set aside for that.
     pub held_since: Option<Monotonic>,
     pub source: TaskSource,
     pub bytes: usize,
@@ -50,22 +51,23 @@ pub(super) struct QueuedTask<T: ?Sized> {
 }
 
 impl<T: Task + ?Sized> QueuedTask<T> {
-    /// Creates a task queued now.
+    /// Creates an entry for a task that is queued now.
     pub fn new(task: Box<T>, clock: &Clock) -> Self {
         let source = task.source();
         let bytes = task.bytes();
         Self { since: clock.monotonic(), held_since: None, source, bytes, task }
     }
 
-    /// Creates a task queued now, behind the others of its workspace regardless of their clients.
+    /// Creates an entry for a task that is queued now, behind all other tasks of its workspace regardless of
+    /// their clients.
     pub fn in_order(task: Box<T>, clock: &Clock) -> Self {
         let queued = Self::new(task, clock);
         Self { source: queued.source.in_order(), ..queued }
     }
 
-    /// Returns the task if it is worth running at `now`: its caller still waits, and it is not too late.
+    /// Returns the task if its caller still waits and it is not too late at `now`.
     ///
-    /// Otherwise rejects it.
+    /// Rejects the task otherwise.
     pub fn if_in_time(self, now: Monotonic) -> Option<Self> {
         if self.task.is_abandoned() || now.since(self.since) >= QUEUED_MAX {
             self.task.finish(Err(too_late()));

@@ -1,6 +1,6 @@
-//! Waiting tasks: workspaces take turns, and inside a workspace clients do.
+//! Waiting tasks: workspaces take turns, and within a workspace its clients take turns.
 //!
-//! So a workspace with a thousand tasks delays another one's first task by one turn, not by a thousand. The
+//! So a workspace with a thousand tasks delays the first task of another by one turn, not by a thousand. The
 //! waiting tasks and their bytes are limited per workspace; beyond that, only the tasks of that workspace are
 //! rejected.
 
@@ -16,20 +16,20 @@ use crate::round_robin::RoundRobin;
 /// The waiting tasks, in the order of their turns.
 pub(super) struct TaskTurns<T: ?Sized> {
     workspaces: RoundRobin<Option<WorkspaceId>, WorkspaceTasks<T>>,
-    /// Maximum tasks of one workspace.
+    /// Maximum number of waiting tasks per workspace.
     most: usize,
     len: usize,
     is_closed: bool,
 }
 
-/// A rejected task, and the reason.
+/// A rejected task with the error to report.
 pub(super) struct RejectedTask<T: ?Sized> {
     queued: QueuedTask<T>,
     error: Error,
 }
 
 impl<T: Task + ?Sized> RejectedTask<T> {
-    /// Rejects the task with the error. Must be called without holding a lock.
+    /// Reports the error to the task. Must be called without holding a lock.
     pub fn finish(self) {
         self.queued.task.finish(Err(self.error));
     }
@@ -58,7 +58,7 @@ impl<T: Task + ?Sized> TaskTurns<T> {
         self.len
     }
 
-    /// Returns the number of a workspace's waiting tasks.
+    /// Returns the number of waiting tasks of a workspace.
     pub fn len_of(&self, workspace: Option<WorkspaceId>) -> usize {
         self.workspaces.get(workspace).map_or(0, |own| own.len)
     }
@@ -67,12 +67,12 @@ impl<T: Task + ?Sized> TaskTurns<T> {
         self.is_closed
     }
 
-    /// Rejects new tasks from now on; waiting ones can still be taken.
+    /// Rejects new tasks from now on. Waiting tasks can still be taken.
     pub fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Adds a task behind those of its client, or returns it with the reason for its rejection.
+    /// Adds a task behind the other tasks of its client, or returns it with the reason for its rejection.
     pub fn push(&mut self, queued: QueuedTask<T>) -> Option<RejectedTask<T>> {
         if let Some(error) = self.rejection(&queued) {
             return Some(RejectedTask { queued, error });
@@ -83,7 +83,7 @@ impl<T: Task + ?Sized> TaskTurns<T> {
 
     /// Puts back tasks that were taken in turn and have not begun, in the order in which they were taken.
     ///
-    /// They come before the others of their workspaces, whose turns have ended.
+    /// They come before the other tasks of their workspaces, whose turns have ended.
     pub fn put_back(&mut self, tasks: Vec<QueuedTask<T>>) {
         for queued in tasks.into_iter().rev() {
             let source = queued.source;
@@ -94,7 +94,7 @@ impl<T: Task + ?Sized> TaskTurns<T> {
         }
     }
 
-    /// Does the same for workspaces whose turns have not ended: their tasks come before all others.
+    /// Puts back tasks whose workspaces' turns have not ended, before the tasks of all workspaces.
     pub fn put_first(&mut self, tasks: Vec<QueuedTask<T>>) {
         let workspaces: Vec<_> = tasks.iter().map(|queued| queued.source.workspace).collect();
         self.put_back(tasks);
@@ -110,8 +110,9 @@ impl<T: Task + ?Sized> TaskTurns<T> {
         place(own.clients.entry(client), queued);
     }
 
-    /// Returns the reason why a task cannot be added, if there is one. A task larger than the limit waits
-    /// alone.
+    /// Returns the reason why a task cannot be added, if there is one.
+    ///
+    /// A task larger than the limit is accepted if no other task of its workspace waits.
     fn rejection(&self, queued: &QueuedTask<T>) -> Option<Error> {
         if self.is_closed {
             return Some(overloaded("server", "the server is closing its queue"));
@@ -121,24 +122,24 @@ impl<T: Task + ?Sized> TaskTurns<T> {
         is_full.then(|| overloaded("workspace", "too many requests of this workspace wait for the database"))
     }
 
-    /// Takes the task of the next workspace for which `may` is true, and of the next client there.
+    /// Takes the task of the next workspace for which `may` returns true, and there of the next client.
     pub fn pop(&mut self, may: impl Fn(Option<WorkspaceId>) -> bool) -> Option<QueuedTask<T>> {
         let workspace = self.workspaces.keys().find(|workspace| may(*workspace))?;
         self.pop_of(workspace)
     }
 
-    /// Returns the tasks in any order.
+    /// Returns the waiting tasks in any order.
     pub fn iter(&self) -> impl Iterator<Item = &QueuedTask<T>> {
         let clients = self.workspaces.iter().flat_map(|(_, own)| own.clients.iter());
         clients.flat_map(|(_, tasks)| tasks)
     }
 
-    /// Takes all tasks.
+    /// Takes all waiting tasks.
     pub fn drain(&mut self) -> impl Iterator<Item = QueuedTask<T>> {
         std::iter::from_fn(|| self.pop(|_| true))
     }
 
-    /// Returns whether a workspace for which `may` is true has a waiting task.
+    /// Returns whether a workspace for which `may` returns true has a waiting task.
     pub fn any(&self, may: impl Fn(Option<WorkspaceId>) -> bool) -> bool {
         self.workspaces.keys().any(may)
     }
@@ -160,7 +161,7 @@ impl<T: Task + ?Sized> TaskTurns<T> {
     }
 }
 
-/// Returns the error of a task that does not fit into a queue.
+/// Returns the error for a task that does not fit into a queue.
 pub(super) fn overloaded(scope: &'static str, detail: &'static str) -> Error {
     Error::new(Code::Overloaded, detail).with("scope", scope).with("retry_after_secs", QUEUE_RETRY_SECS)
 }
@@ -270,8 +271,8 @@ mod tests {
     }
 
     proptest! {
-        /// Checks that, between two tasks of a waiting workspace, no other workspace runs more than one, and
-        /// that one client's tasks keep their order.
+        /// Checks that, between two tasks of a waiting workspace, every other workspace runs at most one, and
+        /// that the tasks of a client keep their order.
         #[test]
         fn nobody_runs_twice_while_another_waits(
             sources in prop::collection::vec((0_u128..4, 0_u128..3), 1..60),

@@ -1,10 +1,10 @@
 //! Certificates as OpenSSL checks them for libpq, including those that webpki does not accept for a server.
 //!
-//! These are certificates of version 1, which `openssl x509 -req` makes without extensions, and certificates
-//! of an authority (`CA:TRUE`), which `openssl req -x509` makes and PostgreSQL's manual serves with. They are
-//! accepted if they are among the roots, or if a root has issued them: only webpki checks chains.
-//! Certificates with critical features that this module does not know, such as name constraints, are rejected
-//! here.
+//! Such certificates are certificates of version 1, which `openssl x509 -req` creates without extensions, and
+//! certificates of an authority (`CA:TRUE`), which `openssl req -x509` creates and the PostgreSQL manual uses
+//! for servers. They are accepted if they are among the roots, or if a root has issued them: only webpki
+//! checks chains. Certificates with critical extensions that this module does not know, such as name
+//! constraints, are rejected here.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, NameConstraints, SubjectAltName};
 
-/// The purpose of a server's certificate (RFC 5280, section 4.2.1.12).
+/// The key purpose of a server certificate (RFC 5280, section 4.2.1.12).
 const SERVER: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const POLICIES: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.32");
@@ -27,16 +27,16 @@ const ROOTS_MAX: usize = 1_000;
 
 type Algorithms = &'static [&'static dyn SignatureVerificationAlgorithm];
 
-/// A certificate.
+/// A parsed server or root certificate.
 #[derive(Clone, Debug)]
 pub(super) struct Certificate {
     der: Vec<u8>,
     parsed: x509_cert::Certificate,
-    /// The part that its issuer has signed.
+    /// The bytes of the certificate that its issuer has signed.
     signed: Vec<u8>,
 }
 
-/// The host that a certificate should name.
+/// The host that a certificate must be valid for.
 #[derive(Clone, Debug)]
 pub(super) enum Host {
     Name(String),
@@ -54,12 +54,12 @@ impl Certificate {
         &self.der
     }
 
-    /// Returns whether it names itself as its issuer, as roots do.
+    /// Returns whether the certificate names itself as its issuer, as roots do.
     pub fn is_self_issued(&self) -> bool {
         self.parsed.tbs_certificate.subject == self.parsed.tbs_certificate.issuer
     }
 
-    /// Returns its public key in encoded form.
+    /// Returns the public key of the certificate in encoded form.
     pub fn key(&self) -> Option<Vec<u8>> {
         self.parsed.tbs_certificate.subject_public_key_info.to_der().ok()
     }
@@ -77,7 +77,7 @@ impl Certificate {
         Ok(())
     }
 
-    /// Checks that its declared purposes do not forbid to serve TLS with it.
+    /// Checks that the declared purposes of the certificate permit its use for a TLS server.
     pub fn check_purpose(&self) -> Result<(), CertificateError> {
         let usage = self.extension::<KeyUsage>()?;
         let serves =
@@ -88,7 +88,7 @@ impl Certificate {
         Ok(())
     }
 
-    /// Returns whether its key made this signature, by one of the algorithms.
+    /// Returns whether the key of this certificate made a signature, by one of the algorithms.
     pub fn has_signed<'a>(
         &self,
         algorithms: impl IntoIterator<Item = &'a &'static dyn SignatureVerificationAlgorithm>,
@@ -105,7 +105,7 @@ impl Certificate {
         })
     }
 
-    /// Checks that it is one of the roots, or that one of them has issued it.
+    /// Checks that the certificate is one of the roots, or was issued by one of them.
     pub fn check_issued(
         &self,
         roots: &[Self],
@@ -137,7 +137,7 @@ impl Certificate {
         self.has_signed(named, &other.signed, signature)
     }
 
-    /// Returns whether it may issue certificates of servers, apart from constraints on their names.
+    /// Returns whether the certificate may issue server certificates, apart from constraints on names.
     pub fn is_authority(&self) -> bool {
         let usage = self.extension::<KeyUsage>();
         let is_authority = match self.extension::<BasicConstraints>() {
@@ -158,7 +158,7 @@ impl Certificate {
         Ok(self.extension::<ExtendedKeyUsage>()?.is_none_or(|found| found.0.contains(&SERVER)))
     }
 
-    /// Fails if it has a critical extension that this module does not know.
+    /// Fails if the certificate has a critical extension that this module does not know.
     fn check_known(&self) -> Result<(), CertificateError> {
         let known =
             [BasicConstraints::OID, KeyUsage::OID, ExtendedKeyUsage::OID, SubjectAltName::OID, POLICIES];
@@ -174,8 +174,9 @@ impl Certificate {
         Ok(found.map(|(_, extension)| extension))
     }
 
-    /// Returns whether it names a host, by libpq's comparison: by alternative names of the host's kind if
-    /// there are any, otherwise by its common name.
+    /// Returns whether the certificate is valid for a host, compared as in libpq.
+    ///
+    /// The alternative names of the host's kind are compared if there are any, otherwise the common name.
     pub fn names(&self, host: &Host) -> Result<bool, CertificateError> {
         let alternatives = self.extension::<SubjectAltName>()?.map(|found| found.0).unwrap_or_default();
         let text = match host {
@@ -202,7 +203,7 @@ impl Certificate {
         Ok(!is_named_elsewhere && self.common_name().is_some_and(|name| is_named(name, &text)))
     }
 
-    /// Returns its names, for an error.
+    /// Returns the names in the certificate, for an error.
     pub fn presented(&self) -> Vec<String> {
         let alternatives = self.extension::<SubjectAltName>().ok().flatten();
         let alternatives = alternatives.map(|found| found.0).unwrap_or_default();
@@ -229,7 +230,7 @@ fn content(der: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Returns whether a name in a certificate matches a host: it is the same, or has `*` in place of the first
+/// Returns whether a name in a certificate matches a host: it is equal, or has `*` in place of the first
 /// label.
 fn is_named(name: &str, host: &str) -> bool {
     if name.eq_ignore_ascii_case(host) {

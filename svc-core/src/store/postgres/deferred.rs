@@ -1,4 +1,4 @@
-//! Deferred statements: they are sent together with the next statement whose reply the caller waits for.
+//! Deferred statements, which are sent together with the next statement whose reply the caller waits for.
 
 use tokio_postgres::types::ToSql;
 
@@ -16,8 +16,9 @@ impl PgConn {
         self.push_change(rows, sql, owned)
     }
 
-    /// Changes rows that are given as lists of columns: those of each part, with the number of its columns.
-    /// The statement must touch those of the last one.
+    /// Changes rows that are given as lists of columns: for each part the rows, with its number of columns.
+    ///
+    /// The statement must change all rows of the last part.
     pub fn write_many(&self, sql: &'static str, parts: &[(&[Vec<Param<'_>>], usize)]) -> Result<()> {
         if parts.iter().all(|(rows, _)| rows.is_empty()) {
             return Ok(());
@@ -28,7 +29,7 @@ impl PgConn {
         self.push_change(Some(touched), sql, columns.collect())
     }
 
-    /// Defers a change; it must touch as many rows, if that is known.
+    /// Defers a change. If `rows` is given, the change must affect exactly that many rows.
     pub(super) fn push_change(
         &self,
         rows: Option<u64>,
@@ -48,7 +49,7 @@ impl PgConn {
     }
 }
 
-/// Returns the values of a column.
+/// Returns the values of one column in all rows.
 fn column(rows: &[Vec<Param<'_>>], place: usize) -> OwnedParam {
     OwnedParam::List(rows.iter().filter_map(|row| row.get(place)).map(OwnedParam::of).collect())
 }

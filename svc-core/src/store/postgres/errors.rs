@@ -1,4 +1,4 @@
-//! Translates the server's errors and broken connections into errors for callers.
+//! Translates errors of the server and broken connections into errors for callers.
 
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
@@ -33,8 +33,8 @@ impl PgFailure {
 
     /// Creates the failure of a commit that was sent.
     ///
-    /// An error that leaves the session open is the server's word that it rolled back. After anything else,
-    /// such as a reply that cannot be read, the outcome is unknown and the session is closed.
+    /// After an error that leaves the session open, the server has rolled back. After any other error, such
+    /// as an unreadable reply, the outcome is unknown and the session is closed.
     pub fn of_commit(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
             Some(db) if !ends_session(db) => Self::of(error, "commit"),
@@ -42,19 +42,19 @@ impl PgFailure {
         }
     }
 
-    /// Creates the failure of a server that did not respond in time.
+    /// Creates the failure for a server that did not respond in time.
     ///
-    /// The fate of the statement is not known, so the session is closed.
+    /// The outcome of the statement is not known, so the session is closed.
     pub fn silent() -> Self {
         Self { failure: TransactionFailure::Silent, error: broken("the server did not respond in time") }
     }
 
-    /// Creates the failure of a session that has ended before anything was sent.
+    /// Creates the failure for a session that ended before anything was sent.
     pub fn ended() -> Self {
         Self { failure: TransactionFailure::Broken, error: broken("the session has ended") }
     }
 
-    /// Creates the failure of a defect that has nothing to do with the connection.
+    /// Creates the failure for a defect that is unrelated to the connection.
     pub fn defect(error: Error) -> Self {
         Self { failure: TransactionFailure::Statement, error }
     }
@@ -80,7 +80,7 @@ fn failure_of(error: &tokio_postgres::Error) -> TransactionFailure {
 
 /// Returns whether the error is local: a parameter or a column of the wrong type.
 ///
-/// It arose before anything was sent, or while reading a reply that arrived.
+/// Such an error occurs before anything is sent, or while reading a reply that has arrived.
 fn is_local(error: &tokio_postgres::Error) -> bool {
     let cause = std::error::Error::source(error);
     !error.is_closed() && cause.is_none_or(|cause| !cause.is::<std::io::Error>())
@@ -90,11 +90,11 @@ fn ends_session(db: &DbError) -> bool {
     matches!(db.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
 }
 
-/// Returns whether nothing is wrong with the request itself.
+/// Returns whether the error is temporary, so that the request itself is not at fault.
 ///
-/// SQLSTATE classes and codes (PostgreSQL manual, appendix A) for the connection, the server's resources, an
-/// operator's intervention, a read-only standby, a session that was idle in its transaction for too long, a
-/// conflict with another transaction, a lock that was not granted in time.
+/// Checks SQLSTATE classes and codes (PostgreSQL manual, appendix A) for the connection, the server's
+/// resources, an operator's intervention, a read-only standby, a session that was idle in its transaction for
+/// too long, a conflict with another transaction, and a lock that was not granted in time.
 fn is_transient(db: &DbError) -> bool {
     const CLASSES: [&str; 3] = ["08", "53", "57"];
     const CODES: [&str; 5] = ["25006", "25P03", "40001", "40P01", "55P03"];
@@ -106,7 +106,7 @@ fn unavailable_for_now(cause: impl Into<Box<dyn std::error::Error + Send + Sync>
     Error::new(Code::Unavailable, "the database cannot do this now; nothing was changed").caused_by(cause)
 }
 
-/// Returns the error for a connection, or a transaction with it, that ended before a commit was sent.
+/// Returns the error for a connection or transaction that ended before a commit was sent.
 pub(super) fn broken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(Code::Unavailable, "the connection to the database broke; nothing was changed")
         .caused_by(cause)
@@ -117,7 +117,7 @@ pub(super) fn unreachable(cause: impl Into<Box<dyn std::error::Error + Send + Sy
     Error::new(Code::Unavailable, "the database cannot be reached").caused_by(cause)
 }
 
-/// Formats a server's message without the values that its detail would quote.
+/// Formats a server's error message without its detail, which would quote values.
 fn describe(db: &DbError) -> String {
     format!("{}: {}", db.code().code(), db.message())
 }
@@ -129,7 +129,7 @@ mod tests {
     use super::super::{PgConn, parse_url, server_for_tests};
     use super::*;
 
-    /// The expected error code of an SQLSTATE, and its effect on the transaction.
+    /// An SQLSTATE, the expected error code, and the effect on the transaction.
     const EXPECTED: [(&str, Code, TransactionFailure); 14] = [
         ("08006", Code::Unavailable, TransactionFailure::Statement),
         ("22012", Code::Internal, TransactionFailure::Statement),
@@ -165,9 +165,10 @@ mod tests {
         conn.batch("select 1").unwrap();
     }
 
-    /// Only the server's word counts as a rollback.
+    /// Only an error from the server counts as a rollback.
     ///
-    /// An error of the driver's own, which sends nothing and ends no session, says nothing about a commit.
+    /// An error of the driver itself, which sends nothing and ends no session, does not determine the outcome
+    /// of a commit.
     #[test]
     fn an_unreadable_reply_to_a_commit_means_an_unknown_outcome() {
         let Some(server) = server_for_tests() else { return };

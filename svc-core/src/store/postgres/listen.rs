@@ -1,4 +1,5 @@
-//! Listens for other servers' commits: LISTEN on a separate connection, reopened after it broke.
+//! Listens for commits of other servers with LISTEN on a separate connection, which is reopened after it
+//! broke.
 
 use std::convert::Infallible;
 use std::sync::{Arc, mpsc};
@@ -17,10 +18,10 @@ use crate::error::{Error, Result};
 use crate::limits::BUS_RETRY;
 use crate::log::bus::Bus;
 
-/// How soon the listener notices that the service shuts down.
+/// Interval at which the listener checks whether the service shuts down.
 const CLOSING_POLL: Duration = Duration::from_millis(100);
 
-/// Starts a thread that receives how far other servers' commits reach.
+/// Starts a thread that receives the log positions of other servers' commits.
 ///
 /// It reconnects after a lost connection. Until it listens, the bus is marked as interrupted. Returns when
 /// the first attempt has finished.
@@ -51,12 +52,12 @@ pub(crate) fn listen(server: &Server, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
         });
     };
     let thread = std::thread::Builder::new().name("svc-listener".to_owned()).spawn(body);
-    // Nothing is ever sent: it ends when the sender is dropped.
+    // Nothing is ever sent: `recv` returns when the sender is dropped.
     let _ = first_try.recv();
     thread.map_err(Error::internal)
 }
 
-/// Dropped when the first attempt has finished.
+/// A sender that is dropped when the first attempt has finished.
 type FirstAttempt = Option<mpsc::Sender<Infallible>>;
 
 async fn closed(bus: &Bus) {
@@ -89,7 +90,7 @@ async fn receive(server: &Server, bus: &Bus, tried: &mut FirstAttempt) -> Result
         replied.map_err(unreachable)?.map_err(unreachable)?;
         bus.set_interrupted(false);
         tried.take();
-        // The client must outlive the reading: dropping it closes the connection.
+        // The client must outlive the reads, because dropping it closes the connection.
         std::future::pending().await
     };
     tokio::select! {

@@ -1,10 +1,11 @@
 //! A PostgreSQL connection, which takes its sessions from a pool.
 //!
 //! A core thread drives the session that it has taken, without handing the work to another thread. Changes
-//! whose reply the caller does not wait for are deferred and sent with the next statement whose reply it
-//! waits for. A transaction is one session: the pool checks it before begin, without a round trip, and gets
-//! it back after commit or rollback. If a session ends in between, the transaction fails: no other session is
-//! taken, and nothing connects. Every reply has a timeout a little longer than the server's own limit.
+//! whose reply the caller does not wait for are deferred, and sent with the next statement whose reply it
+//! waits for. A transaction uses one session: the pool checks it before begin, without a round trip, and gets
+//! it back after commit or rollback. If the session ends in between, the transaction fails: no other session
+//! is taken, and no connection is opened. The timeout of a reply is a little longer than the server's own
+//! limit.
 
 mod errors;
 mod certificate;
@@ -54,16 +55,16 @@ type Deferred = Pin<Box<dyn Future<Output = PgResult<()>> + Send>>;
 /// A connection to a PostgreSQL server.
 pub struct PgConn {
     pool: Pool,
-    /// The session of the transaction. Outside of one, it is that of the last statements, until a transaction
-    /// begins.
+    /// The session of the transaction. Outside of a transaction, the session of the last statements, until a
+    /// transaction begins.
     session: RefCell<Option<PooledSession>>,
-    /// The session at the last call of [`Self::others_wrote`].
+    /// The id of the session at the last call of [`Self::others_wrote`].
     seen: Cell<Option<ObjectId>>,
     transaction: TransactionState,
     deferred: RefCell<Vec<Deferred>>,
     wrote: Cell<bool>,
     budget: ReadBudget,
-    /// The limits of its reads; `None` if it does not only read.
+    /// The limits of the connection's reads, or `None` unless the connection only reads.
     reads: Option<ReadLimits>,
     watcher: Option<Watcher>,
 }
@@ -93,7 +94,8 @@ impl PgConn {
 
     /// Returns the client of the transaction's session.
     ///
-    /// Outside of a transaction it is that of a live session, taken from the pool if there is none.
+    /// Outside of a transaction, returns the client of a live session, which is taken from the pool if the
+    /// connection has none.
     fn client(&self) -> Result<Arc<ClientWrapper>> {
         self.check_transaction()?;
         match self.live_client() {
@@ -109,14 +111,14 @@ impl PgConn {
         live.map(|session| Arc::clone(&session.client))
     }
 
-    /// Returns whether there is a session, as far as is known without asking the server.
+    /// Returns whether there is a live session, as far as is known without asking the server.
     pub fn is_connected(&self) -> bool {
         self.live_client().is_some()
     }
 
     fn take(&self) -> Result<Arc<ClientWrapper>> {
         self.close();
-        // What was deferred for the last session must not reach another.
+        // Statements deferred for the last session must not reach another session.
         self.deferred.take();
         let session = session::take(&self.pool)?;
         let client = Arc::clone(&session.client);
@@ -124,12 +126,12 @@ impl PgConn {
         Ok(client)
     }
 
-    /// Closes the session: the pool does not have it back.
+    /// Closes the session, so that it does not return to the pool.
     fn close(&self) {
         drop(self.session.take().map(PooledSession::take));
     }
 
-    /// Gives the session back to the pool, or closes one that is in a transaction.
+    /// Gives the session back to the pool, or closes it if it is in a transaction.
     pub(crate) fn release(&self) {
         if self.transaction.is_begun() {
             self.close();
@@ -137,15 +139,15 @@ impl PgConn {
         drop(self.session.take());
     }
 
-    /// Returns whether the session is another one than at the last call.
+    /// Returns whether the session has changed since the last call.
     ///
-    /// It may be at another server then, which has other rows and another clock.
+    /// A new session may be connected to another server, with other rows and another clock.
     pub fn others_wrote(&self) -> bool {
         let now = self.session.borrow().as_ref().map(PooledSession::id);
         self.seen.replace(now) != now
     }
 
-    /// Waits for the server, and records what a failure means for the session and the transaction.
+    /// Waits for the server, and records the effect of a failure on the session and the transaction.
     fn wait<T>(&self, work: impl Future<Output = PgResult<T>>) -> Result<T> {
         let limit = self.session.borrow().as_ref().and_then(|session| session.limit);
         self.wait_within(limit, work)
@@ -169,12 +171,12 @@ impl PgConn {
         self.transaction.fail(failure);
     }
 
-    /// Fails if a transaction was begun and cannot continue. Sends nothing to the server.
+    /// Fails if the current transaction cannot continue. Sends nothing to the server.
     pub fn check_transaction(&self) -> Result<()> {
         self.transaction.check(|| self.live_client().is_some())
     }
 
-    /// Returns why the transaction that was begun cannot continue, if it cannot.
+    /// Returns the reason why the current transaction cannot continue, or `None` if it can.
     pub(crate) fn failure(&self) -> Option<TransactionFailure> {
         self.transaction.failure(|| self.live_client().is_some())
     }
@@ -193,7 +195,8 @@ impl PgConn {
         self.fetch(ResultForm::Whole, sql, params)?.iter().map(decode).collect()
     }
 
-    /// Runs a statement whose rows the server bounds: it sends none after those that weigh `bytes`.
+    /// Runs a statement with a limit in bytes: the server sends no rows after those with the total weight
+    /// `bytes`.
     pub(crate) fn query_within(
         &self,
         bytes: usize,
@@ -207,7 +210,7 @@ impl PgConn {
         visit(&self.fetch(ResultForm::Whole, sql, params)?, each)
     }
 
-    /// Visits the rows of a statement, which the server bounds as in [`Self::query_within`].
+    /// Visits the rows of a statement with the same limit in bytes as [`Self::query_within`].
     pub(crate) fn visit_within(
         &self,
         bytes: usize,
@@ -218,7 +221,7 @@ impl PgConn {
         visit(&self.fetch_within(bytes, sql, params)?, each)
     }
 
-    /// Visits the rows of a cursor, some of which are fetched at a time.
+    /// Visits the rows of a cursor, fetching a few at a time.
     pub(crate) fn scan(&self, scan: &Scan, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
         self.fetch(ResultForm::Whole, scan.declare, params)?;
         loop {
@@ -277,7 +280,7 @@ impl PgConn {
 
     /// Begins a transaction, together with its first statement.
     pub fn begin(&self, sql: &'static str) -> Result<()> {
-        // The pool checks the session that the transaction gets.
+        // The pool checks the session before the transaction uses it.
         self.release();
         let client = self.client()?;
         let first = self.first_of(&self.transaction.begin());
@@ -291,7 +294,8 @@ impl PgConn {
     /// Runs statements at once, outside of any job.
     pub fn batch(&self, sql: &str) -> Result<()> {
         let client = self.client()?;
-        // The reply to the transaction's begin comes first: nothing of this may run outside of it.
+        // The reply to the transaction's begin comes first, because no statement may run outside of the
+        // transaction.
         self.flush()?;
         self.wait(async { client.batch_execute(sql).await.map_err(|error| PgFailure::of(error, sql)) })
     }
@@ -303,21 +307,22 @@ impl PgConn {
 
     /// Returns whether every transaction that was in progress at `horizon` has ended.
     ///
-    /// What one of them may still see cannot be removed. Sessions that the role may not inspect are assumed
-    /// to have ended.
+    /// Rows that one of them may still see cannot be removed. Sessions that the role may not inspect are
+    /// assumed to have ended.
     pub fn has_passed(&self, horizon: &str) -> Result<bool> {
         Ok(first::<i64>(self.query(OLDER, &[Param::Text(horizon)])?)? == 0)
     }
 
-    /// Commits and, in the same round trip, notifies other servers how far the logs reach.
+    /// Commits and, in the same round trip, notifies other servers of the last positions of the logs.
     pub fn commit(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
         self.commit_and_notify(lsns)?;
         self.release();
         Ok(())
     }
 
-    /// The server reports success for a COMMIT outside of a transaction too. What counts is therefore that
-    /// the transaction which ends in this round trip is the one that was begun.
+    /// Commits, and checks that the transaction which ends in this round trip is the one that was begun.
+    ///
+    /// The server reports success even for a COMMIT outside of a transaction.
     fn commit_and_notify(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
         self.flush()?;
         self.watch_commit();
@@ -326,7 +331,7 @@ impl PgConn {
         let notice: String = lsns.iter().map(|(workspace, lsn)| format!("{workspace}:{lsn} ")).collect();
         let parts = if notice.is_empty() { Vec::new() } else { notices(&notice) };
         let replies = self.committing(async {
-            // A lost notification is made up for by the reconcile poll, so neither its outcome nor its time
+            // The reconcile poll makes up for a lost notification, so neither its outcome nor its duration
             // matters.
             let notified = join_all(parts.iter().map(|part| client.execute_raw(&notify, [part])));
             let committed = std::pin::pin!(client.simple_query(COMMIT));
@@ -339,7 +344,7 @@ impl PgConn {
         self.transaction.committed(first_text(&replies))
     }
 
-    /// Waits for a commit. One that gets no reply in time may still take effect.
+    /// Waits for a commit. A commit without a reply in time may still take effect.
     fn committing<T>(&self, work: impl Future<Output = PgResult<T>>) -> Result<T> {
         let answered = Cell::new(false);
         let result = self.wait(async {
@@ -352,7 +357,7 @@ impl PgConn {
 
     /// Ends the transaction without any effect.
     ///
-    /// If the rollback fails the session is closed, which has the same effect.
+    /// If the rollback fails, the session is closed, which has the same effect.
     pub fn rollback(&self) -> Result<()> {
         self.deferred.take();
         self.wrote.set(false);
@@ -406,11 +411,11 @@ impl Drop for PgConn {
     }
 }
 
-/// Commits, and returns the name of the transaction that it ends.
+/// Commits, and returns the name of the transaction that the commit ends.
 const COMMIT: &str = "select current_setting('svc.transaction', true); commit";
 
 fn visit(rows: &[tokio_postgres::Row], each: Visitor<'_>) -> Result<()> {
-    // A visitor that breaks has seen enough.
+    // A visitor that breaks needs no further rows.
     let _ = rows.iter().try_for_each(|row| each(row));
     Ok(())
 }
@@ -422,9 +427,9 @@ fn first<T: FromValue>(mut rows: Vec<Row>) -> Result<T> {
 
 const NOW: &str = "select cast(cast(pg_current_xact_id() as xid) as text)";
 
-/// Counts what keeps rows deleted before a given transaction from being removed.
+/// Counts the obstacles to removing rows that were deleted before a given transaction.
 ///
-/// These are the snapshots of this database, standbys that report what they need, and transactions that
+/// These are the snapshots of this database, standbys that report the rows they need, and transactions that
 /// write, in any database, because every new snapshot of this one begins before them.
 const OLDER: &str = "
     select count(*) from (
@@ -435,10 +440,10 @@ const OLDER: &str = "
         union all select xmin from pg_replication_slots
     ) held where age(oldest) > age(cast(cast($1 as text) as xid))";
 
-/// Maximum bytes in one notification, with a margin below the server's limit of 8000.
+/// Maximum bytes of one notification, with a margin below the server's limit of 8000.
 const NOTICE_BYTES: usize = 7000;
 
-/// Splits a notice at spaces into parts that fit a notification.
+/// Splits a notification text at spaces into parts that fit one notification each.
 fn notices(notice: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for word in notice.split_whitespace() {
@@ -452,7 +457,7 @@ fn notices(notice: &str) -> Vec<String> {
     parts
 }
 
-/// Returns the server for tests. Without one they are skipped with a message, and fail in CI.
+/// Returns the URL of the test server. Without a server, tests are skipped with a message, and fail in CI.
 #[cfg(test)]
 pub(super) fn server_for_tests() -> Option<String> {
     let server = std::env::var("SVC_TEST_POSTGRES").ok();

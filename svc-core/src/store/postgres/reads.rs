@@ -1,7 +1,7 @@
-//! The time that reads may take, and what interrupts them.
+//! The time limits of reads, and their interruption.
 //!
-//! The server ends the statements of a transaction that reads after the limit of one read, and a statement of
-//! a read that has less time left when that is over.
+//! In a read transaction, the server ends statements after the limit of one read. If a read has less time
+//! left, the server ends its statement when that time is over.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -16,23 +16,24 @@ use crate::error::{Code, Error, Result};
 use crate::store::budget::{ReadBudget, ReadInterrupt, interrupted, too_expensive};
 use crate::store::engine::TransactionFailure;
 
-/// The limits of the reads of a connection.
+/// The limits for the reads of a connection.
 pub(super) struct ReadLimits {
     interrupt: ReadInterrupt,
-    /// How long one may take.
+    /// Maximum duration of a read.
     limit: Option<Duration>,
-    /// Whether the statements of the transaction are limited to what was left of a read.
+    /// Whether the statements of the transaction are limited to the remaining time of a read.
     is_shortened: Cell<bool>,
 }
 
 impl PgConn {
-    /// Makes it a connection for reads that `interrupt` ends, and that may take `limit` each.
+    /// Makes this a connection for reads that `interrupt` can end, with the time limit `limit` for each read.
     pub(crate) fn for_reads(mut self, interrupt: &ReadInterrupt, limit: Option<Duration>) -> Self {
         self.reads = Some(ReadLimits { interrupt: interrupt.clone(), limit, is_shortened: Cell::new(false) });
         self
     }
 
-    /// Returns what a transaction begins with: the limit of its reads, or the name that its commit returns.
+    /// Returns the first statement of a transaction, which sets the limit of its reads, or the name that its
+    /// commit returns.
     pub(super) fn first_of(&self, name: &str) -> String {
         match &self.reads {
             Some(ReadLimits { limit: Some(limit), is_shortened, .. }) => {
@@ -48,7 +49,7 @@ impl PgConn {
         &self.budget
     }
 
-    /// Begins a read, which has the whole limit again.
+    /// Begins a read with the full time limit.
     pub(crate) fn begin_budget(&self) {
         let Some(ReadLimits { limit, is_shortened, .. }) = &self.reads else { return };
         self.budget.begin(*limit);
@@ -57,9 +58,10 @@ impl PgConn {
         }
     }
 
-    /// Fails if the time of the read is over, and lets the server end the next statement when it is.
+    /// Fails if the time of the read is over. Otherwise, makes the server end the next statement when the
+    /// time is over.
     ///
-    /// A transaction begins with the whole limit, which is shortened once less than half of it is left.
+    /// A transaction begins with the full limit, which is shortened once less than half of it is left.
     pub(super) fn limit_next(&self, client: &Arc<ClientWrapper>) -> Result<()> {
         let (Some(ReadLimits { limit: Some(limit), is_shortened, .. }), Some(left)) =
             (&self.reads, self.budget.left())
@@ -76,7 +78,8 @@ impl PgConn {
         Ok(())
     }
 
-    /// Limits the next statements of the transaction, together with the first of them.
+    /// Limits the following statements of the transaction. The limit is sent together with the next
+    /// statement.
     fn limit_statements(&self, client: Arc<ClientWrapper>, limit: Duration) {
         let sql = timeout(limit);
         self.deferred.borrow_mut().push(Box::pin(async move {
@@ -87,19 +90,19 @@ impl PgConn {
         }));
     }
 
-    /// Waits for the server, unless the reads are interrupted first.
+    /// Waits for the server, unless reads are interrupted first.
     pub(super) async fn unless_interrupted<T>(&self, work: impl Future<Output = PgResult<T>>) -> PgResult<T> {
         let Some(reads) = &self.reads else { return work.await };
         tokio::select! {
             outcome = work => outcome,
-            // The fate of the statement is not known, so the session is closed.
+            // The outcome of the statement is not known, so the session is closed.
             () = reads.interrupt.interrupted() => {
                 Err(PgFailure { failure: TransactionFailure::Silent, error: interrupted() })
             }
         }
     }
 
-    /// Returns the error of a failure: that of the budget, if it was over.
+    /// Returns the error for a failure: the budget's error, if the budget was used up.
     pub(super) fn explained(&self, failed: PgFailure) -> Error {
         match failed.error.code() {
             Code::Unavailable if failed.failure == TransactionFailure::Statement && self.budget.is_over() => {
@@ -110,7 +113,8 @@ impl PgConn {
     }
 }
 
-/// Returns the statement that limits those that follow in the transaction, to a whole number of milliseconds.
+/// Returns the statement that limits the following statements of the transaction, to a whole number of
+/// milliseconds.
 fn timeout(limit: Duration) -> String {
     format!("set local statement_timeout = {}", limit.as_millis().saturating_add(1))
 }

@@ -12,11 +12,11 @@ use crate::store::engine::TransactionFailure;
 use crate::store::value::Param;
 
 impl PgConn {
-    /// Rewrites a table without its dead rows. Returns false if its lock was not available at once.
+    /// Rewrites a table without its dead rows. Returns `false` if the table's lock was not available at once.
     ///
     /// Later statements wait only while the rewrite waits for the lock, and then for the rewrite of a small
-    /// table. The server only warns if the role lacks the permission: a table that is still in the same file
-    /// counts as a failure.
+    /// table. The server only warns if the role lacks the permission, so a table that is still in the same
+    /// file counts as a failure.
     pub fn rewrite(&self, table: &str) -> Result<bool> {
         let file = || first::<i64>(self.query(FILE_OF, &[Param::Text(table)])?);
         let before = file()?;
@@ -42,7 +42,7 @@ impl PgConn {
                 Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
                 Err(error) => Err(PgFailure::of(error, &rewrite)),
             };
-            // A session that keeps these settings must not go back to the pool.
+            // A session that keeps these settings must not return to the pool.
             let unusable =
                 |error| PgFailure { failure: TransactionFailure::Broken, ..PgFailure::of(error, back) };
             let reset = client.batch_execute(back).await.map_err(unusable);
@@ -51,11 +51,11 @@ impl PgConn {
     }
 }
 
-/// Selects the file that holds a table's rows; a rewrite creates a new one.
+/// Selects the file that contains a table's rows. A rewrite creates a new file.
 const FILE_OF: &str = "select cast(pg_relation_filenode(cast($1 as text)::regclass) as bigint)";
 
-/// The time for which a rewrite waits for its table's lock. Other statements on the table queue behind it.
+/// How long a rewrite waits for its table's lock. Other statements on the table queue behind it.
 const REWRITE_LOCK_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// The maximum duration of a rewrite. Other statements on the table fail during it, and are to be retried.
+/// Maximum duration of a rewrite. Other statements on the table fail while it runs, and must be retried.
 const REWRITE_TIMEOUT: Duration = Duration::from_secs(120);

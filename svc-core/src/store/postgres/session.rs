@@ -1,8 +1,8 @@
-//! Sessions with a server, and the pool that opens, checks, keeps and bounds them.
+//! Sessions with a server, and the pool that opens, checks, keeps and limits them.
 //!
-//! A session is a connection from when it is opened until it ends, with its own single-threaded runtime,
-//! which the thread that has taken it drives. The pool is not a queue: a thread that finds all sessions taken
-//! gets an error.
+//! A session is a connection from its opening to its end, with its own single-threaded runtime, which is
+//! driven by the thread that has taken the session. The pool is not a queue: if all sessions are taken, a
+//! thread gets an error.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,34 +23,34 @@ use super::settings::Server;
 use crate::error::{Error, Result};
 use crate::limits::{ANSWER_SLACK, ROW_BYTES};
 
-/// How much of a statement's result is wanted.
+/// How much of a statement's result to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ResultForm {
     /// Every row.
     Whole,
-    /// The first rows, up to a weight that is an additional parameter.
+    /// The first rows, up to a total weight that is an additional parameter.
     Bounded,
 }
 
 /// A pool of sessions with one server.
 pub(crate) type Pool = managed::Pool<SessionManager>;
 
-/// A session that was taken from a pool, which has it back when this is dropped.
+/// A session taken from a pool, to which it returns when this value is dropped.
 pub(super) type PooledSession = managed::Object<SessionManager>;
 
-/// Opens the sessions of a pool, and checks each before it is taken again.
+/// Opens the sessions of a pool, and checks each session before it is taken again.
 pub(crate) struct SessionManager {
     server: Server,
     driver: Manager,
 }
 
-/// Creates a pool of up to `size` sessions. The last one that was given back is the next to be taken.
+/// Creates a pool of up to `size` sessions. The session that was returned last is taken first.
 pub(crate) fn pool(server: &Server, size: usize) -> Result<Pool> {
     let sessions = SessionManager { server: server.clone(), driver: server.driver() };
     Pool::builder(sessions).max_size(size).queue_mode(QueueMode::Lifo).build().map_err(Error::internal)
 }
 
-/// Takes a live session from a pool, which opens one if none is idle.
+/// Takes a live session from a pool, which opens a session if none is idle.
 pub(super) fn take(pool: &Pool) -> Result<PooledSession> {
     // A new session is opened on its own runtime, so the pool waits for nothing else.
     match pool.get().now_or_never() {
@@ -69,11 +69,12 @@ impl managed::Manager for SessionManager {
         Session::open(self).map(Box::new)
     }
 
-    /// Lets the driver handle what the server has sent since, such as that it has ended the session.
+    /// Lets the driver handle messages that the server has sent in the meantime, such as the end of the
+    /// session.
     ///
     /// Sends nothing.
     async fn recycle(&self, session: &mut Box<Session>, metrics: &Metrics) -> RecycleResult<Error> {
-        // The first yield finds what has arrived, and the second lets the driver read it.
+        // The first yield notices the bytes that have arrived, and the second lets the driver read them.
         let read = async {
             yield_now().await;
             yield_now().await;
@@ -93,8 +94,8 @@ impl managed::Manager for SessionManager {
 
 /// The runtime of a session.
 ///
-/// The last handle of a service may be dropped inside another runtime, where blocking until this one has shut
-/// down is not allowed, so it shuts down in the background.
+/// The last handle of a service may be dropped inside another runtime, where blocking is not allowed, so this
+/// runtime shuts down in the background.
 struct OwnRuntime(Option<Runtime>);
 
 impl OwnRuntime {
@@ -117,10 +118,10 @@ impl Drop for OwnRuntime {
     }
 }
 
-/// A session. Dropping it closes the socket at once.
+/// A session with a server. Dropping it closes the socket at once.
 pub(crate) struct Session {
     pub(super) client: Arc<ClientWrapper>,
-    /// Timeout of a reply: a little more than the server lets a statement run.
+    /// Timeout of a reply, a little longer than the server lets a statement run.
     ///
     /// `None` if the server has no such limit.
     pub(super) limit: Option<Duration>,
@@ -129,7 +130,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Connects, within the time limit for it.
+    /// Opens a session within the time limit for connecting.
     fn open(sessions: &SessionManager) -> Result<Self> {
         let runtime = OwnRuntime::new()?;
         let (client, limit) = runtime.drive(async {
@@ -165,7 +166,7 @@ impl Session {
         self.runtime.drive(work).map_err(PgFailure::defect)?
     }
 
-    /// Prepares a statement, which is cached by the text's address and length then.
+    /// Prepares a statement, which is then cached by the text's address and length.
     pub(super) async fn prepare(&self, form: ResultForm, sql: &'static str) -> PgResult<Statement> {
         match form {
             ResultForm::Whole => self.prepare_text(form, sql, sql).await,
@@ -179,7 +180,7 @@ impl Session {
         }
     }
 
-    /// Returns a statement that was prepared before.
+    /// Returns a statement that was prepared earlier.
     pub(super) fn prepared(&self, form: ResultForm, sql: &'static str) -> Option<Statement> {
         self.statements.borrow().get(&key(form, sql)).cloned()
     }
@@ -195,10 +196,10 @@ fn key(form: ResultForm, sql: &'static str) -> (ResultForm, usize, usize) {
     (form, sql.as_ptr().addr(), sql.len())
 }
 
-/// Wraps the statement `sql` so that the server bounds its rows by weight.
+/// Wraps the statement `sql` so that the server limits its rows by weight.
 ///
-/// It omits the rows after those that weigh as much as its last parameter, which follows its own. The server
-/// knows the length of a text without reading it, so an omitted row costs it no more than being found.
+/// The limit is an additional last parameter. Rows after those that reach this weight are omitted. The server
+/// knows the length of a text without reading it, so an omitted row only costs finding it.
 fn bounded(sql: &str, whole: &Statement) -> String {
     let names: Vec<String> = (0..whole.columns().len()).map(|place| format!("c{place}")).collect();
     let long = whole.columns().iter().zip(&names).filter(|(column, _)| is_long(column.type_()));
@@ -214,12 +215,12 @@ fn bounded(sql: &str, whole: &Statement) -> String {
     )
 }
 
-/// Returns whether a column's values have no fixed size.
+/// Returns whether the values of a column type have no fixed size.
 fn is_long(kind: &Type) -> bool {
     matches!(kind, &(Type::TEXT | Type::VARCHAR | Type::BYTEA))
 }
 
-/// Returns the limit in force, which the address may have changed from ours. Zero means none.
+/// Returns the statement timeout in force, which the URL may have changed. Zero means none.
 async fn statement_timeout(client: &ClientWrapper) -> Result<Option<Duration>> {
     let reply = client.simple_query(STATEMENT_TIMEOUT_MS).await.map_err(unreachable)?;
     let millis = first_text(&reply).and_then(|text| text.parse().ok());
@@ -254,7 +255,7 @@ mod tests {
         server_for_tests().map(|url| parse_url(&SecretString::from(url)).unwrap())
     }
 
-    /// Returns the server's process of a connection.
+    /// Returns the id of the server process for a connection.
     fn process(conn: &PgConn) -> Result<i64> {
         first(conn.query("select cast(pg_backend_pid() as bigint)", &[])?)
     }
@@ -282,7 +283,7 @@ mod tests {
         two.commit(&Default::default()).unwrap();
         one.begin(READ).unwrap();
         assert_eq!(process(&one).unwrap(), second);
-        // One that is dropped within its transaction is not given back.
+        // A connection that is dropped within its transaction does not return its session.
         drop(one);
         two.begin("begin").unwrap();
         assert!(![first, second].contains(&process(&two).unwrap()));

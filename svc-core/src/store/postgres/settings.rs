@@ -1,4 +1,4 @@
-//! How sessions with a server are opened: the settings of every one of them, from `DATABASE_URL`.
+//! The settings with which sessions are opened, from `DATABASE_URL`.
 
 use std::time::Duration;
 
@@ -17,24 +17,24 @@ use crate::limits::{
     KEEPALIVE_RETRIES, LOCK_TIMEOUT, RATE_LIMIT_SHARING_TIMEOUT, STATEMENT_TIMEOUT, TCP_USER_TIMEOUT,
 };
 
-/// A server, and how sessions with it are opened.
+/// A server, and the settings with which sessions are opened.
 #[derive(Clone)]
 pub(crate) struct Server {
     config: Config,
     tls: MakeRustlsConnect,
-    /// Whether its sessions can change nothing.
+    /// Whether its sessions cannot change anything.
     is_read_only: bool,
 }
 
 type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
-/// Reads the settings of a server from an address.
+/// Parses the settings of a server from a URL.
 pub(crate) fn parse_url(text: &SecretString) -> Result<Server> {
     let url = DatabaseUrl::parse(text.expose_secret())?;
     let tls = tls::connector(&url.proof)?;
     let mut config = Config::new();
     url.hosts().iter().for_each(|host| add_host(&mut config, host));
-    // A Unix socket needs no TLS, and has none.
+    // A Unix socket needs no TLS, and does not support it.
     let is_local = url.hosts().iter().all(PgHost::is_socket);
     config.ssl_mode(match url.proof.demand() {
         _ if is_local => SslMode::Disable,
@@ -61,9 +61,10 @@ pub(crate) fn parse_url(text: &SecretString) -> Result<Server> {
     if matches!(url.get("target_session_attrs"), Some("read-write" | "primary")) {
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     }
-    // A plan made and cached while a table was empty would scan it for ever. Every statement of the service
-    // has an index to use, and statistics must not keep the planner from it; nor may it read a range of an
-    // index whole, as a bitmap, where the statement takes the first rows of its order.
+    // A plan that was made and cached while a table was empty would scan the table forever. Every statement
+    // of the service has an index to use, and statistics must not keep the planner from using it. Nor may the
+    // planner read a whole range of an index as a bitmap, where the statement takes the first rows of its
+    // order.
     let options = format!(
         "-c synchronous_commit=on -c statement_timeout={} -c lock_timeout={} \
          -c idle_in_transaction_session_timeout={} -c jit=off -c enable_seqscan=off -c enable_bitmapscan=off",
@@ -91,14 +92,14 @@ fn add_host(config: &mut Config, host: &PgHost) {
 }
 
 impl Server {
-    /// Opens a connection outside of any pool, with TLS if the address asks for it.
+    /// Opens a connection outside of any pool, with TLS if the URL requires it.
     pub(super) async fn connect(
         &self,
     ) -> std::result::Result<(Client, Connection<Socket, Stream>), tokio_postgres::Error> {
         self.config.connect(self.tls.clone()).await
     }
 
-    /// Returns what opens the connections of a pool, and checks them without a round trip.
+    /// Returns the manager that opens a pool's connections, and checks them without a round trip.
     pub(super) fn driver(&self) -> Manager {
         let check = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         Manager::from_config(self.config.clone(), self.tls.clone(), check)
@@ -106,44 +107,47 @@ impl Server {
 
     /// Returns how long opening a session may take.
     ///
-    /// The driver's own limit covers only the TCP connection, not what the server sends then.
+    /// The driver's own limit covers only the TCP connection, not the messages that the server sends after
+    /// that.
     pub(super) fn opening_limit(&self) -> Duration {
         self.config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT).saturating_add(ANSWER_SLACK)
     }
 
-    /// Returns the same server, with sessions that have no time limits for statements.
+    /// Returns the same server with sessions that have no time limits for statements.
     pub fn without_timeouts(&self) -> Self {
         self.with("", "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0")
     }
 
-    /// Returns the same server, with sessions that plan each statement once.
+    /// Returns the same server with sessions that plan each statement once.
     ///
-    /// A commit runs the same few statements again and again, and to plan most of them takes longer than to
-    /// run them.
+    /// A commit runs the same few statements again and again, and planning most of them takes longer than
+    /// running them.
     pub fn planned_once(&self) -> Self {
         self.with("-c plan_cache_mode=force_generic_plan", "")
     }
 
-    /// Returns the same server, with short timeouts for statements whose callers can continue without them.
+    /// Returns the same server with short timeouts, for statements whose callers can continue without a
+    /// result.
     pub fn briefly(&self) -> Self {
         let millis = RATE_LIMIT_SHARING_TIMEOUT.as_millis();
         let options = format!("-c statement_timeout={millis} -c lock_timeout={millis}");
         self.with("-c plan_cache_mode=force_generic_plan", &options)
     }
 
-    /// Returns the same server, with sessions that can change nothing.
+    /// Returns the same server with sessions that cannot change anything.
     pub fn read_only(&self) -> Self {
         Self { is_read_only: true, ..self.clone() }
     }
 
     /// Returns the statement that a session begins with, if it needs one.
     ///
-    /// An option would make `target_session_attrs` take a primary for a standby.
+    /// With an option instead, `target_session_attrs` would mistake a primary for a standby.
     pub(super) fn first_statement(&self) -> Option<&'static str> {
         self.is_read_only.then_some("set default_transaction_read_only = on")
     }
 
-    /// Adds options before and after those there are. The server uses the last of two.
+    /// Adds options before and after the existing ones. If an option occurs twice, the server uses the last
+    /// one.
     fn with(&self, before: &str, after: &str) -> Self {
         let mut server = self.clone();
         let options = [before, self.config.get_options().unwrap_or_default(), after].join(" ");
@@ -152,9 +156,9 @@ impl Server {
     }
 }
 
-/// Lets the kernel detect that a server is gone, unless the address says otherwise; 0 says nothing.
+/// Lets the kernel detect that a server is gone, unless the URL sets keepalive options; 0 counts as not set.
 ///
-/// Without it, a host that lost power is waited for as long as TCP retransmits, a quarter of an hour.
+/// Otherwise a host that lost power is waited for as long as TCP retransmits, a quarter of an hour.
 fn detect_dead_peers(config: &mut Config, url: &DatabaseUrl) {
     let number = |name| url.number(name).filter(|number| *number > 0);
     let seconds = |name, default| number(name).map_or(default, Duration::from_secs);
@@ -169,7 +173,7 @@ fn detect_dead_peers(config: &mut Config, url: &DatabaseUrl) {
 
 /// Starts a server that accepts connections and never sends anything.
 ///
-/// Returns it, and how to connect to it within a second.
+/// Returns the listener, and settings for connecting to it within a second.
 #[cfg(test)]
 pub(super) fn silent_server() -> (std::net::TcpListener, Server) {
     let peer = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -222,7 +226,7 @@ mod tests {
         assert_eq!(config.get_keepalives_interval(), Some(seconds(6)));
         assert_eq!(config.get_keepalives_retries(), Some(7));
         assert_eq!(config.get_application_name(), Some("mine"));
-        // The server uses the last of two.
+        // If an option occurs twice, the server uses the last one.
         assert!(config.get_options().unwrap().ends_with("-c statement_timeout=8"));
     }
 

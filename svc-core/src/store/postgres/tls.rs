@@ -1,9 +1,9 @@
-//! TLS with the server: checks its certificate as libpq does.
+//! TLS with the server, whose certificate is checked as in libpq.
 //!
-//! webpki checks it first. [`Certificate`] checks certificates that only OpenSSL accepts for a server; names
-//! are always compared as in libpq. As with OpenSSL, a chain ends at a self-issued certificate, and every
-//! certificate in it must be valid at the time. The default files of libpq in the home folder are not read.
-//! Certificates and keys are PEM files, read once when a program starts.
+//! webpki checks the certificate first. [`Certificate`] checks certificates that only OpenSSL accepts for a
+//! server; names are always compared as in libpq. As with OpenSSL, a chain ends at a self-issued certificate,
+//! and every certificate in it must be valid at the time. The default files of libpq in the home folder are
+//! not read. Certificates and keys are PEM files, read once when a program starts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::error::blocked::{Need, describe_denial, quoted};
 use crate::error::{Error, Result};
 use crate::mark::without_mark_bytes;
 
-/// Returns the connector for the TLS settings of an address.
+/// Returns the TLS connector for the settings of a URL.
 pub(super) fn connector(proof: &TlsVerification) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let algorithms = provider.signature_verification_algorithms;
@@ -93,11 +93,11 @@ fn refused(why: impl std::fmt::Display) -> Error {
     Error::configuration(format!("DATABASE_URL: {why}"))
 }
 
-/// The certificates that a server's must lead to.
+/// The certificates that a server's certificate chain must lead to.
 #[derive(Debug)]
 struct TrustedCertificates {
     roots: Vec<Certificate>,
-    /// Other certificates of the file, which are trusted only if they lead to a root.
+    /// Other certificates in the file, which are trusted only if they lead to a root.
     between: Vec<Certificate>,
 }
 
@@ -154,7 +154,7 @@ impl TrustedCertificates {
 #[derive(Debug)]
 struct ServerVerifier {
     algorithms: WebPkiSupportedAlgorithms,
-    /// The accepted issuers; `None` if any issuer is accepted.
+    /// The accepted issuers, or `None` if any issuer is accepted.
     trusted: Option<TrustedCertificates>,
     compares_name: bool,
 }

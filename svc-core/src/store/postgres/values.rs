@@ -1,4 +1,5 @@
-//! Parameters encoded for Postgres, by the type that the server inferred, and columns as it returns them.
+//! Encodes parameters for Postgres, by the types that the server inferred, and decodes the columns that it
+//! returns.
 
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, Kind, ToSql, Type, to_sql_checked};
@@ -59,7 +60,7 @@ impl ToSql for OwnedParam {
     to_sql_checked!();
 }
 
-/// Encodes by the type that the server inferred for the parameter.
+/// Encodes a value as the type that the server inferred for the parameter.
 impl ToSql for Param<'_> {
     fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> EncodeResult {
         match (self, ty) {

@@ -1,6 +1,6 @@
-//! Reporting the costs of statements to a watcher of tests.
+//! Reports the costs of statements to a watcher in tests.
 //!
-//! Each statement is run once more for that by `explain (analyze)`, with the plan that the session has for
+//! For that, each statement is run once more by `explain (analyze)`, with the plan that the session has for
 //! it.
 
 use super::super::value::{Param, Value};
@@ -19,12 +19,12 @@ const NAME: &str = "select name from pg_prepared_statements where statement = $1
 const UNDO: &str = "rollback to savepoint watched; release savepoint watched";
 
 impl PgConn {
-    /// Reports every statement from now on.
+    /// Reports every statement to `watcher` from now on.
     pub(crate) fn watch(&mut self, watcher: Watcher) {
         self.watcher = Some(watcher);
     }
 
-    /// Reports a statement that returns rows, and its cost.
+    /// Reports a statement that returns rows, with its cost.
     pub(super) fn watch_query(
         &self,
         form: ResultForm,
@@ -34,13 +34,13 @@ impl PgConn {
         if self.watcher.is_none() {
             return Ok(());
         }
-        // A bound of bytes is an additional parameter.
+        // A limit in bytes is an additional parameter.
         let own = if form == ResultForm::Bounded { params.len().saturating_sub(1) } else { params.len() };
         let owned: Vec<OwnedParam> = params.iter().take(own).map(OwnedParam::of).collect();
         self.watch_statement(sql, &owned)
     }
 
-    /// Reports a statement, and its cost. The changes of this additional run are rolled back.
+    /// Reports a statement with its cost. The changes of this additional run are rolled back.
     pub(super) fn watch_statement(&self, sql: &'static str, params: &[OwnedParam]) -> Result<()> {
         let Some(watcher) = &self.watcher else { return Ok(()) };
         let begins = |word: &&str| sql.trim_start().starts_with(*word);
@@ -69,7 +69,7 @@ impl PgConn {
             client.batch_execute("savepoint watched").await.map_err(failed)?;
             let plan = client.query(&explain, &[]).await;
             client.batch_execute(UNDO).await.map_err(failed)?;
-            // An error here occurs in the real run too.
+            // An error here also occurs in the actual run.
             PgResult::Ok(plan.unwrap_or_default())
         })?;
         let lines: Vec<&str> = plan.iter().filter_map(|row| row.try_get(0).ok()).collect();
@@ -84,12 +84,12 @@ impl PgConn {
     }
 }
 
-/// Returns a parameter as SQL, which takes the type of the parameter.
+/// Formats a parameter as SQL with the type of the parameter.
 fn literal(param: &OwnedParam) -> String {
     text(param).map_or_else(|| "null".to_owned(), |text| format!("'{}'", text.replace('\'', "''")))
 }
 
-/// Returns the text of a value, or `None` for null.
+/// Returns a value as text, or `None` for null.
 fn text(value: &OwnedParam) -> Option<String> {
     let list = |texts: Vec<String>| Some(format!("{{{}}}", texts.join(",")));
     match value {
@@ -106,7 +106,7 @@ fn text(value: &OwnedParam) -> Option<String> {
     }
 }
 
-/// Returns a value as an element of a list.
+/// Formats a value as an element of a list.
 fn element(value: &OwnedParam) -> String {
     let quoted = |text: String| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     text(value).map_or_else(|| "null".to_owned(), quoted)

@@ -1,4 +1,4 @@
-//! Maps SQLite's errors to those of the service.
+//! Maps SQLite's errors to errors of the service.
 
 use rusqlite::{ErrorCode, ffi};
 

@@ -1,7 +1,7 @@
 //! A SQLite connection: one file, write-ahead log, full durability.
 //!
-//! A statement's `$n` are rewritten to `?n` once, because SQLite treats `$2` as a named parameter and numbers
-//! it by its first appearance.
+//! The `$n` in a statement are rewritten to `?n` once, because SQLite treats `$2` as a named parameter and
+//! numbers it by its first appearance.
 
 mod errors;
 mod timeouts;
@@ -39,13 +39,13 @@ use values::{bind, rewrite, weight};
 /// A connection to a SQLite file.
 pub struct SqliteConn {
     conn: Connection,
-    /// `None` for a connection that only reads.
+    /// The space in the file, or `None` for a connection that only reads.
     space: Option<FileSpace>,
-    /// Declared after the connection and its file handle, so that those are closed first.
+    /// Declared after the connection and its file handle, so that those are dropped first.
     _open_here: Option<OpenFileMark>,
     rewritten: RefCell<HashMap<(usize, usize), Arc<str>>>,
     transaction: TransactionState,
-    /// Whether a job runs, and whether it has written: its first write sets the savepoint.
+    /// Whether a job runs, and whether it has written. Its first write sets the savepoint.
     job: Cell<JobState>,
     disk: DiskState,
     /// Whether a reader has prevented the truncation of the log on a full disk.
@@ -66,7 +66,7 @@ enum JobState {
 }
 
 impl SqliteConn {
-    /// Sets the clock that limits the statements.
+    /// Sets the clock for the time limits of statements.
     pub(crate) fn timed_by(mut self, clock: &Clock) -> Result<Self> {
         if self.limit.is_some() {
             self.limit = Some(StatementLimit::on(&mut self.conn, clock.clone(), ReadInterrupt::default())?);
@@ -74,7 +74,7 @@ impl SqliteConn {
         Ok(self)
     }
 
-    /// Makes it a connection for reads that `interrupt` ends, and that may take `span` each.
+    /// Makes this a connection for reads that `interrupt` can end, with the time limit `span` for each read.
     pub(crate) fn for_reads(mut self, interrupt: &ReadInterrupt, span: Option<Duration>) -> Result<Self> {
         if let Some(limit) = &self.limit {
             let clock = limit.clock().clone();
@@ -84,19 +84,19 @@ impl SqliteConn {
         Ok(self)
     }
 
-    /// Begins a read with the whole time limit.
+    /// Begins a read with the full time limit.
     pub(crate) fn begin_budget(&self) {
         if let Some(limit) = &self.limit {
             limit.budget.begin(self.read_limit);
         }
     }
 
-    /// Returns the budget of the current read; `None` if the connection also writes.
+    /// Returns the budget of the current read, or `None` if the connection also writes.
     pub(crate) fn budget(&self) -> Option<&ReadBudget> {
         self.limit.as_ref().map(|limit| &limit.budget)
     }
 
-    /// Reports every statement from now on.
+    /// Reports every statement to `watcher` from now on.
     pub(crate) fn watch(&mut self, watcher: Watcher) {
         self.watcher = Some(watcher);
     }
@@ -105,7 +105,7 @@ impl SqliteConn {
         self.query_within(usize::MAX, sql, params)
     }
 
-    /// Steps through a statement's rows until those read weigh `bytes`.
+    /// Reads the rows of a statement until their total weight reaches `bytes`.
     pub(crate) fn query_within(
         &self,
         bytes: usize,
@@ -115,8 +115,9 @@ impl SqliteConn {
         self.step_rows(bytes, false, sql, params).map(|(rows, _)| rows)
     }
 
-    /// Does the same until a page has to end, after at least one row. Returns whether the page's end was the
-    /// reason.
+    /// Reads rows as [`Self::query_within`] does, or until a page has to end, after at least one row.
+    ///
+    /// Also returns whether the rows were cut off because the page had to end.
     pub(crate) fn query_page(
         &self,
         bytes: usize,
@@ -144,7 +145,7 @@ impl SqliteConn {
                     return Ok((rows, true));
                 }
                 let row = match found.next() {
-                    // The rows before it are a page.
+                    // The rows read so far are the page.
                     Err(error) if is_interrupted(&error) && may_end(&rows) => return Ok((rows, true)),
                     row => row?,
                 };
@@ -175,7 +176,7 @@ impl SqliteConn {
         })
     }
 
-    /// Visits rows until those visited weigh `bytes`.
+    /// Visits rows until their total weight reaches `bytes`.
     pub(crate) fn visit_within(
         &self,
         bytes: usize,
@@ -199,7 +200,7 @@ impl SqliteConn {
         })
     }
 
-    /// Visits rows like [`Self::visit`], in any number: the time limit applies to each group of rows.
+    /// Visits any number of rows, as [`Self::visit`] does. The time limit applies to each group of rows.
     pub(crate) fn scan(&self, scan: &Scan, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
         self.run(scan.sqlite, params, |statement| {
             let mut found = statement.raw_query();
@@ -248,7 +249,7 @@ impl SqliteConn {
         }
         let result = step(&mut statement).map_err(|error| self.record(error, |error| failed_in(error, sql)));
         if let Some(watcher) = &self.watcher {
-            // Reset by each report, so it counts the steps of this run.
+            // Each report resets the count, so it contains the steps of this run.
             let steps = statement.reset_status(StatementStatus::VmStep);
             watcher(&ExecutedStatement { sql, cost: u64::from(steps.unsigned_abs()) });
         }
@@ -261,7 +262,7 @@ impl SqliteConn {
         result
     }
 
-    /// Rewrites `$n` to `?n`, once per text; the result is cached by the text's address and length.
+    /// Rewrites `$n` to `?n`, once per text. The result is cached by the text's address and length.
     fn question_marks(&self, sql: &'static str) -> Arc<str> {
         let key = (sql.as_ptr().addr(), sql.len());
         if let Some(found) = self.rewritten.borrow().get(&key) {
@@ -285,13 +286,13 @@ impl SqliteConn {
         self.conn.execute_batch(sql).map_err(|error| self.record(error, failed))
     }
 
-    /// Records the state of the disk that the error implies, and converts the error.
+    /// Records the state of the disk that the error shows, and converts the error.
     fn record(&self, error: rusqlite::Error, convert: impl FnOnce(rusqlite::Error) -> Error) -> Error {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => self.disk.set(DiskTrouble::Full),
             Some(ErrorCode::ReadOnly) => self.disk.set(DiskTrouble::ReadOnly),
             Some(ErrorCode::OperationInterrupted) => {
-                // This is why it must stop, even if another interruption came first.
+                // Closing is the reason to stop, even if another interruption came first.
                 return self
                     .limit
                     .as_ref()
@@ -310,19 +311,19 @@ impl SqliteConn {
         Ok(())
     }
 
-    /// Fails if a transaction was begun and SQLite has ended it by itself.
+    /// Fails if SQLite has ended the current transaction by itself.
     ///
     /// SQLite does so after some disk failures. Later statements would then run in separate transactions.
     pub fn check_transaction(&self) -> Result<()> {
         self.transaction.check(|| !self.conn.is_autocommit())
     }
 
-    /// Returns why the transaction that was begun cannot continue, or `None` if it can.
+    /// Returns the reason why the current transaction cannot continue, or `None` if it can.
     pub(crate) fn failure(&self) -> Option<TransactionFailure> {
         self.transaction.failure(|| !self.conn.is_autocommit())
     }
 
-    /// Commits.
+    /// Commits the transaction.
     ///
     /// After an I/O error, a recovery may find the change in the write-ahead log, until the log is written
     /// again: see [`SqliteConn::recover`].
@@ -351,7 +352,7 @@ impl SqliteConn {
     /// Ends a transaction that only read.
     pub fn end_read(&self) -> Result<()> {
         if self.transaction.end() && !self.conn.is_autocommit() {
-            // Runs whether or not the read was interrupted.
+            // Runs even if the read was interrupted.
             let mut commit = self.conn.prepare_cached("commit").map_err(failed)?;
             commit.execute([]).map_err(failed)?;
         }
@@ -363,7 +364,7 @@ impl SqliteConn {
         self.disk.clone()
     }
 
-    /// Returns the value of a pragma.
+    /// Returns the value of an SQLite pragma.
     pub fn pragma(&self, name: &str) -> Result<i64> {
         self.conn.pragma_query_value(None, name, |row| row.get(0)).map_err(failed)
     }
@@ -375,7 +376,7 @@ impl SqliteConn {
         Ok(self.data_version.replace(version) != version)
     }
 
-    /// Begins a write transaction, as soon as the lock is free.
+    /// Begins a write transaction as soon as the lock is free.
     pub fn begin_alone(&self) -> Result<()> {
         BUSY_TIMEOUT.set(Duration::MAX);
         let begun = self.begin("begin immediate");
@@ -391,7 +392,7 @@ impl SqliteConn {
         self.job.get() == JobState::Written
     }
 
-    /// Keeps the job's writes.
+    /// Keeps the writes of the current job.
     pub fn keep_job(&self) -> Result<()> {
         match self.job.replace(JobState::None) {
             JobState::Written => self.batch("release job"),
@@ -399,7 +400,7 @@ impl SqliteConn {
         }
     }
 
-    /// Rolls back the job's writes.
+    /// Rolls back the writes of the current job.
     pub fn undo_job(&self) -> Result<()> {
         match self.job.replace(JobState::None) {
             JobState::Written => self.batch("rollback to job; release job"),

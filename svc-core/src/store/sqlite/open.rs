@@ -1,4 +1,4 @@
-//! Opening a file: the roles of connections, and the settings that each role needs.
+//! Opening a SQLite file: the roles of connections, and the settings for each role.
 //!
 //! A writer is fully durable and overwrites deleted data; a reader cannot write.
 
@@ -24,10 +24,10 @@ use crate::store::file::{OpenFileMark, ReadableFile};
 use crate::store::transaction::TransactionState;
 use crate::time::Clock;
 
-/// More than the number of the service's statements, so that none is compiled twice.
+/// Maximum cached statements. There are fewer statements in the service, so none is compiled twice.
 const STATEMENTS_CACHED: usize = 1024;
 
-/// The role of a connection.
+/// The role of a SQLite connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Reads and writes, and creates the file.
@@ -36,13 +36,13 @@ pub(crate) enum Role {
     Writer,
     /// Reads only.
     Reader,
-    /// Reads only, and each row once.
+    /// Reads only, and reads each row once.
     Scanner,
-    /// Reads a file that must not change through this connection, for verification.
+    /// Reads for verification a file that must not change through this connection.
     Auditor,
 }
 
-/// Returns the size of a connection's cache of pages, in KiB.
+/// Returns the size of a connection's page cache, in KiB.
 fn cache_kib(role: Role) -> i64 {
     match role {
         // A larger cache would only be filled with pages that are not read again.
@@ -51,7 +51,7 @@ fn cache_kib(role: Role) -> i64 {
     }
 }
 
-/// Rejects a read-only file: SQLite would open it all the same, and then fail each write.
+/// Rejects a read-only file: SQLite would open it nevertheless, and then fail each write.
 fn check_writable(conn: &Connection) -> Result<()> {
     if !conn.is_readonly("main").map_err(failed)? {
         return Ok(());
@@ -60,7 +60,7 @@ fn check_writable(conn: &Connection) -> Result<()> {
     Err(failed(rusqlite::Error::SqliteFailure(code, None)))
 }
 
-/// Adds the function `sha256(text)`, which PostgreSQL has built in.
+/// Adds the function `sha256(text)`, which is built into PostgreSQL.
 fn add_sha256(conn: &Connection) -> rusqlite::Result<()> {
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_DIRECTONLY;
@@ -86,14 +86,14 @@ impl SqliteConn {
         Self::connect(&address, flags, Role::Auditor, at.shared())
     }
 
-    /// Connects; `shared` is the file if other connections may have it open too.
+    /// Opens a connection. `shared` is the file, if other connections may have it open too.
     fn connect(address: &Path, flags: OpenFlags, role: Role, shared: Option<&Path>) -> Result<Self> {
         let writes = matches!(role, Role::Creator | Role::Writer);
-        // Declared before the connection, so that it is dropped after it.
+        // Declared before the connection, so that it is dropped after the connection.
         let mark = if role == Role::Creator { OpenFileMark::create } else { OpenFileMark::mark };
         let mut open_here = shared.and_then(mark);
         let mut conn = Connection::open_with_flags(address, flags).map_err(failed)?;
-        // A file that turns out to be damaged is left alone, with its log.
+        // A file that turns out to be damaged is left unchanged, with its log.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
         if role != Role::Auditor {
             check_writable(&conn)?;

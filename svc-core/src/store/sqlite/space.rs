@@ -1,10 +1,10 @@
-//! Space in the database file for the contents of the write-ahead log.
+//! Reserves space in the database file for the contents of the write-ahead log.
 //!
 //! The log is truncated once its contents have been moved into the file, which grows by them. If the log
 //! fills the disk, the file cannot grow, and the log would keep its space forever. So the file grows before
 //! the commit, which fails if there is no space. This does not work on file systems that cannot allocate
-//! space, and a checkpoint can truncate the space of the last commit: then the same amount must become free
-//! on a full disk.
+//! space. A checkpoint can also truncate the space for the last commit; on a full disk, the same amount must
+//! then become free.
 
 use std::fs::File;
 use std::io;
@@ -19,18 +19,19 @@ use super::errors::{disk_is_full, failed};
 use crate::error::{Result, is_full};
 use crate::store::disk::DiskTrouble;
 
-/// The size of a page, fixed when the file is created.
+/// Size of a database page, fixed when the file is created.
 ///
-/// The table of key segments depends on it: no node may share a page with other rows.
+/// The table of key segments depends on this size: no node may share a page with other rows.
 pub(super) const PAGE_BYTES: u32 = 4096;
 
-/// The file grows by multiples of this many bytes if it can, so that few commits wait for it.
+/// Step size by which the file grows if possible, so that few commits wait for it.
 const STEP: u64 = 256 << 10;
 
-/// More than nearly every write needs, in the file and in the log together.
+/// Free space required after a disk was full. Nearly every write needs less, in the file and in the log
+/// together.
 const SPARE: u64 = 1 << 20;
 
-/// The file beneath a connection that writes.
+/// The database file of a connection that writes.
 pub(super) struct FileSpace {
     file: Arc<File>,
     path: PathBuf,
@@ -55,9 +56,9 @@ impl FileSpace {
         }
     }
 
-    /// Allocates and frees [`SPARE`] bytes, as if the file were `bytes` long and grew by them.
+    /// Allocates and frees [`SPARE`] bytes, as if the file were `bytes` long and grew by that many.
     ///
-    /// This uses a separate file: only SQLite may shorten the database file.
+    /// This uses a separate file, because only SQLite may shorten the database file.
     fn try_spare(&self, bytes: u64) -> io::Result<()> {
         let mut prefix = self.path.file_name().unwrap_or_default().to_owned();
         prefix.push("-");
@@ -68,7 +69,8 @@ impl FileSpace {
                 path.close()?;
                 allocate(&file, bytes, SPARE)
             }
-            // An inode or a directory entry may be unavailable, which no write to the existing files needs.
+            // An inode or a directory entry may be unavailable, which writes to the existing files do not
+            // need.
             Err(_) => {
                 let found = fstatvfs(&self.file)?;
                 let is_free = found.f_bavail.saturating_mul(found.f_frsize) >= SPARE;
@@ -83,7 +85,7 @@ fn allocate(file: &File, from: u64, bytes: u64) -> io::Result<()> {
 }
 
 impl SqliteConn {
-    /// Reserves space in the file for the transaction to be committed; fails on a full disk.
+    /// Reserves space in the file for the transaction to be committed. Fails on a full disk.
     ///
     /// Returns the length that the file needs.
     pub(super) fn reserve_space(&self) -> Result<u64> {
@@ -99,10 +101,10 @@ impl SqliteConn {
         }
     }
 
-    /// Repeats the reservation made before a commit: a checkpoint may have ended since, and truncated the
-    /// file to the length of the committed data.
+    /// Repeats the reservation that was made before a commit.
     ///
-    /// The commit is done, so missing space is not an error.
+    /// A checkpoint may have ended since, and truncated the file to the length of the committed data. The
+    /// commit is done, so missing space is not an error.
     pub(super) fn reserve_again(&self, bytes: u64) {
         let _ = self.space.as_ref().map(|space| space.extend_to(bytes));
     }
@@ -113,7 +115,7 @@ impl SqliteConn {
         Ok(!space.try_spare(self.bytes()?).is_err_and(|error| is_full(&error)))
     }
 
-    /// Returns the length of the file including everything that is not in it yet.
+    /// Returns the length of the file including everything that is not yet in the file.
     fn bytes(&self) -> Result<u64> {
         let mut pages = self.conn.prepare_cached("pragma page_count").map_err(failed)?;
         let pages: u32 = pages.query_row([], |row| row.get(0)).map_err(|error| self.record(error, failed))?;

@@ -15,10 +15,11 @@ use crate::limits::SQLITE_BUSY;
 use crate::store::budget::{ReadBudget, ReadInterrupt, interrupted, too_expensive};
 use crate::time::Clock;
 
-/// The time for which a waiting writer sleeps before it tries the lock again.
+/// Interval at which a waiting writer retries the lock.
 const BUSY_STEP: Duration = Duration::from_millis(1);
 
-/// Steps of SQLite's virtual machine between two checks of the clock: some tenths of a millisecond.
+/// Steps of SQLite's virtual machine between two checks of the clock, which take some tenths of a
+/// millisecond.
 const LIMIT_STEPS: i32 = 20_000;
 
 /// Interrupts a reader's statement that takes too long, as Postgres does by itself, or when the service
@@ -27,14 +28,14 @@ const LIMIT_STEPS: i32 = 20_000;
 /// There are few readers, so a long statement would keep other callers from reading.
 pub(super) struct StatementLimit {
     clock: Clock,
-    /// The end, in microseconds of the monotonic clock.
+    /// Time at which the statement is interrupted, in microseconds of the monotonic clock.
     until: Arc<AtomicU64>,
     pub budget: ReadBudget,
     pub interrupt: ReadInterrupt,
 }
 
 impl StatementLimit {
-    /// Sets the limit of a connection; `clock` measures the duration of a statement.
+    /// Installs the limit on a connection. `clock` measures the duration of statements.
     pub fn on(conn: &mut Connection, clock: Clock, interrupt: ReadInterrupt) -> Result<Self> {
         let until = Arc::new(AtomicU64::new(u64::MAX));
         let limit = Self { clock, until, budget: ReadBudget::new(&Clock::system()), interrupt };
@@ -55,7 +56,7 @@ impl StatementLimit {
         &self.clock
     }
 
-    /// Fails if the read must stop.
+    /// Fails if the current read must stop.
     pub fn check(&self) -> Result<()> {
         if self.interrupt.is_interrupted() {
             return Err(interrupted());
@@ -72,11 +73,12 @@ impl StatementLimit {
 }
 
 thread_local! {
-    /// The time for which this thread waits for a lock.
+    /// How long the current thread waits for a lock.
     pub(super) static BUSY_TIMEOUT: Cell<Duration> = const { Cell::new(SQLITE_BUSY) };
 }
 
-/// Called by SQLite while another process holds the lock; `tries` counts up from 0.
+/// Decides whether to keep waiting while another process holds the lock. Called by SQLite; `tries` counts up
+/// from 0.
 pub(super) fn wait_for_lock(tries: i32) -> bool {
     let waited = BUSY_STEP.saturating_mul(tries.unsigned_abs());
     if waited >= BUSY_TIMEOUT.get() {

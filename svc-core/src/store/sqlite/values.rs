@@ -27,14 +27,14 @@ pub(super) fn bind<'a>(param: &'a Param<'_>) -> ToSqlOutput<'a> {
         Param::Text(text) => ValueRef::Text(text.as_bytes()),
         Param::Bytes(bytes) => ValueRef::Blob(bytes),
         Param::Uuid(id) => ValueRef::Blob(id.as_bytes()),
-        // Lists of numbers are for statements written for Postgres; here they match nothing.
+        // Lists of numbers are only for statements written for Postgres; here they match nothing.
         Param::Ints(_) => ValueRef::Null,
         Param::Uuids(ids) => return ToSqlOutput::Owned(Value::Text(list(ids))),
     };
     ToSqlOutput::Borrowed(borrowed)
 }
 
-/// Returns a list of ids as JSON: `unhex(value) from json_each($1)` corresponds to `any($1)` in Postgres.
+/// Encodes a list of ids as JSON: `unhex(value) from json_each($1)` corresponds to `any($1)` in Postgres.
 fn list(ids: &[Uuid]) -> String {
     let ids: Vec<String> = ids.iter().map(|id| format!("\"{}\"", id.simple())).collect();
     format!("[{}]", ids.join(","))

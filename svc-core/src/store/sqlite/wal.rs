@@ -1,4 +1,4 @@
-//! The write-ahead log: moving it into the file, and overwriting what a failed commit left in it.
+//! The write-ahead log: moving its contents into the file, and overwriting the frames of a failed commit.
 
 use std::time::Duration;
 
@@ -15,30 +15,32 @@ use crate::store::engine::WalCut;
 /// How long truncating the write-ahead log waits for readers before it is postponed.
 const TRUNCATE_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// The same on a full disk, where writers have nothing better to do.
+/// How long truncation waits for readers on a full disk, where writers cannot do anything else.
 const FULL_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl SqliteConn {
-    /// Sets whether the write-ahead log is left as it is when the last connection to the file is this one.
+    /// Sets whether SQLite leaves the write-ahead log in place when this is the last connection to close the
+    /// file.
     pub(crate) fn keep_log(&self, keep: bool) -> Result<()> {
         let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         self.conn.set_db_config(config, keep).map(drop).map_err(failed)
     }
 
-    /// Writes to the write-ahead log where a commit has failed, so that no recovery finds that commit.
+    /// Overwrites the write-ahead log after a failed commit, so that no recovery finds that commit.
     ///
-    /// On a full disk it first moves the log into the file, so that more log does not use up the space that
-    /// is left. Does nothing while all is well.
+    /// On a full disk it first moves the log into the file, so that the log does not use up the remaining
+    /// space. Does nothing if no write has failed.
     pub fn recover(&self) -> Result<()> {
         if self.disk.trouble() == DiskTrouble::Full {
-            // Where a reader has held it back it will again: the tasks that wait are not made to wait each.
+            // A reader that has prevented truncation will probably do so again, so this waits only briefly
+            // for it.
             let timeout = if self.held_back.get() { TRUNCATE_TIMEOUT } else { FULL_TIMEOUT };
             let cut = self.truncate_wal_within(timeout)?;
             self.held_back.set(cut == WalCut::HeldBack);
         }
         if self.disk.is_troubled() {
             let version = self.pragma("user_version")?;
-            // Any write will do; the number itself is never read.
+            // Any write is sufficient; the number itself is never read.
             let sql = format!("pragma user_version = {}", version.wrapping_add(1) & 0xFFFF);
             self.conn.execute_batch(&sql).map_err(|error| self.record(error, failed))?;
             self.written()?;
@@ -48,8 +50,8 @@ impl SqliteConn {
 
     /// Records that a write has succeeded.
     ///
-    /// A small one has space also on a full disk, such as that of the log that was truncated. The disk counts
-    /// as full until there is space to spare.
+    /// A small write may succeed even on a full disk, for example in the space of the truncated log. The disk
+    /// counts as full until there is enough free space.
     pub(super) fn written(&self) -> Result<()> {
         if self.disk.trouble() != DiskTrouble::Full || self.has_spare_space()? {
             self.disk.set(DiskTrouble::None);
@@ -59,7 +61,7 @@ impl SqliteConn {
 
     /// Tries to checkpoint the entire write-ahead log and truncate it.
     ///
-    /// Writers are locked out while this waits for readers, so it does not wait long.
+    /// Writers are blocked while this waits for readers, so it does not wait long.
     pub(crate) fn truncate_wal(&self) -> Result<WalCut> {
         self.truncate_wal_within(TRUNCATE_TIMEOUT)
     }
@@ -72,14 +74,14 @@ impl SqliteConn {
         BUSY_TIMEOUT.set(SQLITE_BUSY);
         Ok(match found.map_err(failed)? {
             (0, ..) => WalCut::Done,
-            // Frames are left, because a reader may still need the pages that they replace.
+            // Frames remain, because a reader may still need the pages that they replace.
             (_, frames, moved) if frames > moved => WalCut::HeldBack,
-            // Another connection has the lock of checkpoints, or that of writers.
+            // Another connection has the checkpoint lock or the write lock.
             _ => WalCut::Busy,
         })
     }
 
-    /// Checkpoints what it can of the write-ahead log, without waiting.
+    /// Checkpoints the write-ahead log as far as possible without waiting.
     pub fn checkpoint(&self) -> Result<()> {
         self.conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).map_err(failed)
     }
@@ -91,7 +93,7 @@ mod tests {
     use crate::store::file;
     use crate::store::sqlite::Role;
 
-    /// A database with a log, the connection that wrote it, and another that writes.
+    /// Returns a database with a log, the connection that wrote it, and another write connection.
     fn with_a_wal() -> (tempfile::TempDir, SqliteConn, SqliteConn) {
         let folder = tempfile::tempdir().unwrap();
         let open = |role| SqliteConn::open(&folder.path().join("t.db"), role).unwrap();
@@ -127,7 +129,7 @@ mod tests {
         assert_eq!(wal_bytes(&folder), before, "nothing is wrong");
         conn.disk().set(DiskTrouble::Full);
         conn.recover().unwrap();
-        // What recovering writes itself is one page.
+        // The recovery itself writes one page.
         assert!(wal_bytes(&folder) < before && !conn.disk().is_troubled());
     }
 }

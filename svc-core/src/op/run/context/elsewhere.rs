@@ -8,22 +8,22 @@ use crate::op::call::caller::Caller;
 impl Write<'_> {
     /// Runs `run` in this transaction in `workspace`, as one of its members or as an anonymous caller.
     ///
-    /// For work without a credential: a function whose workspace a preflight found before it was queued.
-    /// Events, audit rows and cache entries of `run` belong to the workspace, and are attributed to
-    /// `acting_as`. The function has already decided that this is allowed.
+    /// For work without a credential: a function whose workspace a preflight read found before it was queued.
+    /// Events, audit rows and cache entries of `run` belong to `workspace`, and are attributed to
+    /// `acting_as`. The function must already have decided that this is allowed.
     pub fn within<T>(
         &mut self,
         workspace: WorkspaceId,
         acting_as: Option<MemberId>,
         run: impl FnOnce(&mut Write<'_>) -> Result<T>,
     ) -> Result<T> {
-        // The cache of the workspace is valid only for its current head.
+        // The cached data of the workspace is valid only for its current head.
         self.batch.borrow_mut().head(self.conn, workspace)?;
         let caller = Caller::acting_as(workspace, acting_as);
         run(&mut Write::new(self.conn, &caller, self.now, self.shared, self.batch))
     }
 
-    /// Runs `run` in this transaction as the caller, but in `workspace`.
+    /// Runs `run` in this transaction as the same caller, but in `workspace`.
     pub(crate) fn in_workspace<T>(
         &mut self,
         workspace: WorkspaceId,

@@ -1,8 +1,8 @@
 //! Checks whether the callers of waits may still wait.
 //!
 //! Every few seconds, one statement reads the epochs of the workspaces that have waits. A caller is looked up
-//! again if it was last looked up in another epoch, or if its credential has expired since; so a wait whose
-//! credential has ended is rejected even without an event that it waits for.
+//! again if it was last looked up in another epoch, or if its credential has expired since. So a wait whose
+//! credential has ended is rejected even if no awaited event arrives.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -17,25 +17,25 @@ use crate::op::run::Dispatch;
 use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 use crate::sync::lock;
 
-/// How often the epochs are read.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Interval at which the epochs are read.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// The parked waits, by the workspaces of their callers.
 #[derive(Default)]
 pub(super) struct WaitCallers {
     parked: HashMap<WorkspaceId, HashMap<u64, Weak<ParkedWait>>>,
-    /// Whether another check is scheduled.
-    looks: bool,
+    /// Whether the next check is scheduled.
+    is_check_scheduled: bool,
 }
 
-/// Adds a wait that is parked.
+/// Adds a parked wait.
 pub(super) fn add(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, number: u64, parked: Weak<ParkedWait>) {
     let mut callers = lock(dispatch.rounds.callers());
     callers.parked.entry(workspace).or_default().insert(number, parked);
-    let looked = std::mem::replace(&mut callers.looks, true);
+    let is_scheduled = std::mem::replace(&mut callers.is_check_scheduled, true);
     drop(callers);
-    if !looked {
-        look_later(dispatch);
+    if !is_scheduled {
+        schedule_check(dispatch);
     }
 }
 
@@ -49,13 +49,13 @@ pub(super) fn remove(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, number: u
     }
 }
 
-fn look_later(dispatch: &Arc<Dispatch>) {
+fn schedule_check(dispatch: &Arc<Dispatch>) {
     let weak = Arc::downgrade(dispatch);
-    dispatch.timers.after(LOOK_EVERY, move || {
+    dispatch.timers.after(CHECK_EVERY, move || {
         let Some(dispatch) = weak.upgrade() else { return };
         let mut callers = lock(dispatch.rounds.callers());
         let workspaces: Vec<WorkspaceId> = callers.parked.keys().copied().collect();
-        callers.looks = !workspaces.is_empty();
+        callers.is_check_scheduled = !workspaces.is_empty();
         drop(callers);
         if !workspaces.is_empty() {
             let look = EpochRead { dispatch: Arc::clone(&dispatch), workspaces, found: Vec::new() };
@@ -64,7 +64,7 @@ fn look_later(dispatch: &Arc<Dispatch>) {
     });
 }
 
-/// Reads the epochs of these workspaces.
+/// A task that reads the epochs of workspaces that have waits.
 struct EpochRead {
     dispatch: Arc<Dispatch>,
     workspaces: Vec<WorkspaceId>,
@@ -72,7 +72,7 @@ struct EpochRead {
 }
 
 impl EpochRead {
-    /// Looks up again the callers that were last looked up in another epoch.
+    /// Looks up the callers again that were last looked up in another epoch.
     fn recheck_callers(&self) {
         for workspace in &self.workspaces {
             let here = lock(self.dispatch.rounds.callers()).parked.get(workspace).cloned();
@@ -99,11 +99,11 @@ impl Task for EpochRead {
     }
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
-        // Epochs that were not read are read the next time.
+        // Epochs that could not be read are read at the next check.
         if outcome.is_ok() {
             self.recheck_callers();
         }
-        look_later(&self.dispatch);
+        schedule_check(&self.dispatch);
     }
 }
 

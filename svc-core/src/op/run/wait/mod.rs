@@ -1,9 +1,9 @@
-//! A parked wait: a long poll that had nothing to return yet and is repeated when a matching event arrives.
+//! Parked waits: long polls that had nothing to return yet and are repeated when a matching event arrives.
 //!
-//! While it is parked it holds no thread, no connection and no slot in a queue. Every poll authenticates
-//! again, including the last one at the deadline, so that a revoked token gets no result; its wait ends
-//! within ten seconds. A wait ends on time: if its last poll cannot be run, because the database does not
-//! respond, it is rejected shortly after its deadline.
+//! A parked wait holds no thread, no connection and no slot in a queue. Every poll authenticates again,
+//! including the last one at the deadline, so that a revoked token gets no result; its wait ends within ten
+//! seconds. A wait ends on time: if its last poll cannot be run, because the database does not respond, the
+//! wait is rejected shortly after its deadline.
 
 mod queue;
 mod access;
@@ -33,31 +33,31 @@ use crate::sync::lock;
 use crate::time::{Monotonic, Time};
 use crate::timers::TimerId;
 
-/// How long after its deadline a wait is rejected if its last poll has not finished.
+/// Time after the deadline at which a wait is rejected if its last poll has not finished.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A long poll to be started: its job, its filter and its timeout.
+/// A long poll to start: its job, its filter and its timeout.
 pub(in crate::op) struct PendingPoll {
     pub name: &'static str,
     pub job: WaitJob,
     pub filter: EventFilter,
     pub timeout: Duration,
-    /// How many things an event brought, for operations whose waits compete for them.
+    /// Returns the number of objects that an event has added, for operations whose waits compete for them.
     pub supply: Option<CountAvailable>,
-    /// Returns the output for an expired timeout.
+    /// Returns the output of a wait whose timeout has expired.
     pub timed_out: fn() -> BoxedOutput,
 }
 
 pub(in crate::op) struct ParkedWait {
-    /// `None` once the reply was sent, or the client has disconnected.
+    /// The state of the wait, or `None` once the reply was sent or the client has disconnected.
     live: Mutex<Option<LiveWait>>,
     dispatch: Arc<crate::op::Dispatch>,
-    /// Its number, in the order in which waits began.
+    /// Sequence number of the wait, in the order in which waits began.
     number: u64,
     name: &'static str,
-    /// The workspace that its polls are charged to.
+    /// The workspace that polls of this wait are charged to.
     charged_to: WorkspaceId,
-    /// The client of the wait.
+    /// The client that started the wait.
     client: Option<Client>,
     filter: EventFilter,
     deadline: Monotonic,
@@ -65,23 +65,23 @@ pub(in crate::op) struct ParkedWait {
     timed_out: fn() -> BoxedOutput,
 }
 
-/// A call and its polled job.
+/// A call together with the job that is polled for it.
 type PollJob = (Call, Prepared<WaitJob>);
 
-/// A wait that has not ended.
+/// The state of a wait that has not ended.
 struct LiveWait {
-    /// Receives the reply.
+    /// Receives the reply of the wait.
     done: ReplyCallback,
     phase: Phase,
     /// Whether there is a reason to poll: the wait is new, or a matching event has arrived.
     due: bool,
-    /// Whether its deadline has passed: the next poll is the last one.
+    /// Whether the deadline has passed, so that the next poll is the last one.
     is_last: bool,
-    /// The listener that its first poll sets.
+    /// The listener on the bus, which the first poll sets.
     listening: Option<WaitListener>,
-    /// The epoch in which its caller was looked up.
+    /// The epoch in which the caller was last looked up.
     epoch: i64,
-    /// The last event that woke it. A poll in an older snapshot does not count.
+    /// Position of the last event that woke the wait. A poll in an older snapshot does not count.
     newest: i64,
     timer: Option<TimerId>,
     _place: PlaceGuard,
@@ -89,28 +89,28 @@ struct LiveWait {
 
 /// The state of a wait's job.
 enum Phase {
-    /// Kept until an event, its queue or its deadline lists it.
+    /// The job is kept until an event, the queue or the deadline lists it.
     Resting(PollJob),
-    /// Listed for the next round.
+    /// The job is listed for the next round.
     Listed(PollJob),
-    /// Taken by a round.
+    /// A round has taken the job.
     Polling,
 }
 
-/// The listener of a parked wait.
+/// The listener of a parked wait on the bus.
 struct WaitListener {
     workspace: WorkspaceId,
-    /// Keeps its member online.
+    /// Keeps the member of the wait online.
     _connection: Option<MemberConnection>,
 }
 
 impl LiveWait {
-    /// Returns whether an event woke it that is missing from the snapshot of its poll.
+    /// Returns whether an event woke the wait that is missing from the snapshot of its poll.
     fn has_newer_than(&self, call: &Call) -> bool {
         call.lsn().is_some_and(|lsn| lsn < self.newest)
     }
 
-    /// Lists its job for the next round; returns `false` if it was already listed or taken.
+    /// Lists the job for the next round. Returns `false` if it is already listed or taken.
     fn list(&mut self) -> bool {
         match replace(&mut self.phase, Phase::Polling) {
             Phase::Resting(poll_job) => {
@@ -139,17 +139,17 @@ struct PollAttempt {
 enum Polled {
     /// The poll could not be run.
     Skipped,
-    /// The result.
+    /// The awaited result.
     Ready(BoxedOutput),
     /// No result yet.
     Pending,
-    /// A limited part was read, and there is more; the reply to send if the timeout expires now.
+    /// Only a part was read, and more remains. Contains the reply to send if the timeout expires now.
     More(BoxedOutput),
     Failed(Error),
 }
 
 impl ParkedWait {
-    /// Starts a wait and polls it for the first time. Returns `None` if it was rejected.
+    /// Starts a wait and polls it for the first time. Returns `None` if the wait was rejected.
     pub fn start(call: Call, poll: PendingPoll, done: ReplyCallback) -> Option<Arc<Self>> {
         let dispatch = Arc::clone(&call.dispatch);
         let (number, place) = match dispatch.rounds.admit(holder_of(&call)) {
@@ -195,7 +195,7 @@ impl ParkedWait {
         Some(parked)
     }
 
-    /// Returns its queue if it competes for things of a workspace.
+    /// Returns the key of the wait's queue, if the wait competes for objects of a workspace.
     fn queue_in(&self, workspace: WorkspaceId) -> QueueKey {
         QueueKey { workspace, charged_to: self.charged_to, name: self.name }
     }
@@ -205,7 +205,7 @@ impl ParkedWait {
         rounds::pump(&self.dispatch);
     }
 
-    /// Called when matching events have arrived.
+    /// Handles the arrival of matching events.
     fn woken(self: &Arc<Self>, events: &[NewEvent]) {
         let mut state = lock(&self.live);
         let Some(live) = &mut *state else { return };
@@ -225,9 +225,9 @@ impl ParkedWait {
         }
     }
 
-    /// Called every few seconds with the current epoch of its caller's workspace.
+    /// Handles a check every few seconds, with the current epoch of the caller's workspace.
     ///
-    /// Looks the caller up again if it may have lost its access since it was found.
+    /// Looks up the caller again if it may have lost its access since it was last found.
     fn recheck_caller(self: &Arc<Self>, epoch: i64, now: Time) {
         let mut state = lock(&self.live);
         let Some(live) = &mut *state else { return };
@@ -239,7 +239,7 @@ impl ParkedWait {
         }
     }
 
-    /// Called when the deadline has passed: polls for the last time.
+    /// Polls for the last time, after the deadline has passed.
     fn deadline_passed(self: &Arc<Self>) {
         let mut state = lock(&self.live);
         let Some(live) = &mut *state else { return };
@@ -253,12 +253,12 @@ impl ParkedWait {
         }
     }
 
-    /// Called when the last poll has not finished in time.
+    /// Rejects the wait if its last poll has not finished in time.
     fn reject(self: &Arc<Self>) {
         self.fail(Error::new(Code::Unavailable, "the database did not respond in time"));
     }
 
-    /// Ends the wait with an error, unless it has ended before.
+    /// Ends the wait with an error, unless it has already ended.
     fn fail(&self, error: Error) {
         if let Some(done) = self.end() {
             done(Err(error));
@@ -270,7 +270,7 @@ impl ParkedWait {
         drop(self.end());
     }
 
-    /// Ends the wait; returns the receiver of its reply, unless it has ended before.
+    /// Ends the wait. Returns the receiver of its reply, unless the wait has already ended.
     fn end(&self) -> Option<ReplyCallback> {
         let LiveWait { done, phase, listening, timer, _place: place, .. } = lock(&self.live).take()?;
         if let Some(timer) = timer {
@@ -286,13 +286,15 @@ impl ParkedWait {
         Some(done)
     }
 
-    /// Returns whether its queue decides when it is polled. This holds if it competes for things, except for
-    /// its first and last poll.
+    /// Returns whether the queue decides when this wait is polled.
+    ///
+    /// That is the case for all but the first and the last poll of a wait that competes for objects.
     fn is_polled_by_queue(&self, live: &LiveWait) -> bool {
         self.supply.is_some() && live.listening.is_some() && !live.is_last
     }
 
-    /// Takes the poll to run it. Returns `None` if it already runs, is in the other list, or has ended.
+    /// Takes the poll in order to run it. Returns `None` if it is running, is in the other list, or has
+    /// ended.
     fn attempt(self: &Arc<Self>, from_queue: bool) -> Option<PollAttempt> {
         let mut state = lock(&self.live);
         let live = state.as_mut()?;
@@ -318,7 +320,7 @@ impl ParkedWait {
         })
     }
 
-    /// Returns whether an event woke it that is missing from the snapshot of its poll.
+    /// Returns whether an event woke the wait that is missing from the snapshot of its poll.
     fn has_newer_than(&self, call: &Call) -> bool {
         lock(&self.live).as_ref().is_some_and(|live| live.has_newer_than(call))
     }
@@ -330,13 +332,13 @@ impl ParkedWait {
         }
     }
 
-    /// Keeps the poll for the next event, or lists it again at once.
+    /// Keeps the poll until the next event, or lists it again at once.
     fn park(self: &Arc<Self>, mut poll_job: PollJob, was_last: bool, was_polled: bool) {
         let (call, _) = &mut poll_job;
         let is_first = was_polled && !self.is_parked();
         if is_first {
             let waiting = Arc::downgrade(self);
-            // A wait whose decision cannot be recorded must not continue.
+            // A wait whose audit decision cannot be recorded must not continue.
             call.record_parked(move |recorded| {
                 let failed = |error| with(&waiting, |parked| parked.fail(error));
                 recorded.err().into_iter().for_each(failed);
@@ -365,14 +367,15 @@ impl ParkedWait {
         {
             let key = self.queue_in(*workspace);
             drop(state);
-            // Its queue may have passed over it while its caller was looked up.
+            // The queue may have skipped this wait while its caller was looked up.
             self.dispatch.rounds.offer(key, supply, self.number, self, &[]);
         }
     }
 
     /// Listens for events after the position that was read when the caller was authenticated.
     ///
-    /// The caller has locked the wait, so that no wake-up arrives before the wait has its listener.
+    /// The caller of this function has locked the wait, so no wake-up arrives before the wait has its
+    /// listener.
     fn listen(self: &Arc<Self>, call: &Call) -> Option<WorkspaceId> {
         let entered = call.verified_caller().ok()?;
         let workspace = entered.caller.workspace_id;
@@ -386,13 +389,13 @@ impl ParkedWait {
         Some(workspace)
     }
 
-    /// Returns whether it has been polled and waits for an event.
+    /// Returns whether the wait has been polled and now waits for an event.
     fn is_parked(&self) -> bool {
         lock(&self.live).as_ref().is_some_and(|live| live.listening.is_some())
     }
 }
 
-/// Returns the holder of a wait's place. Waits without a client share one holder.
+/// Returns the holder that a wait is counted for. Waits without a client share one holder.
 fn holder_of(call: &Call) -> Holder {
     let client = call.client.unwrap_or(Client::Peer(IpAddr::V6(Ipv6Addr::UNSPECIFIED).into()));
     Holder { client, workspace: call.access.charged_to() }
@@ -415,7 +418,7 @@ impl PollAttempt {
         matches!(self.outcome, Polled::Ready(..))
     }
 
-    /// Returns whether the poll failed for a transient reason, so that it is worth repeating.
+    /// Returns whether the poll failed for a transient reason, so that a retry may succeed.
     fn failed_transiently(&self) -> bool {
         matches!(&self.outcome, Polled::Failed(error) if is_transient(error))
     }
@@ -424,7 +427,7 @@ impl PollAttempt {
         matches!(self.outcome, Polled::Skipped)
     }
 
-    /// Lists a poll again that failed for a transient reason, if the wait is parked.
+    /// Lists a poll again after a transient failure, if the wait is parked.
     ///
     /// A parked wait survives a database that does not respond for a while. A new wait gets the error.
     fn repeat_if_parked(&mut self, failure: Option<&Error>) {
@@ -436,7 +439,7 @@ impl PollAttempt {
         }
     }
 
-    /// Sends the reply or parks the wait. Returns true if a result was delivered.
+    /// Sends the reply or parks the wait. Returns whether a result was delivered.
     fn settle(self) -> bool {
         let Self { parked, poll_job, last, outcome, .. } = self;
         match outcome {
@@ -486,12 +489,12 @@ fn poll(reader: &Reader<ReaderCache>, (call, job): &mut PollJob, idle: bool) -> 
     }
 }
 
-/// Returns a job that replaces one whose result can only be the same as before.
+/// Returns the job that replaces a poll whose result can only be the same as before.
 fn unchanged_job() -> Prepared<WaitJob> {
     Prepared::Ready(Box::new(|_| Ok(Poll::Pending)))
 }
 
-/// Sends the reply; returns false if the wait has ended already.
+/// Sends the reply. Returns `false` if the wait has already ended.
 fn reply(parked: &ParkedWait, (call, _): PollJob, output: BoxedOutput) -> bool {
     let Some(done) = parked.end() else { return false };
     let reply = Reply::of(200, call.lsn(), output);
@@ -499,7 +502,7 @@ fn reply(parked: &ParkedWait, (call, _): PollJob, output: BoxedOutput) -> bool {
     true
 }
 
-/// Returns whether an error may disappear on a retry.
+/// Returns whether a retry may succeed after this error.
 fn is_transient(error: &Error) -> bool {
     matches!(error.code(), Code::Unavailable | Code::Overloaded)
 }
@@ -523,7 +526,7 @@ mod tests {
     use crate::store::{Database, OpenMode};
     use crate::time::Clock;
 
-    /// The event that the waits of these tests wait for.
+    /// The kind of event that the waits in these tests wait for.
     const KIND: &str = "ChannelCreated";
 
     /// A service with a mock clock.
@@ -597,18 +600,18 @@ mod tests {
             }
         }
 
-        /// Emits an event, and returns when its listeners have been woken.
+        /// Emits an event, and returns once its listeners have been woken.
         pub fn emit_event(&self) {
             let (sender, receiver) = channel();
             let wake: Wake = Arc::new(move |events: &[NewEvent]| sender.send(events.len()).unwrap());
-            // The last to be woken.
+            // This listener is the last to be woken.
             self.dispatch().bus.listen(self.workspace(), u64::MAX, self.lsn(), EventFilter::on([KIND]), wake);
             self.call("create_channel", json!({"workspace_id": self.workspace(), "name": "news"}));
             receiver.recv().unwrap();
             self.dispatch().bus.unlisten(self.workspace(), u64::MAX);
         }
 
-        /// Returns the end of the workspace's log.
+        /// Returns the last position of the workspace's log.
         fn lsn(&self) -> i64 {
             self.call("list_channels", json!({"workspace_id": self.workspace()})).lsn.unwrap()
         }
@@ -621,7 +624,7 @@ mod tests {
 
     /// Creates a job that returns these outcomes in order, and then stays pending.
     ///
-    /// Each run is reported to the receiver.
+    /// The receiver gets a message for each run.
     pub(in crate::op) fn script(
         runs: impl IntoIterator<Item = RunOutcome> + Send + 'static,
     ) -> (WaitJob, Receiver<()>) {
@@ -695,7 +698,7 @@ mod tests {
         let (job, _) = script([RunOutcome::Unavailable]);
         let (_parked, outcome) = fixture.wait(job);
         assert_eq!(outcome.recv().unwrap(), Err(Code::Unavailable));
-        // Nothing is polled for a while.
+        // For this time, nothing is polled.
         fixture.clock.advance(Duration::from_millis(100));
 
         let (job, polled) = script([

@@ -1,8 +1,8 @@
-//! A queue of waits that compete for the same things, such as threads to claim.
+//! A queue of waits that compete for the same objects, such as threads to claim.
 //!
-//! Each thing that an event brought is offered to one wait, in the order in which the waits began, and to the
-//! next only if it is still available a second later. So a new thread does not wake thousands of callers that
-//! would find it gone.
+//! Each object that an event has added is offered to one wait, in the order in which the waits began, and to
+//! the next wait only if the object is still available a second later. So a new thread does not wake
+//! thousands of callers that would find it gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,41 +12,42 @@ use crate::log::event::Subject;
 use crate::op::declare::job::CountAvailable;
 use crate::op::run::wait::{ParkedWait, PollAttempt};
 
-/// Maximum events whose things may still be available.
+/// Maximum number of events whose objects may still be available.
 ///
-/// Further ones are not offered: a waiter gets one of these first.
+/// Objects of further events are not offered, because waits get one of these first.
 const OPEN_MAX: usize = 1000;
-/// Events measured in one transaction.
+/// Maximum number of events that are measured in one transaction.
 const MEASURED_MAX: usize = 16;
 
-/// The waits of one operation in one workspace that have a reason to be polled.
+/// The queue of the waits of one operation in one workspace, with the reasons to poll them.
 pub(in crate::op) struct WaitQueue {
     supply: CountAvailable,
     due: BTreeMap<u64, Arc<ParkedWait>>,
-    /// Events whose things were still available when last measured.
+    /// Events whose objects were still available when last measured.
     open: BTreeMap<i64, Subject>,
-    /// The open events that must be measured.
+    /// Open events that must be measured.
     fresh: BTreeMap<i64, Subject>,
-    /// Events of which nothing is left.
+    /// Events whose objects are all gone.
     ///
-    /// An event wakes the waits one after the other, so the queue remembers for a while that it was handled.
+    /// An event wakes the waits one after the other, so the queue remembers for a while that the event was
+    /// handled.
     gone: BTreeSet<i64>,
-    /// How many more waits may become ready.
+    /// Number of further waits that may become ready.
     budget: usize,
     running: bool,
     paused: bool,
-    /// The number of its last round, counted over all queues.
+    /// Number of the queue's last round, counted over all queues.
     last_round: u64,
 }
 
 /// The next action of a queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::op) enum QueueAction {
-    /// It can be polled.
+    /// The queue can be polled.
     Run,
-    /// It is being polled, or paused.
+    /// The queue is being polled, or is paused.
     Wait,
-    /// The remaining waits are polled again after a while.
+    /// The remaining waits are polled again after a delay.
     Retry,
     /// No wait can become ready before the next event.
     Idle,
@@ -67,7 +68,7 @@ impl WaitQueue {
         }
     }
 
-    /// Adds the wait `number`, and the events that matter to it.
+    /// Adds the wait `number`, and the events that it was woken by.
     pub fn offer(&mut self, number: u64, parked: &Arc<ParkedWait>, events: &[NewEvent]) {
         self.due.insert(number, Arc::clone(parked));
         self.add(events);
@@ -105,18 +106,18 @@ impl WaitQueue {
         }
     }
 
-    /// Begins the round of this number, counted over all queues.
+    /// Begins the round `round`, a number counted over all queues.
     pub fn begin(&mut self, round: u64) {
         self.running = true;
         self.last_round = round;
     }
 
-    /// Returns the number of its last round: the queue with the lowest one has the next turn.
+    /// Returns the number of the queue's last round. The queue with the lowest number has the next turn.
     pub fn last_round(&self) -> u64 {
         self.last_round
     }
 
-    /// Ends the pause: offers the available things again, if there are waits to which they were not offered.
+    /// Ends the pause: offers the available objects again, if there are waits that have not had an offer.
     pub fn resume(&mut self) {
         self.paused = false;
         self.budget = 0;
@@ -127,13 +128,14 @@ impl WaitQueue {
         self.fresh = self.open.clone();
     }
 
-    /// Returns the events to measure, and the function that does so.
+    /// Returns the events to measure, and the function that counts their available objects.
     pub fn to_measure(&self) -> (CountAvailable, Vec<(i64, Subject)>) {
         let fresh = self.fresh.iter().take(MEASURED_MAX);
         (self.supply, fresh.map(|(lsn, subject)| (*lsn, *subject)).collect())
     }
 
-    /// Records how many things of each event are still available, and returns the budget.
+    /// Records how many objects of each event are still available, and returns how many waits may become
+    /// ready.
     pub fn measured(&mut self, found: &[(i64, usize)]) -> usize {
         for (lsn, count) in found {
             self.fresh.remove(lsn);
@@ -146,12 +148,12 @@ impl WaitQueue {
         self.budget
     }
 
-    /// Takes the first of the due waits.
+    /// Takes the first of the due waits, up to `most`.
     pub fn take(&mut self, most: usize) -> Vec<(u64, Arc<ParkedWait>)> {
         (0..most).map_while(|_| self.due.pop_first()).collect()
     }
 
-    /// Ends a round: waits that were not polled are still due.
+    /// Ends a round. Waits that were not polled stay due.
     pub fn end(&mut self, ready: usize, not_polled: Vec<(u64, Arc<ParkedWait>)>) {
         self.running = false;
         self.budget = self.budget.saturating_sub(ready);
@@ -159,7 +161,7 @@ impl WaitQueue {
     }
 }
 
-/// An attempt with the wait's number.
+/// A poll attempt with the number of its wait.
 pub(in crate::op) type NumberedAttempt = (u64, PollAttempt);
 
 #[cfg(test)]
@@ -181,7 +183,7 @@ mod tests {
         assert_eq!(queue.to_measure().1.len(), 2);
         assert_eq!(queue.measured(&[(1, 1), (2, 0)]), 1);
         queue.end(1, Vec::new());
-        // Other waits are woken by the same events later.
+        // The same events wake other waits later.
         queue.add(&[passed(1), passed(2)]);
         assert!(queue.to_measure().1.is_empty());
         assert_eq!((queue.next(), queue.next()), (QueueAction::Retry, QueueAction::Wait));

@@ -1,4 +1,4 @@
-//! Rounds: waits that are due are polled together, many in one read transaction.
+//! Rounds, in which due waits are polled together, many in one read transaction.
 //!
 //! A round polls the waits of one workspace and takes one place in its queue, however many it polls. If the
 //! queue is full, the waits stay due, and the round is retried.
@@ -25,43 +25,42 @@ use crate::share::{Ceiling, PlaceGuard, Quotas};
 use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 use crate::sync::lock;
 
-/// Maximum waits polled in one transaction.
+/// Maximum number of waits polled in one transaction.
 const ROUND_MAX: usize = 32;
-/// The approximate bytes of a round in addition to the waits, which exist in any case.
+/// Approximate bytes of a round, not counting the waits, which exist in any case.
 const ROUND_BYTES: usize = 1024;
-/// Maximum rounds of a workspace in progress where a read needs no network, so that its other reads get
-/// turns.
+/// Maximum concurrent rounds of a workspace if reads need no network, so that its other reads get turns.
 const ROUNDS_LOCAL: usize = 1;
-/// Maximum rounds of a workspace in progress where each statement waits for the network.
+/// Maximum concurrent rounds of a workspace if each statement waits for the network.
 const ROUNDS_REMOTE: usize = 4;
-/// The time after which a round takes no further waits. The remaining ones are due in another round.
+/// Time after which a round takes no further waits. The remaining waits are polled in another round.
 const ROUND_TIME: Duration = Duration::from_millis(10);
-/// The time until rounds are retried after a full queue or a database that does not respond.
+/// Delay before rounds are retried after a full queue or a database that does not respond.
 const RETRY: Duration = Duration::from_millis(100);
-/// The time for which a thing offered to one wait is reserved for it.
+/// Time for which an object offered to one wait is reserved for it.
 const OFFER_TIME: Duration = Duration::from_secs(1);
 
-/// Identifies a queue: an operation in a workspace.
+/// Key of a wait queue: an operation in a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct QueueKey {
     pub workspace: WorkspaceId,
-    /// The workspace that its work is charged to.
+    /// The workspace that polls of the queue are charged to.
     pub charged_to: WorkspaceId,
     pub name: &'static str,
 }
 
-/// Counts of waits and their polls.
+/// Numbers of waits and of their polls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitCounts {
-    /// Waits that are parked now.
+    /// Number of waits that are parked now.
     pub parked: usize,
-    /// How often a wait was polled.
+    /// Total number of polls of waits.
     pub asked: u64,
-    /// Read transactions that polled waits.
+    /// Total number of read transactions that polled waits.
     pub rounds: u64,
 }
 
-/// The waits of a service that are due.
+/// All due waits of a service.
 pub(crate) struct PollRounds {
     schedule: Mutex<Schedule>,
     admitted: AtomicU64,
@@ -74,22 +73,22 @@ pub(crate) struct PollRounds {
 
 #[derive(Default)]
 struct Schedule {
-    /// The due waits by the workspace that is charged; each has separate rounds.
+    /// The due waits, by charged workspace. Each workspace has separate rounds.
     workspaces: HashMap<WorkspaceId, DueWork>,
     queues: HashMap<QueueKey, WaitQueue>,
-    /// How many rounds of queues have begun.
+    /// Number of queue rounds that have begun.
     queue_rounds: u64,
-    /// Whether polling has ended for good.
+    /// Whether polling has ended permanently.
     closed: bool,
 }
 
-/// The due work of one workspace.
+/// The due waits of one workspace, and their rounds in progress.
 #[derive(Default)]
 struct DueWork {
     woken: WokenWaits,
-    /// Its rounds in progress.
+    /// Number of rounds in progress.
     running: usize,
-    /// Whether the last round was that of a queue, so that other waits go next.
+    /// Whether the last round was for a queue, so that other waits are next.
     queue_was_last: bool,
     /// Whether polling is paused, after a full queue or a database that did not respond.
     paused: bool,
@@ -136,13 +135,13 @@ impl Default for PollRounds {
 }
 
 impl PollRounds {
-    /// Assigns a number and a place to a new wait, if there is one for the holder.
+    /// Assigns a number and a place to a new wait, if a place is available to the holder.
     pub(in crate::op) fn admit(&self, holder: Holder) -> Result<(u64, PlaceGuard)> {
         let place = self.places.take(holder, 1)?;
         Ok((self.admitted.fetch_add(1, Ordering::SeqCst), place))
     }
 
-    /// Returns an unused number, for a listener at the bus that is not a wait.
+    /// Returns an unused number, for a listener on the bus that is not a wait.
     pub fn next_number(&self) -> u64 {
         self.admitted.fetch_add(1, Ordering::SeqCst)
     }
@@ -152,7 +151,7 @@ impl PollRounds {
         &self.callers
     }
 
-    /// Counts a wait that was parked.
+    /// Counts a newly parked wait.
     pub fn parked(&self) {
         self.parked.fetch_add(1, Ordering::SeqCst);
     }
@@ -164,7 +163,7 @@ impl PollRounds {
         }
     }
 
-    /// Returns the counts of waits and their polls.
+    /// Returns the numbers of waits and of their polls.
     pub fn counts(&self) -> WaitCounts {
         WaitCounts {
             parked: self.parked.load(Ordering::SeqCst),
@@ -178,7 +177,7 @@ impl PollRounds {
         lock(&self.schedule).workspaces.entry(parked.charged_to).or_default().woken.push(parked);
     }
 
-    /// Offers events to a wait in a queue.
+    /// Offers the objects of events to a wait in a queue.
     pub(in crate::op) fn offer(
         &self,
         key: QueueKey,
@@ -226,7 +225,7 @@ impl PollTarget {
     }
 }
 
-/// Submits rounds to the readers, as many as there is work for.
+/// Submits rounds to the readers for all due work.
 pub(in crate::op) fn pump(dispatch: &Arc<Dispatch>) {
     let most = if dispatch.executor.reads_locally() { ROUNDS_LOCAL } else { ROUNDS_REMOTE };
     for target in due(dispatch, most) {
@@ -235,7 +234,7 @@ pub(in crate::op) fn pump(dispatch: &Arc<Dispatch>) {
     }
 }
 
-/// Begins rounds for all due work, up to `most` in progress per workspace.
+/// Begins rounds for all due work, with up to `most` in progress per workspace.
 fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<PollTarget> {
     let mut schedule = lock(&dispatch.rounds.schedule);
     if schedule.closed {
@@ -249,7 +248,7 @@ fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<PollTarget> {
     by_turn.sort_unstable_by_key(|(_, queue)| queue.last_round());
     for (key, queue) in by_turn {
         let here = workspaces.entry(key.charged_to).or_default();
-        // The next round of the workspace takes it again.
+        // The next round of the workspace takes the queue again.
         let may_run = here.may_begin(most) && !(here.is_woken() && here.queue_was_last);
         match queue.next() {
             QueueAction::Run if may_run => {
@@ -293,7 +292,7 @@ impl DueWork {
     }
 }
 
-/// Resumes a queue after a while.
+/// Resumes a queue after a delay.
 fn resume_later(dispatch: &Arc<Dispatch>, key: QueueKey) {
     let weak = Arc::downgrade(dispatch);
     dispatch.timers.after(OFFER_TIME, move || {
@@ -305,14 +304,14 @@ fn resume_later(dispatch: &Arc<Dispatch>, key: QueueKey) {
     });
 }
 
-/// Polls waits in one transaction.
+/// A task that polls waits in one transaction.
 struct PollRound {
     dispatch: Arc<Dispatch>,
     target: PollTarget,
     /// The polls, chosen right before the round's transaction begins.
     ///
-    /// This includes waits that have become due since the round was submitted, but not later ones, for which
-    /// that transaction is too old.
+    /// They include waits that became due after the round was submitted, but not waits that become due later,
+    /// for which that transaction is too old.
     attempts: Option<Vec<NumberedAttempt>>,
 }
 
@@ -342,7 +341,7 @@ impl PollRound {
         Ok(())
     }
 
-    /// Returns how many waits of a queue may become ready now: as many as there are things for them.
+    /// Returns how many waits of a queue may become ready now: as many as there are available objects.
     fn measure(&self, reader: &Reader<ReaderCache>, key: QueueKey) -> Result<usize> {
         let schedule = || lock(&self.dispatch.rounds.schedule);
         let fresh = schedule().queues.get(&key).map(WaitQueue::to_measure);
@@ -351,13 +350,13 @@ impl PollRound {
         let count: ReadingJob<Vec<(i64, usize)>> =
             Box::new(move |cx| fresh.iter().map(|(lsn, subject)| Ok((*lsn, supply(cx, subject)?))).collect());
         let mut found = run::run(&ReadTransaction::on(reader), &mut service, &mut Prepared::Ready(count))?;
-        // Events since the transaction began must be measured in another one.
+        // Events after the beginning of the transaction must be measured in another one.
         let reached = reader.cache.borrow().cached_lsn(key.workspace).unwrap_or(0);
         found.retain(|(lsn, _)| *lsn <= reached);
         Ok(schedule().queues.get_mut(&key).map_or(0, |queue| queue.measured(&found)))
     }
 
-    /// Sends replies and parks waits, after the transaction.
+    /// Sends replies and parks waits, after the transaction has ended.
     fn settle(self, outcome: Result<()>) {
         let Self { dispatch, target, attempts } = self;
         if outcome.is_err() || attempts.iter().flatten().any(|(_, attempt)| attempt.failed_transiently()) {
@@ -405,7 +404,7 @@ fn choose(dispatch: &Arc<Dispatch>, target: &PollTarget) -> Vec<NumberedAttempt>
     chosen.into_iter().filter_map(|(number, parked)| Some((number, parked.attempt(from_queue)?))).collect()
 }
 
-/// Pauses the polling for a workspace for a while.
+/// Pauses polling for a workspace for a while.
 fn pause(dispatch: &Arc<Dispatch>, workspace: WorkspaceId) {
     let set = move |dispatch: &Dispatch, paused| {
         let mut schedule = lock(&dispatch.rounds.schedule);
@@ -437,7 +436,7 @@ impl Task for PollRound {
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
         let mut round = *self;
-        // A full queue does not matter to the waits; new ones get the error of a failed database.
+        // A full queue does not affect the waits. New waits get the error of a failed database.
         if outcome.as_ref().is_err_and(|error| error.code() != Code::Overloaded) {
             round.attempts.get_or_insert_with(|| choose(&round.dispatch, &round.target));
         }
@@ -469,7 +468,7 @@ mod tests {
     #[test]
     fn the_number_of_waits_is_limited() {
         let fixture = Fixture::new();
-        // Twenty workspaces with twenty clients take all places.
+        // Twenty workspaces with twenty clients each take all places.
         let holders = (0..400_u16).map(|number| Holder {
             client: Client::Peer([10, 0, 0, u8::try_from(number % 20).unwrap()].into()),
             workspace: WorkspaceId::from(uuid::Uuid::from_u128(u128::from(number / 20) + 1)),
@@ -521,13 +520,13 @@ mod tests {
         assert_eq!((after.asked - before.asked, after.rounds - before.rounds), (count as u64, 3));
     }
 
-    /// A job that reads, which fixes its snapshot; then lets the test emit an event; and then polls.
+    /// A job that reads, which fixes its snapshot, then lets the test emit an event, and then polls.
     struct Stale {
         fixture: Arc<Fixture>,
         emit: Option<Emit>,
         sender: Sender<(PollRound, u64)>,
         round: PollRound,
-        /// When the budget of the last poll ends, in microseconds.
+        /// Time at which the budget of the last poll ends, in microseconds.
         budget_ends: u64,
     }
 
@@ -539,7 +538,7 @@ mod tests {
             Self::run_within(fixture, emit).0
         }
 
-        /// Returns the same, and when the budget of its last poll ends.
+        /// Runs a round as `run` does. Also returns the time at which the budget of its last poll ends.
         fn run_within(
             fixture: &Arc<Fixture>,
             emit: impl FnOnce(&Fixture) + Send + 'static,
@@ -597,7 +596,7 @@ mod tests {
         }
     }
 
-    /// Pauses or resumes all rounds except those of a test.
+    /// Pauses or resumes all rounds except those that a test starts.
     fn set_paused(fixture: &Fixture, paused: bool) {
         lock(&fixture.dispatch().rounds.schedule).closed = paused;
         pump(fixture.dispatch());
