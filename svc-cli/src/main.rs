@@ -1,8 +1,9 @@
 //! The `svc` command.
 //!
-//! It sets up a service, verifies its event logs and signs their ends, moves workspaces and keys, mints
-//! tokens, freezes members, prints its contracts, and serves an agent over standard input and output. It
-//! parses the command line, calls the core and prints; all decisions are made in the core.
+//! The command sets up a service, verifies its event logs and signs checkpoints of them, exports and imports
+//! workspaces, rewraps keys, mints tokens, freezes members, prints contracts, and serves an agent over
+//! standard input and output. It parses the command line, calls the core and prints the result; all decisions
+//! are made in the core.
 
 mod output;
 mod commands;
@@ -17,7 +18,7 @@ use mimalloc::MiMalloc;
 use output::Printer;
 use svc_core::config::Config;
 
-// The same allocator as in `svc-http`, so that both behave alike.
+// Uses the same allocator as `svc-http`, so that both behave alike.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Printer::new(cli.json);
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    // The others have a log, which reports it.
+    // `mcp-stdio` reports ignored settings in its log instead.
     if !matches!(cli.command, Command::McpStdio(_)) {
         output.remark(Config::ignored(variables.iter().cloned()));
     }

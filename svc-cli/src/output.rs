@@ -1,4 +1,4 @@
-//! Output and exit codes of the command.
+//! Prints the output of the command, and defines its exit codes.
 //!
 //! Results go to standard output, for people or, with `--json`, for programs. Errors go to standard error.
 
@@ -10,20 +10,20 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde::Serialize;
 use svc_core::{Code, EXIT_CODES, Error, Result};
 
-/// Returns the table of exit codes for the help.
+/// Returns the table of exit codes for the help text.
 pub fn exit_codes_help() -> String {
     EXIT_CODES
         .iter()
         .fold("Exit codes:\n".to_owned(), |text, (code, meaning)| format!("{text}  {code}  {meaning}\n"))
 }
 
-/// Prints results and errors in the chosen format.
+/// Prints results and errors as text or JSON.
 pub struct Printer {
     json: bool,
 }
 
 impl Printer {
-    /// Creates a printer for programs if `json`, otherwise for people.
+    /// Creates a printer of JSON for programs if `json` is set, otherwise of text for people.
     pub fn new(json: bool) -> Self {
         Self { json }
     }
@@ -31,7 +31,7 @@ impl Printer {
     /// Prints a result: `value` for programs, `text` for people.
     pub fn show(&self, value: &impl Serialize, text: &str) -> Result<()> {
         match self.print(value, text)? {
-            // The reader of the output has closed it because it needs no more.
+            // The reader has closed the output because it needs no more, which is not an error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             printed => printed.map_err(Error::internal),
         }
@@ -47,10 +47,10 @@ impl Printer {
         }
     }
 
-    /// Prints a result with a secret that cannot be shown again.
+    /// Prints a result that contains a secret which cannot be shown again.
     ///
-    /// If it cannot be printed, even just because the reader has closed the output, that is an error. `lost`
-    /// returns its text: the completed work, and how to get another secret.
+    /// Fails if the result cannot be printed, even if only because the reader has closed the output. `lost`
+    /// returns the error message: what was done, and how to get another secret.
     pub fn show_once(&self, value: &impl Serialize, text: &str, lost: impl FnOnce() -> String) -> Result<()> {
         self.print(value, text)?.map_err(|error| Error::new(Code::Internal, lost()).caused_by(error))
     }
@@ -65,7 +65,8 @@ impl Printer {
         Ok(writeln!(out, "{printed}").and_then(|()| out.flush()))
     }
 
-    /// Prints ignored settings on standard error, for people; programs read only errors there.
+    /// Prints a remark about ignored settings on standard error, unless the output is JSON: programs expect
+    /// only errors there.
     pub fn remark(&self, ignored: Option<String>) {
         if let Some(ignored) = ignored.filter(|_| !self.json) {
             // If standard error is closed there is nowhere to report it.
@@ -84,7 +85,7 @@ impl Printer {
     }
 }
 
-/// Returns a progress bar of `bytes` on standard error, which is shown only on a terminal.
+/// Returns a progress bar for `bytes` bytes on standard error, which is shown only on a terminal.
 pub fn progress(what: &'static str, bytes: u64) -> ProgressBar {
     let template = "{msg} {bar:40} {bytes}/{total_bytes} {eta}";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -100,10 +101,10 @@ pub fn working(what: &'static str) -> ProgressBar {
     bar.with_message(what).with_finish(ProgressFinish::AndClear)
 }
 
-/// Time between two moves of the spinner.
+/// Interval between movements of the spinner.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Encodes the problem together with its causes.
+/// Encodes the problem of an error together with its causes, as one line of JSON.
 fn json_line(error: &Error) -> String {
     let mut problem = error.problem();
     let causes = error.causes();

@@ -1,19 +1,20 @@
-//! The Accept header: which of a response's possible media types the client prefers.
+//! Parses the Accept header, to choose the media type of a response.
 
 use hyper::HeaderMap;
 use hyper::header::ACCEPT;
 
-/// The media types that a client accepts.
+/// The media types that a client accepts, with their weights.
 pub(crate) struct AcceptedTypes<'a>(Vec<MediaRange<'a>>);
 
 impl<'a> AcceptedTypes<'a> {
-    /// Reads the headers of a request. A range that cannot be parsed matches nothing.
+    /// Reads the Accept headers of a request. A media range that cannot be parsed matches nothing.
     pub fn of(headers: &'a HeaderMap) -> Self {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         Self(accepted.flat_map(|value| value.split(',')).map(MediaRange::read).collect())
     }
 
-    /// Returns the weight of a media type: that of the most specific matching range, or 0 if none matches.
+    /// Returns the weight (`q`) of the most specific media range that matches a media type, or 0 if none
+    /// matches.
     pub fn weight(&self, kind: &str, subtype: &str) -> f32 {
         let named = |wanted: (&str, &str)| {
             let same = |range: &&MediaRange<'_>| {
@@ -26,7 +27,7 @@ impl<'a> AcceptedTypes<'a> {
 }
 
 impl AcceptedTypes<'_> {
-    /// Returns whether a media type is accepted by name, not only by a wildcard.
+    /// Returns whether the client names this media type, and does not accept it only through a wildcard.
     pub fn names(&self, kind: &str, subtype: &str) -> bool {
         let named = |range: &MediaRange<'_>| {
             range.weight > 0.0
@@ -52,7 +53,7 @@ impl<'a> MediaRange<'a> {
     }
 }
 
-/// Returns the weight among the parameters, or else 1.
+/// Returns the value of the parameter `q`, or 1 if there is none.
 pub(crate) fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> f32 {
     let of = |parameter: &str| {
         let (name, value) = parameter.split_once('=')?;

@@ -1,4 +1,4 @@
-//! Checks that the manual lists the ceilings of the code.
+//! Tests that the table of ceilings in svc-http(8) matches the constants in the code.
 
 use svc_core::limits::{
     CALLS_PREPARED_MAX, DELIVERY_BATCHES_MAX, FILES_JUDGED_MAX, FILES_READ_MAX, LOOKUPS_MAX,
@@ -19,7 +19,7 @@ use crate::settings::HttpSettings;
 
 const PAGE: &str = include_str!("../../man/svc-http.8");
 
-/// A cell without a number.
+/// Content of a table cell for a ceiling without a number.
 const NONE: &str = "\\-";
 const SHARE: &str = "share";
 

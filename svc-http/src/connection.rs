@@ -1,4 +1,4 @@
-//! The protocols of connections, and their end.
+//! Sets up HTTP/1 and HTTP/2 on accepted connections, and ends idle ones at shutdown.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use tokio::time::sleep;
 use crate::limits::HEAD_TIMEOUT;
 use crate::phase::{Phase, closing};
 
-/// How long a peer has to leave once the server closes.
+/// Time for a peer to close an idle connection once the server closes.
 const LEAVE_TIME: Duration = Duration::from_secs(1);
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Limit on the bytes of a request's head, and on those read ahead of a body.
+/// Maximum bytes of a request's head, and maximum bytes of a body that are read ahead.
 const BUFFER_MAX: usize = 64 << 10;
-/// Limit on the bytes of a request's head over HTTP/2.
+/// Maximum bytes of a request's head over HTTP/2.
 const HEAD_MAX: u32 = 16 << 10;
-/// The HTTP/2 flow-control window in bytes, the smallest that a connection can have.
+/// HTTP/2 flow-control window in bytes: the smallest that the protocol permits for a connection.
 const WINDOW: u32 = (64 << 10) - 1;
-/// Limit on concurrent requests on one HTTP/2 connection.
+/// Maximum concurrent requests on one HTTP/2 connection.
 pub(crate) const STREAMS_MAX: u32 = 64;
 
-/// Returns the builder of connections over HTTP/1 and HTTP/2.
+/// Returns the builder for HTTP/1 and HTTP/2 connections.
 pub(crate) fn builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(BUFFER_MAX);
@@ -43,9 +43,9 @@ pub(crate) fn builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Rejects a connection above the limit.
+/// Rejects a connection above the connection limit.
 ///
-/// It neither reads nor waits, so the peer may not see the reason.
+/// This neither reads from the connection nor waits, so the peer may not see the reason.
 pub(crate) fn reject(stream: TcpStream, refusal: &Error) {
     let body = serde_json::to_string(&refusal.problem()).unwrap_or_default();
     let answer = format!(
@@ -57,14 +57,15 @@ pub(crate) fn reject(stream: TcpStream, refusal: &Error) {
     drop(stream.into_std().and_then(|mut stream| stream.write_all(answer.as_bytes())));
 }
 
-/// Resolves once the server closes and nothing is in progress on a connection.
+/// Resolves once the server closes and no request is in progress on this connection.
 ///
-/// hyper sends a peer of HTTP/2 a GOAWAY and then waits for the reply without a timeout.
+/// This is needed because hyper sends an HTTP/2 peer a GOAWAY frame and then waits for its reply without a
+/// timeout.
 pub(crate) async fn left_idle(phase: &mut watch::Receiver<Phase>, busy: &Arc<()>) {
     closing(phase).await;
     loop {
         sleep(LEAVE_TIME).await;
-        // Each request in progress holds one more.
+        // Each request in progress holds another reference.
         if Arc::strong_count(busy) == 1 {
             return;
         }

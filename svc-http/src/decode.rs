@@ -1,7 +1,7 @@
 //! Decodes requests: percent-encoding, the credential and the idempotency key.
 //!
-//! Strict wherever leniency would let two parsers interpret the same bytes differently. The core interprets
-//! the fields.
+//! The decoder is strict wherever leniency would let two parsers interpret the same bytes differently. The
+//! core interprets the fields.
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderValue};
@@ -9,12 +9,12 @@ use svc_core::limits::QUERY_FIELDS_MAX;
 use svc_core::op::{self, Credential, IdempotencyKey, SessionKey};
 use svc_core::{Error, Result};
 
-/// Text fields by name, in the form that the core takes.
+/// Names and values of text fields, in the form that the core accepts.
 pub(crate) type TextFields = Vec<(String, String)>;
 
 /// Appends the fields of a query string to `text`.
 ///
-/// The fields are counted before any is decoded.
+/// The number of fields is checked before any field is decoded.
 pub(crate) fn query(raw: Option<&str>, text: &mut TextFields) -> Result<()> {
     let pairs = raw.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     if pairs.clone().nth(QUERY_FIELDS_MAX).is_some() {
@@ -27,14 +27,14 @@ pub(crate) fn query(raw: Option<&str>, text: &mut TextFields) -> Result<()> {
     Ok(())
 }
 
-/// The meaning of a plus sign: a space in a query, itself in a path.
+/// Interpretation of a plus sign: as a space in a query, as itself in a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlusSign {
     IsSpace,
     IsPlus,
 }
 
-/// Percent-decodes `raw`; fails on an incomplete escape and if the result is not UTF-8.
+/// Percent-decodes `raw`. Fails if an escape is incomplete or the result is not UTF-8.
 pub(crate) fn unescape(raw: &str, plus: PlusSign) -> Result<String> {
     let plain = |byte: u8| byte != b'%' && (byte != b'+' || plus == PlusSign::IsPlus);
     if raw.bytes().all(plain) {
@@ -58,20 +58,20 @@ pub(crate) fn unescape(raw: &str, plus: PlusSign) -> Result<String> {
     String::from_utf8(decoded).map_err(|_| Error::malformed("the URL is not UTF-8 once decoded"))
 }
 
-/// Returns the credential of a request; its session cookie counts only with a key that verifies it.
+/// Returns the credential of a request. A session cookie counts only if `key` verifies it.
 pub(crate) fn credential(headers: &HeaderMap, key: Option<&SessionKey>) -> Result<Credential> {
     let values = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes);
     op::read_credential(values(AUTHORIZATION), values(COOKIE), key)
 }
 
-/// Returns the idempotency key of a request, if it has one.
+/// Returns the idempotency key in the headers of a request, if there is one.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>> {
     let mut values = headers.get_all("idempotency-key").iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
         return Err(Error::malformed("the request has more than one Idempotency-Key"));
     }
-    // A value outside of ASCII is not a key either.
+    // A header value that is not ASCII is rejected like any other invalid key.
     IdempotencyKey::parse(value.to_str().unwrap_or_default()).map(Some)
 }
 

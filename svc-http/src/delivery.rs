@@ -1,4 +1,4 @@
-//! Frames for a subscriber: the start of its subscription, its events, and its position.
+//! Encodes the frames for a subscriber: the start of the subscription, events, and positions in the log.
 //!
 //! The frames are the same over WebSocket and as server-sent events.
 
@@ -12,24 +12,25 @@ use svc_core::ops::{
 use svc_core::time::Monotonic;
 use svc_core::{Error, Result};
 
-/// The version of the frames' schema.
+/// Version of the schema of the frames.
 const SCHEMA_VERSION: u32 = 1;
-/// Maximum events and bytes of a batch.
+/// Maximum events and bytes in one batch.
 pub(crate) const BATCH: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
-/// Maximum wait for events, after which the client's frames are processed.
+/// Maximum wait for events before the frames of the client are processed.
 const WAIT: Duration = Duration::from_secs(10);
-/// The same for a client that acknowledges.
+/// Maximum wait for events if the client acknowledges events, so that its acknowledgements are processed
+/// sooner.
 const WAIT_FOR_ACKS: Duration = Duration::from_secs(1);
-/// Time without a matching event after which the position is sent.
+/// Time without a matching event after which a position frame is sent.
 const POSITION_EVERY: Duration = Duration::from_secs(60);
 
 fn encode(frame: &ServerFrame) -> Result<Bytes> {
     Ok(serde_json::to_vec(frame).map_err(Error::internal)?.into())
 }
 
-/// A frame to be sent.
+/// A frame to send to a subscriber.
 pub(crate) struct Frame {
-    /// The position of an event; `None` for other frames.
+    /// Position of the event in this frame; `None` if the frame is not an event.
     pub lsn: Option<i64>,
     pub text: Bytes,
 }
@@ -40,7 +41,7 @@ impl Frame {
     }
 }
 
-/// Returns the frame for an error `must_refetch`.
+/// Returns the `must_refetch` frame for an error.
 pub(crate) fn must_refetch(error: &Error) -> Result<Bytes> {
     let problem = serde_json::to_value(error.problem()).unwrap_or_default();
     let number = |name: &str| problem.get(name).and_then(Value::as_i64).unwrap_or_default();
@@ -54,19 +55,19 @@ pub(crate) fn must_refetch(error: &Error) -> Result<Bytes> {
     encode(&frame)
 }
 
-/// A subscription that has begun, on its connection.
+/// Delivers the events of one subscription over its connection.
 pub(crate) struct FrameDelivery {
     pub subscriber: Subscriber,
-    /// Whether the client wants positions while nothing matches.
+    /// Whether the client has requested position frames.
     positions: bool,
     acknowledges: bool,
-    /// Whether the client was notified that more follows once it asks to continue.
-    told_truncated: bool,
-    /// Whether a batch was taken.
+    /// Whether `replay_truncated` was sent, and the client has not yet asked to continue.
+    sent_truncated: bool,
+    /// Whether the first batch was processed.
     has_begun: bool,
-    /// Whether it had received all events after the last batch.
+    /// Whether the subscriber had received all events of the log after the last batch.
     was_live: bool,
-    /// When a position was last sent, with an event or alone.
+    /// Time when a position was last sent, either with an event or in a position frame.
     positioned: Monotonic,
 }
 
@@ -87,7 +88,7 @@ impl FrameDelivery {
             subscriber,
             positions,
             acknowledges,
-            told_truncated: false,
+            sent_truncated: false,
             has_begun: false,
             was_live: false,
             positioned,
@@ -95,19 +96,19 @@ impl FrameDelivery {
         Ok((delivery, frames))
     }
 
-    /// Processes the frames of the client.
-    pub fn heed(&mut self, said: ClientRequests) -> Result<()> {
+    /// Applies the requests in the frames that the client has sent.
+    pub fn apply_requests(&mut self, said: ClientRequests) -> Result<()> {
         if let Some(ack) = said.ack {
             self.subscriber.acknowledge(ack)?;
         }
         if let Some(after_id) = said.after_id {
             self.subscriber.continue_from(after_id)?;
-            self.told_truncated = false;
+            self.sent_truncated = false;
         }
         Ok(())
     }
 
-    /// Returns how long to wait for the next events.
+    /// Returns the maximum time to wait for the next events.
     pub fn wait(&self) -> Duration {
         match (self.positions, self.acknowledges) {
             // A subscriber that has already received all events is notified at once.
@@ -117,21 +118,22 @@ impl FrameDelivery {
         }
     }
 
-    /// Returns events, and the frames about the subscriber's position after them.
+    /// Returns the frames for a batch of events, followed by frames with the subscriber's position if they
+    /// are due.
     pub fn frames(&mut self, batch: EventBatch) -> Result<Vec<Frame>> {
         let EventBatch { frames, after_id, room_lsn, state } = batch;
         let has_events = !frames.is_empty();
         let event = |(lsn, frame)| Frame { lsn: Some(lsn), text: Bytes::from_owner(frame) };
         let mut out: Vec<Frame> = frames.into_iter().map(event).collect();
         let is_live = state == FeedState::Live;
-        if state == FeedState::Truncated && !std::mem::replace(&mut self.told_truncated, true) {
+        if state == FeedState::Truncated && !std::mem::replace(&mut self.sent_truncated, true) {
             let resume_token = self.subscriber.resume_token(after_id)?;
             out.push(Frame::status(&ServerFrame::ReplayTruncated { after_id, room_lsn, resume_token })?);
         }
         let caught_up = is_live && !self.was_live;
         let now = self.subscriber.timer_now();
         let is_silent = !has_events && now.since(self.positioned) >= POSITION_EVERY;
-        // A truncated subscriber gets no further frames until it says where to continue.
+        // A truncated subscriber gets no further frames until it sends the position at which to continue.
         let is_due = caught_up || (is_silent && state != FeedState::Truncated);
         if self.positions && is_due {
             let resume_token = self.subscriber.resume_token(after_id)?;
@@ -144,8 +146,8 @@ impl FrameDelivery {
         Ok(out)
     }
 
-    /// Returns whether the client was notified that more follows once it asks to continue.
+    /// Returns whether `replay_truncated` was sent, and the client has not yet asked to continue.
     pub fn is_truncated(&self) -> bool {
-        self.told_truncated
+        self.sent_truncated
     }
 }

@@ -1,4 +1,4 @@
-//! The output of `--dev`: the link of the board and the tokens, which can be shown only this once, and a
+//! Formats the output of `--dev`: the link to the board and the tokens, which can be shown only once, and a
 //! configuration for MCP clients.
 
 use std::collections::BTreeMap;
@@ -10,17 +10,19 @@ use svc_core::config::{PublicUrl, board_link, reachable};
 use svc_core::setup::SetupResult;
 use svc_mcp_stdio::profiles::Profile;
 
-/// The name of the first workspace.
+/// Name of the first workspace.
 pub(crate) const WORKSPACE: &str = "Workspace";
-/// The handle of its administrator.
+/// Handle of the administrator of the first workspace.
 pub(crate) const ADMIN: &str = "admin";
 
-/// Placeholder for a token that can no longer be shown; clients expand it from their environment.
+/// Placeholder for a token that can no longer be shown. MCP clients replace it with the value of the
+/// environment variable.
 const UNKNOWN: &str = "${SVC_TOKEN}";
 
-/// Returns the output after the first line.
+/// Returns everything that `--dev` prints after the first line.
 ///
-/// The configuration refers to the `inherited` variables by name and does not contain their values.
+/// The configuration for MCP clients refers to the `inherited` variables by name and does not contain their
+/// values.
 pub(crate) fn greeting(
     data: &Path,
     (address, public): (SocketAddr, Option<&PublicUrl>),
@@ -55,16 +57,16 @@ pub(crate) fn greeting(
     format!("{tokens}MCP client configuration, by command or by URL:\n{}", short(&configuration))
 }
 
-/// Returns the configuration as JSON, with one line for each way to connect.
+/// Formats the configuration as JSON, with one line for each server entry.
 fn short(configuration: &Value) -> String {
     let ways = configuration.as_object().into_iter().flatten();
     let lines: Vec<String> = ways.map(|(name, way)| format!("  {}: {way}", json!(name))).collect();
     format!("{{\"mcpServers\": {{\n{}\n}}}}\n", lines.join(",\n"))
 }
 
-/// Returns both ways to reach this service, by name; a client needs one of them.
+/// Returns the MCP configuration with two alternative entries: `svc` (a command) and `svc-http` (a URL).
 fn configuration(command: &str, data: &str, address: SocketAddr, token: &str, inherited: &[&str]) -> Value {
-    // Clients expand these from their own environment.
+    // Clients replace these placeholders with values from their own environment.
     let inherited = inherited.iter().map(|name| ((*name).to_owned(), format!("${{{name}}}")));
     let env: BTreeMap<String, String> =
         std::iter::once(("SVC_TOKEN".to_owned(), token.to_owned())).chain(inherited).collect();
@@ -82,7 +84,7 @@ fn configuration(command: &str, data: &str, address: SocketAddr, token: &str, in
     })
 }
 
-/// Returns the `svc` next to this program if there is one, otherwise the one in the PATH.
+/// Returns the path of the `svc` program next to this one, or just `svc` if there is none.
 fn command() -> String {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("svc"));
     let beside = beside.filter(|path| path.is_file());

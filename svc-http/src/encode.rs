@@ -1,4 +1,4 @@
-//! Encodes responses: JSON, RFC 9457 problems and the headers of the contract.
+//! Encodes responses: JSON, RFC 9457 problems and the documented headers.
 
 use std::time::Duration;
 
@@ -26,26 +26,26 @@ const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json"
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const BEARER: HeaderValue = HeaderValue::from_static("Bearer");
 
-/// Adds the header with the last position in the log of the caller's workspace.
+/// Adds the header `Svc-Room-LSN`: the last position in the log of the caller's workspace.
 pub(crate) fn insert_lsn(headers: &mut HeaderMap, lsn: Option<i64>) {
     if let Some(lsn) = lsn {
         headers.insert(ROOM_LSN, lsn.into());
     }
 }
 
-/// Adds the header that marks the answer to a repeated request, if it is one.
+/// Adds the header `Idempotency-Replayed` if the response answers a repeated request.
 fn insert_repeated(headers: &mut HeaderMap, is_repeated: bool) {
     if is_repeated {
         headers.insert(IDEMPOTENCY_REPLAYED, TRUE);
     }
 }
 
-/// Removes the header with the position.
+/// Removes the header `Svc-Room-LSN`.
 pub(crate) fn remove_lsn(headers: &mut HeaderMap) {
     headers.remove(ROOM_LSN);
 }
 
-/// Adds the headers with the limits and the remaining quotas, so that a client can slow down.
+/// Adds the headers `RateLimit-Policy` and `RateLimit`, so that a client can slow down before it is rejected.
 ///
 /// They follow the IETF draft `draft-ietf-httpapi-ratelimit-headers`, version 10.
 pub(crate) fn insert_standings(headers: &mut HeaderMap, standings: &[LimitState]) {
@@ -59,17 +59,17 @@ pub(crate) fn insert_standings(headers: &mut HeaderMap, standings: &[LimitState]
         return;
     }
     for (name, value) in [(RATE_LIMIT_POLICY, list(&policy)), (RATE_LIMIT, list(&left))] {
-        // The names of limits are visible ASCII, so the conversion always succeeds.
+        // The names of the limits are visible ASCII, so the conversion always succeeds.
         value.into_iter().for_each(|value| drop(headers.insert(&name, value)));
     }
 }
 
-/// Returns a time in seconds, rounded up.
+/// Converts a duration to seconds, rounded up.
 fn whole_seconds(span: Duration) -> u64 {
     span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
 }
 
-/// Returns the response of an operation.
+/// Returns the HTTP response for the reply of an operation.
 pub(crate) fn reply(reply: &Reply) -> Response {
     if let Some(content) = reply.content() {
         return file(reply, content);
@@ -84,7 +84,7 @@ pub(crate) fn reply(reply: &Reply) -> Response {
     response
 }
 
-/// Returns the response with a file, which a browser stores under its name.
+/// Returns the response with a file as an attachment, which a browser saves under the name of the file.
 fn file(reply: &Reply, content: &FileContent) -> Response {
     let mut response = empty(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK));
     *response.body_mut() = content.spooled.clone().into();
@@ -99,7 +99,7 @@ fn file(reply: &Reply, content: &FileContent) -> Response {
     response
 }
 
-/// Returns the response of a failure, and logs its cause if it is internal.
+/// Returns the problem response for an error, and logs the cause of an internal error.
 pub(crate) fn problem(error: &Error) -> Response {
     if error.code() == Code::Internal {
         tracing::error!(cause = ?error.cause(), "a request failed");
@@ -154,9 +154,9 @@ pub(crate) fn options(allow: HeaderValue) -> Response {
     response
 }
 
-/// Turns a response into one to HEAD: the body is removed and its length is kept.
+/// Turns the response to a GET into that to a HEAD: removes the body and keeps its length as a header.
 pub(crate) fn without_body(mut response: Response) -> Response {
-    // The length of a body that is omitted because the client has it is not known here.
+    // If the body is omitted because the client already has it, its length is not known here.
     let length = response.body().size_hint().exact();
     if let Some(length) = length.filter(|_| response.status() != StatusCode::NOT_MODIFIED) {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());

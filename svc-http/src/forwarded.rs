@@ -1,11 +1,10 @@
-//! The sender of a request according to the proxies in front of the server: `X-Forwarded-For`, or else
-//! `Forwarded` (RFC 7239).
+//! Determines the sender of a request behind proxies, from `X-Forwarded-For` or else `Forwarded` (RFC 7239).
 //!
-//! Each proxy appends an entry. So entries are counted from the end, and earlier ones, which a client may
-//! have written, are not read. An entry is an address in any form that proxies write. Any other entry is a
-//! name, and a separate peer: the address of a proxy never represents all of its clients.
+//! Each proxy appends an entry, so entries are counted from the end. Earlier entries may have been written by
+//! a client and are not read. An entry is an address in any form that proxies write. Any other text counts as
+//! the name of a separate peer, so that the address of a proxy never represents all of its clients.
 //!
-//! No other forwarded value is read: the host, the scheme and the path under which browsers reach the server
+//! No other forwarded value is read. The host, the scheme and the path under which browsers reach the server
 //! are settings.
 
 use std::borrow::Cow;
@@ -19,21 +18,23 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Returns the sender of a request that arrived from `remote` through `hops` trusted proxies.
 ///
-/// If there are fewer entries than proxies, the first entry counts; without entries it is `remote`.
+/// If there are fewer entries than proxies, the first entry is the sender. If there are none, `remote` is the
+/// sender.
 pub(crate) fn peer(remote: IpAddr, headers: &HeaderMap, hops: usize) -> Peer {
     let simple = entry(headers, &X_FORWARDED_FOR, hops);
     let sender = simple.or_else(|| entry(headers, &FORWARDED, hops).map(sender_in));
-    sender.map_or_else(|| remote.into(), named_by)
+    sender.map_or_else(|| remote.into(), parse_sender)
 }
 
-/// Returns the entry that the outermost of the trusted proxies has written.
+/// Returns the header entry that the outermost trusted proxy has written.
 fn entry<'h>(headers: &'h HeaderMap, name: &HeaderName, hops: usize) -> Option<&'h [u8]> {
     let lines = headers.get_all(name).iter().rev();
     let entries = lines.flat_map(|line| ReversedEntries(Some(line.as_bytes())));
     entries.filter(|entry| !entry.is_empty()).take(hops).last()
 }
 
-/// The entries of a header line from the last to the first, without the white space around them.
+/// Iterates over the entries of a header line from the last to the first, without the white space around
+/// them.
 struct ReversedEntries<'h>(Option<&'h [u8]>);
 
 impl<'h> Iterator for ReversedEntries<'h> {
@@ -48,7 +49,8 @@ impl<'h> Iterator for ReversedEntries<'h> {
 
 /// Splits a list at its last comma outside of quoted strings.
 ///
-/// Quoted strings are also found from the end: a client's quotation mark cannot hide the text after it.
+/// Quoted strings are also parsed from the end, so an unclosed quotation mark from a client cannot hide the
+/// entries after it.
 fn split_last(line: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let mut rest = line;
     let comma = loop {
@@ -68,7 +70,8 @@ fn split_last(line: &[u8]) -> (Option<&[u8]>, &[u8]) {
     }
 }
 
-/// Returns the text before a quoted string whose closing quotation mark follows `text`.
+/// Returns the text before the opening quotation mark of a quoted string whose closing mark comes right after
+/// `text`.
 fn before_opening(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text;
     loop {
@@ -80,7 +83,7 @@ fn before_opening(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Returns the parameter `for` of an entry of `Forwarded`, or an empty value without one.
+/// Returns the parameter `for` of a `Forwarded` entry, or an empty value if there is none.
 fn sender_in(entry: &[u8]) -> &[u8] {
     let mut is_quoted = false;
     let mut is_escaped = false;
@@ -103,17 +106,17 @@ fn sender_in(entry: &[u8]) -> &[u8] {
     value.trim_ascii()
 }
 
-/// Returns the peer that a proxy names: an address, with or without a port, or else a name.
-fn named_by(sender: &[u8]) -> Peer {
+/// Parses the sender that a proxy has written: an address, with or without a port, or else a name.
+fn parse_sender(sender: &[u8]) -> Peer {
     let sender = unquoted(sender);
     let bare = without_port(&sender);
     let forms = [&*sender, bare].into_iter().filter_map(|form| std::str::from_utf8(form).ok());
-    // With another colon it may be the last part of an incomplete address.
+    // If another colon remains, the removed part may have belonged to an incomplete IPv6 address.
     let name = if bare.contains(&b':') { &*sender } else { bare };
     forms.filter_map(address).next().map_or_else(|| Peer::named(name), Peer::from)
 }
 
-/// Returns the text of a quoted string; other values are unchanged.
+/// Removes the quotation marks and escapes of a quoted string. Other values are returned unchanged.
 fn unquoted(value: &[u8]) -> Cow<'_, [u8]> {
     let inner = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
     let Some(inner) = inner else { return Cow::Borrowed(value) };
@@ -125,7 +128,7 @@ fn unquoted(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text.collect::<Vec<u8>>().trim_ascii().to_vec())
 }
 
-/// Returns a sender without its port, which may be a number or a name that begins with an underscore.
+/// Returns a sender without its port. A port may be a number or a name that begins with an underscore.
 fn without_port(sender: &[u8]) -> &[u8] {
     let colon = sender.iter().rposition(|byte| *byte == b':');
     match colon.and_then(|at| sender.split_at_checked(at)) {
@@ -134,7 +137,7 @@ fn without_port(sender: &[u8]) -> &[u8] {
     }
 }
 
-/// Parses an address, possibly in brackets or with a zone.
+/// Parses an IP address, possibly in brackets or with a zone.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let (address, _zone) = bare.split_once('%').unwrap_or((bare, ""));
@@ -149,7 +152,7 @@ mod tests {
     use super::*;
     use crate::strangers;
 
-    /// The proxy's address, which no test sends.
+    /// Address of the proxy's connection, which no test puts into a header.
     const REMOTE: &str = "198.51.100.77";
 
     fn at(address: &str) -> Peer {
@@ -169,7 +172,8 @@ mod tests {
         peer(REMOTE.parse().unwrap(), &headers, hops)
     }
 
-    /// Checks a table of one header: its lines, the number of trusted proxies, and the peer.
+    /// Checks a table of cases for one header: the header lines, the number of trusted proxies, and the
+    /// expected peer.
     fn check(header: &HeaderName, table: &[(&[&str], usize, Peer)]) {
         assert!(table.len() >= 20);
         for (lines, hops, wanted) in table {
@@ -312,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_long_list_is_read_in_time() {
-        // Each would take far longer if its work grew with the square of its length.
+        // Each of these inputs would take far longer if parsing were quadratic.
         for piece in ["\\\"", "\"", ",", "\",", "\\\",", "\"\\", "for=\";"] {
             let line = piece.repeat((64 << 10) / piece.len());
             for header in [X_FORWARDED_FOR, FORWARDED] {
@@ -323,7 +327,7 @@ mod tests {
         }
     }
 
-    /// Pieces from which clients and proxies build lists.
+    /// Pieces from which the property tests build header lines.
     const PIECES: [&str; 22] = [
         ",",
         ",",
@@ -349,7 +353,7 @@ mod tests {
         "\u{e9}",
     ];
 
-    /// Writes an entry for an address as a proxy does, optionally for `Forwarded`.
+    /// Formats an address as an entry in one of the forms that proxies use, optionally for `Forwarded`.
     fn written(address: IpAddr, form: usize, forwarded: bool) -> String {
         let text = address.to_string();
         let bracketed = if address.is_ipv6() { format!("[{text}]") } else { text.clone() };
@@ -371,7 +375,7 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// For any input, the proxy's address never represents a client that it names in any form.
+        /// For any input, the peer of a client that the proxy names is never the proxy's own address.
         #[test]
         fn the_proxy_never_stands_for_its_clients(
             sent in strangers::sent(&PIECES),
@@ -386,7 +390,8 @@ mod tests {
             }
         }
 
-        /// Whatever a client has written before, the entry of the outermost trusted proxy counts.
+        /// The entry of the outermost trusted proxy determines the peer, whatever the client has written
+        /// before it.
         #[test]
         fn what_trusted_proxies_have_written_counts(
             forged in strangers::sent(&PIECES),

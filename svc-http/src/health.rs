@@ -1,6 +1,7 @@
-//! The health checks: liveness and readiness.
+//! Responds to the liveness and readiness checks.
 //!
-//! They need no credential and no limit applies to them, so they respond when nothing else does.
+//! The checks need no credential, and no limit applies to them, so they respond even when other routes do
+//! not.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,14 +14,15 @@ use tokio::time::timeout;
 use crate::encode::{self, Response};
 use crate::phase::Phase;
 
-/// Returns the liveness response: the process is up, since it responds.
+/// Returns the liveness response, which is always a success: a process that responds is alive.
 pub(crate) fn liveness() -> Response {
     encode::json(StatusCode::OK, r#"{"status":"ok"}"#.into())
 }
 
 /// Returns the readiness response: whether the process can do its work.
 ///
-/// It has an entry for each health check: `ok`, the fault, or a remark about a component that works.
+/// The response has an entry for each health check: `ok`, the fault, or a remark about a component that
+/// works.
 pub(crate) async fn readiness(service: &Service, phase: Phase) -> Response {
     let parts = timeout(TIMEOUT, service.health())
         .await

@@ -1,9 +1,9 @@
-//! The host names under which this server is reached.
+//! Checks the Host and Origin of requests against the host names of this server.
 //!
 //! A page of another site can make a browser send requests here under a name that resolves to this machine
-//! (DNS rebinding). Routes that need no credential must not be open to it. Pages without a site, such as
-//! those within programs, and pages of this machine may call it with a token: no other page can make them do
-//! so.
+//! (DNS rebinding). Such a page must not reach routes that need no credential. Pages that do not come from a
+//! web site, such as those inside desktop programs, and pages served by this machine may call the server with
+//! a token, because no other page can make them do so.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,11 +11,11 @@ use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Uri, Version};
 use svc_core::{Code, Error, Result};
 
-/// The refusal of a client that calls this server by an unknown name.
+/// Error message for a request without a credential that names an unknown host.
 const UNKNOWN_NAME: &str = "without a credential Host and Origin must name this server: its operator sets \
     SVC_PUBLIC_URL to the address under which browsers reach it, or lists further names in SVC_ALLOWED_HOSTS";
 
-/// The names and addresses of this server.
+/// The host names and addresses of this server.
 pub(crate) struct ServerHosts {
     own: IpAddr,
     allowed: Vec<String>,
@@ -28,59 +28,60 @@ impl ServerHosts {
 
     /// Rejects a request from a page of another site, even with a token.
     pub fn check_origin(&self, headers: &HeaderMap) -> Result<()> {
-        match values(headers, ORIGIN).all(|origin| self.is_welcome(origin)) {
+        match values(headers, ORIGIN).all(|origin| self.may_send_token(origin)) {
             true => Ok(()),
             false => Err(Error::new(Code::Forbidden, "Origin must name this server; see SVC_PUBLIC_URL")),
         }
     }
 
-    /// Rejects a request whose target host or Origin is another site.
+    /// Rejects a request whose target host or Origin is not this server.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
         let is_own = values(headers, ORIGIN).all(|origin| self.is_own(site_of(origin)));
-        if is_own && self.is_called(uri, headers) { Ok(()) } else { Err(unknown_name()) }
+        if is_own && self.targets_this_server(uri, headers) { Ok(()) } else { Err(unknown_name()) }
     }
 
-    /// Rejects a request for another target host, or from a page of another site, if its token comes later.
+    /// Checks the host and the origin of a request whose token arrives later, such as in the first WebSocket
+    /// frame.
     pub fn check_before_token(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
-        let is_welcome = values(headers, ORIGIN).all(|origin| self.is_welcome(origin));
-        if is_welcome && self.is_called(uri, headers) { Ok(()) } else { Err(unknown_name()) }
+        let may_send_token = values(headers, ORIGIN).all(|origin| self.may_send_token(origin));
+        if may_send_token && self.targets_this_server(uri, headers) { Ok(()) } else { Err(unknown_name()) }
     }
 
-    /// Returns whether a request names this server as its target.
-    fn is_called(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+    /// Returns whether the target host of a request is this server.
+    fn targets_this_server(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         // The URI's authority overrides the header (RFC 9112, 3.2.2; RFC 9113, 8.3.1).
         let host = uri.authority().map(|authority| authority.as_str()).or(values(headers, HOST).next());
         host.is_some_and(|host| self.is_own(host))
     }
 
-    /// Returns whether a page of this origin may bring a token: one of this server, of this machine, or
-    /// without a site on the web.
-    fn is_welcome(&self, origin: &str) -> bool {
+    /// Returns whether a page of this origin may send a token: a page of this server or of this machine, or
+    /// one that does not come from a web site.
+    fn may_send_token(&self, origin: &str) -> bool {
         let Some((scheme, site)) = origin.split_once("://") else {
             return origin == OPAQUE || self.is_own(origin);
         };
         let is_web = ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web));
         match is_web {
-            true => self.is_own(site) || is_of_localhost(site),
+            true => self.is_own(site) || is_below_localhost(site),
             false => is_scheme(scheme),
         }
     }
 
-    /// Returns the host that a request names, if it is this server.
+    /// Returns the target host of a request, or `None` if that is not this server.
     pub fn named<'a>(&self, uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
         let host = uri.authority().map(|authority| authority.as_str());
         let host = host.or_else(|| headers.get(HOST).and_then(|host| host.to_str().ok()));
         host.filter(|host| self.is_own(host))
     }
 
-    /// Returns whether `site`, a host with or without a port, is this server.
+    /// Returns whether `site`, a host with an optional port, is this server.
     fn is_own(&self, site: &str) -> bool {
         let site = site.to_ascii_lowercase();
         let bare = host_of(&site);
         if bare == "localhost" || self.allowed.iter().any(|name| *name == site || name == bare) {
             return true;
         }
-        // An attacker cannot redirect a literal address, so any address of this machine is accepted.
+        // DNS rebinding is impossible with a literal address, so any address of this machine is accepted.
         let address = bare.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         address.is_ok_and(|ip| ip.is_loopback() || ip == self.own || self.own.is_unspecified())
     }
@@ -90,16 +91,17 @@ fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
 }
 
-/// The origin of a page without a site, such as a local file.
+/// Origin that browsers send for a page that does not come from a web site, such as a local file.
 const OPAQUE: &str = "null";
 
-/// Returns the site of an origin.
+/// Returns the host and port of an origin.
 fn site_of(origin: &str) -> &str {
     origin.split_once("://").map_or(origin, |(_, site)| site)
 }
 
-/// Returns whether a site is a name below `localhost`, which browsers find on this machine (RFC 6761, 6.3).
-fn is_of_localhost(site: &str) -> bool {
+/// Returns whether a site is a name below `localhost`, which browsers resolve to this machine (RFC 6761,
+/// 6.3).
+fn is_below_localhost(site: &str) -> bool {
     let site = site.to_ascii_lowercase();
     let below = host_of(&site).strip_suffix(".localhost");
     below.is_some_and(|below| !below.is_empty() && below.bytes().all(is_of_name))
@@ -109,7 +111,7 @@ fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
-/// Returns whether a text is a scheme (RFC 3986, 3.1).
+/// Returns whether a text is a valid URI scheme (RFC 3986, 3.1).
 fn is_scheme(text: &str) -> bool {
     let is_of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.bytes().all(is_of_scheme)
@@ -121,7 +123,7 @@ fn unknown_name() -> Error {
 
 /// Rejects a request with more than one Host header, or with none in HTTP/1.1 (RFC 9112, 3.2).
 ///
-/// The servers on the path might choose different ones.
+/// Otherwise a proxy and this server might use different Host headers.
 pub(crate) fn check_single(version: Version, headers: &HeaderMap) -> Result<()> {
     match headers.get_all(HOST).iter().count() {
         1 => Ok(()),
@@ -130,7 +132,7 @@ pub(crate) fn check_single(version: Version, headers: &HeaderMap) -> Result<()> 
     }
 }
 
-/// Returns the host without its port.
+/// Returns the host of `site` without the port.
 fn host_of(site: &str) -> &str {
     match site.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => host,

@@ -1,7 +1,7 @@
-//! The output of an operation as a page for people: HTML without scripts.
+//! Renders the output of an operation as an HTML page without scripts, for people.
 //!
-//! An operation declares whether it has a page; the page shows its output, name by name. Failures are
-//! problems, as everywhere. The page loads nothing and cannot be framed by another site.
+//! An operation declares whether it has a page. The page lists the names and values of the output, loads
+//! nothing, and cannot be embedded by another site. Failures are problems, as for every other route.
 
 use hyper::HeaderMap;
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS};
@@ -12,19 +12,19 @@ use svc_core::{Error, Result};
 use crate::accept::AcceptedTypes;
 use crate::encode::{self, Response};
 
-/// The form in which a client gets the output of an operation.
+/// Format in which a client gets the output of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As JSON, the only form.
+    /// JSON, because the operation has no page.
     Json,
-    /// As JSON, although there is a page.
+    /// JSON, although the operation has a page.
     JsonOfPage,
-    /// As the page.
+    /// The HTML page.
     Page,
 }
 
 impl Form {
-    /// Returns the form that the headers of a request select.
+    /// Returns the format that the Accept header of a request selects.
     pub fn of(operation: &Operation, headers: &HeaderMap) -> Self {
         if !operation.http().is_page {
             return Self::Json;
@@ -34,7 +34,7 @@ impl Form {
         if wants_page { Self::Page } else { Self::JsonOfPage }
     }
 
-    /// Returns the response of a success in this form.
+    /// Returns the response for a successful reply in this format.
     pub fn response(self, operation: &Operation, reply: &Reply) -> Response {
         let mut response = encode::reply(reply);
         if self == Self::Json {
@@ -72,7 +72,7 @@ fn page(title: &str, reply: &Reply) -> Result<bytes::Bytes> {
     .into())
 }
 
-/// Adds a value: names and values as a list of terms, which may be nested.
+/// Appends a JSON value as HTML. An object becomes a description list, which may be nested.
 fn write_value(page: &mut String, value: &Value) {
     match value {
         Value::Object(members) => write_members(page, members),
@@ -103,7 +103,7 @@ fn write_members(page: &mut String, members: &Map<String, Value>) {
     page.push_str("</dl>\n");
 }
 
-/// Returns text in which no character has a meaning in HTML.
+/// Escapes text for HTML.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

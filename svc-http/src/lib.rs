@@ -1,16 +1,17 @@
 //! The HTTP shell: REST, WebSocket and MCP on one listener.
 //!
-//! It is built directly on hyper and serves HTTP/1.1 and HTTP/2 in plaintext. It handles framing and calls
-//! the core; no rule of the service lives here. Routes come from the operation table, so adding an operation
-//! takes no code in this crate.
+//! The crate is built directly on hyper and serves HTTP/1.1 and HTTP/2 in plaintext. It handles framing and
+//! calls the core, which contains all rules of the service. Routes come from the operation table, so adding
+//! an operation takes no code in this crate.
 //!
 //! A request passes, in order: the connection limit, the Host check, routing, admission by the core (from the
 //! head alone), the body checks (size, rate and media type), the limit on requests in flight, and then the
 //! operation. No resources are held for a client that has not been admitted, and no buffer grows because a
-//! client does not read. TLS and compression are omitted on purpose; they belong in a proxy in front.
+//! client does not read. TLS and compression are omitted on purpose: a proxy in front of the server provides
+//! them.
 //!
-//! Requests to other servers, such as the identity provider's, go through one client that reaches only public
-//! addresses. Notifications outside of the service are also sent from here.
+//! Requests to other servers, such as the identity provider, go through one client that reaches only public
+//! addresses. This crate also sends mail and web push notifications.
 
 #[cfg(test)]
 #[path = "../../svc-core/src/strangers.rs"]

@@ -1,4 +1,4 @@
-//! Resources from the operating system: a listening socket with a long backlog, and descriptors.
+//! Opens the listening socket, and raises the limit on file descriptors.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,13 +6,14 @@ use std::net::SocketAddr;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Maximum connections that wait to be accepted; the system may allow fewer (`net.core.somaxconn`).
+/// Maximum connections that wait to be accepted. The system may allow fewer (`net.core.somaxconn`).
 const BACKLOG: u32 = 4096;
 
 /// Listens on `address`. Must be called within a Tokio runtime.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Connections of a server that has ended would otherwise keep the next one from binding its port.
+    // Otherwise old connections of a server that has exited would prevent the next server from binding the
+    // port.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

@@ -1,9 +1,8 @@
-//! Mail: sends mails over SMTP.
+//! Sends mail over SMTP.
 //!
-//! The mails of a batch go over one connection. If the server cannot be reached, or rejects the sender or the
-//! password, the operator must act, and the mails are retried; its response about the receiver decides
-//! whether the address is retried or given up, and its response about a mail whether that mail is. Neither
-//! addresses nor content are logged.
+//! All mails of a batch go over one connection. If the mail server cannot be reached, or rejects the sender
+//! or the password, the operator must act, and the mails are retried. A rejected receiver is retried, or the
+//! address is suspended; a rejected mail is retried or dropped. Neither addresses nor content are logged.
 
 use std::time::Duration;
 
@@ -28,16 +27,16 @@ use crate::smtp::{Failure, Reply, Status};
 use crate::smtp_stream;
 use crate::workers::{BatchSender, SEND_TIMEOUT, TakenBatch};
 
-/// Maximum time to connect.
+/// Maximum time to connect to the mail server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The time before the end of a batch's lease by which its last mail must have been sent.
+/// Time reserved at the end of a batch's lease: the last mail must have been sent before it begins.
 const RESERVE: Duration = Duration::from_secs(10);
 /// Maximum time for the QUIT command.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum characters of a server's response that are shown to the receiver.
+/// Maximum characters of the mail server's response that are shown to the receiver.
 const DETAIL_MAX: usize = 300;
 
-/// The sender.
+/// Sends batches of mail through the configured mail server.
 pub(crate) struct MailSender {
     config: MailConfig,
     from: Address,
@@ -45,41 +44,41 @@ pub(crate) struct MailSender {
     hello: ClientId,
 }
 
-/// The subject of a command.
+/// Subject of an SMTP command, to which a rejection of the command refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommandSubject {
-    /// The connection, the login and the sender.
+    /// The session: the connection, the login or the sender.
     Session,
-    /// The receiver.
+    /// The receiver of the mail.
     Receiver,
-    /// The mail itself.
+    /// The content of the mail.
     Content,
 }
 
-/// The treatment of a mail after the server has rejected it.
+/// Treatment of a mail after the mail server has rejected it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RejectedMail {
-    /// The server accepts nothing from this service: the operator must act.
+    /// The mail server accepts nothing from this service: the operator must act.
     Operator,
-    /// It may be accepted later.
+    /// Retry the mail, since it may be accepted later.
     Later,
-    /// The server does not accept this mail.
+    /// Drop the mail, since the server does not accept it.
     Mail,
-    /// The address does not accept mail.
+    /// Suspend the address, since it does not accept mail.
     Address,
 }
 
-/// Returns how to treat a mail after this reply.
+/// Decides how to treat a mail after this reply to a command.
 ///
-/// The rejected command counts only if the reply is not more specific: servers reject the sender after the
-/// receiver was named, and the receiver after the mail was sent.
+/// The subject of the command matters only if the reply is not more specific: some servers reject the sender
+/// only in reply to the receiver, and the receiver only after the mail was sent.
 fn verdict(step: CommandSubject, reply: &Reply) -> RejectedMail {
     match (step, reply.code, reply.status()) {
         (CommandSubject::Session, ..) => RejectedMail::Operator,
         (_, ..500, _) => RejectedMail::Later,
-        // Commands that the server does not know, in the wrong order, or without the required login.
+        // The command is unknown, out of order, or lacks the required login.
         (_, 500 | 502..=504 | 530 | 534 | 535 | 538, _) => RejectedMail::Operator,
-        // The syntax and the domain of the sender.
+        // The syntax or the domain of the sender's address is invalid.
         (_, _, Some(Status(5, 1, 7 | 8))) => RejectedMail::Operator,
         (_, _, Some(Status(5, 1, _) | Status(5, 2, 1))) => RejectedMail::Address,
         (CommandSubject::Receiver, _, None) => RejectedMail::Address,
@@ -87,15 +86,15 @@ fn verdict(step: CommandSubject, reply: &Reply) -> RejectedMail {
     }
 }
 
-/// Why a mail, or all of them, was not accepted.
+/// Reason why the mail server did not accept a mail, or any mail.
 enum MailFailure {
-    /// A command failed.
+    /// An SMTP command failed.
     Command(CommandSubject, Failure),
-    /// It took too long.
+    /// The exchange with the mail server took too long.
     Slow,
-    /// The address cannot receive mail.
+    /// The address is not a valid receiver of mail.
     NoAddress,
-    /// The mail could not be written.
+    /// The mail could not be encoded.
     Malformed(String),
 }
 
@@ -125,7 +124,7 @@ impl MailSender {
         Ok(connection)
     }
 
-    /// Sends all mails, as far as the time and the connection allow.
+    /// Sends the mails of a batch, as many as the time and the connection permit.
     async fn deliver(&self, taken: &TakenBatch<Letter>) -> Vec<DeliveryResult> {
         let letters = taken.batch.notifications();
         let until = Instant::now() + SEND_TIMEOUT.saturating_sub(RESERVE);
@@ -140,7 +139,7 @@ impl MailSender {
         };
         let (mut failing, mut dropped): (Vec<&MailAddress>, i64) = (Vec::new(), 0);
         for (place, (letter, result)) in letters.iter().zip(&mut results).enumerate() {
-            // Its message may have been read or withdrawn since it was written.
+            // The message may have been read or withdrawn since the mail was written.
             if failing.contains(&letter.to()) || !taken.is_current(place).await {
                 continue;
             }
@@ -152,18 +151,18 @@ impl MailSender {
             };
             *result = failed.result();
             match result {
-                // The address is suspended already.
+                // The address has already been suspended.
                 DeliveryResult::Dropped { .. } => dropped = dropped.saturating_add(1),
                 _ => failing.push(letter.to()),
             }
-            // The mail in progress is aborted, so that the next one can follow.
+            // The current mail transaction is aborted, so that the next mail can follow.
             let goes_on = dropped < MAIL_REFUSALS_MAX && failed.leaves_connection();
             let reset = timeout(QUIT_TIMEOUT, connection.command(Rset));
             if !goes_on || !reset.await.is_ok_and(|reset| reset.is_ok()) {
                 break;
             }
         }
-        // Everything has been settled already, whatever the server responds.
+        // All results have already been settled, so the server's response does not matter.
         let _ = timeout(QUIT_TIMEOUT, connection.abort()).await;
         results
     }
@@ -216,7 +215,7 @@ impl MailFailure {
         move |error| Self::Command(step, error.into())
     }
 
-    /// Returns whether another mail can follow on the same connection.
+    /// Returns whether another mail can be sent on the same connection after this failure.
     fn leaves_connection(&self) -> bool {
         match self {
             Self::Command(step, Failure::Rejected(reply)) => verdict(*step, reply) != RejectedMail::Operator,
@@ -225,7 +224,7 @@ impl MailFailure {
         }
     }
 
-    /// Returns the delivery result of a mail with this failure; logs it if the operator can act on it.
+    /// Returns the delivery result for this failure, and logs the failure if the operator can act on it.
     fn result(&self) -> DeliveryResult {
         let later = |detail: &str| DeliveryResult::Later { detail: detail.to_owned(), after: None };
         match self {
@@ -253,7 +252,7 @@ impl MailFailure {
     }
 }
 
-/// Returns the delivery result of a mail after this reply, and logs a permanent rejection.
+/// Returns the delivery result for a mail after this reply, and logs a permanent rejection.
 fn rejected(step: CommandSubject, reply: &Reply) -> DeliveryResult {
     let verdict = verdict(step, reply);
     let detail = reply.text(DETAIL_MAX);
@@ -289,7 +288,7 @@ fn address(address: &MailAddress) -> Result<Address> {
 impl BatchSender for MailSender {
     type Piece = Letter;
 
-    const WAY: &'static DeliveryChannel<Letter> = &MAIL;
+    const CHANNEL: &'static DeliveryChannel<Letter> = &MAIL;
 
     async fn send(&self, taken: &TakenBatch<Letter>) -> Vec<DeliveryResult> {
         self.deliver(taken).await
@@ -307,7 +306,7 @@ mod tests {
     use super::*;
     use crate::smtp_stream::failures;
 
-    /// Connects to a server that offers a login and no STARTTLS, and returns whether that succeeded and the
+    /// Connects to a mail server that offers a login but no STARTTLS. Returns whether that succeeded, and the
     /// commands that the server received.
     async fn told(security: SmtpSecurity) -> (bool, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,6 +1,6 @@
 //! `svc-http`: reads the configuration, opens the service, serves it, and shuts down gracefully on a signal.
 //!
-//! The first line on standard output is the address; the log goes to standard error.
+//! The first line on standard output contains the address. The diagnostic log goes to standard error.
 
 mod dev;
 
@@ -23,9 +23,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-// mimalloc, because memory allocated on one thread is often freed on another here: a request is read, run and
-// answered on different threads. It serves only Rust: C code, including SQLite, uses the allocator of the C
-// library, because mimalloc in its place crashes under preloaded libraries such as libfaketime.
+// Uses mimalloc because memory that one thread allocates is often freed by another: a request is read, run
+// and answered on different threads. Only Rust code uses mimalloc. C code, including SQLite, uses the
+// allocator of the C library, because replacing that one crashes under preloaded libraries such as
+// libfaketime.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -64,8 +65,7 @@ fn run(cli: &Cli) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::internal)?;
     let outcome = runtime.block_on(listen_and_serve(cli, &config, service.clone(), made));
-    // Tasks that were cut off must not keep the process alive. The service closes when its last handle is
-    // dropped.
+    // Aborted tasks must not keep the process alive. The service closes when its last handle is dropped.
     runtime.shutdown_background();
     drop(service);
     outcome
@@ -83,7 +83,7 @@ fn open(variables: &Variables, config: Config) -> Result<(Config, Service, Optio
     Ok((config, service, None))
 }
 
-/// Opens the service for `--dev`, and sets up the data folder first if necessary.
+/// Opens the service for `--dev`, after setting up the data folder if necessary.
 fn open_or_set_up(variables: &Variables, cli: &Cli) -> Result<(Config, Service, Option<SetupResult>)> {
     match setup::init(variables, &cli.data, dev::WORKSPACE, dev::ADMIN) {
         Ok((config, service, made)) => Ok((config, service, Some(made))),
@@ -107,7 +107,7 @@ async fn listen_and_serve(
     let cannot = |error: io::Error| cannot_listen(wanted, &error);
     let listener = listen(wanted).map_err(cannot)?;
     let address = listener.local_addr().map_err(Error::internal)?;
-    let _listening = leave_address(&config.data_dir, address);
+    let _listening = publish_address(&config.data_dir, address);
     let mut greeting = format!("listening on http://{address}\n");
     if cli.dev {
         greeting.push_str(&dev::greeting(
@@ -128,7 +128,7 @@ async fn listen_and_serve(
     serve(service, listener, settings, shutdown).await.map_err(Error::internal)
 }
 
-/// Returns the error for an address that cannot be bound, with advice.
+/// Returns the error for an address that cannot be bound, with advice on what to change.
 fn cannot_listen(wanted: SocketAddr, error: &io::Error) -> Error {
     let next = match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -148,22 +148,22 @@ fn cannot_listen(wanted: SocketAddr, error: &io::Error) -> Error {
     Error::configuration(format!("cannot listen on {wanted}: {error}{next}"))
 }
 
-/// Writes the address to the data folder, if there is one, for the links that `svc token mint` prints.
+/// Writes the server's address to the data folder, for the links that `svc token mint` prints.
 ///
-/// Without it they have the configured address.
-fn leave_address(data: &Path, address: SocketAddr) -> Option<PublishedAddress> {
+/// Without this file the links contain the configured address.
+fn publish_address(data: &Path, address: SocketAddr) -> Option<PublishedAddress> {
     let left = data.is_dir().then(|| PublishedAddress::leave(data, address))?;
     left.inspect_err(|error| tracing::warn!(reason = error.detail(), "the address was not recorded")).ok()
 }
 
-/// Maximum time from the drain to the end of the process, whatever still runs.
+/// Maximum time from the end of the drain until the process exits, whatever is still running.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(14);
 
 /// Installs the handlers for SIGINT and SIGTERM, and returns a receiver that resolves at the first signal.
 ///
-/// The first signal requests a graceful shutdown. A second one ends the process at once, and so does the end
-/// of `most`, even while it is blocked on a database that does not respond; that is why the signals have a
-/// separate thread.
+/// The first signal requests a graceful shutdown. A second signal ends the process at once, and so does the
+/// expiry of `most`. A separate thread handles the signals, so that this works even while the process is
+/// blocked on a database that does not respond.
 fn signals(most: Duration) -> Result<oneshot::Receiver<()>> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
@@ -176,7 +176,7 @@ fn signals(most: Duration) -> Result<oneshot::Receiver<()>> {
         runtime.block_on(async {
             either(&mut interrupt, &mut terminate).await;
             tracing::info!("shutting down: finishing the requests in progress; a second signal ends at once");
-            // Without a receiver the server has already stopped.
+            // If the receiver is gone, the server has already stopped.
             let _ = request_shutdown.send(());
             if timeout(most, either(&mut interrupt, &mut terminate)).await.is_err() {
                 tracing::warn!("the process did not end in time; what still runs is cut off");

@@ -1,6 +1,6 @@
-//! The OpenAPI document: the core's description of the operations, and the fixed routes.
+//! Builds the OpenAPI document from the core's description of the operations and from the fixed routes.
 //!
-//! It is built at the first request and cached.
+//! The document is built at the first request and cached.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use svc_mcp_stdio::wire::BATCH_MAX;
 
 use crate::encode::{self, Response};
 
-/// The encoded document, built once.
+/// The encoded OpenAPI document, built at its first use.
 #[derive(Default)]
 pub(crate) struct Document(OnceLock<Bytes>);
 
@@ -27,7 +27,7 @@ impl Document {
     }
 }
 
-/// Returns the document of all routes.
+/// Returns the OpenAPI document for all routes.
 fn document(table: &Table) -> Value {
     let mut document = openapi::document(table);
     if let Some(Value::Object(schemas)) = document.pointer_mut("/components/schemas") {
@@ -45,7 +45,7 @@ fn document(table: &Table) -> Value {
     document
 }
 
-/// Returns the description of a fixed route.
+/// Returns the OpenAPI description of a fixed route.
 fn route(own: Fixed, method: &str, path: &str) -> Value {
     let Description { summary, description, responses, refused, more } = describe(own);
     let id = path.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
@@ -71,9 +71,9 @@ struct Description {
     summary: &'static str,
     description: &'static str,
     responses: Value,
-    /// The statuses whose body is a problem.
+    /// Status codes of responses whose body is a problem.
     refused: &'static [u16],
-    /// Parameters, body and security, if there are any.
+    /// Parameters, request body and security requirements, if there are any.
     more: Value,
 }
 
@@ -219,7 +219,7 @@ fn header(name: &str, schema: &Value) -> Value {
     json!({"name": name, "in": "header", "required": true, "schema": schema})
 }
 
-/// Returns the schemas of the messages of the Model Context Protocol, by name.
+/// Returns the schemas of the MCP messages by name.
 fn mcp_schemas() -> Map<String, Value> {
     const EXACT: i64 = (1 << 53) - 1;
     let request = json!({

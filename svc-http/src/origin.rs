@@ -1,9 +1,9 @@
-//! Whether a request comes from a page of this service: its cookie counts only then.
+//! Decides whether a request comes from a page of this service, so that its session cookie counts.
 //!
-//! A browser adds the cookie of a session to every request to this server, from any page. So a cookie is a
+//! A browser adds the session cookie to every request to this server, from any page. So a cookie is a
 //! credential only if the browser confirms that the page has the same origin, by `Sec-Fetch-Site` or else by
-//! `Origin`, with the rules of Go's `CrossOriginProtection`. Cookies ignore ports, so another port of this
-//! host is another origin. A client that sends neither header is not a browser, so no page controls its
+//! `Origin`, following the rules of Go's `CrossOriginProtection`. Cookies ignore ports, so another port of
+//! this host is another origin. A client that sends neither header is not a browser, so no page controls its
 //! requests.
 
 use hyper::header::{HOST, HeaderName, ORIGIN};
@@ -12,23 +12,24 @@ use hyper::{HeaderMap, Method, Request};
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// The use that a request makes of the cookie.
+/// Purpose for which a request uses the session cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// It reads: a link on another site may point here.
+    /// Reading. A link on another site may lead to such a request.
     Read,
-    /// It changes data, or opens a WebSocket.
+    /// Changing data, or opening a WebSocket.
     Change,
 }
 
 impl Use {
-    /// Returns the use of a request with this method.
+    /// Returns the use that a request with this method makes of the session cookie.
     pub fn of(method: &Method) -> Self {
         if method == Method::GET || method == Method::HEAD { Self::Read } else { Self::Change }
     }
 }
 
-/// Returns whether the cookie of a request counts, on a server that browsers reach at `public`.
+/// Returns whether the session cookie of a request counts as a credential, on a server whose public origin is
+/// `public`.
 pub(crate) fn cookie_counts<B>(request: &Request<B>, used: Use, public: Option<&str>) -> bool {
     let headers = request.headers();
     let host = request.uri().authority().map(|authority| authority.as_str());
@@ -61,7 +62,7 @@ fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    /// Headers, and whether the cookie counts for a read and for a change.
+    /// Request headers, and whether the cookie is expected to count for a read and for a change.
     type Case<'a> = (&'a [(&'a str, &'a str)], [bool; 2]);
 
     #[test]

@@ -1,9 +1,9 @@
-//! The only client for requests to other servers.
+//! Sends requests to other servers. All such requests go through this module.
 //!
-//! A name is resolved once, only public addresses count, and the connection goes to one of these; an address
-//! in the URL is checked in the same way. So an attacker who can make this service send a request cannot
-//! reach private servers near it. The operator may except one host, or all for development. The client
-//! follows no redirects, uses no proxy, keeps no connection, and limits time and bytes of a response.
+//! A host name is resolved once, and the connection goes to one of its public addresses; an IP address in the
+//! URL must be public as well. So an attacker who can make this service send a request cannot reach private
+//! servers near it. The operator may exempt one host, or all hosts for development. The client follows no
+//! redirects, uses no proxy, reuses no connection, and limits the time and the bytes of a response.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -17,42 +17,42 @@ use reqwest::{Client, Url};
 use svc_core::egress::{Egress, is_public};
 use tokio::time::timeout;
 
-/// Maximum time to resolve a name.
+/// Maximum time to resolve a host name.
 pub(crate) const NAME_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum time to connect, including the name and TLS.
+/// Maximum time to connect, including name resolution and the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum time of a whole exchange.
+/// Maximum time from the start of a request to the end of its response.
 pub(crate) const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum bytes of a response's body.
+/// Maximum bytes of a response body.
 const BODY_MAX: usize = 512 << 10;
 
-/// The servers that a client may reach in addition to public addresses over HTTPS.
+/// Servers that the client may reach in addition to public addresses over HTTPS.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AllowedServers {
-    /// The host that may have a private address.
+    /// Name of a host that may have a private address.
     pub private_host: Option<String>,
-    /// Whether that host may be reached without TLS, if it is this machine.
+    /// Whether `private_host` may be reached without TLS if it is this machine.
     pub loopback_http: bool,
-    /// Whether any address is allowed.
+    /// Whether private addresses are allowed for every host.
     pub egress: Egress,
 }
 
-/// The client.
+/// HTTP client for requests to other servers.
 pub(crate) struct OutboundClient {
     client: Client,
     reach: AllowedServers,
 }
 
-/// Why there is no response.
+/// Reason why an outbound request has no usable response.
 #[derive(Debug)]
 pub(crate) enum OutboundFailure {
-    /// The address may not be reached.
+    /// Requests to this address are not allowed.
     Forbidden(&'static str),
-    /// There was no connection, or it broke, or took too long.
+    /// The connection failed, broke or timed out.
     Transport(reqwest::Error),
-    /// The response has too many bytes.
+    /// The response body is too large.
     TooLarge,
-    /// The server has failed, with this status.
+    /// The server responded with this status, which the caller does not accept.
     Faulty(u16),
 }
 
@@ -86,7 +86,7 @@ impl std::error::Error for OutboundFailure {
 }
 
 impl OutboundClient {
-    /// Creates the client.
+    /// Creates a client that may reach these servers.
     pub fn new(reach: AllowedServers) -> Result<Self, OutboundFailure> {
         let names = NameResolver { private_host: reach.private_host.clone(), egress: reach.egress };
         let client = Client::builder()
@@ -107,7 +107,7 @@ impl OutboundClient {
         self.reach.check(url)
     }
 
-    /// Sends a request, and returns the response with all of its body. Any status below 500 is accepted.
+    /// Sends a request and returns the response with its whole body. A status of 500 or above is a failure.
     pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, OutboundFailure> {
         let mut response = self.exchange(request).await?;
         if response.status().is_server_error() {
@@ -126,11 +126,11 @@ impl OutboundClient {
         Ok(made)
     }
 
-    /// Sends a request, and returns the status and the headers of the response, whatever they are.
+    /// Sends a request and returns the status and the headers of the response, whatever the status is.
     ///
-    /// Its body is not read.
+    /// The body of the response is not read.
     ///
-    /// The address may be a secret, so a failure does not contain it.
+    /// A failure does not contain the address, which may be a secret.
     pub async fn send_for_head(&self, request: Request<Vec<u8>>) -> Result<Response<()>, OutboundFailure> {
         let mut response = self.exchange(request).await.map_err(OutboundFailure::without_address)?;
         let mut head = Response::new(());
@@ -145,7 +145,7 @@ impl OutboundClient {
         self.client.execute(request).await.map_err(OutboundFailure::Transport)
     }
 
-    /// Returns the body at an address, which must exist.
+    /// Fetches an address and returns the response body. Fails unless the status is 200.
     pub async fn get(&self, url: &str) -> Result<Vec<u8>, OutboundFailure> {
         let mut request = Request::new(Vec::new());
         *request.uri_mut() = url.parse().map_err(|_| OutboundFailure::Forbidden("it is no address"))?;
@@ -161,7 +161,8 @@ impl OutboundClient {
 }
 
 impl AllowedServers {
-    /// Checks an address before anything is resolved. A resolver is not queried for an IP address.
+    /// Checks a URL before its host name is resolved. An IP address is checked only here, since it needs no
+    /// resolver.
     fn check(&self, url: &Url) -> Result<(), OutboundFailure> {
         if self.egress.is_open {
             return self.egress.check(url).map_err(OutboundFailure::Forbidden);
@@ -182,7 +183,7 @@ impl AllowedServers {
     }
 }
 
-/// Resolves names to allowed addresses.
+/// Resolves host names to allowed addresses.
 struct NameResolver {
     private_host: Option<String>,
     egress: Egress,
@@ -247,7 +248,7 @@ mod tests {
         }
     }
 
-    /// The name resolves to this machine, which is not public.
+    /// The name resolves to this machine, whose address is not public.
     #[test]
     fn a_name_is_connected_to_only_at_a_public_address() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,6 +1,7 @@
-//! The pages of the problem types, at the paths that identify the types.
+//! Serves the page of each problem type, at the path that identifies the type.
 //!
-//! Each explains the problem and what to do. It is JSON unless the client prefers text, as browsers do.
+//! A page explains what the problem means and what to do. It is JSON unless the client prefers text, as
+//! browsers do.
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
@@ -9,7 +10,7 @@ use svc_core::{Code, Error, PROBLEM_BASE, Result};
 use crate::accept::AcceptedTypes;
 use crate::encode::{self, Response};
 
-/// Returns the page at `path`, which starts with [`PROBLEM_BASE`].
+/// Returns the page of the problem type at `path`, which starts with [`PROBLEM_BASE`].
 pub(crate) fn page(path: &str, headers: &HeaderMap) -> Result<Response> {
     let name = path.strip_prefix(PROBLEM_BASE).map(|name| name.strip_suffix('/').unwrap_or(name));
     let code = name.and_then(Code::named);

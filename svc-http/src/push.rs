@@ -1,8 +1,8 @@
-//! Sending web push: a notification is encrypted for a browser, signed by this service, and sent to the push
-//! service of the browser (RFC 8030, RFC 8188, RFC 8291, RFC 8292).
+//! Sends web push notifications: encrypts each for a browser, signs the request, and sends it to the
+//! browser's push service (RFC 8030, RFC 8188, RFC 8291, RFC 8292).
 //!
-//! A push service learns the sender, the urgency, and which notifications replace each other. It receives
-//! each notification once; after a failure it is sent again later. No part of an address or a key is logged.
+//! A push service learns the sender, the urgency, and which notifications replace each other. Each
+//! notification is sent once, and retried later after a failure. No part of an address or a key is logged.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -27,15 +27,15 @@ use web_push_native::{Auth, encrypt};
 use crate::outbound::{AllowedServers, NAME_TIMEOUT, OutboundClient, TOTAL_TIMEOUT};
 use crate::workers::{BatchSender, SEND_TIMEOUT, TakenBatch};
 
-/// The prefix of a stored answer, before its status.
+/// Text before the status in the stored delivery result.
 const DETAIL: &str = "the push service answered";
-/// Maximum origins of push services whose tokens are kept.
+/// Maximum push services, by origin, whose tokens are cached.
 const TOKENS_MAX: usize = 256;
-/// How long a token is valid from the hour in which it was created; push services accept up to a day.
+/// Validity of a token, from the start of the hour in which it was created. Push services accept up to a day.
 const TOKEN_LIFE: Duration = Duration::from_secs(12 * HOUR);
 const HOUR: u64 = 3600;
 
-/// The sender of notifications to browsers.
+/// Sends web push notifications to browsers.
 pub(crate) struct WebPush {
     outbound: OutboundClient,
     signer: RequestSigner,
@@ -52,7 +52,7 @@ impl WebPush {
         Ok(Self { outbound, signer: RequestSigner::new(config)? })
     }
 
-    /// Sends the notifications for one browser, one by one, until one of them fails.
+    /// Sends the notifications for one browser one after another, until one fails.
     async fn send_all(
         &self,
         taken: &TakenBatch<PushPiece>,
@@ -62,7 +62,7 @@ impl WebPush {
         let mut results = Vec::new();
         let mut has_failed = false;
         for (place, piece) in pieces {
-            // Its message may have been read or withdrawn since it was created.
+            // The message may have been read or withdrawn since the notification was created.
             let result = match has_failed || Instant::now() >= last || !taken.is_current(*place).await {
                 true => DeliveryResult::NotTried,
                 false => self.send_one(piece).await,
@@ -110,7 +110,7 @@ impl WebPush {
             .header(CONTENT_ENCODING, "aes128gcm")
             .header(CONTENT_TYPE, "application/octet-stream")
             .header(AUTHORIZATION, signed);
-        // The address is a secret, which the error would contain.
+        // The error would contain the address, which is a secret.
         request.body(body).map_err(|_| Error::internal("a notification is no request"))
     }
 }
@@ -118,9 +118,10 @@ impl WebPush {
 impl BatchSender for WebPush {
     type Piece = PushPiece;
 
-    const WAY: &'static DeliveryChannel<PushPiece> = &WEB_PUSH;
+    const CHANNEL: &'static DeliveryChannel<PushPiece> = &WEB_PUSH;
 
-    /// Sends to the browsers of the member concurrently, so that none waits for another one's push service.
+    /// Sends to all browsers of a member concurrently, so that a slow push service does not delay the other
+    /// browsers.
     async fn send(&self, taken: &TakenBatch<PushPiece>) -> Vec<DeliveryResult> {
         let pieces: Vec<(usize, &PushPiece)> = taken.batch.notifications().iter().enumerate().collect();
         let browsers = pieces.chunk_by(|(_, one), (_, other)| one.subscription == other.subscription);
@@ -129,13 +130,13 @@ impl BatchSender for WebPush {
     }
 }
 
-/// Returns the delivery result for this status. The body is irrelevant.
+/// Returns the delivery result for a response with this status and these headers. The body is irrelevant.
 fn result(status: StatusCode, headers: &HeaderMap, now: Time) -> DeliveryResult {
     let detail = format!("{DETAIL} {}", status.as_u16());
     match (status, retry_after(headers, now)) {
         _ if status.is_success() => DeliveryResult::Accepted,
         (StatusCode::NOT_FOUND | StatusCode::GONE, _) => DeliveryResult::Refused { detail },
-        // The same bytes would be refused again, and delay others.
+        // The same bytes would be refused again, and would delay other notifications.
         (StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE, None) => DeliveryResult::Dropped { detail },
         (_, after) => DeliveryResult::Later { detail, after },
     }
@@ -148,16 +149,16 @@ fn retry_after(headers: &HeaderMap, now: Time) -> Option<Duration> {
         Ok(secs) => Duration::from_secs(secs),
         Err(_) => Time::from_http_date(text)?.since(now),
     };
-    // A delay of more than a day would stop all notifications.
+    // The delay is capped at a day, so that a push service cannot stop all notifications.
     Some(asked.min(PUSH_TTL))
 }
 
-/// The signer of requests: a token for each push service, renewed each hour.
+/// Signs requests to push services, with a token per push service that is renewed each hour.
 struct RequestSigner {
     key: EncodingKey,
     public: String,
     subject: Option<String>,
-    /// The tokens of the hour, by the origin of the push service.
+    /// The current hour, and its tokens by the origin of the push service.
     tokens: Mutex<(i64, HashMap<String, HeaderValue>)>,
 }
 
@@ -180,7 +181,7 @@ impl RequestSigner {
         })
     }
 
-    /// Returns the header that identifies the sender.
+    /// Returns the Authorization header that identifies this service to a push service.
     fn authorization(&self, endpoint: &Url, now: Time) -> Result<HeaderValue> {
         let origin = endpoint.origin().ascii_serialization();
         let hour = now.micros().div_euclid(1_000_000 * i64::try_from(HOUR).map_err(Error::internal)?);

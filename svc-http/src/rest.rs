@@ -1,7 +1,7 @@
-//! REST: turns a request at the path of an operation into a call of it.
+//! Handles REST requests: turns a request at the path of an operation into a call of that operation.
 //!
-//! The body is read only once the request has been admitted from its head. A running operation counts as in
-//! flight, a parked wait does not.
+//! The body is read only after the request has been admitted by its head. A running operation counts as a
+//! request in flight; a parked wait does not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use crate::limits::in_flight::in_turns;
 use crate::limits::transfer;
 use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 
-/// Handles a request that the route of `operation` matches.
+/// Handles a request that matches the route of `operation`.
 pub(crate) async fn handle(
     state: &ServerState,
     operation: &Arc<Operation>,
@@ -58,7 +58,7 @@ pub(crate) async fn handle(
     };
     let again = AtomicBool::new(false);
     let run = || {
-        // The first attempt was counted and audited, so a retry is not.
+        // Only the first attempt is counted and audited, not a retry.
         let is_again = again.swap(true, Ordering::Relaxed);
         let admission = if is_again { admission.follow_up() } else { admission.clone() };
         run(state, operation, admission, &input, holder, form)
@@ -80,7 +80,7 @@ pub(crate) async fn handle(
     }
 }
 
-/// Reads the body and the query into the operation's input.
+/// Reads the body and the query of a request as the operation's input.
 async fn input(
     state: &ServerState,
     operation: &Arc<Operation>,
@@ -96,7 +96,8 @@ async fn input(
             decode::query(head.uri.query(), &mut text)?;
             let input = op::Input { text, ..op::Input::default() };
             state.service.check_before_file(operation, admission, &input).await?;
-            // Its slot is released while the file waits to be read, when no bytes move.
+            // The transfer slot is released while the received file waits to be processed, when no bytes are
+            // transferred.
             let _place = state.transfers.place(holder).await?;
             let file = transfer::receive(&state.service, holder, &head.headers, &mut body).await?;
             Ok(op::Input { file: file.map(Upload::File), ..input })

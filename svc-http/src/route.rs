@@ -1,8 +1,8 @@
-//! Routing: from a method and a path to a row of the table or a fixed route.
+//! Routes a request by method and path, to a row of the operation table or to a fixed route.
 //!
-//! Rows declare their own paths, and the core lists the few routes that are fixed. Paths are
-//! matched undecoded, then their variables are decoded. One slash at the end of a path changes nothing,
-//! except in file names.
+//! Rows declare their paths, and the core lists the few fixed routes. Paths are matched before
+//! percent-decoding, and then their variables are decoded. A slash at the end of a path is ignored, except in
+//! file names.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use svc_core::{Error, Result};
 
 use crate::decode::{PlusSign, TextFields, unescape};
 
-/// The handler of a route.
+/// Target of a route.
 #[derive(Clone, Debug)]
 pub(crate) enum RouteTarget {
     /// An operation, or a framed row.
     Row(Arc<Operation>),
-    /// The server itself.
+    /// A fixed route, which the server handles itself.
     Fixed(Fixed),
 }
 
@@ -35,26 +35,26 @@ pub(crate) struct Routes {
     router: matchit::Router<RouteMethods>,
 }
 
-/// The methods of one path template.
+/// The methods of one path template, with their targets.
 struct RouteMethods {
     methods: Vec<(Method, RouteTarget)>,
     allow: HeaderValue,
-    /// Whether the path ends with the name of a file, which has its own slashes.
+    /// Whether the path template ends with a file name, which may contain slashes.
     has_file: bool,
 }
 
-/// The outcome of routing.
+/// Outcome of routing a request.
 #[derive(Debug)]
 pub(crate) enum RoutingOutcome {
-    /// A route, with the path's variables or the reason why they cannot be decoded.
+    /// A matching route, with the variables of the path or the error from decoding them.
     Target(RouteTarget, Result<TextFields>),
-    /// The path exists, but not with this method. Holds the value of the Allow header.
+    /// The path exists, but not with this method. Contains the value of the Allow header.
     Allow(HeaderValue),
     NoRoute,
 }
 
 impl Routes {
-    /// Builds the routes of a table and the fixed ones; fails if two of them collide.
+    /// Builds the routes of an operation table and the fixed routes. Fails if two of them collide.
     pub fn build(table: &Table) -> Result<Self> {
         let mut places: Vec<(&'static str, Vec<(Method, RouteTarget)>)> = Vec::new();
         let of_rows = table.shared_rows().flat_map(|row| {
@@ -81,7 +81,7 @@ impl Routes {
         Ok(Self { router })
     }
 
-    /// Finds the route of `method` and `path`. HEAD uses the route of GET, unless that changes data.
+    /// Finds the route for `method` and `path`. HEAD uses the route of GET, unless that changes data.
     pub fn find(&self, method: &Method, path: &str) -> RoutingOutcome {
         let Some(found) = self.at(path) else { return RoutingOutcome::NoRoute };
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
@@ -94,7 +94,7 @@ impl Routes {
         RoutingOutcome::Target(target.clone(), variables(&found.params))
     }
 
-    /// Returns the route of a path: of the whole path, or without a slash at its end, or of a file.
+    /// Matches a path as a whole, without a slash at its end, or as the path of a file.
     fn at<'k, 'p>(&'k self, path: &'p str) -> Option<matchit::Match<'k, 'p, &'k RouteMethods>> {
         let whole = self.router.at(path).ok();
         if whole.as_ref().is_some_and(|found| !found.value.has_file) {
@@ -143,12 +143,12 @@ mod tests {
 
     use super::*;
 
-    /// Probes.
+    /// Input of the test operation.
     #[derive(Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     #[expect(dead_code, reason = "only the schema is read")]
     struct Probe {
-        /// One.
+        /// The thread to read.
         thread_id: Option<String>,
     }
 
@@ -208,7 +208,7 @@ mod tests {
         assert!(matches!(routes.find(&Method::GET, "/threads/%f"), RoutingOutcome::Target(_, Err(_))));
     }
 
-    /// Returns the path of a route, with values in place of its variables.
+    /// Returns a path that matches a route template, with values in place of the variables.
     fn instance(template: &str) -> String {
         let segments = template.split('/').map(|it| if it.starts_with('{') { "x1" } else { it });
         segments.collect::<Vec<_>>().join("/")

@@ -1,8 +1,8 @@
-//! A future that is polled again at once when it has woken itself.
+//! Polls a future again at once if it has woken itself.
 //!
-//! Hyper wakes its connection while it is polled, whenever the body of a request is read. A runtime with
-//! several threads treats that as work to share: it queues the task and wakes another thread, which steals
-//! it. That takes longer than answering a small request.
+//! While a connection is polled, hyper wakes the same connection whenever the body of a request is read. A
+//! multi-threaded runtime then queues the task and wakes another thread, which steals it. That takes longer
+//! than answering a small request.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 
-/// Maximum polls of a future in a row; after that others have their turn.
+/// Maximum polls of a future in a row before other tasks get their turn.
 const POLLS: usize = 4;
 
-/// The future was not woken since its last poll.
+/// State: the future has not been woken since its last poll.
 const IDLE: u8 = 0;
-/// The future is being polled.
+/// State: the future is being polled.
 const POLLING: u8 = 1;
-/// The future must be polled again.
+/// State: the future was woken and must be polled again.
 const WOKEN: u8 = 2;
 
-/// Polls a future, and again if it was woken in between.
+/// Future that polls an inner future, and polls it again if it was woken during the poll.
 pub(crate) struct SelfWaking<'a, F> {
     future: Pin<&'a mut F>,
     wakes: Arc<WakeState>,
@@ -92,8 +92,8 @@ mod tests {
         }
     }
 
-    /// Polls a future that wakes itself `own` times; returns the numbers of its polls and of its task's
-    /// wakes.
+    /// Polls a future that wakes itself `own` times. Returns how often the future was polled and how often
+    /// its task was woken.
     fn polled(own: usize) -> (usize, usize) {
         let count = Arc::new(WakeCounter::default());
         let mut polls = 0;

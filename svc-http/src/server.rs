@@ -1,7 +1,7 @@
 //! Accepts connections, routes requests and shuts down gracefully.
 //!
-//! A shutdown reports `draining` on the readiness check, then stops accepting, then finishes the requests
-//! in progress.
+//! During a shutdown the server first reports `draining` in the readiness check, then stops accepting
+//! connections, and then finishes the requests in progress.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -49,23 +49,23 @@ use crate::settings::HttpSettings;
 use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 use crate::{frames, health, hosts, mcp, problems, rest, workers, ws};
 
-/// The server: the shared state of its requests, their handlers, and their counters.
+/// State of the running server: the shared request state, the routes and handlers, and the counters.
 struct Server {
     state: Arc<ServerState>,
     routes: Routes,
     mcp: Arc<mcp::Endpoint>,
     document: Document,
     connections: Ceiling,
-    /// HTTP/2 requests whose credential has not been verified, counted until their responses are sent.
+    /// Limits HTTP/2 requests whose credential has not been verified. Each counts until its response is sent.
     unverified: Ceiling,
 }
 
-/// Why a stream is reset without a response.
+/// Reason for resetting a stream without a response.
 type StreamRejected = &'static str;
 
-/// Serves until `shutdown` resolves, then drains.
+/// Serves requests until `shutdown` resolves, and then shuts down gracefully.
 ///
-/// Returns when every connection has ended or was cut off.
+/// Returns when every connection has ended or was aborted.
 pub async fn serve(
     service: Service,
     listener: TcpListener,
@@ -76,7 +76,7 @@ pub async fn serve(
     serve_layer(service, router, listener, settings, shutdown).await
 }
 
-/// Does the same with another router for the Model Context Protocol than that of the service.
+/// Serves like [`serve`], but with the given MCP router instead of the service's own.
 pub async fn serve_layer(
     service: Service,
     router: Router,
@@ -112,7 +112,8 @@ pub async fn serve_layer(
                     Err(refusal) => reject(stream, &refusal),
                 },
                 Err(error) => {
-                    // Most likely the file descriptors have run out; some become free as connections end.
+                    // Most likely the process has no free file descriptors. Some become free as connections
+                    // end.
                     tracing::warn!(%error, "could not accept a connection");
                     sleep(ACCEPT_PAUSE).await;
                 }
@@ -139,7 +140,7 @@ pub async fn serve_layer(
     if timeout(ABORT_TIMEOUT, aborted).await.is_err() {
         tracing::warn!("some requests could not be cut off");
     }
-    // All zero, unless a resource leaks beyond the end of its connection.
+    // These numbers are zero unless a resource outlives its connection.
     tracing::debug!(
         connections = server.connections.taken(),
         in_flight = server.state.in_flight.taken(),
@@ -169,9 +170,9 @@ fn start_senders(state: &ServerState) -> Result<JoinSet<()>> {
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Limit on concurrent HTTP/2 requests of one address whose credential is not verified.
+/// Maximum concurrent HTTP/2 requests from one address whose credential is not verified yet.
 ///
-/// It applies to all connections of the address together.
+/// The limit applies to all connections of the address together.
 pub(crate) const UNVERIFIED_MAX: usize = 512;
 
 async fn connection(
@@ -184,7 +185,8 @@ async fn connection(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY was not set");
     }
-    // A write that the kernel accepts proves nothing about the peer: its buffers grow to megabytes.
+    // A write that the kernel accepts does not show that the peer reads, since kernel buffers grow to
+    // megabytes.
     if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(Some(WRITE_STALL_TIMEOUT)) {
         tracing::debug!(%error, "TCP_USER_TIMEOUT was not set");
     }
@@ -217,8 +219,8 @@ async fn connection(
         Poll::Pending if request_seen.load(Ordering::Relaxed) => Poll::Ready(None),
         polled => polled.map(Some),
     });
-    // Hyper's timeout starts only once it knows the protocol, and a client can prevent that. When the server
-    // closes, hyper would wait for the rest of the first head.
+    // hyper's timeout starts only once the protocol is known, and a client can prevent that. When the server
+    // closes, hyper would also wait for the rest of the first request head.
     let begun = tokio::select! {
         begun = timeout(HEAD_TIMEOUT, begun) => begun,
         () = closing(&mut phase) => return,
@@ -239,12 +241,12 @@ async fn connection(
     }
 }
 
-/// The location of a request, which determines the form of failures.
+/// Format of the error response to a request, determined by its path.
 #[derive(Clone, Copy)]
 enum FailureForm {
-    /// Below the path of the Model Context Protocol; whether it has a credential.
+    /// A JSON-RPC error, below the MCP path.
     Mcp { has_token: bool },
-    /// At a path of a frame, or anywhere else.
+    /// The error of a frame at its path, or a problem at any other path.
     At(Option<Frame>),
 }
 
@@ -301,7 +303,7 @@ impl Server {
         })
     }
 
-    /// Returns the response to a request, a problem if it fails or panics.
+    /// Returns the response to a request. If the request fails or panics, that is an error response.
     async fn answer(
         &self,
         link: &PeerLink,
@@ -325,9 +327,9 @@ impl Server {
         Ok(response)
     }
 
-    /// Takes a slot for a request whose credential is not verified yet.
+    /// Takes a slot for an HTTP/2 request whose credential is not verified yet.
     ///
-    /// An HTTP/1 connection has one request at a time and needs none.
+    /// A request over HTTP/1 needs no slot, since a connection has only one request at a time.
     fn unverified(
         &self,
         link: &PeerLink,
@@ -349,7 +351,8 @@ impl Server {
         unverified: &mut UnverifiedRequest,
     ) -> Result<Response> {
         hosts::check_single(request.version(), request.headers())?;
-        // All but operations are boxed: they are rare, and would make every request's future large.
+        // All futures except those of operations are boxed: they are rare, and would make the future of every
+        // request large.
         match self.routes.find(request.method(), request.uri().path()) {
             RoutingOutcome::Target(RouteTarget::Row(row), text) => match row.http().frame {
                 None => rest::handle(&self.state, &row, text, link, request, unverified).await,
@@ -414,7 +417,7 @@ impl Server {
         }
     }
 
-    /// Handles a request that no route matches: OPTIONS, 405 or 404.
+    /// Responds to a request that matches no route: to OPTIONS, or with 405 or 404.
     async fn unrouted(
         &self,
         found: RoutingOutcome,
@@ -455,9 +458,9 @@ impl Server {
         }
     }
 
-    /// Admits a request to a document that needs no credential; if one is sent, it is irrelevant.
+    /// Admits a request for a document that needs no credential. A credential that is sent is not checked.
     ///
-    /// Without a credential the Host must be one of this server's names.
+    /// If no credential is sent, the Host must be one of this server's names.
     async fn admit_open(&self, link: &PeerLink, request: &Request<Incoming>) -> Result<()> {
         let head = self.state.head(link, request).await?;
         self.state.check_host(&head, request)?;

@@ -11,15 +11,16 @@ use svc_core::limits::{BODY_MAX_BYTES, CONCURRENT_REQUESTS_MAX, CONNECTIONS_MAX,
 /// The settings of the HTTP server.
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
-    /// Limit on the bytes of a request body.
+    /// Maximum bytes of a request body.
     pub body_max_bytes: usize,
-    /// Limit on the requests in flight; `None` means no limit.
+    /// Maximum requests in flight; `None` means no limit.
     pub concurrent_requests: Option<NonZeroU32>,
-    /// Limit on the connections; `None` means no limit.
+    /// Maximum connections; `None` means no limit.
     pub connections: Option<NonZeroU32>,
-    /// Limit on the WebSocket connections.
+    /// Maximum WebSocket connections.
     pub ws_connections: u32,
-    /// Number of proxies in front whose entries in `X-Forwarded-For` or `Forwarded` are trusted.
+    /// Number of proxies in front of the server whose entries in `X-Forwarded-For` or `Forwarded` are
+    /// trusted.
     pub trusted_proxy_hops: usize,
     /// Host names of this server in addition to localhost and its address, in lower case.
     pub allowed_hosts: Vec<String>,
@@ -27,19 +28,20 @@ pub struct HttpSettings {
     pub cookie_secure: bool,
     /// The address under which browsers reach the server.
     pub public_url: Option<PublicUrl>,
-    /// Settings for sign-in at an identity provider; `None` if it is off.
+    /// Settings for sign-in at an identity provider; `None` if that is off.
     pub oidc: Option<OidcConfig>,
-    /// Settings for mail to members; `None` if it is off.
+    /// Settings for mail to members; `None` if mail is off.
     pub mail: Option<MailConfig>,
-    /// The identity of this service for push services; `None` if push is off.
+    /// Keys that identify this service to push services; `None` if web push is off.
     pub push: Option<PushConfig>,
-    /// The permitted destinations of requests to addresses that members supply.
+    /// Permitted destinations of requests to addresses that members supply.
     pub egress: Egress,
-    /// Whether a request without a credential acts as the first person.
+    /// Whether authentication is off: a request without a credential acts as the first person of the first
+    /// workspace.
     pub auth_disabled: bool,
     /// The workspace whose public channels are open to anonymous readers over MCP.
     pub anonymous_workspace: Option<WorkspaceId>,
-    /// How long to keep serving, with readiness reporting `draining`, after the termination signal.
+    /// Time to keep serving after the termination signal, while readiness reports `draining`.
     pub shutdown_drain: Duration,
 }
 
@@ -88,7 +90,8 @@ impl From<&Config> for HttpSettings {
 }
 
 impl HttpSettings {
-    /// Returns these settings with the connections limited to the room that `descriptors` leave.
+    /// Returns these settings with the connection limit lowered to what a limit of `descriptors` file
+    /// descriptors permits.
     #[must_use]
     pub fn within(self, descriptors: usize) -> Self {
         let left = u32::try_from(descriptors.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(u32::MAX).max(1);
@@ -96,9 +99,9 @@ impl HttpSettings {
         Self { connections, ..self }
     }
 
-    /// Returns the host names of this server, with that of its public address.
+    /// Returns the host names of this server, including that of its public address.
     pub(crate) fn own_hosts(&self) -> Vec<String> {
-        // A proxy may pass the name on without the port that browsers use.
+        // A proxy may omit the port that browsers use.
         let public = self.public_url.iter().flat_map(|url| [url.host(), url.host_name()]);
         self.allowed_hosts.iter().cloned().chain(public.map(str::to_owned)).collect()
     }
@@ -107,15 +110,15 @@ impl HttpSettings {
     pub(crate) fn connections(&self) -> (usize, usize) {
         let max = self.connections.and_then(|max| usize::try_from(max.get()).ok());
         let Some(max) = max else { return (usize::MAX, usize::MAX) };
-        // Behind a trusted proxy all connections come from its address.
+        // Behind a trusted proxy all connections come from the proxy's address.
         let each = if self.trusted_proxy_hops == 0 { (max / PEER_DIVISOR).max(1) } else { max };
         (max, each)
     }
 }
 
-/// File descriptors reserved for the database, files and the runtime.
+/// Number of file descriptors reserved for the database, files and the runtime.
 const RESERVED_DESCRIPTORS: usize = 128;
-/// The quota of one address is the limit on connections divided by this.
+/// Divisor of the connection limit that gives the maximum connections of one address.
 const PEER_DIVISOR: usize = 10;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! Replies by which mail servers reject a command.
+//! Parses the replies with which mail servers reject a command.
 //!
-//! The lines of a reply are joined by spaces. A reply with several codes, or none, is ambiguous.
+//! The lines of a reply are joined by spaces. A reply with several enhanced status codes, or none, is
+//! ambiguous.
 
 use std::error::Error as _;
 use std::{fmt, io};
@@ -8,21 +9,21 @@ use std::{fmt, io};
 use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::response::Response;
 
-/// Why a command failed.
+/// Reason why an SMTP command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The server has rejected it.
+    /// The server rejected the command with this reply.
     Rejected(Reply),
-    /// The server has given no reply that can be parsed.
+    /// The server's reply could not be parsed.
     Unreadable,
-    /// The connection does not work, for this reason.
+    /// The connection failed for this reason.
     Broken(String),
 }
 
-/// A reply that rejects a command.
+/// A server's reply that rejects a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
-    /// Its code, from 400 to 599.
+    /// Reply code, from 400 to 599.
     pub code: u16,
     text: String,
 }
@@ -35,7 +36,8 @@ impl From<SmtpError> for Failure {
     fn from(error: SmtpError) -> Self {
         match Reply::of(&error) {
             Some(reply) => Self::Rejected(reply),
-            // The error repeats the server's text, which may name the receiver.
+            // The message of the error is not kept, since it repeats the server's text, which may name the
+            // receiver.
             None if error.is_response() => Self::Unreadable,
             None => Self::Broken(error.to_string()),
         }
@@ -56,18 +58,18 @@ impl From<Response> for Reply {
 }
 
 impl Reply {
-    /// Returns the reply in an error, if it has one.
+    /// Extracts the server's reply from an error, if there is one.
     fn of(error: &SmtpError) -> Option<Self> {
         let code = error.status()?.into();
         Some(Self { code, text: error.source().map(ToString::to_string).unwrap_or_default() })
     }
 
-    /// Returns its enhanced status code, if it has one.
+    /// Returns the enhanced status code in the text of the reply, if there is one.
     pub fn status(&self) -> Option<Status> {
         Status::find(&self.text)
     }
 
-    /// Returns it as one line of up to `max` characters.
+    /// Returns the reply as one line of up to `max` characters.
     pub fn text(&self, max: usize) -> String {
         let text = format!("{} {}", self.code, self.text);
         text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(max).collect::<String>().trim().into()
@@ -75,7 +77,8 @@ impl Reply {
 }
 
 impl Status {
-    /// Finds it in the text of a reply. It begins each line (RFC 2034), or follows a `#`, as with qmail.
+    /// Finds the enhanced status code in the text of a reply. It begins each line (RFC 2034), or follows a
+    /// `#`, as with qmail.
     fn find(text: &str) -> Option<Self> {
         text.split_whitespace().find_map(|word| Self::at_start(word.trim_start_matches(['(', '#'])))
     }
@@ -84,7 +87,7 @@ impl Status {
         let (class, rest) = number(text)?;
         let (subject, rest) = number(rest.strip_prefix('.')?)?;
         let (detail, rest) = number(rest.strip_prefix('.')?)?;
-        // One more number makes it an IP address.
+        // With a fourth number it would be an IP address.
         let is_longer =
             rest.strip_prefix('.').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         (matches!(class, 2 | 4 | 5) && !is_longer).then_some(Self(class, subject, detail))
@@ -97,7 +100,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// Reads a number of up to three digits, and returns the text after it.
+/// Parses a number of up to three digits, and returns it with the text after it.
 fn number(text: &str) -> Option<(u16, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at_checked(end)?;

@@ -1,4 +1,5 @@
-//! The state that all requests to one server share, and how a request's sender is found from its head.
+//! The state that all requests to a server share. Also determines the sender and the credential of a request
+//! from its head.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::phase::{Phase, closing};
 use crate::settings::HttpSettings;
 use crate::ui::Board;
 
-/// The state that all requests to one server share, for every handler.
+/// State that all request handlers of a server share.
 pub(crate) struct ServerState {
     pub service: Service,
     pub settings: HttpSettings,
@@ -38,29 +39,29 @@ pub(crate) struct ServerState {
     pub unread: UnreadAnswers,
     pub hosts: ServerHosts,
     pub in_flight: InFlight,
-    /// WebSockets and other streams of events whose credential was admitted.
+    /// Limits WebSockets and other event streams whose credential has been admitted.
     pub sockets: Ceiling,
-    /// WebSockets whose first frame must bring a credential.
+    /// Limits WebSockets that must still send a credential in their first frame.
     pub handshakes: Ceiling,
-    /// The identity provider at which people sign in, if there is one.
+    /// The identity provider at which people sign in, if one is configured.
     pub oidc: Option<Provider>,
-    /// The pages for people.
+    /// The pages and files of the board.
     pub board: Board,
 }
 
-/// The connection that a request arrives on.
+/// The connection on which a request arrives.
 pub(crate) struct PeerLink {
-    /// The address at its other end, which may be a proxy's.
+    /// Remote IP address of the connection, which may be a proxy's.
     pub remote: IpAddr,
     pub pace: ReadPace,
-    /// Its slot among all connections, kept through an upgrade.
+    /// Slot of this connection in the connection limit, which is kept through a WebSocket upgrade.
     pub slot: Arc<PlaceGuard>,
 }
 
-/// A request whose credential has not been verified yet, and then its remaining quotas.
+/// The slot of a request while its credential is not verified yet, and later the caller's remaining quotas.
 #[derive(Default)]
 pub(crate) struct UnverifiedRequest {
-    /// Its slot among the others of its address.
+    /// Slot in the limit on unverified requests from the same address.
     slot: Option<PlaceGuard>,
     standings: Vec<LimitState>,
 }
@@ -70,18 +71,19 @@ impl UnverifiedRequest {
         Self { slot, standings: Vec::new() }
     }
 
-    /// Frees the slot of a request that was admitted.
+    /// Releases the slot once the request is admitted, and stores the caller's remaining quotas.
     pub fn end(&mut self, standings: &[LimitState]) {
         self.slot = None;
         self.tell(standings);
     }
 
-    /// Takes the remaining quotas to report to the caller of a request that was not admitted.
+    /// Stores the remaining quotas to report to the caller of a request that was not admitted.
     pub fn tell(&mut self, standings: &[LimitState]) {
         self.standings = standings.to_vec();
     }
 
-    /// Completes the response: a slot is kept until it is read.
+    /// Adds the remaining quotas to the response. A slot that is still taken is released once the response is
+    /// read.
     pub fn complete(self, response: &mut Response) {
         encode::insert_standings(response.headers_mut(), &self.standings);
         self.slot.into_iter().for_each(|slot| response.body_mut().keep(slot));
@@ -120,12 +122,13 @@ impl ServerState {
         })
     }
 
-    /// Returns the head that the core needs to admit a request before its body is read.
+    /// Returns the request head with which the core admits a request before its body is read.
     pub async fn head(&self, link: &PeerLink, request: &Request<Incoming>) -> Result<op::RequestHead> {
         self.head_for(link, request, AcceptedCredentials::All, Use::of(request.method())).await
     }
 
-    /// Returns the same for a route that accepts only some credentials, and makes this use of a cookie.
+    /// Returns the request head for a route that accepts only some kinds of credentials and makes this use of
+    /// a cookie.
     pub async fn head_for(
         &self,
         link: &PeerLink,
@@ -148,9 +151,9 @@ impl ServerState {
         Ok(op::RequestHead { credential, surface: Surface::Rest, path, peer: Some(peer) })
     }
 
-    /// Returns the replacement for a credential that was not sent, if authentication is off.
+    /// Returns the credential of the first person instead of a missing credential, if authentication is off.
     ///
-    /// Only a request that names one of this server's hosts may do without one.
+    /// This requires that the request names one of this server's hosts.
     fn stand_in(&self, credential: Credential, request: &Request<Incoming>) -> Result<Credential> {
         if !(credential.is_nothing() && self.settings.auth_disabled) {
             return Ok(credential);
@@ -159,15 +162,15 @@ impl ServerState {
         Ok(Credential::FirstPerson)
     }
 
-    /// Returns the key that verifies the cookie of a request, if that counts.
+    /// Returns the key that verifies the session cookie of a request, or `None` if the cookie does not count.
     fn session_key_for(&self, request: &Request<Incoming>, used: Use) -> Option<&SessionKey> {
         let counts = || cookie_counts(request, used, self.public_origin());
         self.service.session_key().filter(|_| request.headers().contains_key(COOKIE) && counts())
     }
 
-    /// Returns the credential in the headers of a request, a cookie only with a key that verifies it.
+    /// Returns the credential in the headers of a request. A session cookie counts only if `key` verifies it.
     ///
-    /// A request whose credential cannot be read counts against its address.
+    /// If the credential cannot be parsed, the request counts against the rate limit of its address.
     pub async fn credential(
         &self,
         peer: Peer,
@@ -181,7 +184,7 @@ impl ServerState {
         credential
     }
 
-    /// Returns the sender of a request, according to the proxies in front.
+    /// Returns the sender of a request, as reported by the trusted proxies.
     pub fn peer(&self, link: &PeerLink, headers: &HeaderMap) -> Peer {
         forwarded::peer(link.remote, headers, self.settings.trusted_proxy_hops)
     }
@@ -194,9 +197,9 @@ impl ServerState {
         self.hosts.check(request.uri(), request.headers())
     }
 
-    /// Returns the address of this service: as the operator set it, or as the client calls it by one of its
-    /// names. Otherwise it is empty, and addresses begin with the path: a foreign name in the request is not
-    /// repeated.
+    /// Returns the base URL of this service: the one that the operator has set, or the one that the client
+    /// used, if its host is one of this server's names. Otherwise returns an empty text, so that URLs begin
+    /// with the path and never repeat a foreign host name.
     pub fn own_address(&self, uri: &Uri, headers: &HeaderMap) -> String {
         if let Some(public) = &self.settings.public_url {
             return public.to_string();
@@ -210,25 +213,25 @@ impl ServerState {
         self.settings.public_url.as_ref().map(PublicUrl::origin)
     }
 
-    /// Returns the path below which a browser sends the cookie of a session: that of the public address, so
-    /// that other services at its host do not get the cookie.
+    /// Returns the path of the session cookie: that of the public address, so that the browser does not send
+    /// the cookie to other services on the same host.
     pub fn cookie_path(&self) -> &str {
         let public = self.settings.public_url.as_ref().map(PublicUrl::path);
         public.filter(|path| !path.is_empty()).unwrap_or("/")
     }
 
-    /// Returns the reference to `path` in a response to it.
+    /// Returns a reference to `path`, for a response to a request for `path`.
     ///
-    /// It is relative if a proxy strips a path, since clients come through that proxy or past it.
+    /// The reference is relative if a proxy strips a path, because clients may connect through that proxy or
+    /// directly.
     pub fn own_path(&self, path: &str) -> String {
         if self.cookie_path() == "/" { path.to_owned() } else { relative(path, path) }
     }
 
-    /// Returns the address in a response to `path` that redirects a browser to `to`, which begins with a
-    /// slash.
+    /// Returns the Location that redirects a browser from `path` to `to`, which begins with a slash.
     ///
-    /// The part that a proxy strips from paths is known if the operator has set the public address. Otherwise
-    /// the address is relative, so that it works whatever was stripped.
+    /// If the operator has set the public address, the location begins with its path, which a proxy strips
+    /// from requests. Otherwise the location is relative, so that it works whatever a proxy strips.
     pub fn location(&self, path: &str, to: &str) -> String {
         match &self.settings.public_url {
             Some(public) => format!("{}{to}", public.path()),

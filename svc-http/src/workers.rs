@@ -1,8 +1,9 @@
-//! Delivery workers: take due notifications of the delivery channels, send them, and settle the results.
+//! Runs the delivery workers, which take due notifications, send them, and store the results.
 //!
-//! A loop serves each channel for which this process has a sender, several times a second, and after each
-//! delivery. A batch is leased, so other servers do not take it; if a server dies, its batches are taken
-//! again. The loop takes no more batches once a shutdown begins, and ends when the taken ones are sent.
+//! Each delivery channel for which this process has a sender gets a loop, which polls for due notifications
+//! twice a second and after each delivery. A batch is leased, so that other servers do not take it; if a
+//! server dies, its batches become available again. Once a shutdown begins, the loop takes no more batches,
+//! and it ends when the taken batches are sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,29 +16,30 @@ use tokio::time::{sleep, timeout};
 
 use crate::phase::Phase;
 
-/// The sender of one delivery channel.
+/// Sends batches of notifications over one delivery channel.
 pub(crate) trait BatchSender: Send + Sync + 'static {
-    /// A notification of the channel.
+    /// Type of one notification of the delivery channel.
     type Piece: Send + Sync + 'static;
 
-    /// The channel.
-    const WAY: &'static DeliveryChannel<Self::Piece>;
+    /// The delivery channel that this sender serves.
+    const CHANNEL: &'static DeliveryChannel<Self::Piece>;
 
-    /// Sends those notifications of a batch that are still [current](Taken::is_current), and returns the
-    /// result of each, in their order.
+    /// Sends the notifications of a batch that are still [current](TakenBatch::is_current), and returns the
+    /// result of each notification in the order of the batch.
     ///
-    /// It takes less than [`SEND_TIMEOUT`].
+    /// An implementation must return within [`SEND_TIMEOUT`].
     fn send(&self, taken: &TakenBatch<Self::Piece>) -> impl Future<Output = Vec<DeliveryResult>> + Send;
 }
 
-/// A batch that was taken.
+/// A leased batch of notifications for one member.
 pub(crate) struct TakenBatch<T: 'static> {
     pub batch: Arc<DeliveryBatch<T>>,
     service: Service,
 }
 
 impl<T: Send + Sync + 'static> TakenBatch<T> {
-    /// Returns whether a notification is still to be sent; false if that is not known.
+    /// Returns whether the notification at index `place` should still be sent. Returns false if that cannot
+    /// be determined.
     pub async fn is_current(&self, place: usize) -> bool {
         let is_current = self.service.is_current(&self.batch, place).await;
         is_current.unwrap_or_else(|error| {
@@ -49,14 +51,14 @@ impl<T: Send + Sync + 'static> TakenBatch<T> {
     }
 }
 
-/// Maximum time for a batch, which is shorter than its lease.
+/// Maximum time to send a batch, which is shorter than the lease of a batch.
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(45);
-/// Time between two polls for due notifications.
+/// Interval between polls for due notifications.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Time until the next poll after a failure.
+/// Delay before the next poll after a failure.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// Sends due notifications of a channel until the server begins to shut down.
+/// Sends the due notifications of a delivery channel until the server begins to shut down.
 pub(crate) async fn work<S: BatchSender>(
     service: Service,
     sender: Arc<S>,
@@ -66,7 +68,8 @@ pub(crate) async fn work<S: BatchSender>(
     loop {
         let mut pause = PAUSE;
         if let Err(error) = take(&service, &sender, &mut sending).await {
-            tracing::warn!(channel = S::WAY.name, %error, cause = ?error.cause(), "nothing could be taken");
+            let channel = S::CHANNEL.name;
+            tracing::warn!(channel, %error, cause = ?error.cause(), "nothing could be taken");
             pause = PAUSE_AFTER_FAILURE;
         }
         tokio::select! {
@@ -79,14 +82,14 @@ pub(crate) async fn work<S: BatchSender>(
     while sending.join_next().await.is_some() {}
 }
 
-/// Takes as many batches as there is room for, and begins to send them.
+/// Takes as many batches as there are free slots, and starts to send them.
 async fn take<S: BatchSender>(
     service: &Service,
     sender: &Arc<S>,
     sending: &mut JoinSet<()>,
 ) -> svc_core::Result<()> {
     while sending.try_join_next().is_some() {}
-    for (batch, place) in service.take_batches(S::WAY).await? {
+    for (batch, place) in service.take_batches(S::CHANNEL).await? {
         let taken = TakenBatch { batch: Arc::new(batch), service: service.clone() };
         let sender = Arc::clone(sender);
         sending.spawn(async move {
@@ -98,7 +101,7 @@ async fn take<S: BatchSender>(
 }
 
 async fn send<S: BatchSender>(sender: &S, taken: TakenBatch<S::Piece>) {
-    let channel = S::WAY.name;
+    let channel = S::CHANNEL.name;
     let Ok(results) = timeout(SEND_TIMEOUT, sender.send(&taken)).await else {
         return tracing::warn!(channel, "a batch was not sent in time and is taken again later");
     };

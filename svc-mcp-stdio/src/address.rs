@@ -1,10 +1,10 @@
-//! Addresses of resources.
+//! Parses and formats the addresses (URIs) of resources.
 
 use std::fmt;
 
 use svc_core::id::{ChannelId, ThreadId, WorkspaceId};
 
-/// The subject of a resource.
+/// Address of a resource, which names its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Address {
     Workspace(WorkspaceId),
@@ -14,7 +14,7 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// Parses an address; returns `None` if it is not an address, or not in canonical form.
+    /// Parses an address. Returns `None` if `uri` is not an address in canonical form.
     pub fn of(uri: &str) -> Option<Self> {
         let (kind, id) = uri.strip_prefix("svc://")?.split_once('/')?;
         let address = match kind {
@@ -24,7 +24,8 @@ impl Address {
             "boots" => Self::Boot(id.parse().ok()?),
             _ => return None,
         };
-        // A resource has only one address, so that notifications have the same address as the subscription.
+        // Each resource has exactly one address, so that notifications contain the same address as the
+        // subscription.
         (address.to_string() == uri).then_some(address)
     }
 }

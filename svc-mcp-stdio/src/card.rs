@@ -1,6 +1,7 @@
 //! The card that shows an approval gate in a client's window.
 //!
-//! It loads nothing: it communicates with its host, which calls tools and opens links for it.
+//! The card loads nothing from the network. It sends messages to the client that hosts it, which calls tools
+//! and opens links on its behalf.
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use crate::catalogue::CARD_URI;
 
 const MIME_TYPE: &str = "text/html;profile=mcp-app";
 
-/// The card as one file.
+/// HTML source of the card, in one file.
 const CARD: &str = concat!(
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Approval</title>\n<style>",
     include_str!("card/approval.css"),
@@ -17,18 +18,18 @@ const CARD: &str = concat!(
     "</script>\n</body>\n</html>\n"
 );
 
-/// A resource for clients that show cards.
+/// Resource for clients that show cards (the extension MCP Apps).
 #[derive(Clone, Debug)]
 pub struct Card {
-    /// Its entry in a list.
+    /// Entry of the card in the list of resources.
     pub item: Value,
-    /// Its contents.
+    /// Contents of the card, for a read of the resource.
     pub contents: Value,
 }
 
-/// Returns the card of approval gates.
+/// Returns the card that shows approval gates.
 pub fn approval() -> Card {
-    // The card loads nothing, so the policy allows no source.
+    // The card loads nothing, so its Content-Security-Policy allows no source.
     let ui = json!({"csp": {}, "prefersBorder": true});
     Card {
         item: json!({

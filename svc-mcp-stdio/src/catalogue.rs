@@ -1,6 +1,6 @@
-//! The tools in the form that clients see, built once from the operation table.
+//! Lists the tools as clients see them, built once from the operation table.
 //!
-//! A tool is encoded once in each shape of the revisions; a list of tools joins these bytes and is cached by
+//! Each tool is encoded once for each [`ToolShape`]. A list of tools joins these bytes, and is cached by
 //! audience.
 
 use std::collections::HashMap;
@@ -15,14 +15,14 @@ use crate::response::END;
 use crate::revision::Revision;
 use crate::tool_filter::ToolFilter;
 
-/// Maximum cached lists.
+/// Maximum cached lists of tools.
 const LISTS_MAX: usize = 64;
 
-/// A tool and its operation.
+/// A tool with its operation.
 #[derive(Debug)]
 pub(crate) struct CatalogueEntry {
     pub operation: Arc<Operation>,
-    /// Its bytes in each shape.
+    /// Encoded tool in each [`ToolShape`].
     shapes: [Bytes; ToolShape::ALL.len()],
 }
 
@@ -32,32 +32,32 @@ impl CatalogueEntry {
         Self { operation: Arc::clone(operation), shapes: ToolShape::ALL.map(shape) }
     }
 
-    /// Returns whether a call may be parked.
+    /// Returns whether a call of the tool may be parked.
     pub fn waits(&self) -> bool {
         self.operation.effect() == Effect::Wait
     }
 
-    /// Returns whether a call may change anything.
+    /// Returns whether a call of the tool may change data.
     pub fn changes(&self) -> bool {
         !self.operation.effect().changes_nothing()
     }
 }
 
-/// The members with which a tool is shown.
+/// Set of members with which a tool is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ToolShape {
-    /// Without titles and output schemas, which the first revision does not have.
+    /// Without titles and output schemas, for revision 2024-11-05.
     Plain = 0,
-    /// With all members.
+    /// With all members except the card.
     Full = 1,
-    /// With the card that shows its result, for clients that show such things.
+    /// With the card that shows the tool's result, for clients that show cards.
     WithCard = 2,
 }
 
 impl ToolShape {
     const ALL: [Self; 3] = [Self::Plain, Self::Full, Self::WithCard];
 
-    /// Returns the shape for a client.
+    /// Returns the shape for a client of this revision.
     pub fn for_client(revision: Revision, shows_cards: bool) -> Self {
         match (revision.has_structured_content(), shows_cards) {
             (false, _) => Self::Plain,
@@ -88,17 +88,17 @@ impl ToolShape {
     }
 }
 
-/// The address of the card that shows an approval gate.
+/// URI of the card that shows an approval gate.
 pub(crate) const CARD_URI: &str = "ui://svc/approval-card.html";
-/// The tools whose results it shows.
+/// Tools whose results the card shows.
 const CARD_TOOLS: [&str; 2] = ["approval_decide", "get_approval_gate"];
 
-/// The audience of a list of tools.
+/// Properties of a caller that determine its list of tools.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ToolAudience {
-    /// The capabilities of its credential; `None` if the list does not depend on them.
+    /// Capabilities of the caller's credential; `None` if the list does not depend on them.
     pub held: Option<Capabilities>,
-    /// Whether it has no credential.
+    /// Whether the caller has no credential.
     pub is_anonymous: bool,
     pub view: ToolFilter,
     pub shape: ToolShape,
@@ -112,7 +112,7 @@ impl ToolAudience {
     }
 }
 
-/// The start of the member that lists tools.
+/// Start of the result member that lists the tools.
 const LIST: &[u8] = br#""tools":["#;
 
 /// All tools, sorted by name.
@@ -123,7 +123,7 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Encodes the tools of `table`.
+    /// Encodes the tools for the operations of `table`.
     pub fn of(table: &Table) -> Self {
         let tools = mcp::tools(table, Capabilities::all());
         Self {
@@ -138,15 +138,15 @@ impl Catalogue {
         self.entries.get(index)
     }
 
-    /// Returns the names of the tools that a filter shows.
+    /// Returns the names of the tools that the filter `view` shows.
     pub fn shown(&self, view: &ToolFilter) -> impl Iterator<Item = &str> {
         let operations = self.entries.iter().map(|entry| &entry.operation);
         operations.filter(|operation| view.shows(operation)).map(|operation| operation.name())
     }
 
-    /// Returns the end of a result with the tools for this audience, as JSON.
+    /// Returns the last part of the `tools/list` result for this audience, as JSON.
     ///
-    /// It is never split: the reference clients read one page.
+    /// The list is never split into pages, because the reference clients read only one page.
     pub fn list(&self, audience: ToolAudience) -> Bytes {
         if let Some(list) = self.kept().get(&audience) {
             return list;
@@ -172,7 +172,7 @@ impl Catalogue {
     }
 }
 
-/// The most recently requested lists.
+/// Cache of the most recently requested lists.
 #[derive(Debug, Default)]
 struct CachedLists {
     kept: HashMap<ToolAudience, (Bytes, u64)>,

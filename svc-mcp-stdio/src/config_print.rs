@@ -1,4 +1,4 @@
-//! The configuration with which a client of the protocol starts this server.
+//! Prints the configuration with which an MCP client starts this server.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -11,7 +11,7 @@ use svc_core::{Error, Result, operation_table};
 use crate::profiles::Profile;
 use crate::tool_filter::{ToolChoice, ToolFilter};
 
-/// A client whose configuration can be printed.
+/// An MCP client whose configuration can be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClientProgram {
     /// Claude Code: `.mcp.json`
@@ -27,10 +27,10 @@ pub enum ClientProgram {
 }
 
 impl ClientProgram {
-    /// Returns the configuration, which starts `program` on a data folder.
+    /// Returns the configuration with which the client starts `program` on a data folder.
     ///
-    /// It does not contain the token: the client takes it from its environment, or asks for it. Agents
-    /// without a choice get the tools of a worker.
+    /// The configuration does not contain the token: the client takes it from its environment, or asks for
+    /// it. If `choice` selects no tools, the agent gets those of a worker.
     fn configuration(self, program: &Path, data: &Path, choice: &ToolChoice, inherited: &[&str]) -> String {
         let takes_command = program.file_stem().is_none_or(|name| name != "svc-mcp-stdio");
         let command = takes_command.then(|| "mcp-stdio".to_owned());
@@ -63,9 +63,9 @@ impl ClientProgram {
     }
 }
 
-/// Variables that another process needs to find the same database and keys.
+/// Environment variables that another process needs to find the same database and keys.
 ///
-/// They are in svc.env unless they are set in the environment.
+/// Variables that are not set in the environment are read from svc.env.
 const SHARED: [&str; 6] = [
     "DATABASE_URL",
     "DATABASE_URL_FILE",
@@ -84,11 +84,11 @@ fn of_editor(name: &str) -> String {
     format!("${{env:{name}}}")
 }
 
-/// Prints the configuration of a client, which starts this program.
+/// Prints the configuration with which an MCP client starts this program.
 ///
-/// `svc` has the subcommand `mcp-stdio`, and `svc-mcp-stdio` has none. The configuration names the variables
-/// for the database and the keys that are set now, without their values. Fails if the choice contains an
-/// unknown name.
+/// If this program is `svc`, the configuration also contains the subcommand `mcp-stdio`. It names those
+/// variables for the database and the keys that are set now, without their values. Fails if `choice` contains
+/// an unknown name.
 pub fn print(client: ClientProgram, data: &Path, choice: &ToolChoice) -> Result<()> {
     ToolFilter::chosen(&operation_table()?, choice).map_err(Error::malformed)?;
     let program = std::env::current_exe().map_err(Error::internal)?;
@@ -117,7 +117,7 @@ fn arguments(data: &Path, choice: &ToolChoice) -> Vec<String> {
     arguments
 }
 
-/// Returns it in TOML, whose basic strings allow all escapes that JSON writes.
+/// Formats the configuration as TOML, whose basic strings allow every escape that JSON uses.
 fn toml(program: &str, arguments: &[String], inherited: &[&str]) -> String {
     let command = json!(program);
     let arguments = json!(arguments);
@@ -137,7 +137,7 @@ mod tests {
             let data = Path::new("/a \"b\"");
             let text = client.configuration(program, data, &ToolChoice::default(), &["DATABASE_URL"]);
             let server = match client {
-                ClientProgram::Codex => of_toml(&text),
+                ClientProgram::Codex => parse_toml(&text),
                 ClientProgram::Vscode => {
                     serde_json::from_str::<Value>(&text).unwrap()["servers"]["svc"].clone()
                 }
@@ -154,8 +154,8 @@ mod tests {
         }
     }
 
-    /// Reads the one table that is printed, whose values are JSON too.
-    fn of_toml(text: &str) -> Value {
+    /// Parses the one TOML table that is printed, whose values are also valid JSON.
+    fn parse_toml(text: &str) -> Value {
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some("[mcp_servers.svc]"));
         let member = |line: &str| {

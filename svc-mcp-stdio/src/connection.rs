@@ -1,4 +1,4 @@
-//! A connection that stays open between requests, and its subscriptions.
+//! State of a connection that stays open between requests: its notifications and subscriptions.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +11,13 @@ use tokio::task::AbortHandle;
 use crate::address::Address;
 use crate::notifier::Notifier;
 
-/// Maximum resources to which one client is subscribed.
+/// Maximum resources to which one client can be subscribed.
 pub(crate) const SUBSCRIBED_MAX: usize = 100;
 
-/// Addresses that several tasks share.
+/// Set of addresses that several tasks share.
 pub(crate) type Addresses = Arc<Mutex<BTreeSet<Address>>>;
 
-/// A connection, as its requests see it. Dropping the last handle ends its subscriptions.
+/// State that all requests of a connection share. Dropping the last handle ends the subscriptions.
 #[derive(Debug)]
 pub struct Connection {
     notifier: Notifier,
@@ -26,14 +26,15 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Creates a connection, and the receiver from which its transport sends notifications.
+    /// Creates the state of a connection, and the receiver of the notifications that its transport must send.
     pub fn new() -> (Arc<Self>, mpsc::Receiver<Bytes>) {
         let (notifier, said) = Notifier::new();
         let connection = Self { notifier, addresses: Addresses::default(), watcher: Default::default() };
         (Arc::new(connection), said)
     }
 
-    /// Adds an address or removes it. Fails with 409 `wrong-state` if there are too many.
+    /// Adds an address to the subscriptions, or removes it. Fails with 409 `wrong-state` if there are too
+    /// many.
     pub(crate) fn set(&self, address: Address, is_wanted: bool) -> Result<()> {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_wanted {
@@ -48,17 +49,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the sender of its notifications.
+    /// Returns the sender of the connection's notifications.
     pub(crate) fn notifier(&self) -> &Notifier {
         &self.notifier
     }
 
-    /// Returns its subscribed addresses, which may change.
+    /// Returns the set of subscribed addresses, which may change later.
     pub(crate) fn addresses(&self) -> &Addresses {
         &self.addresses
     }
 
-    /// Starts a watching task with `start`, unless one runs.
+    /// Starts the task that watches the subscriptions with `start`, unless one is already running.
     pub(crate) async fn watch(&self, start: impl Future<Output = Result<AbortHandle>>) -> Result<()> {
         let mut watcher = self.watcher.lock().await;
         if watcher.as_ref().is_none_or(AbortHandle::is_finished) {

@@ -1,6 +1,6 @@
-//! The handler of a server's methods, independent of the transport.
+//! Defines the handler of a server's MCP methods, independent of the transport.
 //!
-//! The service is one handler (`service`); a test suite may use another one.
+//! The service is one implementation (`service`); a test suite may use another.
 
 use std::sync::Arc;
 
@@ -19,34 +19,34 @@ use crate::request_context::RequestContext;
 use crate::response::Response;
 use crate::wire::Message;
 
-/// The outcome of a request.
+/// Outcome of a request.
 pub type Outcome = Result<Response, Refusal>;
 
-/// A call of a tool.
+/// A `tools/call` request.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The name of the tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments, unparsed; empty if there are none.
+    /// Arguments of the call, unparsed; empty if there are none.
     pub arguments: Bytes,
-    /// The parameters of the call.
+    /// Message of the call, for its other parameters.
     pub message: Arc<Message>,
 }
 
-/// How a transport must treat a call.
+/// Properties of a call that determine how a transport must treat it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallProperties {
-    /// The call may be parked.
+    /// Whether the call may be parked.
     pub waits: bool,
-    /// The call may change data, so it must not run twice.
+    /// Whether the call may change data, so that it must not run twice.
     pub changes: bool,
 }
 
-/// Limit on the bytes of a message that listens, which names up to 100 addresses.
+/// Maximum bytes of a `subscriptions/listen` message, which names up to 100 addresses.
 const LISTEN_MAX_BYTES: usize = 16 << 10;
 
 impl CallProperties {
-    /// Checks the size of a message, which is kept while it waits.
+    /// Checks the size of a message that is kept in memory while it waits.
     pub fn check_size(self, message: &Message) -> svc_core::Result<()> {
         let most = if message.method == "tools/call" { WAIT_INPUT_MAX_BYTES } else { LISTEN_MAX_BYTES };
         if !self.waits || message.size <= most {
@@ -57,25 +57,26 @@ impl CallProperties {
     }
 }
 
-/// The handler of a server's methods.
+/// Handles the methods of an MCP server.
 ///
-/// A method of an undeclared capability is never called.
+/// A method is called only if its capability is declared.
 pub trait Handler: Send + Sync {
-    /// Returns the declared capabilities.
+    /// Returns the capabilities that the server declares.
     fn declares(&self, context: &RequestContext) -> ServerCapabilities;
 
     /// Returns the server's instructions for agents.
     fn instructions(&self, context: &RequestContext) -> &'static str;
 
-    /// Returns how to treat a call of this tool.
+    /// Returns how a transport must treat a call of this tool.
     fn manner(&self, tool: &str) -> CallProperties;
 
-    /// Returns how to treat a call that continues one which was answered by asking for input.
+    /// Returns how a transport must treat a repeated call that brings the input which the first call
+    /// requested.
     fn manner_of_next(&self, tool: &str) -> CallProperties {
         self.manner(tool)
     }
 
-    /// Returns the schema of a tool's arguments, for headers that repeat them, or `None` if none does.
+    /// Returns the schema of a tool's arguments, or `None` if no header repeats an argument.
     fn input_schema(&self, tool: &str) -> Option<&serde_json::Value>;
 
     /// Lists the tools.
@@ -92,30 +93,30 @@ pub trait Handler: Send + Sync {
     /// Lists the resources.
     fn resources<'a>(&'a self, context: &'a RequestContext) -> BoxFuture<'a, Outcome>;
 
-    /// Lists the templates of resources.
+    /// Lists the resource templates.
     fn templates<'a>(&'a self, context: &'a RequestContext) -> BoxFuture<'a, Outcome>;
 
-    /// Reads a resource.
+    /// Reads the resource at an address.
     fn read<'a>(&'a self, context: &'a RequestContext, uri: String) -> BoxFuture<'a, Outcome>;
 
     /// Lists the prompts.
     fn prompts<'a>(&'a self, context: &'a RequestContext) -> BoxFuture<'a, Outcome>;
 
-    /// Returns a prompt.
+    /// Returns a prompt with its arguments filled in.
     fn prompt<'a>(
         &'a self,
         context: &'a RequestContext,
         params: GetPromptRequestParams,
     ) -> BoxFuture<'a, Outcome>;
 
-    /// Completes an argument of a prompt or a template.
+    /// Completes an argument of a prompt or of a resource template.
     fn complete<'a>(
         &'a self,
         context: &'a RequestContext,
         params: CompleteRequestParams,
     ) -> BoxFuture<'a, Outcome>;
 
-    /// Subscribes to a resource, or ends the subscription.
+    /// Subscribes the client to a resource, or ends the subscription.
     fn subscribe<'a>(
         &'a self,
         context: &'a RequestContext,
@@ -123,7 +124,8 @@ pub trait Handler: Send + Sync {
         is_wanted: bool,
     ) -> BoxFuture<'a, Outcome>;
 
-    /// Sends notifications of changes until the client leaves: the subscription `id` of revision 2026-07-28.
+    /// Sends notifications of changes until the client disconnects, for the subscription `id` of revision
+    /// 2026-07-28.
     fn listen<'a>(
         &'a self,
         context: &'a RequestContext,
@@ -132,6 +134,7 @@ pub trait Handler: Send + Sync {
         notifier: &'a Notifier,
     ) -> BoxFuture<'a, Outcome>;
 
-    /// Returns the refusal of a request that has reached no operation; the caller's credential may change it.
+    /// Returns the refusal of a request that has not reached an operation. If the caller's credential has
+    /// ended, the refusal reports that instead.
     fn refuse<'a>(&'a self, context: &'a RequestContext, refusal: Refusal) -> BoxFuture<'a, Refusal>;
 }

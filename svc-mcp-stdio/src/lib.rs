@@ -1,8 +1,8 @@
 //! The Model Context Protocol on top of the service.
 //!
-//! One router implements the methods of all revisions for every transport; transports frame bytes. The
-//! transport over standard input and output is here, those over HTTP are in `svc-http`. The types of the
-//! protocol come from rmcp's model.
+//! One router implements the methods of all revisions for every transport, and the transports do the framing.
+//! This crate contains the transport over standard input and output; those over HTTP are in `svc-http`. The
+//! protocol types come from rmcp's model.
 
 pub mod wire;
 pub mod revision;
@@ -51,16 +51,17 @@ pub use service::NotificationPart;
 use service::ServiceHandler;
 use tool_filter::{ToolChoice, ToolFilter};
 
-/// Returns the router over a service.
+/// Returns a router for the operations of a service.
 pub fn router(service: &Service) -> Router {
     Router::new(Arc::new(ServiceHandler::new(service.clone())))
 }
 
-/// Returns the notifications for these addresses, and for the subscriptions of the caller's token.
+/// Returns a stream of notifications for these addresses and for the subscriptions of the caller's token.
 ///
-/// The stream begins after a position of the log, or now, and its first part has that position; if the log no
-/// longer has the next events, it begins with everything that may have changed. It ends when the credential
-/// does. Fails as reading one of the addresses would.
+/// The stream begins after a position in the log, or at its end, and the first part contains that position.
+/// If the log no longer has the next events, the stream begins with notifications for everything that may
+/// have changed. The stream ends when the credential does. Fails if reading one of the addresses would fail,
+/// with the same error.
 pub async fn notifications(
     service: &Service,
     caller: &Principal,
@@ -71,10 +72,10 @@ pub async fn notifications(
     ServiceHandler::new(service.clone()).notifications(caller, revision, uris, after).await
 }
 
-/// Serves one caller on any pair of byte streams.
+/// Serves one caller over any pair of byte streams.
 ///
-/// Returns when the input has ended and all running requests are answered. Fails at once if the token is
-/// dead.
+/// Returns when the input has ended and all running requests are answered. Fails at once if the token is not
+/// live.
 pub async fn serve<R, W>(service: Service, token: SecretString, view: ToolFilter, pipes: (R, W)) -> Result<()>
 where
     R: AsyncRead + Unpin + Send + 'static,
@@ -83,10 +84,10 @@ where
     lines::serve(&service, router(&service), token, view, pipes).await
 }
 
-/// Runs a whole process: starts the log, opens the service and serves until standard input ends.
+/// Runs the whole program: starts logging, opens the service, and serves until standard input ends.
 ///
-/// The log goes to standard error. `config` describes the service and has the token of the caller, who gets
-/// the chosen tools. Closes the service at the end.
+/// The diagnostic log goes to standard error. `config` describes the service and contains the caller's token,
+/// and `choice` selects the caller's tools. The service is closed at the end.
 pub fn process(config: &Config, choice: &ToolChoice) -> Result<()> {
     let token = config.token()?;
     start_logging(config)?;
@@ -103,21 +104,21 @@ pub fn process(config: &Config, choice: &ToolChoice) -> Result<()> {
 
 /// Makes writes beyond the file size limit (`ulimit -f`) fail instead of ending the process.
 ///
-/// It catches SIGXFSZ, so such a write is handled like one to a full disk.
+/// This handles SIGXFSZ, so that such a write fails like one to a full disk.
 pub fn outlive_size_limit() -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let _entered = runtime.enter();
-    // Installing the handler is enough. It stays installed without the runtime, and nothing has to handle the
-    // signal.
+    // Installing the handler is enough. It stays installed after the runtime has ended, and nothing has to
+    // react to the signal.
     signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map(drop).map_err(Error::internal)
 }
 
-/// Reports a fatal error on standard error and returns its exit code of svc(1).
+/// Reports a fatal error on standard error and returns the exit code for it, as listed in svc(1).
 ///
-/// The report is one line with every cause.
+/// The report is one line that contains all causes.
 pub fn refuse(program: &str, error: &Error) -> ExitCode {
-    // If standard error is closed there is nowhere to report it.
+    // If standard error is closed, the error cannot be reported.
     let _ = writeln!(io::stderr().lock(), "{program}: {}", error.line());
     ExitCode::from(error.code().exit_code())
 }
@@ -140,7 +141,7 @@ pub fn start_logging(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a log record is safe to write.
+/// Returns whether a log record contains no secrets and may be written.
 ///
 /// The libraries for MCP and WebSocket log whole messages, including tokens, so only their errors are
 /// written, whatever the filter says.

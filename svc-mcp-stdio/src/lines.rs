@@ -1,8 +1,8 @@
-//! The protocol over a pair of byte streams, with one message per line.
+//! Serves the protocol over a pair of byte streams, with one message per line.
 //!
-//! Each request runs separately and may be cancelled. The output consists only of whole lines of the
-//! protocol. Once the input ends, running requests are answered; waits are dropped without an answer, since a
-//! client that has closed its end may fail on one.
+//! Each request runs separately and may be cancelled. The output consists only of whole lines with protocol
+//! messages. When the input ends, running requests are still answered, but waits are dropped without an
+//! answer, since a client that has closed its end may fail on one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,18 +26,17 @@ use crate::router::Router;
 use crate::tool_filter::ToolFilter;
 use crate::wire::{self, InvalidMessage, Kind, Message, Payload, WAIT_BATCH_MAX};
 
-/// Limit on the bytes of a line.
+/// Maximum bytes of a line.
 const LINE_MAX: usize = 4 << 20;
-/// Limit on the requests in progress.
+/// Maximum requests in progress.
 const IN_PROGRESS_MAX: usize = 1024;
-/// Limit on the bytes of requests in progress. The next line is read only once there is room for the last
-/// one.
+/// Maximum bytes of requests in progress. No further line is read until there is room for the previous one.
 const BYTES_MAX: usize = 4 * LINE_MAX;
-/// Maximum requests that are being processed, or whose answers wait to be written. Waits do not count.
+/// Maximum requests that are being processed or whose answers wait to be written. Parked waits do not count.
 const WORKED_ON_MAX: usize = 64;
-/// Maximum bytes of lines in one write.
+/// Maximum bytes of lines that are combined in one write.
 const WRITE_BUFFER: usize = 16 << 10;
-/// Maximum lines that wait to be written.
+/// Maximum lines that are queued to be written.
 const QUEUE_MAX: usize = 64;
 
 /// Serves one caller until its input has ended and all running requests are answered.
@@ -52,7 +51,7 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    // Clients show why a server has ended, but rarely why one has no tools.
+    // Clients show why a server has exited, but rarely why it lists no tools.
     if let Err(error) = Principal::local(token.clone()).capabilities(service).await
         && error.code() == Code::Unauthenticated
     {
@@ -66,7 +65,7 @@ where
     let said_lines = lines.clone();
     tokio::spawn(async move {
         while let Some(notification) = said.recv().await {
-            // If the output is broken the connection ends.
+            // Sending fails only if the output is broken, which ends the connection.
             let _ = said_lines.send(notification).await;
         }
     });
@@ -77,9 +76,9 @@ where
     writing.await.map_err(Error::internal)
 }
 
-/// Writes lines until there are no more, or the reader is gone.
+/// Writes the queued lines until the queue is closed or the reader of the output is gone.
 ///
-/// A short line is sent in one write, together with the lines that wait after it.
+/// Short lines that are queued together are sent in one write.
 async fn write_lines<W: AsyncWrite + Unpin>(out: W, mut queue: mpsc::Receiver<Bytes>) {
     let mut out = BufWriter::with_capacity(WRITE_BUFFER, out);
     while let Some(line) = queue.recv().await {
@@ -95,7 +94,7 @@ async fn write_lines<W: AsyncWrite + Unpin>(out: W, mut queue: mpsc::Receiver<By
     }
 }
 
-/// The state of a connection.
+/// State of a connection over byte streams.
 struct PipeState {
     router: Router,
     token: SecretString,
@@ -108,7 +107,7 @@ struct PipeState {
     running: JoinSet<()>,
 }
 
-/// Limits on memory, if the client sends much or reads little.
+/// Limits on memory for a client that sends much or reads little.
 struct MemoryLimits {
     bytes: Arc<Semaphore>,
     places: Arc<Semaphore>,
@@ -118,10 +117,10 @@ fn semaphore(permits: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(permits))
 }
 
-/// The requests that have no response yet.
+/// The requests that have not been answered yet.
 ///
-/// A request is identified by its number and not by its id: once it was cancelled, its client may reuse the
-/// id.
+/// A request is identified by a number as well as its id, because the client may reuse the id of a cancelled
+/// request.
 #[derive(Default)]
 struct PendingRequests {
     requests: HashMap<RequestId, RunningRequest>,
@@ -136,18 +135,18 @@ struct RunningRequest {
     sink: ResponseSink,
 }
 
-/// The destination of a request's response.
+/// Destination of the response to a request.
 #[derive(Clone)]
 enum ResponseSink {
     Line,
     Batch(Arc<Mutex<PendingBatch>>),
 }
 
-/// A batch whose response is not complete.
+/// A batch whose responses are not complete.
 struct PendingBatch {
-    /// The number of missing responses, plus one while its messages are being read.
+    /// Number of missing responses, plus one while the messages of the batch are being read.
     awaited: usize,
-    /// The responses, separated by commas.
+    /// Responses so far, separated by commas.
     array: Vec<u8>,
 }
 
@@ -156,7 +155,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ResponseSink {
-    /// Takes a response, or its absence, and returns the line to write now.
+    /// Takes a response, or `None` for a request without one. Returns the line to write now: the response, or
+    /// a completed batch.
     fn take(&self, response: Option<Vec<u8>>) -> Option<Bytes> {
         match self {
             Self::Line => response.map(Bytes::from),
@@ -179,7 +179,7 @@ impl ResponseSink {
 }
 
 impl PendingRequests {
-    /// Adds a request, unless its id is in use or there are too many. Returns its number.
+    /// Adds a request and returns its number. Fails if its id is in use or there are too many requests.
     fn begin(
         &mut self,
         id: &RequestId,
@@ -200,27 +200,27 @@ impl PendingRequests {
         Ok(number)
     }
 
-    /// Stores the task of a request, so that it can be cancelled.
+    /// Stores the task that runs a request, so that the request can be cancelled.
     fn runs(&mut self, id: &RequestId, number: u64, task: AbortHandle) {
         if let Some(running) = self.requests.get_mut(id).filter(|running| running.number == number) {
             running.task = Some(task);
         }
     }
 
-    /// Ends a request. Returns `None` if it was cancelled.
+    /// Removes a request and returns the destination of its response, or `None` if it was cancelled.
     fn end(&mut self, id: &RequestId, number: u64) -> Option<ResponseSink> {
         self.requests.get(id).filter(|running| running.number == number)?;
         self.requests.remove(id).map(|running| running.sink)
     }
 
-    /// Cancels a request and returns the line to write now.
+    /// Cancels a request. Returns a line to write if that completes its batch.
     fn cancel(&mut self, id: &RequestId) -> Option<Bytes> {
         let running = self.requests.remove(id)?;
         running.task.inspect(AbortHandle::abort);
         running.sink.take(None)
     }
 
-    /// Cancels all waits and returns the lines to write now: batches with only waits left.
+    /// Cancels all waits, and returns the lines of batches that are complete without them.
     fn abandon_waits(&mut self) -> Vec<Bytes> {
         let waits: Vec<RequestId> =
             self.requests.iter().filter(|(_, running)| running.waits).map(|(id, _)| id.clone()).collect();
@@ -228,7 +228,7 @@ impl PendingRequests {
     }
 }
 
-/// The end of a connection: the reader of its output is gone.
+/// Error that ends a connection because the reader of its output is gone.
 struct OutputClosed;
 
 impl PipeState {
@@ -251,7 +251,7 @@ impl PipeState {
             if handled.is_err() {
                 return;
             }
-            // Requests that have ended need no room.
+            // Removes finished tasks from the set.
             while self.running.try_join_next().is_some() {}
         }
         let answered = locked(&self.in_progress).abandon_waits();
@@ -278,7 +278,7 @@ impl PipeState {
         }
     }
 
-    /// Starts the messages of a batch. Its response is written once the last of them has one.
+    /// Starts all messages of a batch. The line with the responses is written once the last one is complete.
     async fn batch(
         &mut self,
         items: Vec<std::result::Result<Message, InvalidMessage>>,
@@ -297,7 +297,7 @@ impl PipeState {
                 }
                 Ok(mut message) => {
                     if size > WAIT_BATCH_MAX {
-                        // The whole batch is kept while one of its waits is parked.
+                        // The whole batch stays in memory while one of its waits is parked.
                         message.size = size;
                     }
                     if message.kind == Kind::Request {
@@ -314,7 +314,8 @@ impl PipeState {
         self.write(sink.take(None)).await
     }
 
-    /// Starts a request, or processes a notification. Responses are dropped: this server sends no requests.
+    /// Starts a request, or processes a notification. Ignores responses, because this server sends no
+    /// requests.
     async fn message(
         &mut self,
         message: Message,
@@ -363,7 +364,7 @@ impl PipeState {
             }
         };
         if matches!(message.method.as_str(), "initialize" | "logging/setLevel") {
-            // Later messages depend on it.
+            // This is answered before the next message is read, because later messages depend on it.
             let answer = self.router.answer(&context, &message, &Notifier::closed()).await;
             locked(&self.in_progress).end(&id, number);
             let Some(answer) = answer else { return Ok(()) };
@@ -387,7 +388,7 @@ impl PipeState {
             let response = answer.map(|answer| answer.bytes.joined());
             let ended = locked(&in_progress).end(&key, number);
             if let Some(line) = ended.and_then(|sink| sink.take(response)) {
-                // If the output is broken the connection ends.
+                // Sending fails only if the output is broken, which ends the connection.
                 let _ = lines.send(line).await;
             }
         });
@@ -421,7 +422,7 @@ enum Line {
     End,
 }
 
-/// Reads up to the end of a line or of the input. Never buffers more than [`LINE_MAX`] bytes.
+/// Reads up to the end of the line or of the input, and never buffers more than [`LINE_MAX`] bytes.
 async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Line {
     line.clear();
     let mut too_long = false;

@@ -1,10 +1,11 @@
-//! The levels of log messages, which are those of syslog (RFC 5424, section 6.2.1).
+//! Defines the levels of log messages, which are those of syslog (RFC 5424, section 6.2.1).
 //!
-//! rmcp's model has them too, but marked as deprecated: newer revisions are about to remove them.
+//! rmcp's model has these levels too, but marks them as deprecated, because future revisions will remove
+//! them.
 
 use serde::{Deserialize, Serialize};
 
-/// A level of log messages, the least severe first.
+/// Level of a log message, ordered from the least severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {

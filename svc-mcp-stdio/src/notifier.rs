@@ -1,4 +1,4 @@
-//! Notifications to a client while its request runs: progress, log messages, and changes of subscribed
+//! Sends notifications to a client while a request runs: progress, log messages, and changes of subscribed
 //! resources.
 
 use bytes::Bytes;
@@ -9,28 +9,29 @@ use tokio::sync::mpsc;
 
 use crate::log_level::LogLevel;
 
-/// Maximum notifications that wait to be sent.
+/// Maximum notifications that are queued to be sent.
 const QUEUE_MAX: usize = 16;
 
-/// The sender of a request's notifications.
+/// Sender of the notifications of a request.
 ///
-/// If the transport cannot send any, they are dropped.
+/// If the transport cannot send notifications, they are dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Notifier(Option<mpsc::Sender<Bytes>>);
 
 impl Notifier {
-    /// Creates a sender, and the receiver for the transport.
+    /// Creates a sender, and the receiver from which the transport takes the notifications.
     pub fn new() -> (Self, mpsc::Receiver<Bytes>) {
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         (Self(Some(sender)), receiver)
     }
 
-    /// Returns the sender of a transport that sends only responses.
+    /// Returns a sender for a transport that cannot send notifications, which drops them.
     pub fn closed() -> Self {
         Self(None)
     }
 
-    /// Sends a notification, and waits while the client does not read. Returns whether it may still arrive.
+    /// Sends a notification, after waiting for room in the queue. Returns false if it cannot reach the
+    /// client.
     pub async fn send(&self, method: &str, params: &impl Serialize) -> bool {
         match &self.0 {
             Some(sender) => sender.send(notification(method, params)).await.is_ok(),
@@ -38,10 +39,10 @@ impl Notifier {
         }
     }
 
-    /// Sends a notification, unless the client has not read the last ones.
+    /// Sends a notification, or drops it if the queue is full.
     fn offer(&self, method: &str, params: &impl Serialize) {
         if let Some(sender) = &self.0 {
-            // Optional notifications are dropped.
+            // Notifications that the client does not need are dropped if the queue is full.
             let _ = sender.try_send(notification(method, params));
         }
     }
@@ -60,9 +61,9 @@ impl Notifier {
     }
 }
 
-/// Returns the answer to a request, and forwards notifications to its client until then.
+/// Runs `answer` to its end, and forwards its notifications to the client until then.
 ///
-/// Notifications sent before the answer arrive before it.
+/// Notifications that were sent before the answer also arrive before it.
 pub async fn relaying<T>(
     answer: impl Future<Output = T>,
     mut said: mpsc::Receiver<Bytes>,
@@ -72,7 +73,7 @@ pub async fn relaying<T>(
     let answer = loop {
         tokio::select! {
             biased;
-            // If the reader is gone, the sender of the answer finds out.
+            // If the reader is gone, sending the answer will report that.
             Some(notification) = said.recv() => drop(to.send(notification).await),
             answer = &mut answer => break answer,
         }
@@ -83,7 +84,7 @@ pub async fn relaying<T>(
     answer
 }
 
-/// Returns a notification.
+/// Encodes a notification.
 pub(crate) fn notification(method: &str, params: &impl Serialize) -> Bytes {
     json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string().into()
 }

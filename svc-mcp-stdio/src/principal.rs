@@ -1,4 +1,4 @@
-//! The caller of a message: its credential, its admission, and the data for the headers of its responses.
+//! The caller of a message: its credential, its admission, and data for the response headers.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,34 +12,34 @@ use svc_core::ops::{Bearer, BegunSubscription, Subscription, WAIT_FOR_EVENT, WHO
 use svc_core::{Code, Error, Holder, LimitState, Peer, Result, Service};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// The path recorded in the audit trail for tool calls.
+/// Path that the audit trail records for tool calls.
 const PATH: &str = "/mcp";
 
-/// The caller of a request, for a server with many callers.
+/// The caller of a message.
 ///
-/// Clones share the state of the request.
+/// Clones share the admission of the message.
 #[derive(Clone, Debug)]
 pub struct Principal {
     head: Arc<RequestHead>,
     admission: Arc<Mutex<MessageAdmission>>,
     holder: Option<Holder>,
     standings: Arc<[LimitState]>,
-    /// The time at which its waits end, whatever timeout they request.
+    /// Time at which the caller's waits end, whatever timeout they request.
     deadline: Option<Instant>,
     room_lsn: Arc<AtomicI64>,
-    /// The address at which it has reached the service; empty if that is not known.
+    /// URL under which the caller has reached the service; empty if that is not known.
     address: Arc<str>,
 }
 
-/// The admission of a message. The message is counted and audited once, with its first request to the core.
+/// Admission of a message, which is counted and audited once, with its first request to the core.
 #[derive(Debug, Default)]
 enum MessageAdmission {
-    /// Not admitted: each request to the core is admitted separately.
+    /// The message is not admitted: each request to the core is admitted separately.
     #[default]
-    Never,
-    /// Admitted, but without a request to the core so far.
+    NotAdmitted,
+    /// The message is admitted, and has made no request to the core yet.
     Unasked(Admission),
-    /// Admitted, for follow-up requests to the core.
+    /// The message is admitted and has made a request to the core; later requests use this admission.
     RequestContext(Admission),
 }
 
@@ -47,7 +47,7 @@ impl MessageAdmission {
     /// Returns the admission for the next request to the core.
     fn next(&mut self) -> Option<Admission> {
         let (admission, follow_up) = match std::mem::take(self) {
-            Self::Never => return None,
+            Self::NotAdmitted => return None,
             Self::Unasked(admission) => (admission.clone(), admission.follow_up()),
             Self::RequestContext(admission) => (admission.clone(), admission),
         };
@@ -57,9 +57,9 @@ impl MessageAdmission {
 }
 
 impl Principal {
-    /// Creates the sender of `head` without admitting it.
+    /// Creates the caller for a request head, without admitting a message.
     ///
-    /// Each of its requests to the core is counted, and its credential is checked each time.
+    /// Each request to the core is counted separately, and the credential is checked each time.
     pub fn new(head: RequestHead) -> Self {
         Self {
             head: head.into(),
@@ -72,18 +72,18 @@ impl Principal {
         }
     }
 
-    /// Sets the address at which it has reached the service, for links in its responses.
+    /// Sets the URL under which the caller has reached the service, for links in responses.
     #[must_use]
     pub fn reached_at(self, address: &str) -> Self {
         Self { address: address.into(), ..self }
     }
 
-    /// Returns that address; empty if it is not known.
+    /// Returns the URL under which the caller has reached the service; empty if it is not known.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Admits the sender of `head` for one message, which is counted. Fails unless the credential is live.
+    /// Admits one message of the caller, which is counted. Fails unless the credential is live.
     pub async fn admitted(
         service: &Service,
         head: RequestHead,
@@ -91,7 +91,7 @@ impl Principal {
         Self::new(head).again(service).await
     }
 
-    /// Admits the same sender for one more message, which is counted.
+    /// Admits another message of the same caller, which is counted.
     pub async fn again(&self, service: &Service) -> std::result::Result<Self, AdmissionFailure> {
         let admission = service.admit(None, self.head.as_ref().clone()).await?;
         let holder = admission.holder();
@@ -100,39 +100,45 @@ impl Principal {
         Ok(Self { admission, holder, standings, ..self.clone() })
     }
 
-    /// Returns it admitted, so that all of its requests for one message count once.
+    /// Returns the caller with an admitted message, so that all requests to the core for this message count
+    /// once.
     pub(crate) async fn once(&self, service: &Service) -> Result<Self> {
-        let is_admitted = !matches!(*self.lock(), MessageAdmission::Never);
+        let is_admitted = !matches!(*self.lock(), MessageAdmission::NotAdmitted);
         if is_admitted { Ok(self.clone()) } else { Ok(self.again(service).await?) }
     }
 
-    /// Sets a common deadline for all waits, so that together they take no longer than one.
+    /// Sets a common deadline for all waits of the caller, so that together they take no longer than one
+    /// wait.
     #[must_use]
     pub fn until(self, deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..self }
     }
 
-    /// Returns the holder of its requests' share of a ceiling, if it was admitted.
+    /// Returns the holder to which slots for the caller's requests are charged, if the message was admitted.
     pub fn holder(&self) -> Option<Holder> {
         self.holder
     }
 
-    /// Returns a hash that is shared by all requests of this credential, and by no others.
+    /// Returns a hash that identifies the credential: equal for all of its requests, and different for every
+    /// other credential.
     pub fn mark(&self) -> [u8; 32] {
         self.head.credential.mark()
     }
 
-    /// Returns the remaining quotas that the message counts against, if it was admitted.
+    /// Returns the remaining quotas of the rate limits that the message counts against; empty if it was not
+    /// admitted.
     pub fn standings(&self) -> &[LimitState] {
         &self.standings
     }
 
-    /// Returns whether the message has made no request to the core, which would check its credential again.
+    /// Returns whether the message is admitted but has made no request to the core, which would check its
+    /// credential again.
     pub fn is_unasked(&self) -> bool {
         matches!(*self.lock(), MessageAdmission::Unasked(_))
     }
 
-    /// Makes a request to the core for a message that has made none, so that it is recorded like any other.
+    /// Makes a request to the core if the message has made none, so that it is recorded like any other
+    /// message.
     ///
     /// Fails if the credential has ended.
     pub async fn confirm(&self, service: &Service) -> Result<()> {
@@ -146,7 +152,8 @@ impl Principal {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the admission for the next request to the core, and admits that request itself if necessary.
+    /// Returns the admission for the next request to the core. If the message is not admitted, admits this
+    /// request separately.
     async fn admission(&self, service: &Service, operation: Option<&Operation>) -> Result<Admission> {
         let admission = self.lock().next();
         match admission {
@@ -155,21 +162,21 @@ impl Principal {
         }
     }
 
-    /// Creates the caller for the bearer of `token` on this machine.
+    /// Creates the caller for a token on this machine.
     pub(crate) fn local(token: SecretString) -> Self {
         Self::new(head(Credential::Bearer(token), None))
     }
 
-    /// Returns the last position in the log of the bearer's workspace, as of the core's last reply.
+    /// Returns the last position in the log of the caller's workspace, as of the core's last reply.
     pub fn room_lsn(&self) -> Option<i64> {
         Some(self.room_lsn.load(Ordering::Relaxed)).filter(|lsn| *lsn != UNKNOWN_LSN)
     }
 
-    /// Returns the same, and queries the core if it has not replied so far; `None` if the core refuses or
-    /// takes long.
+    /// Returns the last position in the log, after querying the core if it has not replied yet. Returns
+    /// `None` if the core refuses or takes too long.
     pub async fn room_lsn_by_now(&self, service: &Service) -> Option<i64> {
         if self.room_lsn().is_none() {
-            // If the query is refused, the answer to the request reports why.
+            // If this query is refused, the answer to the request reports the reason.
             let _ = timeout(ASK_MAX, self.capabilities(service)).await;
         }
         self.room_lsn()
@@ -179,7 +186,7 @@ impl Principal {
         self.room_lsn.store(lsn.unwrap_or(UNKNOWN_LSN), Ordering::Relaxed);
     }
 
-    /// Resolves at the deadline, or never without one.
+    /// Resolves at the deadline of the caller's waits. Never resolves if there is none.
     pub(crate) async fn deadline_passed(&self) {
         match self.deadline {
             Some(deadline) => sleep_until(deadline).await,
@@ -187,7 +194,7 @@ impl Principal {
         }
     }
 
-    /// Returns the current data of the credential's bearer.
+    /// Returns the current data of the member that the credential acts as.
     pub(crate) async fn bearer(&self, service: &Service) -> Result<Bearer> {
         let admission = self.admission(service, Some(WHOAMI.operation(service.table())?)).await?;
         let reply = service.bearer(admission.without_operation()).await?;
@@ -205,9 +212,9 @@ impl Principal {
         service.run(operation, admission, input).await
     }
 
-    /// Returns the error for a message that calls no operation or cannot be read.
+    /// Returns the error for a message that calls no operation or cannot be parsed.
     ///
-    /// That is `refusal`, or else the error of the credential if that has ended.
+    /// This is `refusal`, unless the credential has ended: then it is the error of the credential.
     pub async fn refuse(&self, service: &Service, refusal: Error) -> Error {
         let error = match self.admission(service, None).await {
             Ok(admission) => service.refuse(None, admission, refusal).await,
@@ -217,12 +224,12 @@ impl Principal {
         error
     }
 
-    /// Returns whether it sent no credential and acts as no member.
+    /// Returns whether the caller sent no credential and does not act as a member.
     pub(crate) fn is_anonymous(&self) -> bool {
         matches!(self.head.credential, Credential::Anonymous(_))
     }
 
-    /// Begins a subscription to the log.
+    /// Begins a subscription of the caller to the log.
     pub(crate) async fn subscribe(
         &self,
         service: &Service,
@@ -231,7 +238,7 @@ impl Principal {
         service.subscribe(self.follower(service).await?, wanted).await
     }
 
-    /// Subscribes its token to an address, or ends the subscription.
+    /// Subscribes the caller's token to a resource, or ends the subscription.
     pub(crate) async fn set_resource_subscription(
         &self,
         service: &Service,
@@ -242,7 +249,7 @@ impl Principal {
         service.resource_subscriptions().set(admission, uri.to_owned(), is_wanted).await
     }
 
-    /// Returns the addresses to which its token is subscribed.
+    /// Returns the addresses of the resources that the caller's token is subscribed to.
     pub(crate) async fn resource_subscriptions(&self, service: &Service) -> Result<Vec<String>> {
         service.resource_subscriptions().of(self.follower(service).await?).await
     }
@@ -251,7 +258,7 @@ impl Principal {
         self.admission(service, Some(WAIT_FOR_EVENT.operation(service.table())?)).await
     }
 
-    /// Returns the current capabilities of the bearer.
+    /// Returns the current capabilities of the caller.
     pub(crate) async fn capabilities(&self, service: &Service) -> Result<Capabilities> {
         if self.is_anonymous() {
             // An anonymous caller cannot be looked up.
@@ -260,24 +267,24 @@ impl Principal {
         Ok(self.bearer(service).await?.capabilities)
     }
 
-    /// Returns whether its credential has ended. An anonymous caller has none that could end.
+    /// Returns whether the caller's credential has ended. Returns false for an anonymous caller.
     pub async fn has_ended(&self, service: &Service) -> bool {
         self.capabilities(service).await.is_err_and(|error| error.code() == Code::Unauthenticated)
     }
 
-    /// Returns the member that the bearer acts as.
+    /// Returns the member that the caller acts as.
     pub(crate) async fn member(&self, service: &Service) -> Result<MemberId> {
         Ok(self.bearer(service).await?.member_id)
     }
 }
 
-/// Creates the head of a request over MCP.
+/// Creates the request head for a request over MCP.
 pub fn head(credential: Credential, peer: Option<Peer>) -> RequestHead {
     RequestHead { credential, surface: Surface::Mcp, path: PATH.to_owned(), peer }
 }
 
-/// How long the head of a response waits for the last position in the log.
+/// Maximum time that the head of a response waits for the last position in the log.
 const ASK_MAX: Duration = Duration::from_millis(200);
 
-/// Marks that the last position in the log is not known.
+/// Value for a last position in the log that is not known.
 const UNKNOWN_LSN: i64 = -1;

@@ -1,11 +1,11 @@
-//! Fixed selections of tools for one kind of agent, with separate instructions.
+//! Defines the profiles: fixed selections of tools for one kind of agent, each with its own instructions.
 
-/// A fixed selection of tools.
+/// A fixed selection of tools for one kind of agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Profile {
-    /// Claims tasks and submits results.
+    /// Tools for an agent that claims tasks and submits results.
     Worker,
-    /// Reviews the work of others.
+    /// Tools for an agent that reviews the work of other members.
     Reviewer,
 }
 
@@ -13,7 +13,7 @@ impl Profile {
     /// All profiles.
     pub const ALL: [Self; 2] = [Self::Worker, Self::Reviewer];
 
-    /// Returns its name.
+    /// Returns the name of the profile.
     pub fn name(self) -> &'static str {
         match self {
             Self::Worker => "worker",
@@ -21,12 +21,12 @@ impl Profile {
         }
     }
 
-    /// Returns the profile of this name.
+    /// Returns the profile called `name`.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.name() == name)
     }
 
-    /// Returns the names of its tools.
+    /// Returns the names of the profile's tools.
     pub fn tools(self) -> &'static [&'static str] {
         match self {
             Self::Worker => WORKER,
@@ -34,7 +34,7 @@ impl Profile {
         }
     }
 
-    /// Returns its instructions for agents.
+    /// Returns the profile's instructions for agents.
     pub fn instructions(self) -> &'static str {
         match self {
             Self::Worker => WORKER_INSTRUCTIONS,

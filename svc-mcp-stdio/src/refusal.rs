@@ -1,7 +1,7 @@
-//! JSON-RPC errors, for requests that end without a result.
+//! Creates JSON-RPC errors, for requests that end without a result.
 //!
-//! The refusal of an operation is a result that a model reads. Errors are for requests that no operation has
-//! answered. A transport maps the [`Fault`] to a status.
+//! If an operation refuses a call, the refusal is a tool result, which a model reads. JSON-RPC errors are for
+//! requests that no operation has answered. A transport maps the [`Fault`] to a status.
 
 use std::borrow::Cow;
 
@@ -14,48 +14,49 @@ use svc_core::{Code, Error};
 use crate::revision::Revision;
 use crate::wire::InvalidMessage;
 
-/// The fault of a request.
+/// Fault of a request, which determines the error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is not JSON.
+    /// The message is not JSON.
     Unreadable,
-    /// It is not a message, or it is not allowed here.
+    /// The JSON is not a valid message, or the message is not allowed here.
     NoMessage,
     /// A header differs from the message.
     Headers,
-    /// Its revision is not known.
+    /// The requested revision is not supported.
     Revision,
     /// The client lacks a required capability.
     ClientCapability,
-    /// Its `_meta` is malformed.
+    /// The `_meta` of the request is malformed.
     Meta,
     /// The method does not exist.
     Method,
-    /// Its parameters are malformed, or name an object that does not exist.
+    /// The parameters are malformed, or name an object that does not exist.
     Params,
-    /// It names a resource that does not exist.
+    /// The request names a resource that does not exist.
     Resource,
-    /// The service has refused it before an operation, or with an error that clients know by its number.
+    /// The service has refused the request before it reached an operation, or with an error that has its own
+    /// JSON-RPC code.
     Refused(Code),
-    /// The client has cancelled it.
+    /// The client has cancelled the request.
     GivenUp,
 }
 
-/// A JSON-RPC error.
+/// A JSON-RPC error with its fault.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// The fault.
+    /// Fault of the request.
     pub fault: Fault,
     code: i32,
     message: Cow<'static, str>,
-    /// Data that the protocol requires in the error, in addition to the problem.
+    /// Data that the protocol requires in the error in addition to the problem.
     data: Option<Value>,
-    /// The error of the service, if it is one.
+    /// Error of the service that caused the refusal, if there is one.
     pub error: Option<Box<Error>>,
 }
 
 impl Refusal {
-    /// Creates the refusal for this fault, with this message.
+    /// Creates the refusal for a fault, with a message.
     pub fn new(fault: Fault, message: impl Into<Cow<'static, str>>) -> Self {
         let code = match fault {
             Fault::Unreadable => -32_700,
@@ -71,36 +72,36 @@ impl Refusal {
         Self { fault, code, message: message.into(), data: None, error: None }
     }
 
-    /// Rejects malformed parameters.
+    /// Creates the refusal of malformed parameters.
     pub fn params(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Fault::Params, message)
     }
 
-    /// Rejects a method that does not exist.
+    /// Creates the refusal of a method that does not exist.
     pub fn method(method: &str) -> Self {
         Self::new(Fault::Method, format!("there is no method {}", echo(method)))
     }
 
-    /// Rejects a revision that is not known.
+    /// Creates the refusal of a revision that is not supported.
     pub fn revision(context: &str) -> Self {
         let refusal = Self::new(Fault::Revision, format!("the revision {} is not known", echo(context)));
         Self { data: Some(json!({"supported": Revision::dates(), "requested": echo(context)})), ..refusal }
     }
 
-    /// Rejects the name of a resource that does not exist, or that the caller may not see.
+    /// Creates the refusal for a resource that does not exist or that the caller may not see.
     pub fn resource(uri: &str, revision: Revision) -> Self {
         let refusal = Self::new(Fault::Resource, format!("NotFound: there is no resource {}", echo(uri)));
         Self { code: revision.resource_missing_code(), data: Some(json!({"uri": uri})), ..refusal }
     }
 
-    /// Rejects a request that needs a capability which the client has not declared.
+    /// Creates the refusal of a request that needs a capability which the client has not declared.
     pub fn client_capability(required: Value) -> Self {
         let message = "the client has not declared a capability that this takes";
         let refusal = Self::new(Fault::ClientCapability, message);
         Self { data: Some(json!({"requiredCapabilities": required})), ..refusal }
     }
 
-    /// Returns the error of a request whose result cannot contain a problem.
+    /// Converts an error of the service, for a request whose result cannot contain a problem.
     ///
     /// Many clients show the message of an error without its data, so the message also says what to do.
     pub fn of(error: Error) -> Self {
@@ -113,17 +114,17 @@ impl Refusal {
         Self { code, error: Some(Box::new(error)), ..refusal }
     }
 
-    /// Returns its error code.
+    /// Returns the JSON-RPC error code.
     pub fn code(&self) -> i32 {
         self.code
     }
 
-    /// Returns its message.
+    /// Returns the message of the error.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Returns the problem, and the data that the protocol requires.
+    /// Returns the `data` of the error: the problem, and the data that the protocol requires.
     fn data(&self) -> Value {
         let own = || match self.fault {
             Fault::Method | Fault::Resource => Error::new(Code::NotFound, self.message.clone()),
@@ -139,17 +140,17 @@ impl Refusal {
         data
     }
 
-    /// Returns whether this refuses a repeat of a request that was refused before.
+    /// Returns whether this is the refusal of a repeated request that was already refused the first time.
     fn is_repeated(&self) -> bool {
         self.error.as_ref().is_some_and(|error| error.is_repeated())
     }
 
-    /// Returns the JSON-RPC response.
+    /// Encodes the refusal as a JSON-RPC response.
     pub fn response(&self, id: Option<&RequestId>) -> Vec<u8> {
         let data = ErrorData::new(ErrorCode(self.code), self.message.clone(), Some(self.data()));
         let mut response = json!(JsonRpcError::new(id.cloned(), data));
         if let (None, Some(members)) = (id, response.as_object_mut()) {
-            // JSON-RPC 2.0, section 5: it is null if it could not be read, and not absent.
+            // An id that could not be read is null instead of absent (JSON-RPC 2.0, section 5).
             members.insert("id".to_owned(), Value::Null);
         }
         response.to_string().into_bytes()

@@ -1,4 +1,4 @@
-//! The context of a request: its sender, and the settings outside of its message.
+//! Context of a request: the sender, and the settings that come from outside the message.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,26 +22,26 @@ const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS_TOKEN: &str = "progressToken";
 
-/// The extension of clients that show cards.
+/// Name of the extension that clients declare if they show cards.
 const UI_EXTENSION: &str = "io.modelcontextprotocol/ui";
 
-/// Declared capabilities of a client, as far as responses depend on them.
+/// Capabilities that a client declares, as far as responses depend on them.
 ///
-/// Declarations may be large, and sessions keep this type.
+/// This type stays small because sessions store it, while declarations may be large.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
-    /// The client shows cards.
+    /// Whether the client shows cards.
     pub cards: bool,
-    /// The client asks its user.
+    /// Whether the client can ask its user for input.
     pub elicitation: bool,
-    /// The client opens links for its user.
+    /// Whether the client can open links for its user.
     pub links: bool,
-    /// The client queries its model.
+    /// Whether the client can query its model.
     pub sampling: bool,
 }
 
 impl ClientCapabilities {
-    /// Reads the capabilities of a client. Those of another type than the protocol's count as not declared.
+    /// Parses the declared capabilities of a client. A capability with the wrong type counts as not declared.
     pub fn of(capabilities: &Value) -> Self {
         let is_declared = |path: &str| capabilities.pointer(path).is_some_and(Value::is_object);
         let extensions = capabilities.get("extensions").and_then(Value::as_object);
@@ -54,24 +54,24 @@ impl ClientCapabilities {
     }
 }
 
-/// The properties of all messages, from a connection or the head of an HTTP request.
+/// Settings that apply to all messages of a connection or of an HTTP request.
 #[derive(Clone, Copy, Debug)]
 pub struct AgreedSettings {
-    /// The revision of messages that state none.
+    /// Revision of messages that do not state one.
     pub revision: Revision,
-    /// The declared capabilities of the client.
+    /// Capabilities that the client has declared.
     pub declared: ClientCapabilities,
-    /// The minimum level of log messages that it wants, if it has set one.
+    /// Minimum level of log messages that the client has set, if any.
     pub log_level: Option<LogLevel>,
 }
 
 impl AgreedSettings {
-    /// Returns the defaults before any message.
+    /// Returns the default settings of a connection before its first message.
     pub fn on(revision: Revision) -> Self {
         Self { revision, declared: ClientCapabilities::default(), log_level: None }
     }
 
-    /// Adds the extension of clients that show cards.
+    /// Sets that the client shows cards.
     #[must_use]
     pub fn showing_cards(mut self) -> Self {
         self.declared.cards = true;
@@ -79,17 +79,17 @@ impl AgreedSettings {
     }
 }
 
-/// The agreement of a request for later ones.
+/// Change of the settings by a request, for later requests.
 #[derive(Clone, Copy, Debug)]
 pub enum SettingsChange {
-    /// All of it.
+    /// All settings, from a handshake.
     Handshake(AgreedSettings),
-    /// The minimum level of log messages.
+    /// Minimum level of log messages that the client wants.
     Level(LogLevel),
 }
 
 impl SettingsChange {
-    /// Returns the properties with this agreement.
+    /// Returns the settings after this change.
     #[must_use]
     pub fn after(self, before: AgreedSettings) -> AgreedSettings {
         match self {
@@ -99,32 +99,32 @@ impl SettingsChange {
     }
 }
 
-/// A request's sender and context.
+/// Sender and settings of a request.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
-    /// The caller.
+    /// Caller of the request.
     pub principal: Principal,
-    /// The tools that are shown.
+    /// Tools that are shown to the client.
     pub view: ToolFilter,
-    /// The revision of the request.
+    /// Revision of the request.
     pub revision: Revision,
-    /// The declared capabilities of the client.
+    /// Capabilities that the client has declared.
     pub declared: ClientCapabilities,
-    /// The minimum level of log messages.
+    /// Minimum level of log messages that the client wants.
     pub log_level: Option<LogLevel>,
-    /// The token for progress notifications.
+    /// Token for progress notifications.
     pub progress: Option<ProgressToken>,
-    /// The idempotency key as JSON, if the client sent one.
+    /// Idempotency key as JSON, if the client sent one.
     pub(crate) key: Option<Box<str>>,
-    /// The connection that it came by, if it stays open between requests.
+    /// Connection of the request, if it stays open between requests.
     pub connection: Option<Arc<Connection>>,
 }
 
 impl RequestContext {
-    /// Reads the `_meta` of a message, in addition to the earlier agreement.
+    /// Creates the context from the `_meta` of a message and the settings from earlier messages.
     ///
-    /// Members that determine how it is answered must follow the protocol. Members that only decorate the
-    /// answer, such as a token for progress, are ignored if they do not.
+    /// Members of `_meta` that determine how a request is answered must be valid. Invalid members that only
+    /// add to the answer, such as a progress token, are ignored.
     pub fn of(
         message: &Message,
         agreed: &AgreedSettings,
@@ -171,19 +171,19 @@ impl RequestContext {
     }
 }
 
-/// Returns the date of the revision in the message itself.
+/// Returns the date of the revision that the message itself states, if any.
 pub fn stated_revision(message: &Message) -> Option<String> {
     serde_json::from_str(message.params.members("_meta").ok()?.text(PROTOCOL_VERSION)?).ok()
 }
 
-/// Returns the revision of a request.
+/// Determines the revision of a request from its `_meta` or the agreed settings.
 fn stated(meta: &Members<'_>, agreed: &AgreedSettings, method: &str) -> Result<Revision, Refusal> {
     match meta.text(PROTOCOL_VERSION) {
         Some(date) => match serde_json::from_str::<Cow<'_, str>>(date) {
             Ok(date) => Revision::of(&date).ok_or_else(|| Refusal::revision(&date)),
             Err(_) => Err(malformed(PROTOCOL_VERSION, "a string")),
         },
-        // This method exists only where each request states its revision.
+        // This method exists only in revisions in which each request states its revision.
         None if agreed.revision.is_stateless() || method == "server/discover" => {
             Err(missing(PROTOCOL_VERSION))
         }

@@ -1,6 +1,6 @@
-//! Results of requests, as bytes.
+//! Encodes the results of requests as bytes.
 //!
-//! A result consists of encoded members, so the output of an operation is spliced in without being parsed.
+//! A result consists of encoded members, so that the output of an operation is inserted without being parsed.
 //! Members that a revision adds to every result are added when the response is written.
 
 use bytes::Bytes;
@@ -11,28 +11,29 @@ use svc_core::op::mcp::IDEMPOTENCY_REPLAYED;
 
 use crate::revision::Revision;
 
-/// How long clients may cache a result that hardly ever changes, in milliseconds.
+/// Milliseconds for which clients may cache a result that hardly ever changes.
 pub(crate) const LONG_TTL_MS: u64 = 3_600_000;
 
-/// The metadata with the id of the request whose subscription a message belongs to.
+/// Name of the `_meta` member with the id of the request whose subscription a message belongs to.
 pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// Whether caches that serve several clients may keep a result.
+/// Scope in which a result may be cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheScope {
-    /// It is the same for every caller.
+    /// The result is the same for every caller, so shared caches may keep it.
     Public,
-    /// It is for this credential.
+    /// The result is only for this credential.
     Private,
 }
 
 /// The result of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
-    /// Its members except those below, encoded, without the braces around them.
+    /// Encoded members of the result, except for the other fields of this type, without the braces around
+    /// them.
     members: Bytes,
-    /// Its last member, encoded, with all braces up to the end of the response: bytes that many responses
-    /// share are not copied.
+    /// Encoded last member of the result, with all braces up to the end of the response. It is separate so
+    /// that bytes which many responses share are not copied.
     last: Bytes,
     meta: Map<String, Value>,
     needs_input: bool,
@@ -40,17 +41,17 @@ pub struct Response {
 }
 
 impl Response {
-    /// Creates a result of encoded members, separated by commas.
+    /// Creates a result from encoded members, separated by commas.
     pub fn raw(members: impl Into<Bytes>) -> Self {
         Self { members: members.into(), ..Self::default() }
     }
 
-    /// Creates the result of one encoded member, which [`END`] follows.
+    /// Creates a result from one encoded member that ends with [`END`].
     pub(crate) fn shared(last: Bytes) -> Self {
         Self { last, ..Self::default() }
     }
 
-    /// Creates a result from a type of the protocol's model.
+    /// Creates a result by serializing a type of the protocol's model.
     pub fn of(result: &impl Serialize) -> Self {
         let Ok(Value::Object(mut members)) = serde_json::to_value(result) else { return Self::default() };
         let needs_input = members.get("resultType").is_some_and(|of_type| of_type == "input_required");
@@ -67,32 +68,32 @@ impl Response {
         Self { members, meta, needs_input, ..Self::default() }
     }
 
-    /// Creates the result of a request that has listened, with the id of the subscription that has ended.
+    /// Creates the result of `subscriptions/listen` when the subscription `id` has ended.
     pub fn listened(id: &RequestId) -> Self {
         Self::default().with_meta(SUBSCRIPTION_ID, json!(id))
     }
 
-    /// Adds a member to its metadata.
+    /// Adds a member to the `_meta` of the result.
     #[must_use]
     pub fn with_meta(mut self, name: &str, value: Value) -> Self {
         self.meta.insert(name.to_owned(), value);
         self
     }
 
-    /// Sets whether this answers a repeat of a request that was answered before.
+    /// Sets whether the result answers a repeat of a request that was answered before.
     #[must_use]
     pub fn repeated(self, is_repeated: bool) -> Self {
         if is_repeated { self.with_meta(IDEMPOTENCY_REPLAYED, json!(true)) } else { self }
     }
 
-    /// Sets how long it may be cached, in milliseconds, and by which caches.
+    /// Sets for how many milliseconds the result may be cached, and in which scope.
     #[must_use]
     pub fn cached(mut self, ttl_ms: u64, scope: CacheScope) -> Self {
         self.cache = Some((ttl_ms, scope));
         self
     }
 
-    /// Marks it as a request for input instead of the outcome.
+    /// Marks the result as a request for input instead of the final outcome.
     #[must_use]
     pub fn needing_input(mut self) -> Self {
         self.needs_input = true;
@@ -143,25 +144,25 @@ impl Response {
     }
 }
 
-/// The end of every response.
+/// Closing braces of the result and of the response.
 pub(crate) const END: &[u8] = b"}}";
 
-/// A JSON-RPC response as bytes, which may share its last part with others.
+/// An encoded JSON-RPC response, which may share its last part with other responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedResponse {
-    /// Its own bytes.
+    /// First part, which only this response has.
     pub start: Vec<u8>,
-    /// The bytes after that.
+    /// Second part, which may be shared.
     pub rest: Bytes,
 }
 
 impl EncodedResponse {
-    /// Returns the number of its bytes.
+    /// Returns the total number of bytes.
     pub fn size(&self) -> usize {
         self.start.len().saturating_add(self.rest.len())
     }
 
-    /// Returns it in one piece.
+    /// Returns the response as one contiguous buffer.
     pub fn joined(self) -> Vec<u8> {
         let Self { mut start, rest } = self;
         start.extend_from_slice(&rest);
@@ -175,7 +176,7 @@ impl From<Vec<u8>> for EncodedResponse {
     }
 }
 
-/// Appends JSON text as a JSON string, in one pass.
+/// Appends JSON text to `out` as an escaped JSON string, in one pass.
 ///
 /// U+2028 and U+2029 need no escape in JSON.
 pub(crate) fn push_as_string(out: &mut Vec<u8>, text: &[u8]) {

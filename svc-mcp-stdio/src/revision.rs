@@ -1,9 +1,9 @@
-//! The revisions of the protocol, and the features of each.
+//! Defines the revisions of the protocol and the features of each.
 
 use rmcp::model::ProtocolVersion;
 use serde_json::{Value, json};
 
-/// A revision of the Model Context Protocol, oldest first.
+/// Revision of the Model Context Protocol, ordered from the oldest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
     /// Revision 2024-11-05.
@@ -26,15 +26,15 @@ impl Revision {
     /// The newest revision that has a handshake.
     pub const NEWEST_WITH_HANDSHAKE: Self = Self::V20251125;
 
-    /// The revision of a request that states none.
+    /// Revision of a request that does not state one.
     pub const UNSTATED: Self = Self::V20250326;
 
-    /// Returns the revision of this date.
+    /// Returns the revision with this date, or `None` if it is not supported.
     pub fn of(date: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|revision| revision.date() == date)
     }
 
-    /// Returns its date, which is its name.
+    /// Returns the date of the revision, which is its name.
     pub fn date(self) -> &'static str {
         match self {
             Self::V20241105 => "2024-11-05",
@@ -45,15 +45,15 @@ impl Revision {
         }
     }
 
-    /// Returns the revision with which `initialize` answers a client that requests `date`.
+    /// Returns the revision that `initialize` agrees on with a client that requests `date`.
     pub fn agreed(date: &str) -> Self {
         Self::of(date).filter(|revision| revision.has_handshake()).unwrap_or(Self::NEWEST_WITH_HANDSHAKE)
     }
 
-    /// Returns whether each request states its revision, capabilities and client, and each result its type.
+    /// Returns whether each request states its revision, capabilities and client.
     ///
-    /// Such a revision has no `initialize`, no `ping` and no `resources/subscribe`; a result states how long
-    /// it may be cached, and an unknown method is 404 over HTTP.
+    /// Such a revision has no `initialize`, no `ping` and no `resources/subscribe`. A result states its type
+    /// and how long it may be cached, and an unknown method fails with 404 over HTTP.
     pub fn is_stateless(self) -> bool {
         self >= Self::V20260728
     }
@@ -75,8 +75,9 @@ impl Revision {
 
     /// Returns whether tools have output schemas and titles, and results structured content.
     ///
-    /// They came with 2025-06-18. A request that states no revision counts as one of 2025-03-26, whatever its
-    /// client knows, and clients ignore unknown members; so that revision has them here too.
+    /// The protocol has these features since 2025-06-18. Here 2025-03-26 has them too: a request that states
+    /// no revision counts as one of 2025-03-26, even if its client supports a later one, and clients ignore
+    /// unknown members.
     pub fn has_structured_content(self) -> bool {
         self >= Self::UNSTATED
     }
@@ -91,7 +92,7 @@ impl Revision {
         if self.is_stateless() { -32_602 } else { -32_002 }
     }
 
-    /// Returns it in the type of the protocol's model.
+    /// Converts the revision to the type of the protocol's model.
     pub fn version(self) -> ProtocolVersion {
         match self {
             Self::V20241105 => ProtocolVersion::V_2024_11_05,

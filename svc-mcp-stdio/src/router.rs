@@ -1,7 +1,7 @@
-//! The methods of the protocol, for all transports and revisions.
+//! Routes requests to the methods of the protocol, for all transports and revisions.
 //!
-//! A transport reads a message, names its sender, and sends the response. The router does not depend on any
-//! transport.
+//! A transport reads a message, determines its sender, and sends the response. The router does not depend on
+//! a transport.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,35 +24,35 @@ use crate::response::{CacheScope, EncodedResponse, LONG_TTL_MS, Response};
 use crate::revision::Revision;
 use crate::wire::{Kind, Message};
 
-/// The answer to a request.
+/// Answer to a request.
 #[derive(Debug)]
 pub struct Answer {
-    /// The JSON-RPC response.
+    /// Encoded JSON-RPC response.
     pub bytes: EncodedResponse,
-    /// Why there is no result, if there is none.
+    /// Refusal, if the request has no result.
     pub refusal: Option<Refusal>,
-    /// The agreement of `initialize` or `logging/setLevel` for the rest of the connection.
+    /// Change of the settings by `initialize` or `logging/setLevel`, for the rest of the connection.
     pub agreed: Option<SettingsChange>,
 }
 
-/// The router over one handler. Clones share it.
+/// Routes messages to a handler. Clones share the handler.
 #[derive(Clone)]
 pub struct Router {
     offer: Arc<dyn Handler>,
-    /// The description of the server, as JSON.
+    /// Name and version of the server, as JSON.
     server_info: Arc<str>,
 }
 
-/// A result, and its agreement for the rest of the connection.
+/// Result of a request, and its change of the settings for the rest of the connection.
 type RequestResult = Result<(Response, Option<SettingsChange>), Refusal>;
 
 impl Router {
-    /// Creates the router over a handler.
+    /// Creates a router for a handler.
     pub fn new(offer: Arc<dyn Handler>) -> Self {
         Self { offer, server_info: json!(server_info()).to_string().into() }
     }
 
-    /// Returns how to treat a message.
+    /// Returns how a transport must treat a message.
     pub fn manner(&self, message: &Message) -> CallProperties {
         match message.method.as_str() {
             "tools/call" => {
@@ -98,7 +98,7 @@ impl Router {
         })
     }
 
-    /// Answers a request that is refused before it reaches a method.
+    /// Returns the answer to a request that is refused before it reaches a method.
     pub async fn refuse(&self, context: &RequestContext, id: Option<&RequestId>, refusal: Refusal) -> Answer {
         let refusal = match refusal.error {
             None => self.offer.refuse(context, refusal).await,
@@ -107,7 +107,7 @@ impl Router {
         Answer { bytes: refusal.response(id).into(), refusal: Some(refusal), agreed: None }
     }
 
-    /// Returns the answer to a request that has listened until the server ends it.
+    /// Returns the answer to `subscriptions/listen` when the server ends the subscription.
     pub fn end_of_listening(&self, context: &RequestContext, id: &RequestId) -> Answer {
         let bytes = Response::listened(id).response(id, context.revision, &self.server_info);
         Answer { bytes, refusal: None, agreed: None }
@@ -161,7 +161,7 @@ impl Router {
                 plain(offer.prompts(context).await)
             }
             "prompts/get" if declared.prompts.is_some() => {
-                // Malformed answers to questions count as absent.
+                // Malformed responses to a request for input count as absent.
                 let wanted: GetPromptRequestParams =
                     params(message, &["name", "arguments", "inputResponses", "requestState"])
                         .or_else(|_| params(message, &["name", "arguments"]))?;
@@ -180,7 +180,7 @@ impl Router {
     }
 
     fn initialize(&self, context: &RequestContext, message: &Message) -> RequestResult {
-        // A client that requests an unknown revision gets one that the server has.
+        // A client that requests an unknown revision gets one that the server supports.
         let revision = Revision::agreed(&message.params.string("protocolVersion").unwrap_or_default());
         let capabilities: Value = message.params.read("capabilities").ok().flatten().unwrap_or_default();
         let context =
@@ -199,7 +199,7 @@ impl Router {
         Response::of(&result).cached(LONG_TTL_MS, CacheScope::Public)
     }
 
-    /// Checks that a list is requested from its start: each has one page.
+    /// Rejects a cursor, because each list has only one page.
     fn one_page(&self, message: &Message) -> Result<(), Refusal> {
         match message.params.text("cursor") {
             None => Ok(()),
@@ -208,19 +208,19 @@ impl Router {
     }
 }
 
-/// The parameters of methods on one resource.
+/// Parameters of a method on one resource.
 #[derive(Deserialize)]
 struct ResourceParams {
     uri: String,
 }
 
-/// The parameters of `logging/setLevel`.
+/// Parameters of `logging/setLevel`.
 #[derive(Deserialize)]
 struct SetLevelParams {
     level: LogLevel,
 }
 
-/// The parameters of a completion.
+/// Parameters of `completion/complete`.
 #[derive(Deserialize)]
 struct CompletionParams {
     #[serde(rename = "ref")]
@@ -228,7 +228,7 @@ struct CompletionParams {
     argument: ArgumentInfo,
 }
 
-/// The prompt or the template whose argument is completed.
+/// Prompt or resource template whose argument is completed.
 #[derive(Deserialize)]
 struct CompletionReference {
     #[serde(rename = "type")]
@@ -252,7 +252,7 @@ impl CompletionReference {
     }
 }
 
-/// The parameters of a subscription.
+/// Parameters of `subscriptions/listen`.
 #[derive(Deserialize)]
 struct SubscriptionParams {
     notifications: SubscriptionFilter,
@@ -266,7 +266,7 @@ fn has_subscriptions(declared: &ServerCapabilities) -> bool {
     declared.resources.as_ref().is_some_and(|resources| resources.subscribe == Some(true))
 }
 
-/// Returns the capabilities that a revision defines.
+/// Returns those of the declared capabilities that a revision defines.
 fn declared_in(revision: Revision, declared: ServerCapabilities) -> ServerCapabilities {
     let completions = declared.completions.clone().filter(|_| revision.has_completions());
     let mut known = declared;
@@ -294,19 +294,19 @@ fn call(message: &Arc<Message>) -> Result<Call, Refusal> {
     Ok(Call { name: name.into_owned(), arguments, message: Arc::clone(message) })
 }
 
-/// Reads these parameters of a message.
+/// Parses the named parameters of a message into a type.
 fn params<T: DeserializeOwned>(message: &Message, names: &[&str]) -> Result<T, Refusal> {
     message.params.read_members(names).map_err(|error| {
         Refusal::params(format!(
             "the params of {} are not as it takes them: {}",
             message.method,
-            words(&error)
+            json_fault(&error)
         ))
     })
 }
 
-/// Returns the fault of JSON, in the terms of JSON instead of those of Rust.
-fn words(error: &serde_json::Error) -> String {
+/// Describes a JSON error in the terms of JSON instead of those of Rust.
+fn json_fault(error: &serde_json::Error) -> String {
     if let Some(fault) = not_a_character(error) {
         return fault.to_owned();
     }

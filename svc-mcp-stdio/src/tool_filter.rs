@@ -1,7 +1,7 @@
-//! The tools that a client sees: all, those of a profile, or the ones that it has chosen.
+//! Selects the tools that a client sees: all, those of a profile, or those that it has chosen.
 //!
-//! A hidden tool cannot be called either. The names for choosing are those of other servers: toolsets (the
-//! areas of the service, and the profiles), single tools, and reading only.
+//! A hidden tool cannot be called either. The options have the same names as in other MCP servers: toolsets
+//! (areas of the service and profiles), single tools, and read-only.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use svc_core::text::{echo, nearest};
 
 use crate::profiles::Profile;
 
-/// The toolset of all tools.
+/// Name of the toolset that contains all tools.
 const ALL: &str = "all";
 
-/// The instructions for an agent that sees all tools.
+/// Instructions for an agent that sees all tools.
 const INSTRUCTIONS: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result.\n\
 1. `whoami` returns who you are; `list_channels` and `list_threads` list the existing work.\n\
@@ -30,7 +30,7 @@ its lease id is rejected from then on.\n\
 cannot finish, call `release_claim`.\n\
 An error says what was rejected, with a stable code in brackets, why, and what to do.";
 
-/// The instructions for any other selection: they name no tool, since it may be hidden.
+/// Instructions for an agent that sees only some tools. They name no tool, since it may be hidden.
 pub(crate) const INSTRUCTIONS_OF_SOME: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result. \
 You are shown some of the tools that it has: a text may name one that is not among yours, which you cannot \
@@ -41,14 +41,14 @@ An error says what was rejected, with a stable code in brackets, why, and what t
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ToolFilter {
     profile: Option<Profile>,
-    /// The names of the chosen tools; `None` for all tools.
+    /// Names of the chosen tools; `None` for all tools.
     chosen: Option<Arc<BTreeSet<&'static str>>>,
     reads_only: bool,
-    /// Whether the path of a request alone determines it.
+    /// Whether the filter depends only on the path of a request.
     is_of_path: bool,
 }
 
-/// The choice of a client, unparsed.
+/// Choice of tools by a client, not parsed yet.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ToolChoice {
     /// Show only the tools of these toolsets, separated by commas: areas, worker, reviewer, all
@@ -63,17 +63,17 @@ pub struct ToolChoice {
 }
 
 impl ToolFilter {
-    /// Returns the view of a profile.
+    /// Returns the filter that shows the tools of a profile.
     pub fn of(profile: Profile) -> Self {
         Self { profile: Some(profile), is_of_path: true, ..Self::default() }
     }
 
-    /// Returns the filter that a client has chosen, or the error about an invalid name.
+    /// Returns the filter for a client's choice, or an error message about an invalid name.
     ///
-    /// An empty list is not a choice, since an unset variable gives one.
+    /// An empty list counts as no choice, since an unset variable in a configuration results in one.
     pub fn chosen(table: &Table, choice: &ToolChoice) -> Result<Self, String> {
-        let toolsets: Vec<&str> = words(choice.toolsets.as_deref()).collect();
-        let tools: Vec<&str> = words(choice.tools.as_deref()).collect();
+        let toolsets: Vec<&str> = names_in(choice.toolsets.as_deref()).collect();
+        let tools: Vec<&str> = names_in(choice.tools.as_deref()).collect();
         if let (&[only], true) = (toolsets.as_slice(), tools.is_empty())
             && let Some(profile) = Profile::named(only)
         {
@@ -96,7 +96,7 @@ impl ToolFilter {
         })
     }
 
-    /// Returns whether it shows an operation.
+    /// Returns whether the filter shows the tool of an operation.
     pub fn shows(&self, operation: &Operation) -> bool {
         let name = operation.name();
         self.profile.is_none_or(|profile| profile.tools().contains(&name))
@@ -104,9 +104,10 @@ impl ToolFilter {
             && (!self.reads_only || operation.effect().changes_nothing())
     }
 
-    /// Returns the filter of a profile, narrowed by a client's choice, or the error about that choice.
+    /// Returns the filter of a profile, restricted by a client's choice, or an error message about that
+    /// choice.
     pub fn within(profile: Profile, choice: &ToolChoice) -> Result<Self, String> {
-        if words(choice.toolsets.as_deref()).chain(words(choice.tools.as_deref())).next().is_some() {
+        if names_in(choice.toolsets.as_deref()).chain(names_in(choice.tools.as_deref())).next().is_some() {
             return Err(format!(
                 "the tools of the profile {} are fixed; toolsets and tools are chosen at /mcp",
                 profile.name()
@@ -115,23 +116,24 @@ impl ToolFilter {
         Ok(Self { reads_only: choice.reads_only, is_of_path: !choice.reads_only, ..Self::of(profile) })
     }
 
-    /// Returns its profile.
+    /// Returns the profile whose instructions apply, if any.
     pub fn profile(&self) -> Option<Profile> {
         self.profile
     }
 
-    /// Returns whether the path of a request alone determines it, so that caches may keep the tools.
+    /// Returns whether the filter depends only on the path of a request, so that shared caches may keep the
+    /// list of tools.
     pub fn is_of_path(&self) -> bool {
         self.is_of_path
     }
 
-    /// Returns whether it shows all tools that a text names in backticks.
+    /// Returns whether the filter shows all tools that a text names in backticks.
     pub fn shows_named(&self, text: &str, table: &Table) -> bool {
         let mut named = text.split('`').skip(1).step_by(2).filter_map(|word| table.operation(word));
         named.all(|operation| self.shows(operation))
     }
 
-    /// Returns the instructions for an agent with these tools and possibly those of its profile.
+    /// Returns the instructions for an agent that sees these tools.
     pub fn instructions(&self) -> &'static str {
         match (self.profile, &self.chosen, self.reads_only) {
             (Some(profile), None, false) => profile.instructions(),
@@ -141,7 +143,7 @@ impl ToolFilter {
     }
 }
 
-/// Returns the names of the toolsets.
+/// Returns the names of all toolsets.
 pub fn toolsets(table: &Table) -> Vec<&'static str> {
     let areas = tools(table).map(|operation| operation.docs().area);
     let names: BTreeSet<&str> = areas.chain(Profile::ALL.map(Profile::name)).chain([ALL]).collect();
@@ -152,7 +154,7 @@ fn tools(table: &Table) -> impl Iterator<Item = &Operation> {
     table.operations().filter(|operation| !operation.http().rest_only)
 }
 
-fn words(list: Option<&str>) -> impl Iterator<Item = &str> {
+fn names_in(list: Option<&str>) -> impl Iterator<Item = &str> {
     list.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty())
 }
 

@@ -1,8 +1,8 @@
-//! Parses bytes into JSON-RPC 2.0 messages: the only parser of every transport.
+//! Parses bytes into JSON-RPC 2.0 messages, for every transport.
 //!
-//! It splits a payload into messages, distinguishes their kinds and rejects invalid ones. A member's value
-//! keeps its bytes, so that the operation decodes the arguments of a call once. Only known members are read,
-//! whatever others there are. Methods and their parameters are not checked here.
+//! The parser splits a payload into messages, determines their kinds and rejects invalid messages. The values
+//! of members stay unparsed, so that the arguments of a call are decoded only once, by the operation. Unknown
+//! members are ignored. Methods and their parameters are not checked here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,61 +14,61 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use svc_core::json::not_a_character;
 
-/// Limit on the messages in a batch.
+/// Maximum messages in a batch.
 pub const BATCH_MAX: usize = 100;
 
-/// Limit on the bytes of a batch with a wait in it.
+/// Maximum bytes of a batch that contains a wait.
 ///
 /// The whole batch is kept in memory while the wait is parked.
 pub const WAIT_BATCH_MAX: usize = 64 << 10;
 
-/// Limit on the bytes of a request's parameters without the arguments of a call.
+/// Maximum bytes of a request's parameters, not counting the arguments of a call.
 ///
-/// These are parsed into values, which take many times as much memory.
+/// These parameters are parsed into values, which take many times as much memory.
 const PARAMS_MAX: usize = 64 << 10;
 
-/// Limit on the bytes of an id.
+/// Maximum bytes of an id.
 const ID_MAX: usize = 1024;
 
-/// Limit on the members of a message, and of its parameters.
+/// Maximum members of a message, and of its parameters.
 const MEMBERS_MAX: usize = 64;
 
 /// A received payload.
 #[derive(Debug)]
 pub enum Payload {
-    /// A single JSON object, as nearly all clients send it.
+    /// A single message, as nearly all clients send it.
     One(Message),
     /// An array of messages, each valid or rejected.
     Batch(Vec<Result<Message, InvalidMessage>>),
 }
 
-/// A message with a valid envelope.
+/// A valid JSON-RPC message, whose method and parameters are not checked.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Whether it expects a response, or is one.
+    /// Whether the message is a request, a notification or a response.
     pub kind: Kind,
-    /// Its id; `None` for a notification.
+    /// Id of the message; `None` for a notification.
     pub id: Option<RequestId>,
-    /// Its method; empty for a response.
+    /// Method of the message; empty for a response.
     pub method: String,
-    /// Its parameters.
+    /// Parameters of the message.
     pub params: Params,
-    /// The number of bytes in which it was sent.
+    /// Number of bytes of the encoded message.
     pub size: usize,
 }
 
-/// The kind of a JSON-RPC message, by its members `method`, `id`, `result` and `error`.
+/// Kind of a JSON-RPC message, determined by its members `method`, `id`, `result` and `error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Expects a response.
+    /// A request, which expects a response.
     Request,
-    /// Expects no response.
+    /// A notification, which expects no response.
     Notification,
     /// A response to a request.
     Response,
 }
 
-/// The parameters of a message: its members, each with its JSON text.
+/// Parameters of a message: the name and the JSON text of each member.
 #[derive(Clone, Debug, Default)]
 pub struct Params(Vec<(String, Bytes)>);
 
@@ -79,25 +79,25 @@ impl Params {
         Some(text).filter(|text| text.as_ref() != b"null")
     }
 
-    /// Reads a member, or returns `None` if it is absent or null.
+    /// Parses a member, or returns `None` if it is absent or null.
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, serde_json::Error> {
         self.text(name).map(|text| serde_json::from_slice(text)).transpose()
     }
 
-    /// Returns a member that is a string, or `None` if it is not.
+    /// Returns the value of a string member, or `None` if it is absent or not a string.
     pub fn string(&self, name: &str) -> Option<Cow<'_, str>> {
         self.text(name).and_then(|text| string(text))
     }
 
-    /// Returns the members of a member; empty if it is not an object.
+    /// Returns the members of an object member; empty if it is not an object.
     ///
-    /// Fails if it is an object in which a member appears twice, or that has too many.
+    /// Fails if the object has duplicate members or too many members.
     pub(crate) fn members(&self, name: &str) -> Result<Members<'_>, serde_json::Error> {
         let text = self.text(name).filter(|text| text.starts_with(b"{"));
         Ok(text.map(|text| serde_json::from_slice(text)).transpose()?.unwrap_or_default())
     }
 
-    /// Reads these members into one type. Null members count as absent.
+    /// Parses the named members into one type. Null members count as absent.
     pub fn read_members<T: DeserializeOwned>(&self, names: &[&str]) -> Result<T, serde_json::Error> {
         let mut text = Vec::new();
         for (name, member) in names.iter().filter_map(|name| Some((name, self.text(name)?))) {
@@ -117,21 +117,21 @@ impl Params {
 /// A value that is not a valid message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InvalidMessage {
-    /// Whether it is not JSON.
+    /// Whether the value is not JSON.
     pub is_unreadable: bool,
-    /// The fault.
+    /// Description of the fault.
     pub message: Cow<'static, str>,
-    /// Its id, if it could be read.
+    /// Id of the message, if it could be read.
     pub id: Option<RequestId>,
 }
 
 impl InvalidMessage {
-    /// Creates the error for an invalid message that is JSON.
+    /// Creates the error for a value that is JSON but not a valid message.
     pub fn new(message: impl Into<Cow<'static, str>>, id: Option<RequestId>) -> Self {
         Self { is_unreadable: false, message: message.into(), id }
     }
 
-    /// Creates the error for a batch, or a part of one, in a revision without batches.
+    /// Creates the error for a batch, or an item of a batch, in a revision without batches.
     pub fn no_batches(id: Option<RequestId>) -> Self {
         Self::new("batches exist only in revision 2025-03-26", id)
     }
@@ -162,7 +162,7 @@ pub fn read(payload: &Bytes) -> Result<Payload, InvalidMessage> {
 }
 
 fn batch(payload: &Bytes) -> Result<Vec<Result<Message, InvalidMessage>>, InvalidMessage> {
-    // Counted before anything is kept: an array of millions of numbers is not a batch.
+    // The items are counted before anything is stored, because the array may have millions of items.
     let ArrayLength(items) = serde_json::from_slice(payload).map_err(|error| InvalidMessage::of(&error))?;
     match items {
         0 => return Err(InvalidMessage::new("the batch is empty", None)),
@@ -187,7 +187,7 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
     if member("jsonrpc").is_none_or(|version| version.get() != r#""2.0""#) {
         return refuse("the member jsonrpc must be \"2.0\"");
     }
-    // Some libraries write all members of all kinds of messages.
+    // Some libraries write the members of every kind of message and set unused ones to null.
     let has = |name: &str| member(name).is_some_and(|value| value.get() != "null");
     let is_response = match member("method") {
         Some(_) => has("result") || has("error"),
@@ -228,7 +228,8 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
     Ok(Message { kind, id, method, params, size: text.len() })
 }
 
-/// Returns why a member is not a string: because of an invalid character, or else `otherwise`.
+/// Returns an error message for a member that is not a valid string: about its invalid character, or else
+/// `otherwise`.
 fn not_a_string(what: &str, member: Option<&RawValue>, otherwise: &'static str) -> Cow<'static, str> {
     let error = member.and_then(|member| serde_json::from_str::<String>(member.get()).err());
     let fault = error.as_ref().and_then(not_a_character);
@@ -249,7 +250,7 @@ fn params_of(text: &Bytes, params: &RawValue) -> Result<Params, InvalidMessage> 
     Ok(Params(members.into_iter().map(owned).collect()))
 }
 
-/// Returns the id of a request, which is a string or an integer.
+/// Parses the id of a request, which must be a string or an integer.
 pub fn request_id(text: &str) -> Option<RequestId> {
     if text.len() > ID_MAX {
         return None;
@@ -260,7 +261,7 @@ pub fn request_id(text: &str) -> Option<RequestId> {
     }
 }
 
-/// The members of an object with their texts. No name appears twice.
+/// Members of a JSON object with their JSON texts. Names are unique.
 #[derive(Default)]
 pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
@@ -271,7 +272,7 @@ impl Members<'_> {
     }
 }
 
-/// Reads JSON text as a string, without a copy if it has no escapes.
+/// Parses JSON text as a string, without copying it if it contains no escapes.
 pub(crate) fn string(text: &[u8]) -> Option<Cow<'_, str>> {
     serde_json::from_slice(text).ok().map(|Name(text)| text)
 }
@@ -304,7 +305,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// The number of the values in an array.
+/// Number of values in a JSON array, counted without parsing them.
 struct ArrayLength(usize);
 
 impl<'de> Deserialize<'de> for ArrayLength {

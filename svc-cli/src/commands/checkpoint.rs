@@ -14,10 +14,10 @@ use crate::output::Printer;
 
 /// Sign the current end of an event log.
 ///
-/// Verifies the log and prints a signed note of its name, its size and the root of the Merkle tree over it,
-/// signed by SVC_EXPORT_SIGNING_KEY. Kept elsewhere, the note proves later that the log still holds all the
-/// signed events (svc verify --checkpoint), even after the oldest ones were pruned. The command only reads,
-/// and needs no token and no running service.
+/// Verifies the log and prints a note with its name, its size and the root of its Merkle tree, signed with
+/// SVC_EXPORT_SIGNING_KEY. If you store the note elsewhere, it proves later that the log still contains all
+/// the signed events (svc verify --checkpoint), even after the oldest events were pruned. The command only
+/// reads, and needs no token and no running service.
 #[derive(Args)]
 pub struct Checkpoint {
     #[command(flatten)]
@@ -30,9 +30,9 @@ pub struct Checkpoint {
 #[derive(Serialize)]
 struct SignedSummary {
     workspace_id: WorkspaceId,
-    /// The position of the last event.
+    /// Position of the last event, which is the size of the tree.
     size: u64,
-    /// The root of the tree, as `sha256:<hex>`.
+    /// Root hash of the Merkle tree, as `sha256:<hex>`.
     root: String,
     /// The signed note.
     note: String,

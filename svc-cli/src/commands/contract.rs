@@ -31,7 +31,7 @@ enum ContractPart {
     Tables,
 }
 
-/// Runs the command. The output is JSON with and without `--json`.
+/// Runs `svc contract`. The output is JSON with and without `--json`.
 pub fn run(command: &Contract, output: &Printer) -> Result<()> {
     let table = operation_table()?;
     let contract: Value = match command.what {

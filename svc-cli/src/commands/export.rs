@@ -18,10 +18,11 @@ use crate::output::{Printer, progress, working};
 
 /// Write a workspace to a signed file: its rows, and its whole log.
 ///
-/// The file appears under its name once it is whole. It has the keys of live messages, but no token and no
-/// other secret. Acts as the member of the token in SVC_TOKEN, which must have the capability token:admin, or
-/// with --as-instance with the rights of the machine's administrator: only then does it have the keys of
-/// direct messages that the member is not in. SVC_EXPORT_SIGNING_KEY signs it. The audit trail records it.
+/// The file appears under its name once it is complete. It contains the keys of live messages, but no tokens
+/// and no other secrets. Acts as the member of the token in SVC_TOKEN, which must have the capability
+/// token:admin, or with --as-instance with the rights of the machine's administrator. Only with --as-instance
+/// does the file contain the keys of direct messages that the member is not in. SVC_EXPORT_SIGNING_KEY signs
+/// it. The audit trail records it.
 #[derive(Args)]
 pub struct Export {
     #[command(flatten)]
@@ -29,7 +30,7 @@ pub struct Export {
     /// The workspace. May be omitted if there is only one possible.
     #[arg(long, value_name = "ID")]
     workspace: Option<WorkspaceId>,
-    /// The file to write. It must not exist.
+    /// The file to write. It must not exist yet.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
     /// The content of the file: all live content, or none, as evidence that cannot be imported.
@@ -42,9 +43,9 @@ pub struct Export {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ExportedContent {
-    /// All live content.
+    /// Include all content that is not withdrawn or purged.
     All,
-    /// None.
+    /// Include no content: the file is evidence that cannot be imported.
     None,
 }
 
@@ -52,11 +53,11 @@ enum ExportedContent {
 struct ExportSummary<'a> {
     workspace_id: WorkspaceId,
     file: &'a Path,
-    /// Bytes of the file.
+    /// Number of bytes of the file.
     bytes: u64,
 }
 
-/// Runs `svc export`: writes the file.
+/// Runs `svc export`: writes the workspace to the file.
 pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<()> {
     if command.output.exists() {
         return Err(Error::malformed(format!("{} exists already", command.output.display())));
@@ -82,9 +83,9 @@ pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<
     output.show(&ExportSummary { workspace_id, file, bytes }, &text)
 }
 
-/// Writes a file that appears under its name once it is on the disk, and not at all if that fails.
+/// Writes a file that appears under its name only once it is complete and on the disk.
 ///
-/// It overwrites the partial file of a command that was killed.
+/// If an earlier command was killed, its partial file is overwritten.
 fn write_whole(content: &FileContent, path: &Path) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");
@@ -95,7 +96,7 @@ fn write_whole(content: &FileContent, path: &Path) -> Result<()> {
     };
     let mut file = claimed(&partial).map_err(failed)?;
     let written = copy(content, &mut file).and_then(|()| {
-        // Another command may have created it in the meantime.
+        // Another command may have created the file since the first check.
         if path.exists() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -104,19 +105,19 @@ fn write_whole(content: &FileContent, path: &Path) -> Result<()> {
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     });
     if written.is_err() {
-        // If it cannot be removed either, the next command overwrites it.
+        // If the partial file cannot be removed either, the next command overwrites it.
         let _ = std::fs::remove_file(&partial);
     }
     written.map_err(failed)
 }
 
-/// Opens a file exclusively for this process, whatever it contains.
+/// Opens or creates the partial file and locks it for this process, whatever it contains.
 fn claimed(partial: &Path) -> io::Result<File> {
     loop {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(partial)?;
         file.try_lock()?;
-        // The previous holder of the lock may have renamed the file, or removed it.
+        // The previous holder of the lock may have renamed or removed the file.
         let here = std::fs::symlink_metadata(partial);
         let own = file.metadata()?;
         if here.is_ok_and(|here| (here.dev(), here.ino()) == (own.dev(), own.ino())) {

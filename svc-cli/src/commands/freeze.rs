@@ -11,28 +11,28 @@ use crate::output::Printer;
 
 /// Freeze a member: its claims end, and it may only read until it is unfrozen.
 ///
-/// Running servers refuse its changes from their next request on. Acts as the member of the token in
+/// Running servers refuse changes by the member from the next request on. Acts as the member of the token in
 /// SVC_TOKEN, which must have the capability token:admin, or with --as-instance with the rights of the
 /// machine's administrator.
 #[derive(Args)]
 pub struct Freeze {
     #[command(flatten)]
     target: TargetMember,
-    /// The reason; administrators and readers of the log see it.
+    /// The reason. Administrators and members who may read the log can see it.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
 /// Lift the freeze of a member.
 ///
-/// The claims that ended with it are not given back. Acts as `svc freeze` does.
+/// Claims that the freeze has ended are not restored. Acts with the same authority as `svc freeze`.
 #[derive(Args)]
 pub struct Unfreeze {
     #[command(flatten)]
     target: TargetMember,
 }
 
-/// Runs `svc freeze`: freezes a member, and prints how many claims have ended.
+/// Runs `svc freeze`: freezes a member, and prints how many of its claims have ended.
 pub fn run(command: &Freeze, variables: &Variables, output: &Printer) -> Result<()> {
     let (caller, member) = command.target.find(variables)?;
     let reason = command.reason.clone().map(Prose::new).transpose().map_err(invalid("reason"));

@@ -19,18 +19,18 @@ use crate::output::{Printer, progress, working};
 
 /// Import a file that svc export has written.
 ///
-/// The file must be signed by this installation or by a key of SVC_EXPORT_VERIFY_KEYS. The workspace appears
-/// all at once, when everything is written; a command that was cut off may be repeated, and continues or
-/// prints the first outcome. Acts as the member of the token in SVC_TOKEN, which must have the capability
-/// token:admin, or with --as-instance with the rights of the machine's administrator.
+/// The file must be signed by this installation or by a key of SVC_EXPORT_VERIFY_KEYS. The workspace becomes
+/// visible only when everything is written. An interrupted command can be repeated: it continues the import,
+/// or prints the result if that was completed. Acts as the member of the token in SVC_TOKEN, which must have
+/// the capability token:admin, or with --as-instance with the rights of the machine's administrator.
 #[derive(Args)]
 pub struct Import {
     #[command(flatten)]
     folder: DataFolder,
-    /// The file.
+    /// The export file to import.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The treatment of ids.
+    /// Whether to keep the ids of the file.
     #[arg(long, value_name = "MODE")]
     mode: IdTreatment,
     /// Handle of the member that gets a token to administer the workspace.
@@ -46,13 +46,13 @@ pub struct Import {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum IdTreatment {
-    /// Each object gets a new id: the file becomes another workspace.
+    /// Give each object a new id, so that the import creates a separate workspace.
     New,
-    /// Ids stay.
+    /// Keep all ids.
     Restore,
 }
 
-/// How long a command waits for an import of the same file that runs or was cut off, and how often it checks.
+/// Maximum wait for another import of the same file that is running or was interrupted.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -80,7 +80,8 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
         spool.write(part.get(..read).unwrap_or_default())?;
     }
     let spooled = spool.finish()?;
-    // The id of the import is derived from the signed text, so the same file is imported once in a mode.
+    // The id of the import is derived from the signed text, so that the same file is imported only once in
+    // each mode.
     let keys = Config::read_export_keys(variables.iter().cloned(), &command.folder.data)?;
     let report =
         verify_export(progress("verifying", bytes).wrap_read(spooled.reader(0)), &known_keys(&keys))?;
@@ -118,7 +119,7 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
     })
 }
 
-/// Imports, once another import of the same file is done or given up.
+/// Runs an import, and retries while another import of the same file is running.
 fn patiently<T>(import: impl Fn() -> Result<T>) -> Result<T> {
     let began = Instant::now();
     let importing = working("importing");

@@ -12,10 +12,10 @@ use crate::output::Printer;
 /// Set up a service.
 ///
 /// Creates the data folder, the keys, the database, the first workspace, its administrator, an agent, and a
-/// token for each of the two, which is shown only this once, the administrator's also as a link to the board
-/// that signs a browser in. If DATABASE_URL is set, the data goes to that PostgreSQL database, whose address
-/// is not stored. A second set-up of a folder or database fails and changes nothing; one that was interrupted
-/// can be repeated.
+/// token for each of the two. The tokens are shown only once; the administrator's token is also shown as a
+/// link to the board that signs a browser in. If DATABASE_URL is set, the data goes to that PostgreSQL
+/// database, whose address is not stored. A second set-up of a folder or database fails and changes nothing;
+/// an interrupted set-up can be repeated.
 #[derive(Args)]
 pub struct Init {
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub struct Init {
     /// Name of the first workspace.
     #[arg(long, default_value = "Workspace")]
     name: String,
-    /// Handle of its administrator.
+    /// Handle of the administrator of the first workspace.
     #[arg(long, value_name = "HANDLE", default_value = "admin")]
     admin: String,
 }
@@ -31,7 +31,7 @@ pub struct Init {
 #[derive(Serialize)]
 struct InitSummary<'a> {
     data_dir: String,
-    /// The link that signs the administrator in at the board.
+    /// Link to the board that signs the administrator in.
     board: &'a str,
     #[serde(flatten)]
     established: &'a SetupResult,

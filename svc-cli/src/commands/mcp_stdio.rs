@@ -23,7 +23,7 @@ pub struct McpStdio {
     print_config: Option<ClientProgram>,
 }
 
-/// Runs the command until standard input ends.
+/// Runs `svc mcp-stdio` until standard input ends.
 pub fn run(command: &McpStdio, variables: &Variables) -> Result<()> {
     if let Some(client) = command.print_config {
         return config_print::print(client, &command.folder.data, &command.choice);

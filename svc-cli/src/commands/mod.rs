@@ -27,19 +27,19 @@ use svc_core::{Error, Result, Service};
 /// The data folder that a command works on.
 #[derive(Args)]
 pub struct DataFolder {
-    /// The folder with the settings, the keys and, unless DATABASE_URL is set, the database.
+    /// Folder that contains the settings, the keys and, unless DATABASE_URL is set, the database.
     #[arg(long, value_name = "DIR", default_value = data_dir::DEFAULT)]
     pub data: PathBuf,
 }
 
 impl DataFolder {
-    /// Reads the configuration from the variables and the folder.
+    /// Reads the configuration from the environment variables and the data folder.
     pub fn config(&self, variables: &Variables) -> Result<Config> {
         Config::read(variables.iter().cloned(), &self.data)
     }
 }
 
-/// The member that a command concerns, and the authority of its caller.
+/// Options that name the member which a command acts on, and the authority of the caller.
 #[derive(Args)]
 struct TargetMember {
     #[command(flatten)]
@@ -56,7 +56,7 @@ struct TargetMember {
 }
 
 impl TargetMember {
-    /// Returns the caller of the command, and the member.
+    /// Returns the caller of the command and the member to act on.
     fn find(&self, variables: &Variables) -> Result<(CommandCaller, Member)> {
         let config = self.folder.config(variables)?;
         let caller = match self.as_instance {
@@ -68,35 +68,35 @@ impl TargetMember {
     }
 }
 
-/// The caller of a command, in an open service.
+/// Caller of a command, with an open service.
 struct CommandCaller {
     service: Service,
     authority: CommandAuthority,
 }
 
-/// The authority of a command.
+/// Authority with which a command acts.
 enum CommandAuthority {
     /// The token of a member.
     Token(SecretString),
-    /// The rights of the machine's administrator, over a workspace.
+    /// The rights of the machine's administrator over this workspace.
     Instance(WorkspaceId),
 }
 
 impl CommandCaller {
-    /// Acts as the member of the token in the variables.
+    /// Opens the service to act as the member of the token in the configuration.
     fn member(config: &Config) -> Result<Self> {
         let token = config.token()?;
         Ok(Self { service: setup::open(config)?, authority: CommandAuthority::Token(token) })
     }
 
-    /// Acts as the instance on the workspace `named`, or on the only one.
+    /// Opens the service to act as the instance on the workspace `named`, or else on the only workspace.
     fn instance(config: &Config, named: Option<WorkspaceId>) -> Result<Self> {
         let service = setup::open(config)?;
         let workspace = service.the_workspace(named)?;
         Ok(Self { service, authority: CommandAuthority::Instance(workspace) })
     }
 
-    /// Acts as the instance, without a particular workspace.
+    /// Opens the service to act as the instance, without a particular workspace.
     fn whole_instance(config: &Config) -> Result<Self> {
         Ok(Self {
             service: setup::open(config)?,
@@ -104,7 +104,7 @@ impl CommandCaller {
         })
     }
 
-    /// Returns the workspace `named`, or the one that it acts in.
+    /// Returns the workspace `named`, or else the workspace that the caller acts in.
     fn workspace(&self, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
         match (named, &self.authority) {
             (Some(id), _) => Ok(id),
@@ -113,7 +113,7 @@ impl CommandCaller {
         }
     }
 
-    /// Returns the member of a workspace with the handle `handle`.
+    /// Returns the member of a workspace that has this handle.
     fn member_called(&self, workspace_id: WorkspaceId, handle: &str) -> Result<Member> {
         let wanted = AnyHandle::new(handle).map_err(invalid("member")).map(|handle| ListMembers {
             workspace_id: workspace_id.into(),
@@ -126,7 +126,7 @@ impl CommandCaller {
         found.items().first().cloned().ok_or_else(|| Error::not_found("member"))
     }
 
-    /// Calls an operation. An error in `input` is reported only to a credential that may call it.
+    /// Calls an operation. An error in `input` is reported only if the credential may call the operation.
     fn call<I, O>(&self, operation: TypedOperation<I, O>, input: Result<I>) -> Result<O>
     where
         I: Serialize + 'static,
@@ -148,7 +148,7 @@ impl CommandCaller {
     }
 }
 
-/// Returns the error for an invalid argument.
+/// Returns a function that creates the error for an invalid argument.
 fn invalid(field: &str) -> impl Fn(String) -> Error {
     move |error| Error::malformed(format!("`{field}`: {error}"))
 }

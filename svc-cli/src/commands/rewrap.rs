@@ -9,19 +9,19 @@ use svc_core::{Error, Result};
 use super::DataFolder;
 use crate::output::Printer;
 
-/// Move everything that retired keys wrap to the current one.
+/// Rewrap everything that retired keys wrap under the current key.
 ///
 /// After you have set a new key as SVC_CONTENT_KEK and the previous one as SVC_CONTENT_KEK_PREVIOUS,
-/// everything is readable, but data that the old key has wrapped still needs it. This command rewraps that
-/// data, beside running servers, and reports when the old key may be removed. It may be ended and run again
-/// at any time. It needs the keys and no token.
+/// everything is readable, but data that the old key wraps still needs that key. This command rewraps the
+/// data under the new key while servers run, and reports when the old key may be removed. It can be stopped
+/// and run again at any time. It needs the keys, but no token.
 #[derive(Args)]
 pub struct Rewrap {
     #[command(flatten)]
     folder: DataFolder,
 }
 
-/// Runs `svc rewrap`: rewraps data of retired keys, and prints how much each of them still wraps.
+/// Runs `svc rewrap`: rewraps data under the current key, and prints how much each retired key still wraps.
 pub fn run(command: &Rewrap, variables: &Variables, output: &Printer) -> Result<()> {
     let config = command.folder.config(variables)?;
     let rewrap = setup::open(&config)?.rewrap()?;

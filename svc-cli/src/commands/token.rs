@@ -25,7 +25,7 @@ enum Action {
     Mint(Mint),
 }
 
-/// Mint a token for a member; its secret is shown only this once.
+/// Mint a token for a member, and print its secret, which is shown only once.
 ///
 /// Acts as the member of the token in SVC_TOKEN, which must have the capability token:admin, or with
 /// --as-instance with the rights of the machine's administrator.
@@ -34,7 +34,7 @@ pub struct Mint {
     /// The member that the token will act as.
     #[command(flatten)]
     target: TargetMember,
-    /// The purpose of the token, to identify it later.
+    /// Purpose of the token, by which you can identify it later.
     #[arg(long)]
     label: Option<String>,
     /// The named set to mint from; without --set and --capabilities, the one for the member's kind.
@@ -43,13 +43,13 @@ pub struct Mint {
     /// The exact capabilities of the token, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = capability)]
     capabilities: Option<Vec<Capability>>,
-    /// Requests per rate window that the token may make, with all tokens derived from it.
+    /// Maximum requests per rate window of the token and all tokens derived from it together.
     #[arg(long, value_name = "NUMBER")]
     requests: Option<i64>,
     /// Print a link to the board that signs a browser in with the token, instead of its secret.
     ///
-    /// Without SVC_PUBLIC_URL it has the address of the server that was last started on the data folder and
-    /// still runs, or else the configured address.
+    /// If SVC_PUBLIC_URL is not set, the link contains the address of the running server that was last
+    /// started on the data folder, or else the configured address.
     #[arg(long)]
     link: bool,
 }
@@ -108,7 +108,7 @@ fn capabilities(mint: &Mint) -> Option<Capabilities> {
     mint.capabilities.as_ref().map(|names| names.iter().copied().collect())
 }
 
-/// Mints as the member of the token in the variables.
+/// Mints a token as the member of the token in the environment variables.
 fn mint_as_member(mint: &Mint, variables: &Variables) -> Result<MintedToken> {
     let (caller, member) = mint.target.find(variables)?;
     let label = mint.label.clone().map(Text::new).transpose().map_err(invalid("label"));

@@ -25,16 +25,16 @@ use crate::output::{Printer, progress, working};
 ///
 /// Every event must be intact and linked to the one before it, and the head must match. The command only
 /// reads, and needs no key and no running service. A log that was pruned is verified from its floor on.
-/// Without --expect-head it does not notice a log whose end was cut off together with its head: keep the head
-/// that this command prints.
+/// Without --expect-head it does not detect that the end of a log was cut off together with its head, so
+/// store the head that this command prints.
 ///
 /// With --state it also compares the tables with the logs: it replays the events, and each column that they
-/// determine must hold the same value. The command prints each difference, and can run while the service
+/// determine must contain the same value. The command prints each difference, and can run while the service
 /// does. With --json each difference is an object on a separate line, and the last line is an object with the
 /// counts.
 ///
-/// With FILE it verifies that the file is a whole export, that a known key has signed it, and that the log in
-/// it verifies; then it reads no database.
+/// With FILE it reads no database, but verifies that the file is a complete export, that a known key has
+/// signed it, and that its log verifies.
 #[derive(Args)]
 pub struct Verify {
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub struct Verify {
     /// A head that the log must contain: its position and its hash.
     #[arg(long, value_name = "LSN:HASH", value_parser = expected_head)]
     expect_head: Option<ExpectedHead>,
-    /// A file with a checkpoint that svc checkpoint has printed: its log must hold the signed events.
+    /// A file with a checkpoint that svc checkpoint has printed: the log must contain the signed events.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workspace", "expect_head"])]
     checkpoint: Option<PathBuf>,
     /// The public key that has signed the checkpoint or the file: 32 bytes, as hex or base64. Default: the
@@ -105,7 +105,7 @@ pub fn run(command: &Verify, variables: &Variables, output: &Printer) -> Result<
     }
 }
 
-/// The result of `svc verify --state`, after the differences.
+/// Last line of the output of `svc verify --state`, after the differences.
 #[derive(Serialize)]
 struct StateFindings<'a> {
     /// Whether no table differs from its log.
@@ -114,7 +114,7 @@ struct StateFindings<'a> {
     workspaces: &'a [StateReport],
 }
 
-/// Compares the tables with the logs, which have been verified.
+/// Compares the tables with the logs, which must have been verified.
 fn verify_tables(
     database: &Database,
     workspace: Option<WorkspaceId>,
@@ -138,7 +138,7 @@ fn verify_tables(
     Err(Error::new(Code::StateDiffers, format!("the tables differ from the logs in {places}")))
 }
 
-/// Returns a line that describes a difference.
+/// Returns a line of text that describes a difference.
 fn sentence(difference: &Difference) -> String {
     let Difference { workspace_id, table, row, column, kind, lsn, .. } = difference;
     let row: Vec<String> = row.iter().map(|(name, value)| format!("{name} {}", shown(value))).collect();
@@ -154,7 +154,7 @@ fn sentence(difference: &Difference) -> String {
     format!("{workspace_id}  DIFFERS  {table}, {}: {found}", row.join(", "))
 }
 
-/// Returns the value in the table and the one in the log.
+/// Describes the two differing values, in the table and in the log.
 fn values(Difference { compared, log, stored, .. }: &Difference) -> String {
     let (Some(log), Some(stored)) = (log, stored) else {
         return "is not what the log says".to_owned();
@@ -176,7 +176,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Returns the counts of a workspace, one line for each table.
+/// Returns the counts of a workspace as text, with one line for each table.
 fn counts(report: &StateReport) -> String {
     let head = if report.valid { "tables agree" } else { "TABLES DIFFER" };
     let mut text = format!("{}  {head} with the log up to {}\n", report.workspace_id, report.lsn);
@@ -213,7 +213,7 @@ fn verify_file(path: &Path, keys: &[PublicKey], output: &Printer) -> Result<()> 
 }
 
 impl Verify {
-    /// Returns the keys, one of which must have signed the checkpoint or the file.
+    /// Returns the public keys, one of which must have signed the checkpoint or the file.
     fn keys(&self, variables: &Variables) -> Result<Vec<PublicKey>> {
         match self.key {
             Some(key) => Ok(vec![key]),
@@ -225,7 +225,7 @@ impl Verify {
     }
 }
 
-/// Maximum bytes of a checkpoint that are read.
+/// Maximum bytes to read from a checkpoint file.
 const NOTE_BYTES_MAX: u64 = 1 << 16;
 
 fn note(file: &Path) -> Result<String> {

@@ -1,7 +1,8 @@
-//! RFC 6749's token endpoint: a form or JSON, with the client's credentials in it or in HTTP Basic.
+//! The token endpoint of RFC 6749 for apps: accepts a form or JSON, with the client's credentials in the body
+//! or in HTTP Basic.
 //!
-//! Unknown parameters are ignored, as the RFC requires; a repeated one is refused, and so is a client that
-//! authenticates in two ways, or in the address, which servers and proxies log.
+//! Unknown parameters are ignored, as the RFC requires, and repeated parameters are refused. A client may not
+//! authenticate in two ways, nor in the URL, which servers and proxies log.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,11 +17,11 @@ use crate::decode::{self, PlusSign, TextFields};
 use crate::encode::{self, Response};
 use crate::state::ServerState;
 
-/// The member of a problem that holds the RFC's `error`.
+/// Name of the problem member that contains the `error` code of RFC 6749.
 const ERROR: &str = "error";
 const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"svc\", charset=\"UTF-8\"");
 
-/// A form or JSON, and an access token.
+/// Frame of the token endpoint: takes a form or JSON, and returns an access token.
 pub(super) struct AppToken;
 
 impl Framing for AppToken {
@@ -50,7 +51,7 @@ impl Framing for AppToken {
     }
 }
 
-/// The parameters in the body of a request.
+/// Parameters in the body of a token request.
 #[derive(Default, Deserialize, Serialize)]
 struct BodyParameters {
     grant_type: Option<String>,
@@ -59,14 +60,15 @@ struct BodyParameters {
     scope: Option<String>,
 }
 
-/// The credentials of a client in an Authorization header.
+/// Client id and secret from an Authorization header with the scheme Basic.
 struct BasicCredentials {
     id: String,
     secret: String,
 }
 
 impl BodyParameters {
-    /// Adds the credentials of the Authorization header. The body may repeat the id, as many clients do.
+    /// Adds the credentials of the Authorization header. The body may repeat the client id, as many clients
+    /// do.
     fn by(self, basic: Option<BasicCredentials>) -> Result<Self> {
         let Some(BasicCredentials { id, secret }) = basic else { return Ok(self) };
         let is_sent = |field: &Option<String>| field.as_ref().is_some_and(|value| !value.is_empty());
@@ -114,9 +116,9 @@ fn form(body: &[u8]) -> Result<BodyParameters> {
     Ok(sent)
 }
 
-/// Returns the credentials in the Authorization header, or `None` for another scheme.
+/// Parses the credentials in the Authorization header. Returns `None` if its scheme is not Basic.
 ///
-/// Id and secret are form-encoded before they are joined (RFC 6749, 2.3.1).
+/// Client id and secret are each form-encoded before they are joined (RFC 6749, 2.3.1).
 fn basic(headers: &HeaderMap) -> Result<Option<BasicCredentials>> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let first = values.next();
@@ -144,7 +146,8 @@ fn invalid(detail: &'static str) -> Error {
     Error::malformed(detail).with(ERROR, "invalid_request")
 }
 
-/// Adds the `error` of a failure according to the RFC, or to its section 4.1.2.1 where it names none.
+/// Adds the RFC's `error` code to a failure. Failures without a code in section 5.2 get one from section
+/// 4.1.2.1.
 fn with_error(error: &Error) -> Error {
     let problem = serde_json::to_value(error.problem()).unwrap_or_default();
     if problem.get(ERROR).is_some() {
@@ -278,7 +281,7 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// Any id and secret are read as they were sent: in a form and by HTTP Basic.
+        /// Any client id and secret are decoded unchanged, both from a form and from HTTP Basic.
         #[test]
         fn what_is_encoded_is_read(ids in strangers::texts(&PIECES), secrets in strangers::texts(&PIECES)) {
             for (id, secret) in ids.into_iter().zip(secrets) {
@@ -294,7 +297,7 @@ mod tests {
             }
         }
 
-        /// Any input is read, or refused with an error of the RFC.
+        /// Any input is either accepted or refused with an `error` code of the RFC.
         #[test]
         fn anything_is_read_or_refused(sent in strangers::sent(&PIECES)) {
             for sent in sent {

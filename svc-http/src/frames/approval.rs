@@ -1,7 +1,9 @@
-//! The link to an approval gate: returns the gate as JSON, or the page of the board, which requests it.
+//! Serves the link to an approval gate: returns the gate as JSON, or the page of the board, whose script then
+//! requests the gate.
 //!
-//! The page has no data, but the status of the gate: 401 if the user has to sign in first, and 404 if there
-//! is nothing left to decide. A path without a screen has no page.
+//! The page contains no data, but its status is that of the request for the gate: 401 if the user must sign
+//! in first, 404 if there is nothing left to decide. If the board has no screen at the path, there is no
+//! page.
 
 use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, VARY};
@@ -13,7 +15,7 @@ use crate::html::Form;
 use crate::state::ServerState;
 use crate::ui::{self, Board};
 
-/// The target of a link to an approval gate.
+/// Frame of the link to an approval gate.
 pub(super) struct Approval;
 
 impl Framing for Approval {
@@ -38,14 +40,14 @@ impl Approval {
         if form == Form::Page
             && let Err(refusal) = call.state.hosts.check(call.uri()?, call.headers()?)
         {
-            return Ok(ui::words(&refusal, None));
+            return Ok(ui::error_page(&refusal, None));
         }
         let opened = in_usual_steps(self, call).await;
         let response = match opened {
-            // No link has such a path, so an anonymous caller gets the same answer.
+            // No link leads to such a path, so an anonymous caller gets the same response.
             Err(refusal) if form == Form::Page && !Board::has_screen(&path) => match refusal.code() {
-                Code::Unauthenticated => ui::words(&Error::not_found("page or file"), None),
-                _ => ui::words(&refusal, None),
+                Code::Unauthenticated => ui::error_page(&Error::not_found("page or file"), None),
+                _ => ui::error_page(&refusal, None),
             },
             opened => {
                 let response = opened.unwrap_or_else(|error| encode::problem(&error));
@@ -53,7 +55,7 @@ impl Approval {
             }
         };
         let mut response = ui::protected(response);
-        // Responses below /ui/ have no position in a log.
+        // Responses below /ui/ do not contain the position of a log.
         encode::remove_lsn(response.headers_mut());
         response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
         Ok(response)

@@ -1,8 +1,8 @@
-//! The routes of the board: its page and files, for clients that name this server, and the redirect from the
-//! root.
+//! Serves the page and the files of the board, and the redirect from the root, to clients that name this
+//! server as the host.
 //!
-//! They run nothing. A browser that is refused, for example because it calls the server by another name, gets
-//! a page with the reason, since users do not see the body of a problem.
+//! These routes run no operation. If a browser is refused, for example because it calls the server by another
+//! name, it gets a page with the reason, since users do not see the body of a problem.
 
 use futures_util::future::BoxFuture;
 use hyper::StatusCode;
@@ -13,7 +13,7 @@ use super::{FrameCall, Framing};
 use crate::encode::{self, Response};
 use crate::ui;
 
-/// The page and the files of the board.
+/// Frame of the board's page and files.
 pub(super) struct Board;
 
 impl Framing for Board {
@@ -29,7 +29,7 @@ impl Framing for Board {
         Box::pin(async move {
             let takes_page = call.takes_page()?;
             match answer(call, takes_page).await {
-                Err(refusal) if takes_page => Ok(ui::words(&refusal, None)),
+                Err(refusal) if takes_page => Ok(ui::error_page(&refusal, None)),
                 answered => answered,
             }
         })
@@ -40,7 +40,8 @@ async fn answer(mut call: FrameCall<'_>, takes_page: bool) -> Result<Response> {
     let head = call.head().await?;
     let found = if call.redirects() { None } else { Some(serve(&call).await) };
     if let Some(Ok(response)) = found {
-        // These requests do not count: one page has more files than many a limit allows requests.
+        // These requests do not count towards a rate limit, since one page may load more files than the limit
+        // allows.
         call.discard().await;
         return Ok(response);
     }
@@ -62,7 +63,7 @@ async fn serve(call: &FrameCall<'_>) -> Result<Response> {
     call.state.board.response(call.uri()?.path(), call.headers()?).await
 }
 
-/// Returns the redirect to the board, with the query; at the root only for clients that want a page.
+/// Redirects to the board and keeps the query. At the root, only clients that accept a page are redirected.
 fn go(call: &FrameCall<'_>, takes_page: bool) -> Result<Response> {
     if call.uri()?.path() == "/" && !takes_page {
         return Err(Error::new(Code::UnknownRoute, "there is no route /; see GET /openapi.json"));

@@ -1,7 +1,7 @@
-//! The trees of texts for the board: JSON, by the session of a browser.
+//! Parses Markdown for the board: returns the trees of texts as JSON, to a browser with a session.
 //!
-//! The row only reads, but by a POST, since texts are too long for a query: so a cookie counts only from a
-//! page of this service.
+//! The request changes nothing, but is a POST because texts are too long for a query. So the session cookie
+//! counts only if the request comes from a page of this service.
 
 use svc_core::Error;
 use svc_core::op::Reply;
@@ -11,7 +11,7 @@ use crate::encode::{self, Response};
 use crate::state::ServerState;
 use crate::ui;
 
-/// Texts in Markdown as trees.
+/// Frame that parses Markdown texts into trees.
 pub(super) struct Markdown;
 
 impl Framing for Markdown {
@@ -20,16 +20,16 @@ impl Framing for Markdown {
     }
 
     fn answer(&self, _state: &ServerState, reply: &Reply) -> Response {
-        of_board(encode::reply(reply))
+        with_board_headers(encode::reply(reply))
     }
 
     fn refusal(&self, error: &Error) -> Response {
-        of_board(encode::problem(error))
+        with_board_headers(encode::problem(error))
     }
 }
 
-/// Returns a response with the headers of paths below `/ui/`, without a position in a log.
-fn of_board(response: Response) -> Response {
+/// Adds the headers of responses below `/ui/`, and removes the log position.
+fn with_board_headers(response: Response) -> Response {
     let mut response = ui::protected(response);
     encode::remove_lsn(response.headers_mut());
     response

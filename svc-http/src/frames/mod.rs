@@ -1,18 +1,19 @@
 //! Framed rows: the routes of the table that are not operations of the API.
 //!
-//! A frame turns a request into the input of a row, and its output or an error into a response. Everything
-//! else is the same for all of them and for operations: the Host check, admission by the core, the limits on
-//! bodies, requests in flight and unread responses, the pipeline, audit. A frame decides nothing.
+//! A frame turns a request into the input of a row, and turns the row's output or error into a response.
+//! Everything else works as for operations: the Host check, admission by the core, the limits on bodies,
+//! requests in flight and unread responses, the pipeline, and the audit trail. A frame makes no decisions.
 //!
 //! To add a frame, give it a variant in `svc_core::op::Frame` with its credentials and media types, declare
-//! its rows with `.framed(..)`, implement [`Framing`] in a file of this folder, and name that in [`framing`];
-//! the compiler finds the places. Most frames implement [`Framing::input`] (bytes and headers to the input,
-//! which the core decodes into the row's type; text fields for a form, JSON for the rest),
-//! [`Framing::answer`] (the output, typed by [`Reply::output_as`] or encoded, to a response) and
-//! [`Framing::refusal`] (an error to a response). A frame with work before admission, or between two
-//! transactions, implements [`Framing::respond`] out of the same steps: [`FrameCall::admit`],
-//! [`FrameCall::read`], [`FrameCall::run`], [`FrameCall::reply`]. A row that finds its workspace by its
-//! input, and not by a credential, has a preflight that finds it, and acts there by `Write::within`.
+//! its rows with `.framed(..)`, implement [`Framing`] in a file of this folder, and add the implementation to
+//! [`framing`]; the compiler reports the places to change. Most frames implement [`Framing::input`] (bytes
+//! and headers to the input, which the core decodes into the row's type; text fields for a form, JSON for the
+//! rest), [`Framing::answer`] (the output, typed by [`Reply::output_as`] or encoded, to a response) and
+//! [`Framing::refusal`] (an error to a response). A frame that has work to do before admission, or between
+//! two transactions, implements [`Framing::respond`] with the same steps: [`FrameCall::admit`],
+//! [`FrameCall::read`], [`FrameCall::run`], [`FrameCall::reply`]. A row whose workspace is determined by its
+//! input instead of a credential has a preflight that finds the workspace, and changes it through
+//! `Write::within`.
 
 mod sessions;
 mod app_token;
@@ -46,45 +47,45 @@ use crate::limits::in_flight::{BusySlot, in_turns};
 use crate::origin::{Use, cookie_counts};
 use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 
-/// One frame: the part that depends on bytes and headers.
+/// Implementation of a frame: the part of its rows that depends on bytes and headers.
 pub(super) trait Framing: Sync {
-    /// Returns whether this server serves the frame's rows. If not, their routes do not exist.
+    /// Returns whether this server serves the frame's rows. If it does not, their routes do not exist.
     fn is_served(&self, _state: &ServerState) -> bool {
         true
     }
 
-    /// Returns the input of a row: by default from path, query and a JSON body, as for an operation.
+    /// Decodes the input of a row: by default from the path, the query and a JSON body, as for an operation.
     fn input(&self, received: ReceivedRequest) -> Result<op::Input> {
         received.json()
     }
 
-    /// Returns the response of a success: by default the output as JSON.
+    /// Returns the response for a successful reply: by default the output as JSON.
     fn answer(&self, _state: &ServerState, reply: &Reply) -> Response {
         encode::reply(reply)
     }
 
-    /// Returns the error of a request whose head cannot be read: by default unchanged.
+    /// Maps the error of a request whose head cannot be parsed: by default leaves it unchanged.
     fn unread(&self, error: Error) -> Error {
         error
     }
 
-    /// Returns the response of a refusal: by default a problem.
+    /// Returns the response for an error: by default a problem.
     fn refusal(&self, error: &Error) -> Response {
         encode::problem(error)
     }
 
-    /// Returns the response to OPTIONS, at a path that has these methods.
+    /// Returns the response to OPTIONS at a path with these methods.
     fn options(&self, allow: HeaderValue) -> Response {
         encode::options(allow)
     }
 
-    /// Returns the response of a request, unless it is refused: by default in the usual steps.
+    /// Handles a request: by default admits it, reads it and runs the row.
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(in_usual_steps(self, call))
     }
 }
 
-/// Admits the request by its head, reads it, and runs the row.
+/// Admits a request by its head, reads it, and runs its row.
 async fn in_usual_steps<F: Framing + ?Sized>(framing: &F, mut call: FrameCall<'_>) -> Result<Response> {
     let head = call.head().await.map_err(|error| framing.unread(error))?;
     let admission = call.admit(head).await?;
@@ -113,7 +114,7 @@ fn framing(frame: Frame) -> &'static dyn Framing {
     }
 }
 
-/// The paths that belong to one frame, with all paths below them, whether or not it has a row there.
+/// Paths that belong to a frame together with all paths below them, whether or not a row exists there.
 const PLACES: [(&str, Frame); 4] = [
     (scim::BASE, Frame::Scim),
     ("/share", Frame::Share),
@@ -121,14 +122,14 @@ const PLACES: [(&str, Frame); 4] = [
     ("/ui", Frame::Board),
 ];
 
-/// Returns the frame that a path belongs to.
+/// Returns the frame that a path belongs to, if any.
 pub(crate) fn at(path: &str) -> Option<Frame> {
     let is_in =
         |place: &str| path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     PLACES.into_iter().find(|(place, _)| is_in(place)).map(|(_, frame)| frame)
 }
 
-/// Returns the response of a failure at a path of this frame, or of none.
+/// Returns the error response at a path that belongs to this frame, or to none.
 pub(crate) fn refusal(at: Option<Frame>, error: &Error) -> Response {
     match at {
         Some(frame) => framing(frame).refusal(error),
@@ -136,7 +137,7 @@ pub(crate) fn refusal(at: Option<Frame>, error: &Error) -> Response {
     }
 }
 
-/// Returns the response to OPTIONS at a path of this frame, or of none.
+/// Returns the response to OPTIONS at a path that belongs to this frame, or to none.
 pub(crate) fn options(at: Option<Frame>, allow: HeaderValue) -> Response {
     match at {
         Some(frame) => framing(frame).options(allow),
@@ -144,13 +145,13 @@ pub(crate) fn options(at: Option<Frame>, allow: HeaderValue) -> Response {
     }
 }
 
-/// Returns the error for a path that has only these methods.
+/// Returns the error for a method that a path does not support, given the methods that it does support.
 pub(crate) fn wrong_method(allow: &HeaderValue) -> Error {
     let methods = allow.to_str().unwrap_or_default();
     Error::new(Code::MethodNotAllowed, format!("this path allows {methods}"))
 }
 
-/// Handles a request that the route of a framed row matches.
+/// Handles a request that matches the route of a framed row.
 pub(crate) async fn handle(
     state: &ServerState,
     frame: Frame,
@@ -168,7 +169,7 @@ pub(crate) async fn handle(
     responded.unwrap_or_else(|error| framing.refusal(&error))
 }
 
-/// A request of a framed row during its processing.
+/// A request to a framed row while it is being processed.
 pub(super) struct FrameCall<'a> {
     pub state: &'a ServerState,
     frame: Frame,
@@ -176,25 +177,25 @@ pub(super) struct FrameCall<'a> {
     link: &'a PeerLink,
     peer: Peer,
     text: Result<TextFields>,
-    /// Taken when the body is read.
+    /// The request itself; `None` once its body has been read.
     request: Option<Request<Incoming>>,
     unverified: &'a mut UnverifiedRequest,
 }
 
-/// A request that was completely read.
+/// A request whose body has been read completely.
 pub(super) struct ReceivedRequest {
-    /// The row to call.
+    /// The framed row to call.
     pub row: Arc<Operation>,
-    /// The variables of the path.
+    /// Variables of the path, and later the fields of the query.
     pub text: TextFields,
     pub head: Parts,
     pub body: Bytes,
-    /// Held until the body is decoded, if that occupies a thread.
+    /// Second slot of a request whose body occupies a thread, held until the body is decoded.
     _busy: Option<BusySlot>,
 }
 
 impl ReceivedRequest {
-    /// Returns the input of JSON: the body's fields, and those of path and query.
+    /// Returns the input made of the fields of a JSON body, the path and the query.
     pub fn json(self) -> Result<op::Input> {
         let mut text = self.text;
         decode::query(self.head.uri.query(), &mut text)?;
@@ -203,9 +204,9 @@ impl ReceivedRequest {
 }
 
 impl FrameCall<'_> {
-    /// Returns the head of the request for the core, with the credential that the frame accepts.
+    /// Returns the request head for the core, with a credential that the frame accepts.
     ///
-    /// If no credential is required, the Host must be one of this server's names.
+    /// If the row requires no credential, the Host must be one of this server's names.
     pub async fn head(&self) -> Result<op::RequestHead> {
         let head = self.head_from_anywhere().await?;
         if self.is_open() {
@@ -215,7 +216,7 @@ impl FrameCall<'_> {
         Ok(head)
     }
 
-    /// Returns the head for a row whose address is a secret, which no page of another site knows.
+    /// Returns the request head for a row whose URL is a secret, so that no page of another site can call it.
     pub async fn head_from_anywhere(&self) -> Result<op::RequestHead> {
         let request = self.request()?;
         let used = Use::of(request.method());
@@ -223,48 +224,48 @@ impl FrameCall<'_> {
         Ok(op::RequestHead { surface: self.frame.surface(), ..head })
     }
 
-    /// Returns whether its credential, if any, is outside of the head.
+    /// Returns whether the row requires no credential in the head of the request.
     fn is_open(&self) -> bool {
         self.row.access().needs == Needs::Nothing
             || self.frame.accepted_credentials() == op::AcceptedCredentials::Nothing
     }
 
-    /// Returns whether the request comes from a page of this service, or from no page at all.
+    /// Returns whether the request comes from a page of this service, or does not come from a page.
     pub fn is_same_origin(&self) -> Result<bool> {
         Ok(cookie_counts(self.request()?, Use::Change, self.state.public_origin()))
     }
 
-    /// Returns whether the row only reads.
+    /// Returns whether the row changes no data.
     pub fn changes_nothing(&self) -> bool {
         self.row.effect().changes_nothing()
     }
 
-    /// Returns whether the request signs out, from a page of this service or from no page at all.
+    /// Returns whether the request signs out, and does not come from a page of another site.
     pub fn signs_out(&self) -> Result<bool> {
         Ok(self.row.effect() == Effect::Destructive && self.is_same_origin()?)
     }
 
-    /// Returns whether a success redirects the browser to another address.
+    /// Returns whether a successful response redirects the browser.
     pub fn redirects(&self) -> bool {
         self.row.http().success == Success::SeeOther
     }
 
-    /// Returns the form that the client requests.
+    /// Returns the output format that the client requests.
     pub fn form(&self) -> Result<Form> {
         Ok(Form::of(self.row, self.headers()?))
     }
 
-    /// Returns whether the client accepts pages by name, as a browser does.
+    /// Returns whether the Accept header names HTML, as that of a browser does.
     pub fn takes_page(&self) -> Result<bool> {
         Ok(AcceptedTypes::of(self.headers()?).names("text", "html"))
     }
 
-    /// Returns the headers.
+    /// Returns the request headers. Fails if the body has already been read.
     pub fn headers(&self) -> Result<&HeaderMap> {
         Ok(self.request()?.headers())
     }
 
-    /// Returns the target.
+    /// Returns the request target. Fails if the body has already been read.
     pub fn uri(&self) -> Result<&Uri> {
         Ok(self.request()?.uri())
     }
@@ -273,7 +274,7 @@ impl FrameCall<'_> {
         self.request.as_ref().ok_or_else(|| Error::internal("the request was read before"))
     }
 
-    /// Admits the request, or discards its body.
+    /// Admits the request. If that fails, discards its body.
     pub async fn admit(&mut self, head: op::RequestHead) -> Result<Admission> {
         match self.state.service.admit(Some(self.row), head).await {
             Ok(admission) => {
@@ -288,7 +289,8 @@ impl FrameCall<'_> {
         }
     }
 
-    /// Counts the request against its address, before a credential is known, or discards its body.
+    /// Counts the request against its address, before its credential is known. If that fails, discards its
+    /// body.
     pub async fn count(&mut self, head: op::RequestHead) -> Result<()> {
         let counted = self.state.service.count(op::RequestHead { credential: Credential::Nothing, ..head });
         let counted = counted.await;
@@ -310,7 +312,7 @@ impl FrameCall<'_> {
         self.read_for(holder).await
     }
 
-    /// Reads the body of a request whose credential is in it.
+    /// Reads the body of a request that has its credential in the body.
     pub async fn read_unadmitted(&mut self) -> Result<ReceivedRequest> {
         self.read_for(Holder::at(self.peer)).await
     }
@@ -335,17 +337,17 @@ impl FrameCall<'_> {
         Ok(op::Input { text: self.text.clone()?, ..op::Input::default() })
     }
 
-    /// Returns the holder of an admitted request's share of a ceiling.
+    /// Returns the holder to which slots of an admitted request are charged.
     pub fn holder(&self, admission: &Admission) -> Holder {
         admission.holder().unwrap_or(Holder::at(self.peer))
     }
 
-    /// Returns the error for an admitted request that ends before its row is run.
+    /// Records the refusal of an admitted request before its row is run, and returns the error to send.
     pub async fn refuse(&self, admission: Admission, refusal: Error) -> Error {
         self.state.service.refuse(Some(self.row), admission, refusal).await
     }
 
-    /// Runs the row, and returns the response that `answer` creates from its reply.
+    /// Runs the row, and returns the response that `answer` creates from the reply.
     pub async fn run(
         &self,
         admission: Admission,
@@ -355,7 +357,7 @@ impl FrameCall<'_> {
         let holder = self.holder(&admission);
         let again = AtomicBool::new(false);
         let run = || async {
-            // The first attempt was counted and audited, so a retry is not.
+            // Only the first attempt is counted and audited, not a retry.
             let is_again = again.swap(true, Ordering::Relaxed);
             let admission = if is_again { admission.follow_up() } else { admission.clone() };
             let reply = self.run_in_flight(holder, admission, input).await?;
@@ -367,7 +369,7 @@ impl FrameCall<'_> {
         }
     }
 
-    /// Runs the row and returns its reply, for a frame with more work before it can respond.
+    /// Runs the row and returns the reply, for a frame that has more work to do before it can respond.
     pub async fn reply(&self, admission: Admission, input: &op::Input) -> Result<Reply> {
         let holder = self.holder(&admission);
         self.run_in_flight(holder, admission, input).await

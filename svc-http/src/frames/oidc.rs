@@ -1,9 +1,10 @@
-//! The routes by which a browser goes to the identity provider and comes back: cookies and redirects.
+//! Serves the sign-in at an identity provider: the redirect to the provider, the callback, and their cookie.
 //!
-//! The cookie of a sign-in has the browser's secret. It is `HttpOnly` and ends with the sign-in. It names no
-//! path, so only the routes of this folder receive it, whatever a proxy strips from their paths. It is
-//! `SameSite=Lax`, because it must be sent when the provider redirects the browser here. Without a provider,
-//! or a key to sign the cookies of sessions, the routes do not exist.
+//! The sign-in cookie contains a secret that identifies the browser. The cookie is `HttpOnly` and is removed
+//! at the end of the sign-in. It has no Path attribute, so the browser sends it only to the routes in the
+//! same folder, whatever a proxy strips from their paths. It is `SameSite=Lax`, because it must be sent when
+//! the provider redirects the browser here. Without a configured provider, or without a key to sign session
+//! cookies, the routes do not exist.
 
 use futures_util::future::BoxFuture;
 use hyper::header::{COOKIE, HeaderValue, LOCATION, REFERRER_POLICY, SET_COOKIE};
@@ -20,12 +21,12 @@ use crate::oidc::Provider;
 use crate::state::ServerState;
 use crate::ui;
 
-/// The name of the cookie.
+/// Name of the sign-in cookie.
 const COOKIE_NAME: &str = "svc_oidc";
-/// The query fields of a callback that count. Providers add others, which are ignored.
-const OF_CALLBACK: [&str; 4] = ["state", "code", "iss", "error"];
+/// Query fields of a callback that are used. Providers add further fields, which are ignored.
+const CALLBACK_FIELDS: [&str; 4] = ["state", "code", "iss", "error"];
 
-/// A link, and a redirect to the provider.
+/// Frame of the route that starts a sign-in and redirects the browser to the provider.
 pub(super) struct OidcLogin;
 
 impl Framing for OidcLogin {
@@ -33,7 +34,7 @@ impl Framing for OidcLogin {
         is_served(state)
     }
 
-    /// The provider is queried before anything is written, so that no sign-in begins that cannot continue.
+    /// Finds the provider before anything is written, so that no sign-in begins that cannot continue.
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async {
             let reader = RefusalReader::of(&call)?;
@@ -42,7 +43,7 @@ impl Framing for OidcLogin {
     }
 }
 
-/// The provider's query with the cookie, and a redirect into the service.
+/// Frame of the callback, to which the provider redirects the browser at the end of a sign-in.
 pub(super) struct OidcCallback;
 
 impl Framing for OidcCallback {
@@ -50,9 +51,9 @@ impl Framing for OidcCallback {
         is_served(state)
     }
 
-    /// Takes the login first, then queries the provider, then begins the session.
+    /// Ends the pending sign-in, then queries the provider, then begins the session.
     ///
-    /// UserInfo is queried only about a person who has not signed in before.
+    /// The UserInfo endpoint is queried only for a person who has not signed in before.
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async {
             let reader = RefusalReader::of(&call)?;
@@ -61,9 +62,9 @@ impl Framing for OidcCallback {
     }
 }
 
-/// The reader of a refusal: at these addresses a person, not a script.
+/// Formats errors of the sign-in routes, which a person reads in a browser.
 struct RefusalReader {
-    /// The address of the board, for a client that accepts a page.
+    /// URL of the board, if the client accepts a page.
     board: Option<String>,
 }
 
@@ -75,7 +76,7 @@ impl RefusalReader {
 
     fn told(&self, outcome: Result<Response>) -> Result<Response> {
         match (&self.board, outcome) {
-            (Some(board), Err(refusal)) => Ok(ui::words(&refusal, Some(board))),
+            (Some(board), Err(refusal)) => Ok(ui::error_page(&refusal, Some(board))),
             (_, outcome) => outcome,
         }
     }
@@ -108,7 +109,7 @@ async fn begin(mut call: FrameCall<'_>) -> Result<Response> {
     let answer = |reply: &Reply| {
         let begun = reply.output_as::<BegunLogin>().ok_or_else(|| Error::internal("no login has begun"))?;
         let address = way.address(begun)?;
-        // The mock is at a path of this server.
+        // The mock provider is a path on this server.
         let is_own = address.starts_with('/');
         let mut response = redirect(&if is_own { state.location(&path, &address) } else { address })?;
         let cookie = cookie(state, begun.browser.expose_secret(), begun.lasts.as_secs())?;
@@ -129,7 +130,7 @@ async fn finish(mut call: FrameCall<'_>) -> Result<Response> {
     let read = received.and_then(|received| {
         let browser = browser_secret(&received.head.headers);
         let mut input = op::Input { body: Default::default(), ..received.json()? };
-        input.text.retain(|(name, _)| OF_CALLBACK.contains(&name.as_str()));
+        input.text.retain(|(name, _)| CALLBACK_FIELDS.contains(&name.as_str()));
         input.text.extend(browser.map(|secret| ("browser".to_owned(), secret)));
         Ok((op::decode::<Callback>(&input)?, input))
     });
@@ -156,7 +157,7 @@ async fn finish(mut call: FrameCall<'_>) -> Result<Response> {
     Ok(response)
 }
 
-/// Returns the browser's secret in its cookie, or `None` if there are several.
+/// Returns the browser's secret from the sign-in cookie, or `None` unless there is exactly one.
 fn browser_secret(headers: &HeaderMap) -> Option<String> {
     let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut secrets = values.flat_map(|value| value.split(';')).filter_map(|pair| {
@@ -171,7 +172,7 @@ fn redirect(address: &str) -> Result<Response> {
     let mut response = encode::empty(StatusCode::SEE_OTHER);
     let headers = response.headers_mut();
     headers.insert(LOCATION, HeaderValue::from_str(address).map_err(Error::internal)?);
-    // The address of the callback contains the code.
+    // The URL of the callback contains the code.
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     Ok(response)
 }

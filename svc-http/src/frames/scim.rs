@@ -1,9 +1,9 @@
-//! SCIM (RFC 7644): its media type, its errors, and addresses that name this service.
+//! Serves SCIM (RFC 7644), with its media type, its error format, and absolute URLs of this service.
 //!
-//! Names of attributes are case-insensitive, and unknown ones are ignored, because identity providers send
-//! all that they have; the log names each such attribute once. Every failure below `/scim/v2` is that RFC's
-//! error, even without a matching route: this is the only exception to problems. The headers of a failure are
-//! those of the corresponding problem.
+//! Attribute names are case-insensitive. Unknown attributes are ignored, because identity providers send all
+//! that they have; the log names each of them once. Every failure below `/scim/v2` is an error in the format
+//! of the RFC instead of a problem, even if no route matches. The headers of a failure are those of the
+//! corresponding problem.
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue, LOCATION};
@@ -20,14 +20,14 @@ use crate::decode::{self, TextFields};
 use crate::encode::{self, Response};
 
 const SCIM: HeaderValue = HeaderValue::from_static("application/scim+json");
-/// The base path of SCIM.
+/// Base path of the SCIM routes.
 pub(super) const BASE: &str = "/scim/v2";
 
-/// The query fields of RFC 7644.
+/// Query fields that RFC 7644 defines.
 const QUERY: [&str; 7] =
     ["filter", "startIndex", "count", "attributes", "excludedAttributes", "sortBy", "sortOrder"];
 
-/// The resources of SCIM.
+/// Frame of the SCIM resources.
 pub(super) struct Scim;
 
 impl Framing for Scim {
@@ -41,10 +41,10 @@ impl Framing for Scim {
         query.retain(|(name, _)| QUERY.contains(&name.as_str()) && fields.contains_key(name));
         let is_search = received.row.effect().changes_nothing();
         let named = |name: &str| {
-            // In a resource they are ordinary attributes, such as `attributes` of Keycloak.
+            // In a resource these names are ordinary attributes, such as `attributes` of Keycloak.
             let is_asked = !is_search && QUERY.iter().any(|asked| asked.eq_ignore_ascii_case(name));
             let field = if is_asked { None } else { field_of(name, fields) };
-            // The path identifies the resource, whatever the body repeats.
+            // The path identifies the resource, even if the body contains the same field.
             field.filter(|field| text.iter().all(|(named, _)| named != field))
         };
         let members = if received.body.is_empty() { Map::new() } else { members(&received.body, named)? };
@@ -76,7 +76,7 @@ impl Framing for Scim {
     }
 }
 
-/// Reads those members of a body that a row accepts, by the row's names for them.
+/// Reads the members of a body that a row accepts, and renames them to the row's field names.
 fn members(body: &[u8], named: impl Fn(&str) -> Option<String>) -> Result<Map<String, Value>> {
     lenient::members(body, named).map_err(|unread| {
         let detail = match unread {
@@ -88,7 +88,7 @@ fn members(body: &[u8], named: impl Fn(&str) -> Option<String>) -> Result<Map<St
     })
 }
 
-/// Returns a row's name for a member, ignoring case, or `None` if the row does not accept it.
+/// Returns the field of a row that matches a member's name, ignoring case, or `None` if there is none.
 fn field_of(name: &str, fields: &Map<String, Value>) -> Option<String> {
     let field = fields.keys().find(|field| field.eq_ignore_ascii_case(name));
     if field.is_none() {
@@ -97,7 +97,7 @@ fn field_of(name: &str, fields: &Map<String, Value>) -> Option<String> {
     field.cloned()
 }
 
-/// Returns the response of a success.
+/// Returns the response for a successful reply.
 fn answer(reply: &Reply, own: &str) -> Response {
     let mut response = if reply.status == StatusCode::NO_CONTENT.as_u16() {
         encode::empty(StatusCode::NO_CONTENT)
@@ -111,7 +111,7 @@ fn answer(reply: &Reply, own: &str) -> Response {
     response
 }
 
-/// Returns the response with a resource, whose addresses name this service.
+/// Returns the response with a resource, whose URLs contain the address of this service.
 fn resource(reply: &Reply, own: &str) -> Result<Response> {
     let mut body: Value = serde_json::from_slice(&reply.body()?).map_err(Error::internal)?;
     complete(&mut body, own);
@@ -128,7 +128,7 @@ fn resource(reply: &Reply, own: &str) -> Result<Response> {
     Ok(response)
 }
 
-/// Prepends the address of this service to each `location` and `$ref`.
+/// Prepends the address of this service to each `location` and `$ref` in a resource.
 fn complete(value: &mut Value, own: &str) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| complete(item, own)),
@@ -148,13 +148,13 @@ fn complete(value: &mut Value, own: &str) {
     }
 }
 
-/// Returns the response of a failure below `/scim/v2`.
+/// Returns the SCIM error response for a failure below `/scim/v2`.
 fn refusal(error: &Error) -> Response {
-    of_problem(encode::problem(error), error)
+    with_scim_body(encode::problem(error), error)
 }
 
-/// Returns the same failure with the body of RFC 7644 (3.12).
-fn of_problem(problem: Response, error: &Error) -> Response {
+/// Replaces the body of a problem response with a SCIM error (RFC 7644, 3.12).
+fn with_scim_body(problem: Response, error: &Error) -> Response {
     let said = serde_json::to_value(error.problem()).unwrap_or_default();
     let status = problem.status();
     let kind = said.get("scimType").cloned();

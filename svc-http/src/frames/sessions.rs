@@ -1,7 +1,8 @@
-//! The routes by which a browser signs in and out: JSON, and the cookie of a session.
+//! Serves the routes with which a browser signs in and out: JSON, and the session cookie.
 //!
-//! The cookie is `HttpOnly`, so that no script reads it, and `SameSite=Lax`: with `Strict` the browser would
-//! not send it when an identity provider redirects it here. Without a key to sign it the routes do not exist.
+//! The cookie is `HttpOnly`, so that no script can read it, and `SameSite=Lax`: with `Strict` the browser
+//! would not send it after a redirect from an identity provider. Without a key to sign the cookie, the routes
+//! do not exist.
 
 use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, SET_COOKIE};
@@ -15,7 +16,8 @@ use super::{FrameCall, Framing, in_usual_steps};
 use crate::encode::{self, Response};
 use crate::state::ServerState;
 
-/// JSON whose field `token` is the credential, and the cookie of the new session in the response.
+/// Frame of the sign-in with a token: takes the token from the JSON field `token`, and sets the session
+/// cookie.
 pub(super) struct SignIn;
 
 impl Framing for SignIn {
@@ -31,7 +33,8 @@ impl Framing for SignIn {
         }
     }
 
-    /// Another site that could sign a person in here might make that person work in the attacker's account.
+    /// Rejects requests from pages of other sites, which could otherwise sign a person in to the attacker's
+    /// account.
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(self.sign_in(call))
     }
@@ -52,14 +55,14 @@ impl SignIn {
     }
 }
 
-/// Returns the response that sets the cookie of a session.
+/// Returns the response that sets the session cookie.
 fn signed_in(state: &ServerState, reply: &Reply, session: &NewSession) -> Result<Response> {
     let mut response = encode::reply(reply);
     response.headers_mut().append(SET_COOKIE, session_cookie(state, session)?);
     Ok(response)
 }
 
-/// Returns the cookie of a session.
+/// Returns the Set-Cookie header of a session.
 pub(super) fn session_cookie(state: &ServerState, session: &NewSession) -> Result<HeaderValue> {
     let key = state.service.session_key().ok_or_else(|| Error::internal("no key signs cookies"))?;
     let secs = session.expires_at.micros().saturating_sub(session.created_at.micros()) / 1_000_000;
@@ -77,7 +80,8 @@ fn cookie(state: &ServerState, value: &str, max_age_secs: i64) -> Result<HeaderV
     Ok(cookie)
 }
 
-/// JSON, by the session of a browser; signing out removes the cookie even if it names no live session.
+/// Frame of the routes that use a browser's session. Signing out removes the cookie even if the session has
+/// already ended.
 pub(super) struct Session;
 
 impl Session {

@@ -1,8 +1,9 @@
-//! The routes that a share ticket opens: JSON that may not be cached or passed on, and a single refusal.
+//! Serves the routes for share tickets: JSON that must not be cached or passed on, and one refusal for all
+//! invalid tickets.
 //!
-//! A client without a live ticket gets the same bytes, whatever it sent: nothing, a token, a cookie, an
-//! invalid secret, two of them, or that of a ticket which has ended. No response contains the position of the
-//! workspace's log.
+//! A client without a live ticket always gets the same response bytes, whether it sent nothing, a token, a
+//! cookie, an invalid secret, two secrets, or the secret of a ticket that has ended. No response contains the
+//! position of the workspace's log.
 
 use hyper::header::{HeaderValue, REFERRER_POLICY, VARY, WWW_AUTHENTICATE};
 use svc_core::op::Reply;
@@ -16,35 +17,36 @@ const SCHEME: HeaderValue = HeaderValue::from_static("ShareTicket");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 const BY_CREDENTIAL: HeaderValue = HeaderValue::from_static("Authorization");
 
-/// The refusal of a client without a live ticket.
+/// Error message for a client without a live share ticket.
 const NEEDED: &str = "the request needs a share ticket that is live";
 
-/// The data that a share ticket shows.
+/// Frame of the routes that a share ticket opens.
 pub(super) struct Share;
 
 impl Framing for Share {
     fn answer(&self, _: &ServerState, reply: &Reply) -> Response {
-        kept_private(encode::reply(reply))
+        with_privacy_headers(encode::reply(reply))
     }
 
-    /// Two credentials count as none.
+    /// Returns the refusal for a missing ticket if the credential is malformed, such as two tickets.
     fn unread(&self, error: Error) -> Error {
         if error.code() == Code::Malformed { Error::new(Code::Unauthenticated, NEEDED) } else { error }
     }
 
     fn refusal(&self, error: &Error) -> Response {
         if error.code() != Code::Unauthenticated {
-            return kept_private(encode::problem(error));
+            return with_privacy_headers(encode::problem(error));
         }
         let refused = Error::new(Code::Unauthenticated, NEEDED);
-        let mut response = kept_private(encode::problem(&refused));
+        let mut response = with_privacy_headers(encode::problem(&refused));
         response.headers_mut().insert(WWW_AUTHENTICATE, SCHEME);
         response
     }
 }
 
-/// Adds the headers that keep a response private to its reader. Every response is `no-store` already.
-fn kept_private(mut response: Response) -> Response {
+/// Adds the headers that keep a response private to its reader, in addition to `no-store`, which every
+/// response has.
+fn with_privacy_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     encode::remove_lsn(headers);
     headers.insert(REFERRER_POLICY, NO_REFERRER);

@@ -1,7 +1,8 @@
-//! The unsubscribe link of a mail (RFC 8058): a page with a button, and the request that the button sends.
+//! Serves the unsubscribe link of a mail (RFC 8058): a page with a button, and the request that the button
+//! sends.
 //!
-//! Only the link is read: no cookie, no Origin, no query, and no body of any type. A browser gets pages
-//! without scripts, other clients JSON.
+//! Only the path of the link is read, but no cookie, no Origin, no query and no body. A browser gets pages
+//! without scripts, and other clients get JSON.
 
 use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, VARY};
@@ -12,7 +13,7 @@ use crate::encode::{self, Response};
 use crate::html::Form;
 use crate::ui;
 
-/// A link of a mail.
+/// Frame of the unsubscribe link in a mail.
 pub(super) struct Unsubscribe;
 
 impl Framing for Unsubscribe {
@@ -33,7 +34,7 @@ async fn respond(call: FrameCall<'_>) -> Result<Response> {
     let mut response = match (form, answered) {
         (Form::Page, Ok(_)) if is_question => ui::unsubscribe_question(),
         (Form::Page, Ok(_)) => ui::unsubscribed(&board),
-        (Form::Page, Err(refusal)) => ui::words(&refusal, Some(&board)),
+        (Form::Page, Err(refusal)) => ui::error_page(&refusal, Some(&board)),
         (_, answered) => ui::protected(answered.unwrap_or_else(|refusal| encode::problem(&refusal))),
     };
     encode::remove_lsn(response.headers_mut());

@@ -1,8 +1,9 @@
-//! Request bodies: framing, encoding, size and minimum rate.
+//! Reads request bodies, and enforces their framing, encoding, size and minimum rate.
 //!
-//! Only the body of an admitted request is kept; other bodies are dropped as they are read, for a limited
-//! time. Kept bytes count from the first one until the request is answered. An incomplete body takes no slot
-//! of the requests in flight, so each client may have only a limited number of slow ones.
+//! Only the body of an admitted request is kept in memory. The body of a rejected request is read and dropped
+//! for a limited time. Kept bytes count towards a limit from the first byte until the request is answered. An
+//! incomplete body takes no slot of the requests in flight, so each client may have only a limited number of
+//! slow bodies.
 
 use std::time::Duration;
 
@@ -16,34 +17,34 @@ use svc_core::share::Quotas;
 use svc_core::{Ceiling, Code, Error, Holder, PlaceGuard, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Limit on the bytes of a body of a request without a required credential.
+/// Maximum bytes of a request body on a route that requires no credential.
 pub(crate) const OPEN_BODY_MAX: usize = 16 << 10;
-/// Limit on the bytes of bodies in memory.
+/// Maximum total bytes of request bodies in memory.
 pub(crate) const BYTES_MAX: usize = 256 << 20;
-/// Limit on the bodies of one client that are unfinished after [`SLOW_AFTER`].
+/// Maximum request bodies of one client that are unfinished after [`SLOW_AFTER`].
 pub(crate) const UNFINISHED_MAX: usize = 32;
-/// Time after which a body that has not arrived counts as unfinished.
+/// Time after which a body that has not arrived completely counts as unfinished.
 const SLOW_AFTER: Duration = Duration::from_secs(1);
 /// Time after which a body must keep up with [`MIN_RATE`].
 const RATE_GRACE: Duration = Duration::from_secs(5);
-/// Bytes that a body in memory grows by.
+/// Bytes by which the buffer of a body grows.
 const SEGMENT: usize = 64 << 10;
 /// Minimum accepted rate of a body, in bytes per second.
 const MIN_RATE: u32 = 16 << 10;
-/// Maximum time for any body.
+/// Maximum time to receive any body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The media types of the body of an operation.
+/// Media types that the body of an operation may have.
 pub(crate) const JSON: &[&str] = &["application/json"];
 
-/// The bodies that are being read.
+/// Reads request bodies within the limits on bytes in memory and on unfinished bodies.
 pub(crate) struct BodyReader {
     bytes: Ceiling,
     unfinished: Ceiling,
 }
 
-/// Creates a ceiling of which one client may hold `each`.
-fn of_client(what: &'static str, all: usize, each: usize) -> Ceiling {
+/// Creates a ceiling of `all` units, of which one client may hold `each`.
+fn with_client_limit(what: &'static str, all: usize, each: usize) -> Ceiling {
     Ceiling::new(what, all, Quotas { client: Some(each), ..Quotas::default() })
 }
 
@@ -51,23 +52,24 @@ impl BodyReader {
     pub fn new() -> Self {
         Self {
             bytes: Ceiling::new("bytes of request bodies", BYTES_MAX, Quotas::default()),
-            unfinished: of_client("unfinished request bodies", usize::MAX, UNFINISHED_MAX),
+            unfinished: with_client_limit("unfinished request bodies", usize::MAX, UNFINISHED_MAX),
         }
     }
 
-    /// Returns how many bytes of bodies are in memory.
+    /// Returns the total bytes of request bodies in memory.
     pub fn bytes(&self) -> usize {
         self.bytes.taken()
     }
 
-    /// Returns how many bodies count as unfinished.
+    /// Returns the number of bodies that count as unfinished.
     pub fn unfinished(&self) -> usize {
         self.unfinished.taken()
     }
 
-    /// Reads the body of a request by `client`, with no more than `max` bytes and one of these media types.
+    /// Reads a request body of at most `max` bytes and one of the given media types.
     ///
-    /// Returns no bytes without a body, and omits a byte order mark. The bytes count until they are dropped.
+    /// Returns no bytes if there is no body, and omits a byte order mark. The bytes count towards the limit
+    /// until they are dropped.
     pub async fn read<B>(
         &self,
         holder: Holder,
@@ -152,7 +154,7 @@ pub(crate) fn not_of_these_types(media: &[&str]) -> Error {
     )
 }
 
-/// Returns bytes that hold their share until they are dropped.
+/// Returns bytes that keep `counts`, such as their share of a limit, until they are dropped.
 pub(crate) fn held<T: Send + 'static>(bytes: Bytes, counts: T) -> Bytes {
     Bytes::from_owner(CountedBytes { bytes, _counts: counts })
 }
@@ -168,15 +170,16 @@ impl<T> AsRef<[u8]> for CountedBytes<T> {
     }
 }
 
-/// Returns how long a body may take, given the bytes received so far.
+/// Returns the maximum time that a body may have taken to send this many bytes.
 fn allowed_time(received: usize) -> Duration {
     let seconds = u32::try_from(received).unwrap_or(u32::MAX) / MIN_RATE;
     (RATE_GRACE + Duration::from_secs(seconds.into())).min(BODY_TIMEOUT)
 }
 
-/// The bytes of a body received so far. A single frame is the usual case and is not copied.
+/// Bytes of a body received so far. A body of one frame, the usual case, is not copied.
 ///
-/// Several frames are kept in segments, because a growing buffer needs twice the size of its contents.
+/// A body of several frames is kept in segments, because a growing buffer can need twice the size of its
+/// contents.
 #[derive(Default)]
 struct BodyBuffer {
     first: Bytes,
@@ -215,9 +218,9 @@ impl BodyBuffer {
     }
 }
 
-/// Reads and drops the body of a rejected request, up to twice the limit `max` of a body or more.
+/// Reads and drops the body of a rejected request, up to a multiple of the body limit `max`.
 ///
-/// A client that is still sending when the connection closes may never see the response.
+/// Otherwise a client that is still sending when the connection closes may never see the response.
 pub(crate) async fn discard<B>(request: Request<B>, max: usize)
 where
     B: Body<Data = Bytes> + Unpin,
@@ -234,18 +237,18 @@ async fn drain<B>(headers: &HeaderMap, mut body: B, max: usize)
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    // A client that waits for `100 Continue` has sent nothing, and reading would ask it to.
+    // A client that waits for `100 Continue` has sent no body, and reading would make hyper request it.
     if body.is_end_stream() || headers.contains_key(EXPECT) {
         return;
     }
-    // Reading stops at a body that is too slow as at one that is too large.
+    // Reading stops if the body is too slow or too large.
     let _ = timeout(DRAIN_TIMEOUT, drop_bytes(&mut body, max)).await;
 }
 
-/// Reads and drops the rest of a rejected file while the response is sent.
+/// Reads and drops the rest of a rejected file upload while the response is sent.
 ///
-/// A file has no limit up to which it could be read before that. A proxy that is still sending it when the
-/// connection closes reports its own failure instead of the response.
+/// A file may be too large to be read before the response is sent. If the connection closed while a proxy is
+/// still sending the file, the proxy would report its own failure instead of the response.
 pub(crate) fn drain_while_responding<B>(headers: &HeaderMap, mut body: B)
 where
     B: Body<Data = Bytes, Error: Send> + Unpin + Send + 'static,
@@ -269,17 +272,18 @@ where
     }
 }
 
-/// Minimum bytes to read and drop from the body of a rejected request, however low the limit.
+/// Bytes that may always be read and dropped from the body of a rejected request, however low the body limit
+/// is.
 const REJECTED_DRAIN_MIN: usize = 4 << 20;
-/// Minimum bytes to read and drop from a body that is too large.
+/// Bytes that may always be read and dropped from a body that is too large, however low the body limit is.
 const LARGE_DRAIN_MAX: usize = 16 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum bytes to read and drop from the rest of a rejected file.
+/// Maximum bytes to read and drop from the rest of a rejected file upload.
 const LINGER_MAX: usize = 256 << 20;
-/// Maximum time to read the rest of a rejected file.
+/// Maximum time to read and drop the rest of a rejected file upload.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Rejects framing headers that another parser might interpret differently.
+/// Rejects message framing headers that another parser might interpret differently.
 pub(crate) fn check_framing(headers: &HeaderMap) -> Result<()> {
     if !list_items(headers, TRANSFER_ENCODING).all(|coding| coding.eq_ignore_ascii_case("chunked"))
         || list_items(headers, TRANSFER_ENCODING).count() > 1
@@ -293,7 +297,7 @@ pub(crate) fn check_framing(headers: &HeaderMap) -> Result<()> {
     Ok(())
 }
 
-/// Returns the elements of a list header.
+/// Returns the elements of a header whose value is a comma-separated list.
 fn list_items(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     let values = headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or("?"));
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|item| !item.is_empty())
@@ -310,7 +314,7 @@ pub(crate) fn is_one_of(media: &[&str], headers: &HeaderMap) -> bool {
         && headers.get_all(CONTENT_ENCODING).iter().all(plain)
 }
 
-/// Returns whether a media type parameter is compatible with UTF-8.
+/// Returns whether a media type parameter is either not `charset` or names UTF-8.
 fn is_utf8_or_no_charset(parameter: &str) -> bool {
     let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
     let value = value.trim().trim_matches('"');
@@ -455,7 +459,7 @@ mod tests {
             got.push((workspace, bytes.len(), scope));
             held.push(bytes);
         }
-        // Three quarters, of which one client has three quarters.
+        // A workspace may hold three quarters, and one client three quarters of that.
         assert_eq!(
             got[..3],
             [(1, 72, "client".into()), (1, 24, "workspace".into()), (1, 0, "workspace".into())]

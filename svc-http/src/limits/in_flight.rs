@@ -1,8 +1,8 @@
-//! Slots for the requests in flight.
+//! Limits the requests in flight by slots.
 //!
-//! A client that has used up its share waits in turn while others are served. A request that occupies a
-//! thread needs a second slot while it runs, and releases it while it waits. There are few of these, so that
-//! one workspace leaves threads to others.
+//! A client that has used up its share waits for its turn while other clients are served. A request that
+//! occupies a thread needs a second slot while it runs, and releases that slot while it waits. There are only
+//! a few second slots, so that one workspace cannot occupy all threads.
 
 use std::future::poll_fn;
 use std::mem::replace;
@@ -16,24 +16,25 @@ use svc_core::share::Quotas;
 use svc_core::{Ceiling, Holder, PlaceGuard, Result};
 use tokio::time::{Instant, timeout};
 
-/// The quota of one client is the limit divided by this.
+/// Divisor of the limit on requests in flight that gives the quota of one client.
 pub(crate) const CLIENT_DIVISOR: usize = 8;
 /// Maximum wait for a slot.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bytes of a body above which decoding it occupies a thread for long.
+/// Size in bytes above which decoding a body occupies a thread for a long time.
 const LARGE_BODY: usize = 64 << 10;
-/// Minimum slots for requests that occupy a thread; otherwise there is one for each processor.
+/// Minimum number of second slots, for requests that occupy a thread. There is one for each processor if that
+/// is more.
 const BUSY_MIN: usize = 2;
 
-/// The slots of the server.
+/// Slots for the requests in flight of a server.
 pub(crate) struct InFlight {
     all: Ceiling,
     busy: Ceiling,
 }
 
 impl InFlight {
-    /// Creates `max` slots, or an unlimited number for `None`.
+    /// Creates `max` slots, or an unlimited number if `max` is `None`.
     pub fn new(max: Option<u32>) -> Self {
         let max = max.and_then(|max| usize::try_from(max).ok());
         let client = max.map(|max| (max / CLIENT_DIVISOR).max(1));
@@ -45,17 +46,17 @@ impl InFlight {
         }
     }
 
-    /// Takes the slots of a request with a body of `bytes` bytes.
+    /// Takes the slots for a request with a body of `bytes` bytes.
     pub async fn take_all(&self, holder: Holder, bytes: usize) -> Result<(PlaceGuard, Option<BusySlot>)> {
         Ok((self.take(holder).await?, self.busy_by(holder, bytes).await?))
     }
 
-    /// Waits for the second slot of a request with a body of this size, if that occupies a thread.
+    /// Waits for a second slot if decoding a body of `bytes` bytes occupies a thread.
     pub async fn busy_by(&self, holder: Holder, bytes: usize) -> Result<Option<BusySlot>> {
         if bytes >= LARGE_BODY { self.busy(holder).await.map(Some) } else { Ok(None) }
     }
 
-    /// Waits for the second slot of a request that occupies a thread.
+    /// Waits for a second slot, for a request that occupies a thread.
     pub async fn busy(&self, holder: Holder) -> Result<BusySlot> {
         let waited = timeout(TIMEOUT, self.busy.wait(holder, 1)).await;
         let place = waited.map_err(|_| self.busy.exhausted(holder, 1))??;
@@ -67,9 +68,9 @@ impl InFlight {
         self.all.taken()
     }
 
-    /// Takes a slot, waiting in turn until there is one for the holder.
+    /// Takes a slot, and waits for the holder's turn if none is free.
     ///
-    /// Fails at once if all are taken, half of them by the holder's workspace.
+    /// Fails at once if all slots are taken and the holder's workspace has half of them or more.
     pub async fn take(&self, holder: Holder) -> Result<PlaceGuard> {
         match self.all.try_take(holder, 1) {
             Ok(place) => Ok(place),
@@ -78,22 +79,25 @@ impl InFlight {
         }
     }
 
-    /// Takes a slot again for a request that has released its slot for a while, waiting in any case.
+    /// Takes a slot again for a request that has released its slot for a while. This always waits and never
+    /// fails at once.
     pub async fn take_again(&self, holder: Holder) -> Result<PlaceGuard> {
         let waited = timeout(TIMEOUT, self.all.wait(holder, 1)).await;
         waited.map_err(|_| self.all.exhausted(holder, 1))?
     }
 }
 
-/// The second slot of a request that occupies a thread.
+/// Second slot of a request, held while the request occupies a thread.
 pub(crate) struct BusySlot {
     places: Ceiling,
     holder: Holder,
     _place: PlaceGuard,
 }
 
-/// Runs a request that holds its second slot while it runs, if it occupies a thread. While it waits for an
-/// event it has none, and then waits for its turn.
+/// Runs a request so that it holds its second slot, if it has one, only while it runs.
+///
+/// While the request waits for an event the slot is released. After that it waits for its turn to take the
+/// slot again.
 pub(crate) async fn in_turns<F: Future>(busy: Option<BusySlot>, request: F) -> F::Output {
     let Some(BusySlot { places, holder, _place: place }) = busy else { return request.await };
     let mut request = pin!(request);
@@ -106,14 +110,15 @@ pub(crate) async fn in_turns<F: Future>(busy: Option<BusySlot>, request: F) -> F
             return output;
         }
         woken().await;
-        // It may have changed data, so it continues without a turn once it has waited too long in total.
+        // The request may already have changed data, so it continues without the slot once it has waited too
+        // long in total.
         let begun = Instant::now();
         place = timeout(left, places.wait(holder, 1)).await.ok().and_then(Result::ok);
         left = left.saturating_sub(begun.elapsed());
     }
 }
 
-/// Waits until the task is woken, for any reason.
+/// Resolves when the task is next woken, for any reason.
 async fn woken() {
     let mut is_woken = false;
     poll_fn(|_| if replace(&mut is_woken, true) { Poll::Ready(()) } else { Poll::Pending }).await;

@@ -1,7 +1,7 @@
-//! Backpressure: the bounds on one caller's use of this server.
+//! Backpressure: the limits on the resources that one caller can use.
 //!
-//! A request meets them in this order. Each slot is taken from a [`svc_core::Ceiling`], which shares it
-//! between workspaces and, inside each, between clients. Rate limits belong to the core.
+//! The limits apply in the order of this table. Each slot is taken from a [`svc_core::Ceiling`], which shares
+//! its slots between workspaces and, within each workspace, between clients. Rate limits are in the core.
 //!
 //! | when | bound | defined in | beyond it |
 //! |---|---|---|---|
@@ -33,17 +33,17 @@ use std::time::Duration;
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time after which a peer that reads none of its data is disconnected.
 pub(crate) const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum time for connections to finish once the listener is closed.
+/// Maximum time for connections to finish after the listener is closed.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum time for the connections that were then cut off to end.
+/// Maximum time for aborted connections to end after [`CLOSE_TIMEOUT`].
 pub(crate) const ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Limit on the requests that wait for the identity provider at the same time.
+/// Maximum requests that wait for the identity provider at the same time.
 ///
 /// One address may have half of them.
 pub(crate) const PROVIDER_CALLS_MAX: usize = 128;
-/// Limit on the WebSockets whose handshake had no credential and whose first frame is missing.
+/// Maximum WebSockets whose handshake had no credential and whose first frame has not arrived.
 ///
 /// One address may have half of them.
 pub(crate) const HANDSHAKES_MAX: usize = 512;

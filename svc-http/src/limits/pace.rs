@@ -1,8 +1,8 @@
-//! Detects peers that do not read their responses, or move files too slowly.
+//! Detects peers that do not read their responses, or that send or receive files too slowly.
 //!
-//! A peer that reads from its socket can still leave a response unread, over HTTP/2 by giving the stream no
-//! window. The layers below do not notice that. A file must keep moving over its whole length, in both
-//! directions: an early fast start buys no time later.
+//! A peer can read from its socket and still leave a response unread, over HTTP/2 by not granting the stream
+//! a flow-control window. The layers below do not detect that. A file transfer must keep up the minimum rate
+//! over its whole length, in both directions: a fast start does not compensate for a slow rest.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// The unread chunks of one connection. Clones share them.
+/// Tracks the unread response chunks and the file transfers of one connection. Clones share this state.
 #[derive(Clone)]
 pub(crate) struct ReadPace(Arc<Mutex<WaitingChunks>>);
 
-/// The chunks that wait to be taken: the number of each, and since when it waits. Also the files that are
-/// being sent: the start of each, and its rate.
+/// State of a connection: each chunk that waits to be taken, with its number and the start of its wait, and
+/// each file that is being sent, with its start and its rate.
 #[derive(Default)]
 struct WaitingChunks {
     chunks: Vec<(u64, Instant)>,
@@ -23,18 +23,18 @@ struct WaitingChunks {
     last: u64,
 }
 
-/// Minimum accepted rate of a file, in bytes per second, over the last [`RATE_WINDOW`].
+/// Minimum accepted rate of a file transfer, in bytes per second, over the last [`RATE_WINDOW`].
 pub(crate) const FILE_RATE_MIN: u64 = 16 << 10;
 pub(crate) const RATE_WINDOW: Duration = Duration::from_secs(30);
 
-/// The moved bytes of a file, with their times, as far back as they count.
+/// Recently transferred bytes of a file, with their times.
 #[derive(Default)]
 pub(crate) struct TransferRate(VecDeque<(Duration, u64)>);
 
 impl TransferRate {
-    /// Records bytes that were moved at `now`, the time since the start of the transfer.
+    /// Records bytes that were transferred at `now`, the time since the start of the transfer.
     pub fn moved(&mut self, now: Duration, bytes: u64) {
-        // The bytes of one second count at its end, so that few entries are kept.
+        // The bytes of each second are recorded at its end, so that few entries are kept.
         let slot = Duration::from_secs(now.as_secs().saturating_add(1));
         match self.0.back_mut().filter(|(last, _)| *last >= slot) {
             Some((_, last)) => *last = last.saturating_add(bytes),
@@ -44,13 +44,15 @@ impl TransferRate {
         self.0.drain(..needed);
     }
 
-    /// Returns the time since the start at which the transfer becomes too slow if nothing moves.
+    /// Returns the time since the start at which the transfer becomes too slow if no more bytes are
+    /// transferred.
     pub fn deadline(&self) -> Duration {
         let oldest = self.needed().and_then(|place| self.0.get(place));
         oldest.map_or(RATE_WINDOW, |(at, _)| at.saturating_add(RATE_WINDOW))
     }
 
-    /// Returns the index of the newest entry that has, together with later ones, the bytes of a window.
+    /// Returns the index of the newest entry that, together with all later entries, has the minimum bytes of
+    /// a window.
     fn needed(&self) -> Option<usize> {
         let mut bytes = 0_u64;
         let mut enough = |(_, moved): &(Duration, u64)| {
@@ -61,14 +63,14 @@ impl TransferRate {
     }
 }
 
-/// A file that is being sent, until it is dropped.
+/// Guard that registers a file as being sent until it is dropped.
 pub(crate) struct FileSending {
     waiting: Arc<Mutex<WaitingChunks>>,
     number: u64,
 }
 
 impl FileSending {
-    /// Records bytes that were written out.
+    /// Records bytes of the file that were written to the connection.
     pub fn moved(&self, bytes: usize) {
         let mut waiting = lock(&self.waiting);
         if let Some((_, began, rate)) = waiting.files.iter_mut().find(|(number, ..)| *number == self.number) {
@@ -83,7 +85,7 @@ impl Drop for FileSending {
     }
 }
 
-/// A chunk of a response, or the rest of one, that was not taken yet.
+/// Guard that registers a response chunk as waiting to be taken until it is dropped.
 pub(crate) struct PendingChunk {
     waiting: Arc<Mutex<WaitingChunks>>,
     number: u64,
@@ -94,12 +96,12 @@ impl ReadPace {
         Self(Arc::default())
     }
 
-    /// Registers one more chunk as waiting until the returned guard is dropped.
+    /// Registers a chunk as waiting until the returned guard is dropped.
     pub fn pending(&self) -> PendingChunk {
         PendingChunk::new(&self.0)
     }
 
-    /// Registers a file that is sent from now on.
+    /// Registers a file whose transfer starts now.
     pub fn sending(&self) -> FileSending {
         let mut waiting = lock(&self.0);
         waiting.last = waiting.last.saturating_add(1);
@@ -109,8 +111,8 @@ impl ReadPace {
         FileSending { waiting: Arc::clone(&self.0), number }
     }
 
-    /// Resolves when a chunk has waited for `timeout`, even if others were taken since, or when a file moves
-    /// too slowly.
+    /// Resolves when any chunk has waited for `timeout`, even if other chunks were taken since, or when a
+    /// file transfer is too slow.
     pub async fn stalled(&self, timeout: Duration) {
         let timeout = timeout.min(RATE_WINDOW);
         loop {
@@ -144,7 +146,7 @@ impl PendingChunk {
         Self { waiting: Arc::clone(shared), number }
     }
 
-    /// Registers another chunk of the same connection, which starts to wait now.
+    /// Registers another chunk of the same connection that starts to wait now.
     pub fn another(&self) -> Self {
         Self::new(&self.waiting)
     }
@@ -175,13 +177,13 @@ mod tests {
         assert_eq!(rate.deadline(), RATE_WINDOW, "it has the time of a window to begin");
         rate.moved(SECOND / 2, 1 << 40);
         assert_eq!(rate.deadline(), SECOND + RATE_WINDOW);
-        // A file that is just fast enough may continue forever, and few entries are kept.
+        // A transfer that is just fast enough may continue forever, and only a few entries are kept.
         for second in 1..1000 {
             rate.moved(SECOND * second, FILE_RATE_MIN);
             assert!(rate.deadline() > SECOND * second, "{second}");
         }
         assert!(rate.0.len() <= 31, "{}", rate.0.len());
-        // A file that is slightly too slow may not.
+        // A transfer that is slightly too slow may not continue.
         let slow = (1000..1100).find(|second| {
             rate.moved(SECOND * *second, FILE_RATE_MIN - 1024);
             rate.deadline() <= SECOND * (*second + 1)
@@ -196,7 +198,7 @@ mod tests {
         sending.moved(1 << 30);
         let mut stalled = Box::pin(pace.stalled(RATE_WINDOW));
         assert!(stalled.as_mut().now_or_never().is_none(), "it was sent a moment ago");
-        // Moves the start one window back.
+        // Moves the start of the transfer back by a window and a second.
         lock(&pace.0).files.iter_mut().for_each(|(_, began, _)| *began -= RATE_WINDOW + SECOND);
         assert!(pace.stalled(RATE_WINDOW).now_or_never().is_some());
         sending.moved(1 << 20);

@@ -1,9 +1,9 @@
-//! Response bodies, sent in chunks.
+//! Sends response bodies in chunks.
 //!
-//! Each chunk counts until it is written out: towards the unread bytes of its client, and for the check
-//! whether the peer of the connection still reads. Only one chunk of a file at a time is in memory, and
-//! counts for no client; if reading the file fails, the response is cut off. The response holds the slot of
-//! its transfer until its last byte is written out.
+//! Until a chunk is written to the connection, it counts towards the unread bytes of its client, and its age
+//! shows whether the peer still reads. Of a file only one chunk at a time is in memory, and it counts towards
+//! no client. If reading the file fails, the response is cut off. A file response holds its transfer slot
+//! until its last byte is written.
 
 use std::io;
 use std::pin::Pin;
@@ -22,50 +22,52 @@ use crate::limits::pace::{FileSending, PendingChunk, ReadPace};
 /// An HTTP response.
 pub(crate) type Response = hyper::Response<ResponseBody>;
 
-/// Bytes in a chunk whose peer is watched, and so the minimum that it must read within the stall timeout.
+/// Bytes in a chunk on a connection that is watched for unread chunks, and so the minimum that the peer must
+/// read within the stall timeout.
 const CHUNK: usize = 64 << 10;
 
-/// Bytes in a chunk on a connection with one response at a time, which watches each write instead.
+/// Bytes in a chunk on a connection that has only one response at a time and watches each write instead.
 ///
-/// Each chunk costs a write. The longest of the usual responses, the list of tools, fits in one.
+/// Each chunk costs a write. The longest common response, the list of tools, fits in one chunk.
 const LONG_CHUNK: usize = 512 << 10;
 
-/// Bytes of a file that are read at a time.
+/// Bytes that are read from a file at a time.
 const READ: usize = 64 << 10;
 
-/// The part of a response body that is still to be sent.
+/// The unsent part of a response body.
 #[derive(Default)]
 pub(crate) struct ResponseBody {
     rest: Bytes,
-    /// The part after that, from memory.
+    /// The unsent bytes in memory that come next.
     next: Bytes,
-    /// The part after that, from a file.
+    /// The unread part of a file, which comes after the bytes in memory.
     file: Option<FileRest>,
-    /// Bytes of a stream, sent as they arrive.
+    /// A stream whose bytes are sent as they arrive.
     events: Option<EventStream>,
     share: Option<PlaceGuard>,
     pending: Option<PendingChunk>,
     slot: Option<PlaceGuard>,
-    /// The resources of a file until its last byte is written out.
+    /// Resources of a file response, held until its last byte is written.
     sent: Option<Arc<FileSent>>,
-    /// Marks the connection as busy with a request.
+    /// Reference that marks the connection as busy with a request.
     busy: Option<Arc<()>>,
-    /// Whether the first chunk was taken.
+    /// Whether the first chunk has been taken.
     begun: bool,
 }
 
-/// Bytes that are produced while they are sent.
+/// Stream of bytes that are produced while the response is sent.
 ///
-/// They count for no client. A peer that does not read them is disconnected once a write has stalled.
+/// These bytes count towards no client. A peer that does not read them is disconnected once a write has
+/// stalled.
 type EventStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
-/// The resources of a file until it is sent.
+/// Resources of a file response, held until the file is sent.
 struct FileSent {
     sending: FileSending,
     _place: PlaceGuard,
 }
 
-/// The part of a file that is still to be read.
+/// The unread part of a file that is being sent.
 struct FileRest {
     spooled: CompleteSpool,
     offset: u64,
@@ -77,7 +79,7 @@ impl FileRest {
         self.spooled.len().saturating_sub(self.offset)
     }
 
-    /// Reads the next bytes, on a thread that may wait for the disk.
+    /// Reads the next bytes of the file, on a thread that may wait for the disk.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let reading = self.reading.get_or_insert_with(|| {
             let spooled = self.spooled.clone();
@@ -93,42 +95,43 @@ impl FileRest {
 }
 
 impl ResponseBody {
-    /// Creates the body of a stream.
+    /// Creates a response body that sends a stream.
     pub fn streamed(events: EventStream) -> Self {
         Self { events: Some(events), ..Self::default() }
     }
 
-    /// Returns the number of bytes in memory.
+    /// Returns the number of unsent bytes in memory.
     pub fn len(&self) -> usize {
         self.rest.len().saturating_add(self.next.len())
     }
 
-    /// Adds bytes after the others.
+    /// Appends bytes to the body.
     pub fn followed_by(&mut self, next: Bytes) {
         self.next = next;
     }
 
-    /// Attaches the share that the bytes count towards until they are sent.
+    /// Attaches the share of the unread bytes, which is released once the bytes are sent.
     pub fn counted(&mut self, share: PlaceGuard) {
         self.share = Some(share);
     }
 
-    /// Holds a slot until the last chunk is taken.
+    /// Keeps a slot until the last chunk is taken.
     pub fn keep(&mut self, slot: PlaceGuard) {
         self.slot = Some(slot);
     }
 
-    /// Holds the slot of a file, and watches its rate, until its last byte is written out.
+    /// Keeps the transfer slot of a file, and watches its rate, until its last byte is written.
     pub fn sent(&mut self, sending: FileSending, place: PlaceGuard) {
         self.sent = Some(Arc::new(FileSent { sending, _place: place }));
     }
 
-    /// Marks the connection as busy until the body is written out.
+    /// Marks the connection as busy until the body is written.
     pub fn keeps(&mut self, busy: Option<Arc<()>>) {
         self.busy = busy;
     }
 
-    /// Reports taken chunks to a connection's pace, if writes alone do not show whether the peer reads.
+    /// Reports taken chunks to the connection's [`ReadPace`], for connections whose writes alone do not show
+    /// whether the peer reads.
     pub fn watched(&mut self, pace: &ReadPace) {
         if !self.is_end_stream() && self.events.is_none() {
             self.pending = Some(pace.pending());
@@ -179,7 +182,7 @@ impl Body for ResponseBody {
         } else if self.len() == 0 {
             (self.share.take(), self.slot.take())
         } else {
-            // The clock of the rest starts when this chunk is taken.
+            // The wait of the remaining chunks starts when this chunk is taken.
             self.pending = pending.as_ref().map(PendingChunk::another);
             (self.share.as_mut().map(|share| share.split(size)), None)
         };
@@ -216,7 +219,7 @@ impl Body for ResponseBody {
     }
 }
 
-/// Bytes on their way to the peer; dropped once they are written.
+/// Chunk of a body on its way to the peer, dropped once it is written.
 struct BodyChunk {
     bytes: Bytes,
     _share: Option<PlaceGuard>,
@@ -291,7 +294,7 @@ mod tests {
         assert_eq!((places.taken(), spools.taken()), (1, 0), "its last chunk was not written out");
         drop(last);
         assert_eq!(places.taken(), 0);
-        // A client that goes away also returns it.
+        // The share is also released if the client disconnects.
         let mut unread = ResponseBody::from(Bytes::from_static(b"unread"));
         unread.sent(ReadPace::new().sending(), places.take(holder, 1).unwrap());
         drop(unread);

@@ -1,7 +1,7 @@
-//! File transfers: bodies that are received as files, and responses that are files.
+//! Limits file transfers: request bodies that are received as files, and responses that are files.
 //!
-//! A transfer holds one of few slots, which workspaces and their clients share: an upload until the file has
-//! arrived, a download until its last byte is written out. Both must keep up with [`FILE_RATE_MIN`], over
+//! A transfer holds one of a few slots, which workspaces and their clients share: an upload until the file
+//! has arrived, a download until its last byte is written. Both must keep up with [`FILE_RATE_MIN`], over
 //! each [`RATE_WINDOW`]. A file is checked while it is received, and refused at the first fault.
 
 use std::time::Duration;
@@ -19,18 +19,18 @@ use tokio::time::{Instant, timeout};
 use crate::limits::body::{JSON, check_framing, is_one_of, not_of_these_types};
 use crate::limits::pace::{FILE_RATE_MIN, RATE_WINDOW, TransferRate};
 
-/// Maximum transfers at the same time, in total and of one client.
+/// Maximum concurrent transfers, in total and of one client.
 pub(crate) const TRANSFERS_MAX: usize = 8;
 pub(crate) const TRANSFERS_OF_ONE: usize = 2;
-/// How long a request waits until a transfer has ended.
+/// Maximum time that a request waits for a transfer slot.
 const TRANSFERS_WAIT: Duration = Duration::from_secs(10);
-/// Bytes of a file that are checked and written at a time: at first, and later.
+/// Bytes of an uploaded file that are checked and written at a time: at the start, and later.
 const FIRST_BYTES: usize = 4 << 10;
 const BYTES: usize = 256 << 10;
-/// Maximum time that received bytes wait for more before they are checked.
-const JUDGED_AFTER: Duration = Duration::from_secs(1);
+/// Maximum time that received bytes wait for further bytes before they are checked.
+const CHECK_AFTER: Duration = Duration::from_secs(1);
 
-/// The transfers in progress.
+/// Slots for file transfers.
 pub(crate) struct Transfers(Ceiling);
 
 impl Transfers {
@@ -39,14 +39,14 @@ impl Transfers {
         Self(Ceiling::new("file transfers", TRANSFERS_MAX, quotas))
     }
 
-    /// Waits for the slot of a file that an operation returns, if it returns one.
+    /// Waits for a transfer slot if the operation returns a file.
     ///
-    /// It is taken before the file is written, and held until the file is read.
+    /// The slot is taken before the file is created, and held until the client has read the file.
     pub async fn place_of(&self, operation: &Operation, holder: Holder) -> Result<Option<PlaceGuard>> {
         if operation.http().returns_file { self.place(holder).await.map(Some) } else { Ok(None) }
     }
 
-    /// Waits for a slot. Fails with 503 `overloaded` if others take too long.
+    /// Waits for a transfer slot. Fails with 503 `overloaded` if none becomes free in time.
     pub async fn place(&self, holder: Holder) -> Result<PlaceGuard> {
         match timeout(TRANSFERS_WAIT, self.0.wait(holder, 1)).await {
             Ok(place) => place,
@@ -55,7 +55,7 @@ impl Transfers {
     }
 }
 
-/// Reads the body of a request of `holder` into a file, if there is a body.
+/// Receives the body of a request by `holder` as a file, if there is a body.
 pub(crate) async fn receive<B>(
     service: &Service,
     holder: Holder,
@@ -72,11 +72,11 @@ where
     if !is_one_of(JSON, headers) {
         return Err(not_of_these_types(JSON));
     }
-    judged(service, holder, body).await.map(Some)
+    receive_checked(service, holder, body).await.map(Some)
 }
 
-/// Reads a body into a file, up to its first fault.
-async fn judged<B>(service: &Service, holder: Holder, body: &mut B) -> Result<CompleteSpool>
+/// Receives a body as a file, and stops at the first fault.
+async fn receive_checked<B>(service: &Service, holder: Holder, body: &mut B) -> Result<CompleteSpool>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -100,7 +100,7 @@ where
             return Err(too_large());
         }
         waiting.extend_from_slice(&data);
-        if waiting.len() >= enough || is_end || judged_at.elapsed() >= JUDGED_AFTER {
+        if waiting.len() >= enough || is_end || judged_at.elapsed() >= CHECK_AFTER {
             file = service.write_file(file, waiting.split().to_vec()).await?;
             (enough, judged_at) = (enough.saturating_mul(2).min(BYTES), Instant::now());
         }
@@ -110,7 +110,7 @@ where
     }
 }
 
-/// The rate of a body that is being received, over the time spent waiting for its peer.
+/// Measures the rate of an upload over the time spent waiting for its peer.
 #[derive(Default)]
 struct IncomingRate {
     rate: TransferRate,
@@ -118,7 +118,7 @@ struct IncomingRate {
 }
 
 impl IncomingRate {
-    /// Returns the next bytes of a body, or `None` at its end.
+    /// Receives the next bytes of an upload, or returns `None` at its end.
     async fn next<B>(&mut self, body: &mut B) -> Result<Option<Bytes>>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -157,8 +157,8 @@ mod tests {
 
     use super::*;
 
-    /// Takes the next bytes of a body that sends this many at once and then nothing, after that much waiting
-    /// for the peer. Returns `None` while it still waits.
+    /// Polls an upload that sends `bytes` bytes at once and then nothing, after `waited` of waiting for the
+    /// peer. Returns `None` if it is still waiting.
     async fn next(incoming: &mut IncomingRate, bytes: Option<usize>, waited: Duration) -> Option<bool> {
         let frame = |bytes: usize| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; bytes])));
         let frames = stream::iter(bytes.map(frame)).chain(stream::pending());
@@ -180,7 +180,7 @@ mod tests {
             Some(false),
             "banked speed buys nothing"
         );
-        // A control: a file that keeps up has no time limit.
+        // Control: an upload that keeps up the rate has no time limit.
         let mut incoming = IncomingRate::default();
         let each = usize::try_from(FILE_RATE_MIN).unwrap();
         for seconds in 1..300 {

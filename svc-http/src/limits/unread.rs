@@ -1,7 +1,7 @@
-//! Limits on unread responses.
+//! Limits the bytes of unread responses.
 //!
-//! The bytes of responses that were produced but not read yet are counted, for the server, each workspace and
-//! each client. While one of them has too many unread bytes, no further responses are produced for it.
+//! The bytes of responses that were produced but not read yet are counted for the server, each workspace and
+//! each client. While one of these has too many unread bytes, no further responses are produced for it.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::limits::response_body::Response;
 
-/// Limit on the unread bytes of all clients together.
+/// Maximum unread bytes of all clients together.
 pub(crate) const TOTAL_MAX: usize = 64 << 20;
-/// Limit on the unread bytes of one client.
+/// Maximum unread bytes of one client.
 pub(crate) const CLIENT_MAX: usize = 8 << 20;
-/// Size in bytes up to which a response needs no room.
+/// Size in bytes up to which a response does not have to wait for room among the unread bytes.
 ///
-/// It is counted, and produced while its client is below its quota, so that an agent can continue to work
-/// while it leaves a large response unread.
+/// A small response still counts, and is produced only while its client is below its quota. So an agent can
+/// continue to work while it leaves a large response unread.
 const SMALL_MAX: usize = 16 << 10;
-/// Maximum wait for room.
+/// Maximum wait for room among the unread bytes.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The count of unread response bytes. Clones share it.
+/// Counts the unread response bytes of a server. Clones share the count.
 #[derive(Clone)]
 pub(crate) struct UnreadAnswers(Ceiling);
 
@@ -41,7 +41,7 @@ impl UnreadAnswers {
         self.0.taken()
     }
 
-    /// Produces a response, whose body counts until it is read.
+    /// Produces a response whose body counts towards the unread bytes until it is read.
     pub async fn answer<F: Future<Output = Result<Response>>>(
         &self,
         holder: Holder,
@@ -53,10 +53,10 @@ impl UnreadAnswers {
         Ok(response)
     }
 
-    /// Produces a value of `size`, which counts while its share is held.
+    /// Produces a value whose size counts towards the unread bytes while the returned share is held.
     ///
-    /// If there is no room for the value it is dropped and produced again once there is. That applies only to
-    /// reads: the response of a change is always kept.
+    /// If there is no room for the value, the value is dropped, and produced again once there is room. This
+    /// applies only to reads: the response of a change is always kept.
     pub async fn hold<T, F: Future<Output = Result<T>>>(
         &self,
         holder: Holder,
@@ -78,25 +78,25 @@ impl UnreadAnswers {
         }
     }
 
-    /// Waits until the client is below its quota.
+    /// Waits until the client is below its quota of unread bytes.
     ///
-    /// No work is done for it before that, so even the responses that need no room (small ones, and those of
-    /// changes) exceed the quota by no more than the requests in progress.
+    /// No work is done for the client before that. So even responses that do not wait for room (small ones,
+    /// and those of changes) exceed the quota only by those of the requests in progress.
     pub async fn wait(&self, holder: Holder, deadline: Instant) -> Result<()> {
         timeout_at(deadline, self.0.below_quota(holder)).await.map_err(|_| self.full(holder))
     }
 
-    /// Waits until there is room for `size` bytes, and takes it.
+    /// Waits until there is room for `size` bytes, and reserves it.
     pub async fn wait_for(&self, holder: Holder, size: usize, deadline: Instant) -> Result<PlaceGuard> {
         timeout_at(deadline, self.0.wait(holder, size)).await.map_err(|_| self.0.exhausted(holder, size))?
     }
 
-    /// Returns the error of a request for whose response there is no room.
+    /// Returns the error for a request whose response does not fit among the unread bytes.
     pub fn full(&self, holder: Holder) -> Error {
         self.0.exhausted(holder, 1)
     }
 
-    /// Takes room for `size` bytes, from the share `kept` or else from the common supply.
+    /// Reserves room for `size` bytes, from the share `kept` if it is large enough, or else from the ceiling.
     pub fn take(
         &self,
         holder: Holder,

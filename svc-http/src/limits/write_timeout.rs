@@ -1,6 +1,6 @@
-//! The byte stream of a connection, with a timeout for writes.
+//! Adds a timeout for writes to the byte stream of a connection.
 //!
-//! A peer that reads none of its data is disconnected after a timeout, since the unsent bytes are held in
+//! A peer that reads none of its data is disconnected after the timeout, since the unsent bytes stay in
 //! memory until then. Timeouts for reads are enforced elsewhere.
 
 use std::io;
@@ -11,11 +11,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream whose writes fail once the peer has read nothing for a while.
+/// Byte stream whose writes fail once the peer has read nothing for a while.
 pub(crate) struct TimeoutStream<T> {
     inner: T,
     timeout: Duration,
-    /// Runs while a write is pending.
+    /// Timer that runs while a write is pending.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -25,7 +25,7 @@ impl<T> TimeoutStream<T> {
         Self { inner, timeout, stalled: None }
     }
 
-    /// Passes on the outcome of a write, or fails if it has been pending for too long.
+    /// Returns the outcome of a write, or fails if the write has been pending for too long.
     fn check_stalled<R>(
         &mut self,
         cx: &mut Context<'_>,

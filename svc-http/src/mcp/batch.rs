@@ -1,8 +1,8 @@
-//! A batch in a POST, a feature of revision 2025-03-26.
+//! Handles a JSON-RPC batch in a POST, a feature of revision 2025-03-26.
 //!
-//! Its messages are handled one after another, so that their effects happen in order. It takes one slot in
-//! flight, and none while it waits. Its waits share one deadline. Once the responses exceed a limit, the
-//! remaining messages are rejected.
+//! The messages of a batch are handled one after another, so that their effects happen in order. A batch
+//! takes one slot in flight, and none while it waits. All waits of a batch share one deadline. Once the
+//! responses exceed a limit, the remaining messages are rejected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,28 +27,28 @@ use crate::limits::in_flight::in_turns;
 use crate::limits::unread;
 use crate::state::ServerState;
 
-/// Bytes of a batch's responses after which its remaining messages are rejected.
+/// Total bytes of a batch's responses above which the remaining messages are rejected.
 const BATCH_ANSWER_MAX: usize = 1 << 20;
 
-/// An item of a batch: a message, or the fault of an invalid one.
+/// An item of a batch: a message, or the fault of an invalid message.
 type Item = std::result::Result<Message, InvalidMessage>;
 
-/// A batch in progress.
+/// A batch of messages in progress.
 pub(super) struct BatchPost {
     endpoint: Arc<Endpoint>,
     state: Arc<ServerState>,
     sender: PostSender,
     notifier: Notifier,
     slot: Option<PlaceGuard>,
-    /// The responses, in the order of their messages.
+    /// Responses so far, in the order of their messages.
     answers: Vec<Vec<u8>>,
-    /// Their share of the unread bytes.
+    /// Share of the unread bytes that the responses hold.
     share: Option<PlaceGuard>,
 }
 
-/// The response to a whole batch.
+/// Responses to a whole batch.
 struct BatchResponses {
-    /// The array of all responses, if there are any, or why the batch has failed.
+    /// JSON array of all responses, `None` if there are none, or the error with which the batch has failed.
     array: Result<Option<Bytes>>,
     share: Option<PlaceGuard>,
     room_lsn: Option<i64>,
@@ -62,9 +62,9 @@ impl BatchPost {
         Self { endpoint, state, sender, notifier, slot: None, answers: Vec::new(), share: None }
     }
 
-    /// Handles the items of a batch of `size` bytes.
+    /// Handles the items of a batch of `size` bytes, and returns the HTTP response.
     ///
-    /// As with one message, the response becomes a stream if it takes a while.
+    /// As with a single message, the response becomes a stream if it takes a while.
     pub async fn run(mut self, items: Vec<Item>, size: usize) -> Response {
         let waits = |message: &Message| self.endpoint.router.manner(message).waits;
         if size > WAIT_BATCH_MAX && items.iter().flatten().any(waits) {
@@ -95,7 +95,7 @@ impl BatchPost {
         endpoint.streaming(&principal, events).await
     }
 
-    /// Answers the items one after another.
+    /// Handles the items one after another, and collects the responses.
     async fn answer(mut self, items: Vec<Item>) -> BatchResponses {
         let longest = Duration::from_secs(WAIT_MAX_SECS.unsigned_abs());
         self.sender.principal = self.sender.principal.clone().until(Instant::now() + longest);
@@ -113,7 +113,7 @@ impl BatchPost {
             };
             let answer = match answered {
                 Ok(answer) => answer,
-                // A credential that has ended fails the whole batch.
+                // If the credential has ended, the whole batch fails.
                 Err(error) if error.code() == Code::Unauthenticated => {
                     return BatchResponses { array: Err(error), share: None, room_lsn: None };
                 }
@@ -126,7 +126,7 @@ impl BatchPost {
         BatchResponses { array: Ok(array.map(Bytes::from)), share: self.share, room_lsn }
     }
 
-    /// Handles one item. Every item counts as a request, whatever its form.
+    /// Handles one item, and returns its response. Every item counts as a request, even if it is invalid.
     async fn item(&mut self, number: usize, item: Item) -> Result<Option<Vec<u8>>> {
         let service = &self.endpoint.service;
         if number > 0 {
@@ -152,7 +152,7 @@ impl BatchPost {
 
     /// Handles one message, or rejects it before it has any effect.
     ///
-    /// A cancelled request has no answer.
+    /// Returns `None` for a cancelled request.
     async fn message(&mut self, number: usize, message: Message) -> Result<Option<Vec<u8>>> {
         let endpoint = Arc::clone(&self.endpoint);
         let holder = self.sender.holder;
@@ -185,7 +185,7 @@ impl BatchPost {
             Ok(context) => context,
             Err(refusal) => return Ok(Some(refusal.response(message.id.as_ref()))),
         };
-        self.endpoint.cancels.heed(self.sender.scope(), &message);
+        self.endpoint.cancels.handle_cancellation(self.sender.scope(), &message);
         let parked = message.id.clone().filter(|_| manner.waits);
         let mut parked = parked.map(|id| self.endpoint.cancels.park(self.sender.scope(), id));
         let message = Arc::new(message);
@@ -213,7 +213,7 @@ impl BatchPost {
 }
 
 impl BatchResponses {
-    /// Returns it as JSON, or 202 without a response.
+    /// Returns the responses as JSON, or 202 if there are none.
     fn into_response(self) -> Response {
         let mut response = match self.array {
             Ok(Some(array)) => encode::json(hyper::StatusCode::OK, array),
@@ -227,7 +227,7 @@ impl BatchResponses {
         response
     }
 
-    /// Returns it as the last event of a stream.
+    /// Returns the responses as the last event of a stream.
     fn into_event(self) -> Option<Bytes> {
         let array = self.array.unwrap_or_else(|error| Some(refusal(&error, None).into()))?;
         let event = event_stream::event(None, None, &array);
@@ -238,7 +238,7 @@ impl BatchResponses {
     }
 }
 
-/// Returns the error response to a message that was not run.
+/// Returns the JSON-RPC error for a message that was not run.
 fn refusal(error: &Error, id: Option<&RequestId>) -> Vec<u8> {
     Refusal::of(error.clone()).response(id)
 }

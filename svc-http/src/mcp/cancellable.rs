@@ -1,7 +1,8 @@
-//! Requests that a client may cancel by a notification in a separate POST.
+//! Tracks the requests that a client may cancel by a notification in a separate POST.
 //!
-//! Before revision 2026-07-28 a lost connection does not cancel a request. Within a session the id identifies
-//! the request; without one, a request is cancelled if exactly one of this credential has the id.
+//! Before revision 2026-07-28 a lost connection does not cancel a request. Within a session, the id
+//! identifies the request. Without a session, a request is cancelled if it is the only request of this
+//! credential with the id.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,18 +11,18 @@ use rmcp::model::RequestId;
 use svc_mcp_stdio::wire::{self, Kind, Message};
 use tokio::sync::oneshot;
 
-/// The scope in which the id of a request is unique.
+/// Scope in which the id of a request identifies it: a credential and, if there is one, a session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RequestScope {
-    /// The mark of the credential.
+    /// Hash that identifies the credential.
     pub mark: [u8; 32],
-    /// The id of the session, if there is one.
+    /// Id of the session, if the request has one.
     pub session: Option<String>,
 }
 
 type RequestKey = (RequestScope, RequestId);
 
-/// The waits that are parked.
+/// The parked waits, which a client may cancel.
 #[derive(Default)]
 pub(super) struct CancellableRequests(Mutex<State>);
 
@@ -36,7 +37,7 @@ impl CancellableRequests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request, for the lifetime of the returned guard.
+    /// Registers a request as cancellable until the returned guard is dropped.
     pub fn park(self: &Arc<Self>, scope: RequestScope, id: RequestId) -> CancellableRequest {
         let (sender, cancelled) = oneshot::channel();
         let key = (scope, id);
@@ -48,8 +49,8 @@ impl CancellableRequests {
         CancellableRequest { all: Arc::clone(self), key, number, cancelled }
     }
 
-    /// Cancels the request that a message names, if the message is a cancellation.
-    pub fn heed(&self, scope: RequestScope, message: &Message) {
+    /// If a message is a cancellation, cancels the request that it names.
+    pub fn handle_cancellation(&self, scope: RequestScope, message: &Message) {
         if message.method != "notifications/cancelled" || message.kind != Kind::Notification {
             return;
         }
@@ -59,20 +60,20 @@ impl CancellableRequests {
         }
     }
 
-    /// Cancels the request, if there is exactly one.
+    /// Cancels the request with this id, if there is exactly one in the scope.
     fn cancel(&self, scope: RequestScope, id: RequestId) {
         let mut state = self.lock();
         let key = (scope, id);
         if state.parked.get(&key).is_some_and(|same| same.len() == 1) {
             for (_, sender) in state.parked.remove(&key).unwrap_or_default() {
-                // The request may have just ended.
+                // Sending fails if the request has just ended.
                 let _ = sender.send(());
             }
         }
     }
 }
 
-/// A request that may be cancelled.
+/// Guard of a request that may be cancelled.
 pub(super) struct CancellableRequest {
     all: Arc<CancellableRequests>,
     key: RequestKey,

@@ -1,4 +1,4 @@
-//! Server-sent events: their format, and the stream that answers one slow request.
+//! Formats server-sent events, and answers a slow request with a stream of them.
 //!
 //! <https://html.spec.whatwg.org/multipage/server-sent-events.html>
 
@@ -15,18 +15,18 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use crate::encode::Response;
 use crate::limits::response_body::ResponseBody;
 
-/// The interval of comments, which keep intermediaries from treating the connection as dead.
+/// Interval between comments, which prevent intermediaries from treating the connection as dead.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
-/// Asks nginx not to buffer events.
+/// Header that makes nginx pass events on without buffering.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// A comment, which clients ignore.
+/// A comment in the event stream, which clients ignore.
 pub(super) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
-/// Returns an event. The data is JSON, and so one line.
+/// Formats an event. The data must be a single line, such as compact JSON.
 pub(super) fn event(name: Option<&str>, id: Option<&str>, data: &[u8]) -> Bytes {
     let mut event = Vec::with_capacity(data.len() + 64);
     for (field, value) in [("event", name), ("id", id)] {
@@ -40,12 +40,13 @@ pub(super) fn event(name: Option<&str>, id: Option<&str>, data: &[u8]) -> Bytes 
     event.into()
 }
 
-/// Returns the parts of an event `message`, whose data is sent unchanged: its share is held until then.
+/// Returns the parts of an event `message`. The data is not copied, so it keeps its share of the unread bytes
+/// until it is sent.
 pub(super) fn message(data: Bytes) -> [Bytes; 3] {
     [Bytes::from_static(b"event: message\ndata: "), data, Bytes::from_static(b"\n\n")]
 }
 
-/// Returns the response that sends a stream.
+/// Returns the HTTP response that sends a stream of events.
 pub(super) fn response(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let mut response = hyper::Response::new(ResponseBody::streamed(Box::pin(events)));
     *response.status_mut() = StatusCode::OK;
@@ -56,15 +57,15 @@ pub(super) fn response(events: impl Stream<Item = Bytes> + Send + 'static) -> Re
     response
 }
 
-/// An answer in progress, with the notifications before it.
+/// An answer in progress, with the notifications that precede it.
 pub(super) struct PendingAnswer {
-    /// Resolves with the event to send, or with `None` if the client has cancelled the request.
+    /// Resolves to the event to send, or to `None` if the client has cancelled the request.
     pub answer: Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>,
-    /// `None` if the client receives no notifications.
+    /// Notifications to send before the answer; `None` if the client receives none.
     pub said: Option<mpsc::Receiver<Bytes>>,
 }
 
-/// Returns the stream that sends notifications while an answer is in progress, and then the answer as its
+/// Returns a stream of the notifications that are sent while an answer is in progress, with the answer as the
 /// last event.
 pub(super) fn of(
     pending: PendingAnswer,
@@ -73,7 +74,7 @@ pub(super) fn of(
 ) -> impl Stream<Item = Bytes> + Send {
     let mut ticks = interval_at(Instant::now() + keep_alive, keep_alive);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first bytes send the head at once.
+    // With these first bytes the response head is sent at once.
     let first = first.map_or(COMMENT, |said| event(None, None, &said));
     let state = (Some(pending), Some(first), ticks);
     stream::unfold(state, |(pending, first, mut ticks)| async move {
@@ -87,7 +88,7 @@ pub(super) fn of(
                 Some((event(None, None, &said), (Some(pending), None, ticks)))
             }
             answer = &mut pending.answer => {
-                // Earlier notifications arrive before the answer.
+                // Notifications that were sent before the answer must arrive before it.
                 let mut rest = Vec::new();
                 while let Some(said) = now(&mut pending.said) {
                     rest.extend_from_slice(&event(None, None, &said));
@@ -106,7 +107,7 @@ pub(super) fn of(
     })
 }
 
-/// Returns the next notification; never resolves if there cannot be one.
+/// Returns the next notification. Never resolves if there cannot be one.
 pub(super) async fn next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
     match said {
         Some(said) => said.recv().await,
@@ -114,7 +115,7 @@ pub(super) async fn next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Byt
     }
 }
 
-/// Returns the next notification if it is already available.
+/// Returns the next notification if one is already available.
 pub(super) fn now(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
     said.as_mut()?.try_recv().ok()
 }

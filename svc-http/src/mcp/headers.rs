@@ -1,7 +1,8 @@
-//! The headers that repeat parts of a message, so that proxies can route it without reading its body.
+//! Checks the headers that repeat parts of an MCP message, with which proxies can route it without reading
+//! the body.
 //!
-//! Since revision 2026-07-28 they are required, and must agree with the message. Text beyond visible ASCII is
-//! encoded as `=?base64?...?=`.
+//! Since revision 2026-07-28 these headers are required and must agree with the message. Text other than
+//! visible ASCII is encoded as `=?base64?...?=`.
 
 use std::borrow::Cow;
 
@@ -19,25 +20,25 @@ use super::HANDSHAKE;
 pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// The prefix of the headers that repeat arguments.
+/// Prefix of the headers that repeat arguments of a tool.
 const PARAM: &str = "mcp-param-";
-/// The member of a property's schema that names its header.
+/// Name of the schema member that names the header of a property.
 const IN_HEADER: &str = "x-mcp-header";
 
-/// Returns the revision that the headers name, or that of requests without the header.
+/// Returns the revision in the headers, or the default revision if the header is absent.
 pub(super) fn revision(headers: &HeaderMap) -> Result<Revision, Refusal> {
     let Some(named) = one(headers, &VERSION)? else { return Ok(Revision::UNSTATED) };
     Revision::of(&named).ok_or_else(|| Refusal::revision(&named))
 }
 
-/// Checks that the header of the revision agrees with the message, whether the revision is known or not.
+/// Checks that the revision header agrees with the revision that the message states, even if it is unknown.
 pub(super) fn check_revision(headers: &HeaderMap, stated: Option<&str>) -> Result<(), Refusal> {
     stated.map_or(Ok(()), |stated| agree(headers, &VERSION, stated, false))
 }
 
-/// Checks the headers of a message against it.
+/// Checks that the headers agree with the message.
 ///
-/// Earlier revisions have no such headers, but they are checked if a client sends them.
+/// Earlier revisions do not require these headers, but they are checked if a client sends them.
 pub(super) fn check<'a>(
     headers: &HeaderMap,
     message: &Message,
@@ -63,7 +64,7 @@ pub(super) fn check<'a>(
     Ok(())
 }
 
-/// Checks that a header has this value.
+/// Checks that a header has the value `wanted`, and that a required header is present.
 fn agree(headers: &HeaderMap, name: &HeaderName, wanted: &str, is_required: bool) -> Result<(), Refusal> {
     match one(headers, name)? {
         Some(said) if said == wanted => Ok(()),
@@ -73,7 +74,7 @@ fn agree(headers: &HeaderMap, name: &HeaderName, wanted: &str, is_required: bool
     }
 }
 
-/// Checks the headers that repeat arguments.
+/// Checks that the headers that repeat arguments agree with the arguments of the call.
 fn check_arguments<'a>(
     headers: &HeaderMap,
     message: &Message,
@@ -109,7 +110,7 @@ fn check_arguments<'a>(
     Ok(())
 }
 
-/// Finds the properties that have a header, each with its path and the header's suffix.
+/// Collects the properties that a header repeats, each with its path and the suffix of the header.
 fn collect<'a>(schema: &'a Value, path: &mut Vec<&'a str>, found: &mut Vec<(Vec<&'a str>, &'a str)>) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, property) in properties {
@@ -122,7 +123,7 @@ fn collect<'a>(schema: &'a Value, path: &mut Vec<&'a str>, found: &mut Vec<(Vec<
     }
 }
 
-/// Returns whether a header's text equals this argument.
+/// Returns whether the text of a header equals an argument.
 fn says(said: &str, value: &Value) -> bool {
     match value {
         Value::String(text) => said == text,
@@ -135,12 +136,12 @@ fn says(said: &str, value: &Value) -> bool {
     }
 }
 
-/// Returns whether a number in a header equals this integer: `42` and `42.0` are the same.
+/// Returns whether a number in a header equals an integer argument, so that `42.0` equals `42`.
 fn same(said: f64, number: i64) -> bool {
     format!("{said:.0}") == number.to_string()
 }
 
-/// Returns the text of a header that may be sent once, or `None` if it is absent.
+/// Returns the decoded text of a header, or `None` if it is absent. Fails if it is sent more than once.
 fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<Cow<'a, str>>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };

@@ -1,8 +1,8 @@
 //! The Model Context Protocol over HTTP.
 //!
-//! The router of `svc-mcp-stdio` implements the methods; this module frames them. A POST is answered as JSON,
-//! or if that takes a while as server-sent events. Each request is independent; only revision 2024-11-05 has
-//! sessions, on a separate path.
+//! The router of `svc-mcp-stdio` implements the methods, and this module does the framing. A POST is answered
+//! with JSON, or with server-sent events if that takes a while. Each request is independent. Only revision
+//! 2024-11-05 has sessions, on a separate path.
 
 pub(crate) mod refusals;
 mod headers;
@@ -45,7 +45,7 @@ use cancellable::{CancellableRequests, RequestScope};
 use post::MessagePost;
 use sessions::{Session, SessionOwner, Sessions};
 
-/// The handler of requests of the protocol, created once.
+/// HTTP endpoint of the Model Context Protocol, created once per server.
 pub(crate) struct Endpoint {
     service: Service,
     router: Router,
@@ -53,39 +53,40 @@ pub(crate) struct Endpoint {
     sessions: Arc<Sessions>,
 }
 
-/// The tools that a path shows.
+/// Tools that an MCP path shows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ToolSelection {
-    /// The tools that the client chooses.
+    /// The tools that the client chooses by query or headers.
     Chosen,
-    /// The same, on the path that has sessions.
+    /// The tools that the client chooses, on the path that also has sessions.
     Streamable,
-    /// The tools of a profile.
+    /// The fixed selection of tools of a profile.
     Of(Profile),
 }
 
-/// The head of a POST, its authenticated sender and the properties of all its messages.
+/// The authenticated sender of a POST, with the properties that apply to all messages in it.
 struct PostSender {
     principal: Principal,
     holder: Holder,
     headers: HeaderMap,
     agreed: AgreedSettings,
-    /// The date of the revision in the message itself.
+    /// Date of the revision that the message itself states.
     stated: Option<String>,
     view: ToolFilter,
-    /// Whether the client accepts server-sent events.
+    /// Whether the client accepts `text/event-stream`.
     takes_events: bool,
     session: Option<Arc<Session>>,
-    /// Whether a handshake may begin a session.
+    /// Whether an `initialize` in this POST may begin a session.
     begins_session: bool,
 }
 
-/// The revision of a message, according to the message itself.
+/// Revision that a message itself states.
 #[derive(Default)]
 struct StatedRevision {
-    /// The date of the stated revision, which its headers must repeat.
+    /// Date of the stated revision, which the headers must repeat.
     stated: Option<String>,
-    /// Whether it negotiates a revision; its headers are then irrelevant.
+    /// Whether the message is the handshake that negotiates a revision, in which case its headers are
+    /// irrelevant.
     is_handshake: bool,
 }
 
@@ -96,16 +97,16 @@ impl StatedRevision {
     }
 }
 
-/// The method by which both sides agree on a revision.
+/// Method with which client and server agree on a revision.
 const HANDSHAKE: &str = "initialize";
 
 impl PostSender {
-    /// Returns the owner of a session that it begins.
+    /// Returns the owner of a session that this POST begins.
     fn owner(&self) -> SessionOwner {
         SessionOwner { mark: self.principal.mark(), holder: self.holder }
     }
 
-    /// Returns the scope in which the ids of its requests are unique.
+    /// Returns the scope in which the ids of the sender's requests are unique.
     fn scope(&self) -> RequestScope {
         let session = self.session.as_ref().map(|session| session.id.clone());
         RequestScope { mark: self.principal.mark(), session }
@@ -113,12 +114,12 @@ impl PostSender {
 }
 
 impl Endpoint {
-    /// Creates the endpoint over a router.
+    /// Creates the endpoint for a router.
     pub fn new(service: &Service, router: Router) -> Self {
         Self { service: service.clone(), router, cancels: Arc::default(), sessions: Arc::default() }
     }
 
-    /// Handles a POST.
+    /// Handles a POST of one message or a batch.
     pub async fn post(
         self: &Arc<Self>,
         shown: ToolSelection,
@@ -200,8 +201,8 @@ impl Endpoint {
 
     /// Admits a POST before its body is read.
     ///
-    /// A page of another site is always rejected, a foreign host only without a credential: names that
-    /// resolve to this machine are useless without a token.
+    /// A page of another site is always rejected. A foreign host name is rejected only without a credential,
+    /// because DNS rebinding is useless to an attacker who has no token.
     async fn admit(
         &self,
         state: &ServerState,
@@ -222,7 +223,7 @@ impl Endpoint {
         Principal::admitted(&self.service, head(credential, Some(peer))).await
     }
 
-    /// Reads the properties of a POST's messages from its head.
+    /// Determines the properties of all messages of a POST from its head.
     fn sender(
         &self,
         shown: ToolSelection,
@@ -238,7 +239,8 @@ impl Endpoint {
             Some(session) => session.agreed(),
             None => AgreedSettings::on(match headers::revision(&head.headers) {
                 _ if said.is_handshake => Revision::UNSTATED,
-                // The message states it; the header is checked together with the others.
+                // The message states the revision. Its header is checked later, together with the other
+                // headers.
                 Err(_) if said.stated.is_some() => Revision::UNSTATED,
                 named => named?,
             }),
@@ -251,7 +253,7 @@ impl Endpoint {
             }
         };
         let view = view.map_err(Refusal::params)?;
-        if asks_for_cards(&query) {
+        if declares_cards(&query) {
             agreed = agreed.showing_cards();
         }
         let takes_events = AcceptedTypes::of(&head.headers).names("text", "event-stream");
@@ -275,7 +277,8 @@ impl Endpoint {
         self.refused(principal, invalid.id.as_ref(), Refusal::from(invalid)).await
     }
 
-    /// Returns the response to a request that reaches no method; a dead credential overrides the reason.
+    /// Returns the response to a request that is refused before it reaches a method. If the credential has
+    /// ended, that is the reason given.
     async fn refused(&self, principal: &Principal, id: Option<&RequestId>, refusal: Refusal) -> Response {
         let own = refusal.error.as_deref().cloned();
         let error = own.unwrap_or_else(|| Error::malformed(refusal.message().to_owned()));
@@ -298,13 +301,14 @@ fn query(uri: &Uri) -> std::result::Result<decode::TextFields, Refusal> {
     Ok(fields)
 }
 
-/// Returns whether a client without a remembered handshake declares that it shows cards.
-fn asks_for_cards(query: &decode::TextFields) -> bool {
+/// Returns whether the query declares that the client shows cards (`extensions=ui`), since no handshake is
+/// remembered.
+fn declares_cards(query: &decode::TextFields) -> bool {
     let mut extensions = query.iter().filter(|(name, _)| name == "extensions");
     extensions.any(|(_, list)| list.split(',').any(|extension| extension.trim() == "ui"))
 }
 
-/// Returns the id of a rejected message, so that its client knows which one it was.
+/// Reads the id of a rejected message, so that the client can match the error to its request.
 async fn id_in(
     state: &ServerState,
     holder: Holder,

@@ -1,5 +1,5 @@
-//! One message in a POST: answered as JSON, or, if that takes a while or notifications come before the
-//! answer, as server-sent events.
+//! Handles a single message in a POST: answers with JSON, or with server-sent events if that takes a while or
+//! if notifications precede the answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,10 +28,10 @@ use crate::limits::unread::{self, UnreadAnswers};
 use crate::phase::{Phase, closing};
 use crate::state::ServerState;
 
-/// Maximum time to an answer before its stream begins.
+/// Time to wait for an answer before the response becomes a stream.
 pub(super) const EARLY: Duration = Duration::from_secs(2);
 
-/// A POST of one message.
+/// A POST with a single message.
 pub(super) struct MessagePost<'a> {
     pub endpoint: &'a Endpoint,
     pub state: &'a ServerState,
@@ -39,7 +39,7 @@ pub(super) struct MessagePost<'a> {
 }
 
 impl MessagePost<'_> {
-    /// Answers the message, which has been read with the slot `busy`.
+    /// Answers the message, after it was read while holding the slot `busy`.
     pub async fn answer(&self, message: Message, busy: Option<BusySlot>) -> Response {
         let PostSender { principal, agreed, view, headers, stated, .. } = self.sender;
         let endpoint = self.endpoint;
@@ -59,7 +59,8 @@ impl MessagePost<'_> {
             let schema = || endpoint.router.input_schema(&message);
             headers::check(headers, &message, &context, schema).map(|()| context)
         });
-        // The next step waits for the database, and the work takes slots in a separate order.
+        // The slot is released because the next step waits for the database, and the work takes its own
+        // slots.
         drop(busy);
         let mut context = match context {
             Ok(context) => context,
@@ -76,21 +77,21 @@ impl MessagePost<'_> {
         if let Some(place) = self.sender.session.as_deref().and_then(Session::place) {
             return match self.answer_on_session_stream(&context, &message, manner, place).await {
                 Ok(()) => accepted(),
-                Err(error) => refusals::refused(id.as_ref(), &self.unless_asked(error).await, true),
+                Err(error) => refusals::refused(id.as_ref(), &self.counted_error(error).await, true),
             };
         }
         let make = || self.make(&context, &message, manner);
         match self.state.unread.answer(self.sender.holder, manner.changes, make).await {
             Ok(response) => response,
-            Err(error) => refusals::refused(id.as_ref(), &self.unless_asked(error).await, true),
+            Err(error) => refusals::refused(id.as_ref(), &self.counted_error(error).await, true),
         }
     }
 
-    /// Accepts a notification.
+    /// Handles a notification, which has no answer.
     async fn notified(&self, message: &Message) -> Response {
         let PostSender { principal, agreed, view, headers, .. } = self.sender;
         let context = RequestContext::of(message, agreed, principal.clone(), view.clone());
-        // The only error of a notification is that it does not belong here.
+        // A notification fails only if it is not allowed here.
         if let Ok(context) = context
             && let Err(refusal) = headers::check(headers, message, &context, || None)
         {
@@ -99,13 +100,14 @@ impl MessagePost<'_> {
         if let Err(error) = principal.confirm(&self.endpoint.service).await {
             return refusals::refused(None, &error, true);
         }
-        self.endpoint.cancels.heed(self.sender.scope(), message);
+        self.endpoint.cancels.handle_cancellation(self.sender.scope(), message);
         let mut response = accepted();
         encode::insert_lsn(response.headers_mut(), principal.room_lsn());
         response
     }
 
-    /// Starts the request and returns the work that answers it. A parked wait does not count as in flight.
+    /// Takes the slots for a request and returns the work that answers it. A parked wait does not count as in
+    /// flight.
     async fn work(
         &self,
         context: &Arc<RequestContext>,
@@ -136,7 +138,7 @@ impl MessagePost<'_> {
         })
     }
 
-    /// Starts a request whose answer goes to its session's stream.
+    /// Starts a request whose answer is sent on the stream of its session.
     async fn answer_on_session_stream(
         &self,
         context: &Arc<RequestContext>,
@@ -159,13 +161,13 @@ impl MessagePost<'_> {
                 session.agree(agreement);
             }
             let bytes = counted(answer.bytes.joined().into(), &unread, holder);
-            // A client that has left reads nothing.
+            // Sending fails if the client has disconnected.
             let _ = answers.send(held(bytes, permit)).await;
         });
         Ok(())
     }
 
-    /// Produces the response.
+    /// Produces the response to a request: JSON, or a stream if the answer takes a while.
     async fn make(
         &self,
         context: &Arc<RequestContext>,
@@ -174,7 +176,7 @@ impl MessagePost<'_> {
     ) -> Result<Response> {
         let work = self.work(context, message, manner).await?;
         let streams = self.sender.takes_events;
-        let (notifier, mut said) = if streams && is_told(context, message) {
+        let (notifier, mut said) = if streams && accepts_notifications(context, message) {
             let (notifier, said) = Notifier::new();
             (notifier, Some(said))
         } else {
@@ -198,7 +200,8 @@ impl MessagePost<'_> {
         Ok(self.endpoint.streaming(&context.principal, events).await)
     }
 
-    /// Returns the response with an answer that came quickly: as events if notifications came before it.
+    /// Returns the response for an answer that came quickly: events if notifications precede it, otherwise
+    /// JSON.
     async fn at_once(
         &self,
         context: &RequestContext,
@@ -216,7 +219,7 @@ impl MessagePost<'_> {
     }
 
     async fn as_json(&self, context: &RequestContext, answer: Option<Answer>) -> Result<Response> {
-        // A cancelled request has no answer.
+        // A cancelled request gets 202 without an answer.
         let Some(mut answer) = answer else { return Ok(accepted()) };
         context.principal.confirm(&self.endpoint.service).await?;
         let session = match (answer.agreed.take(), &self.sender.session) {
@@ -239,26 +242,26 @@ impl MessagePost<'_> {
         Ok(response)
     }
 
-    /// Returns the error of a request that the core may not have counted yet.
-    async fn unless_asked(&self, error: Error) -> Error {
+    /// Returns the error to send, after making sure that the core has counted the request.
+    async fn counted_error(&self, error: Error) -> Error {
         let principal = &self.sender.principal;
         if principal.is_unasked() { principal.refuse(&self.endpoint.service, error).await } else { error }
     }
 }
 
-/// Returns the response to messages without an answer.
+/// Returns 202, the response to messages that have no answer.
 pub(super) fn accepted() -> Response {
     let mut response = encode::json(StatusCode::ACCEPTED, Bytes::new());
     response.headers_mut().remove(CONTENT_TYPE);
     response
 }
 
-/// Returns the event with an answer, whose bytes count as unread until it is sent.
+/// Returns an answer as an event, whose bytes count as unread until they are sent.
 fn last_event(answer: Answer, unread: &UnreadAnswers, holder: Holder) -> Bytes {
     counted(event_stream::event(None, None, &answer.bytes.joined()), unread, holder)
 }
 
-/// Returns bytes that count as unread until they are sent.
+/// Counts bytes as unread until they are sent.
 fn counted(bytes: Bytes, unread: &UnreadAnswers, holder: Holder) -> Bytes {
     match unread.take(holder, true, bytes.len(), None) {
         Some(share) => held(bytes, share),
@@ -266,18 +269,18 @@ fn counted(bytes: Bytes, unread: &UnreadAnswers, holder: Holder) -> Bytes {
     }
 }
 
-/// Returns whether the client of a request may receive notifications before its answer.
+/// Returns whether notifications may be sent to the client before the answer to this request.
 ///
-/// Before revision 2026-07-28 log messages may be sent to a client that has not requested them.
-fn is_told(context: &RequestContext, message: &Message) -> bool {
+/// Before revision 2026-07-28 log messages may be sent even if the client has not requested them.
+fn accepts_notifications(context: &RequestContext, message: &Message) -> bool {
     let logs = context.revision.has_handshake() || context.log_level.is_some();
     logs || context.progress.is_some() || listens(message)
 }
 
-/// Waits for the slot of a message that occupies a thread, if it does.
+/// Waits for a second slot if handling the message occupies a thread.
 ///
-/// A message does so by its size, or by its method: some methods read pages or whole threads and choose from
-/// them.
+/// A message occupies a thread because of its size, or because its method reads whole pages or threads and
+/// selects from them.
 pub(super) async fn busy(places: &InFlight, holder: Holder, message: &Message) -> Result<Option<BusySlot>> {
     match message.method.as_str() {
         "completion/complete" | "prompts/get" | "resources/list" | "resources/read" => {
@@ -287,12 +290,12 @@ pub(super) async fn busy(places: &InFlight, holder: Holder, message: &Message) -
     }
 }
 
-/// Returns whether a message subscribes to changes, until its client leaves.
+/// Returns whether a message subscribes to changes until its client disconnects.
 fn listens(message: &Message) -> bool {
     message.method == "subscriptions/listen"
 }
 
-/// A request with everything that is needed to answer it, even if the connection ends.
+/// A request with everything that is needed to answer it, even after the connection has ended.
 struct AnswerWork {
     router: Router,
     context: Arc<RequestContext>,
@@ -300,12 +303,12 @@ struct AnswerWork {
     waits: bool,
     phase: watch::Receiver<Phase>,
     slot: Option<PlaceGuard>,
-    /// Its slot among the requests that occupy a thread, if it does.
+    /// Second slot of the request, if it occupies a thread.
     busy: Option<BusySlot>,
-    /// Its slot among the streams, if it listens.
+    /// Slot in the limit on event streams, if the request subscribes to changes.
     _stream: Option<PlaceGuard>,
     parked: Option<CancellableRequest>,
-    /// The session that it keeps in use.
+    /// Session that the request keeps in use.
     session: Option<Arc<Session>>,
 }
 
@@ -328,7 +331,7 @@ impl AnswerWork {
     }
 }
 
-/// Returns the answer to a wait that ends because the server closes.
+/// Returns the answer to a wait that ends because the server shuts down.
 async fn at_the_end(router: &Router, context: &RequestContext, message: &Message) -> Answer {
     let id = message.id.as_ref();
     match id.filter(|_| listens(message)) {

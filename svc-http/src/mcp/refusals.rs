@@ -1,6 +1,6 @@
-//! Refusals over HTTP: every response below `/mcp` that is not a success has a JSON-RPC error as its body.
+//! Formats refusals below `/mcp`: every response that is not a success has a JSON-RPC error as its body.
 //!
-//! Clients of the protocol do not show other bodies.
+//! MCP clients do not show any other body.
 
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -13,18 +13,18 @@ use svc_mcp_stdio::router::Answer;
 
 use crate::encode::{self, Response};
 
-/// The scheme of tokens, with the space after it.
+/// Authorization scheme of tokens, with the space after it.
 const BEARER: &[u8] = b"Bearer ";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// RFC 6750, section 3.1.
+/// `WWW-Authenticate` header for a token that is not valid (RFC 6750, section 3.1).
 const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
-/// Returns whether a path belongs to the protocol.
+/// Returns whether a path is `/mcp` or below it.
 pub(crate) fn is_below(path: &str) -> bool {
     path.strip_prefix("/mcp").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Returns the response to a request that the service has refused before it reached a method.
+/// Returns the response to a request that was refused before it reached an MCP method.
 pub(crate) fn refused(id: Option<&RequestId>, error: &Error, has_token: bool) -> Response {
     let mut response = encode::problem(error);
     let body = Refusal::of(error.clone()).response(id);
@@ -43,7 +43,7 @@ pub(crate) fn has_token(headers: &HeaderMap) -> bool {
     sent.is_some_and(|scheme| scheme.eq_ignore_ascii_case(BEARER))
 }
 
-/// Returns the response with an answer of the router.
+/// Returns the HTTP response for an answer of the router.
 pub(super) fn answered(answer: Answer, revision: Revision) -> Response {
     let Some(refusal) = &answer.refusal else {
         let mut response = encode::json(StatusCode::OK, answer.bytes.start.into());
@@ -60,7 +60,7 @@ pub(super) fn answered(answer: Answer, revision: Revision) -> Response {
     }
 }
 
-/// Returns whether an error concerns the request itself and not the requested object.
+/// Returns whether an error concerns the request itself instead of the requested object.
 fn ends_request(code: Code) -> bool {
     matches!(
         code,
@@ -73,7 +73,7 @@ fn ends_request(code: Code) -> bool {
     )
 }
 
-/// Returns the status of a refusal by the router.
+/// Returns the HTTP status for a fault that the router reports.
 pub(super) fn status(fault: Fault, revision: Revision) -> StatusCode {
     match fault {
         Fault::Unreadable

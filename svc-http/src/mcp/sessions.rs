@@ -1,9 +1,10 @@
-//! The sessions of revision 2024-11-05 on `/mcp/streamable`.
+//! Manages the sessions of revision 2024-11-05 on `/mcp/streamable`.
 //!
-//! A session stores the result of its handshake. It belongs to one process and one credential, and gives no
-//! rights. It ends when it is deleted, after half an hour without a request, if its client begins too many
-//! others, if there are too many and no client has more than its holder, or with the stream from which its
-//! client reads the answers. Its requests end with it. Each request is authenticated separately.
+//! A session stores the result of its handshake. It belongs to one process and one credential, and grants no
+//! rights: each request is authenticated separately. A session ends when it is deleted, after half an hour
+//! without a request, when its client begins too many other sessions, when the server has too many sessions
+//! and its holder has the most, or when the stream with its answers ends. The requests of a session end with
+//! it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,20 +26,21 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::event_stream::{self, COMMENT, KEEP_ALIVE};
 
-/// The header that names a session.
+/// Header with the id of a session.
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Maximum sessions of one server.
 pub(crate) const SESSIONS_MAX: usize = 1000;
-/// Maximum sessions of one credential: the least recently used one that is not in use is evicted.
+/// Maximum sessions of one credential. Beyond it, the least recently used session that is not in use is
+/// evicted.
 pub(crate) const OF_ONE_MAX: usize = 100;
-/// Maximum sessions of one client, which may have many credentials.
+/// Maximum sessions of one client with all its credentials.
 pub(crate) const OF_CLIENT_MAX: usize = 500;
-/// How long a session lasts without a request.
+/// Time without a request after which a session ends.
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
-/// Maximum requests of a session whose answers are in progress or wait to be sent on its stream.
+/// Maximum answers of one session that are in progress or wait to be sent on its stream.
 pub(crate) const ANSWERS_MAX: usize = 64;
 
-/// The sessions of this server.
+/// All sessions of this server.
 pub(super) struct Sessions {
     all: Mutex<HashMap<String, Arc<Session>>>,
     places: Ceiling,
@@ -47,19 +49,19 @@ pub(super) struct Sessions {
 /// The owner of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SessionOwner {
-    /// The mark of the credential.
+    /// Hash that identifies the credential.
     pub mark: [u8; 32],
-    /// The holder of its slot.
+    /// Holder to which the slot of the session is charged.
     pub holder: Holder,
 }
 
-/// A session.
+/// A session of an MCP client.
 pub(super) struct Session {
     pub id: String,
     owner: SessionOwner,
     _place: PlaceGuard,
     state: Mutex<State>,
-    /// The stream for its answers, if its client reads them from one.
+    /// Stream for the answers of the session, if its client reads them from one.
     stream: Option<AnswerStream>,
     is_over: watch::Sender<bool>,
 }
@@ -73,13 +75,13 @@ struct State {
 struct AnswerStream {
     answers: mpsc::Sender<Bytes>,
     places: Arc<Semaphore>,
-    /// The session's state as a connection, for its requests.
+    /// State that the requests of the session share, as on a connection.
     connection: Arc<Connection>,
 }
 
 /// A slot for one answer on a session's stream, held until the answer is sent.
 pub(super) struct AnswerPlace {
-    /// The sender for the answer, and for the notifications before it.
+    /// Sender for the answer and for the notifications that precede it.
     pub answers: mpsc::Sender<Bytes>,
     pub permit: OwnedSemaphorePermit,
 }
@@ -94,10 +96,10 @@ impl Sessions {
         self.add(owner, agreed, None)
     }
 
-    /// Begins a session whose answers are read from a stream, and returns the stream.
+    /// Begins a session whose answers are sent on a stream, and returns the stream.
     ///
-    /// Its first event has the address for messages. The stream ends with the session or once `until`
-    /// resolves, and the session ends when the stream is dropped.
+    /// The first event of the stream contains the URL for messages. The stream ends with the session or once
+    /// `until` resolves, and the session ends when the stream is dropped.
     pub fn begin_stream(
         self: &Arc<Self>,
         owner: SessionOwner,
@@ -161,7 +163,8 @@ impl Sessions {
             Err(scope) => {
                 let evicted = heaviest(&all, owner.holder, scope);
                 evict(&mut all, &evicted.ok_or_else(|| self.places.exhausted(owner.holder, 1))?);
-                // It replaces the evicted one, even if the share has become smaller in between.
+                // The new session replaces the evicted one, even if the holder's share has become smaller
+                // since.
                 self.places.take_beyond_limits(owner.holder, 1)
             }
         };
@@ -172,7 +175,8 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Returns a session of this credential. One of another credential looks like a missing one.
+    /// Returns the session with this id if it belongs to this credential. Fails as for a missing session
+    /// otherwise.
     pub fn of(&self, id: &str, mark: [u8; 32]) -> Result<Arc<Session>> {
         let found = locked(&self.all).get(id).filter(|session| session.owner.mark == mark).cloned();
         let session = found.ok_or_else(missing)?;
@@ -184,7 +188,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Ends a session, and its requests.
+    /// Ends a session and its requests.
     pub fn end(&self, session: &Session) {
         locked(&self.all).remove(&session.id);
         session.is_over.send_replace(true);
@@ -204,10 +208,11 @@ fn longest_idle<'a>(sessions: impl Iterator<Item = &'a Arc<Session>>) -> Option<
     unused.min_by_key(|session| session.used()).map(|session| session.id.clone())
 }
 
-/// Returns the idlest session of the heaviest holder in the scope `wanted`: the client with most sessions in
-/// the workspace with most. If all of them are in use, it is that of the next heaviest.
+/// Returns the session to evict in the scope `wanted`: the least recently used session of the client with the
+/// most sessions, in the workspace with the most sessions. If all of its sessions are in use, the next
+/// holder's are considered.
 ///
-/// It never evicts a holder that has fewer sessions than the newcomer.
+/// A session whose holder has fewer sessions than the newcomer is never evicted.
 fn heaviest(all: &HashMap<String, Arc<Session>>, newcomer: Holder, wanted: CeilingScope) -> Option<String> {
     let mut workspaces = HashMap::new();
     let mut clients = HashMap::new();
@@ -244,14 +249,14 @@ fn too_many() -> Error {
     Error::new(Code::Overloaded, detail).with("scope", CeilingScope::Client.name())
 }
 
-/// Advice for a request without a session.
+/// Advice in the error for a request whose session does not exist.
 const AGAIN: &str = "Begin a new session: send `initialize` again, without `Mcp-Session-Id`.";
 
 fn missing() -> Error {
     Error::new(Code::NotFound, "there is no such session").with_next(AGAIN)
 }
 
-/// Returns the error of a wait whose session has ended.
+/// Returns the error for a wait whose session has ended.
 pub(super) fn ended() -> Error {
     Error::new(Code::NotFound, "the session has ended").with_next(AGAIN)
 }
@@ -261,7 +266,7 @@ impl Session {
         locked(&self.state).used
     }
 
-    /// Returns whether it has a running request or an open stream: they hold it.
+    /// Returns whether the session has a running request or an open stream, which hold a reference to it.
     fn is_in_use(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1
     }
@@ -270,23 +275,23 @@ impl Session {
         now.saturating_duration_since(self.used()) > IDLE_MAX
     }
 
-    /// Records its use.
+    /// Records that the session was used now.
     pub fn touch(&self) {
         locked(&self.state).used = Instant::now();
     }
 
-    /// Returns the result of its handshake.
+    /// Returns the settings from the session's handshake, with later changes.
     pub fn agreed(&self) -> AgreedSettings {
         locked(&self.state).agreed
     }
 
-    /// Stores the agreement of a request.
+    /// Applies a change of settings that a request has made.
     pub fn agree(&self, agreement: SettingsChange) {
         let mut state = locked(&self.state);
         state.agreed = agreement.after(state.agreed);
     }
 
-    /// Takes a slot on its stream, if its client reads its answers from one.
+    /// Takes a slot for an answer on the session's stream, if it has one.
     pub fn place(&self) -> Option<Result<AnswerPlace>> {
         let stream = self.stream.as_ref()?;
         let permit = Arc::clone(&stream.places).try_acquire_owned().map_err(|_| {
@@ -299,22 +304,22 @@ impl Session {
         Some(permit.map(|permit| AnswerPlace { answers: stream.answers.clone(), permit }))
     }
 
-    /// Returns its state as a connection, if it is one.
+    /// Returns the state that the session's requests share, if the session has a stream.
     pub fn connection(&self) -> Option<Arc<Connection>> {
         self.stream.as_ref().map(|stream| Arc::clone(&stream.connection))
     }
 
-    /// Returns a future that resolves when the session is over. It does not keep the session alive.
+    /// Returns a future that resolves when the session has ended. The future does not keep the session alive.
     pub fn over(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut is_over = self.is_over.subscribe();
         async move {
-            // It is also over once no sender remains.
+            // The session has also ended once no sender remains.
             let _ = is_over.wait_for(|is_over| *is_over).await;
         }
     }
 }
 
-/// Ends a session when its stream is dropped.
+/// Guard that ends a session when its stream is dropped.
 struct SessionGuard {
     all: Arc<Sessions>,
     session: Arc<Session>,
@@ -326,9 +331,9 @@ impl Drop for SessionGuard {
     }
 }
 
-/// Returns the session that a request names, by its header or, for a stream, in its query.
+/// Returns the session id in the header of a request or, for a stream, in its query.
 ///
-/// Fails with 404 if the name is invalid.
+/// Fails with 404 if the id is invalid.
 pub(super) fn named(headers: &HeaderMap, query: &[(String, String)]) -> Result<Option<String>> {
     if let Some(id) = headers.get(SESSION) {
         return id.to_str().map(|id| Some(id.to_owned())).map_err(|_| missing());
@@ -351,7 +356,7 @@ mod tests {
         Holder { workspace, ..Holder::at([127, 0, 0, client].into()) }
     }
 
-    /// Begins `count` sessions of a client, with as many credentials as they need, the first one `first`.
+    /// Begins `count` sessions of one client, with as many credentials as that needs, numbered from `first`.
     fn begin(all: &Sessions, holder: Holder, first: u8, count: usize) -> Vec<Arc<Session>> {
         let owner = |number: usize| {
             let mark = [first + u8::try_from(number / OF_ONE_MAX).unwrap(); 32];

@@ -1,7 +1,7 @@
 //! `GET /mcp/stream`: a workspace's events as they happen, as server-sent events.
 //!
-//! The data of each is a frame of the WebSocket, byte for byte; the id of an event is its position. A client
-//! sends nothing: it connects again with `Last-Event-ID`, and continues there.
+//! The data of each server-sent event is a WebSocket frame, byte for byte, and its id is the position of the
+//! event in the log. A client cannot send frames here: to continue, it connects again with `Last-Event-ID`.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Handles the request.
+/// Handles a request for the event stream of a workspace.
 pub(crate) async fn handle(
     state: &ServerState,
     link: &PeerLink,
@@ -53,7 +53,8 @@ pub(crate) async fn handle(
     }
     let begun = match state.service.subscribe(admission, subscription).await {
         Ok(begun) => begun,
-        // The client gets it as a frame, which a page can read.
+        // The client gets this error as a frame, because the script of a page can read frames but not the
+        // status.
         Err(error) if error.code() == Code::MustRefetch => {
             let told = event_stream::event(None, None, &must_refetch(&error)?);
             return Ok(event_stream::response(stream::iter([told])));
@@ -84,7 +85,7 @@ fn query(request: &Request<Incoming>) -> Result<svc_core::ops::Subscription> {
     StreamQuery::read(fields)?.subscription(last_event_id(request.headers())?)
 }
 
-/// Returns the position of the last event that a client has received, if it names it.
+/// Returns the position in the `Last-Event-ID` header, if there is one.
 pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>> {
     let Some(value) = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty()) else { return Ok(None) };
     let position = value.to_str().ok().and_then(|text| text.parse().ok()).filter(|position| *position >= 0);
@@ -96,13 +97,13 @@ fn framed(frame: Frame) -> Bytes {
     event_stream::event(None, id.as_deref(), &frame.text)
 }
 
-/// A subscription and its unsent events.
+/// A subscription and its events that are not sent yet.
 struct EventSubscription {
     delivery: FrameDelivery,
     ready: VecDeque<Bytes>,
-    /// The share of the ready bytes in the unread bytes.
+    /// Share of the unread bytes that the ready bytes hold.
     share: Option<PlaceGuard>,
-    /// Room for the next events.
+    /// Room that is reserved among the unread bytes for the next events.
     kept: Option<PlaceGuard>,
     has_ended: bool,
     unread: UnreadAnswers,
@@ -119,7 +120,7 @@ impl EventSubscription {
         })
     }
 
-    /// Returns the next bytes, or `None` at the end.
+    /// Returns the next bytes of the stream, or `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -147,7 +148,8 @@ impl EventSubscription {
         }
     }
 
-    /// Takes events once there is room for them among the unread bytes; otherwise they are taken again later.
+    /// Takes a batch if there is room for it among the unread bytes. Otherwise puts it back, to be read again
+    /// once there is room.
     async fn make_room(&mut self, batch: EventBatch) {
         let size = batch.size();
         let is_kept = self.kept.is_some();
@@ -172,11 +174,11 @@ impl EventSubscription {
             Ok(frames) => self.ready.extend(frames.into_iter().map(framed)),
             Err(_) => self.has_ended = true,
         }
-        // Its client cannot send frames here, so it must connect again.
+        // The client cannot send frames here, so it must connect again.
         self.has_ended |= self.delivery.is_truncated();
     }
 
-    /// Ends the stream; a client whose position is not in the log is notified.
+    /// Ends the stream, with the frame `must_refetch` if the client's position is no longer in the log.
     fn end(&mut self, error: &Error) {
         self.has_ended = true;
         if error.code() == Code::MustRefetch

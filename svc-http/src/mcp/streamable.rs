@@ -1,4 +1,4 @@
-//! The other methods of `/mcp/streamable`: streams of notifications, and the end of a session.
+//! Handles GET and DELETE of `/mcp/streamable`: streams of notifications, and the end of a session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +24,15 @@ use crate::encode::{self, Response};
 use crate::phase::closing;
 use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 
-/// The interval of checks of a session stream's credential: the stream ends within ten seconds after it.
+/// Interval at which the credential of a session's stream is checked. The stream ends within ten seconds
+/// after its credential.
 const CREDENTIAL_EVERY: Duration = Duration::from_secs(5);
 
 impl Endpoint {
-    /// Handles a GET.
+    /// Handles a GET of `/mcp/streamable`.
     ///
-    /// A client that names no revision uses the first transport over HTTP: its stream begins a session and
-    /// brings the answers to its messages.
+    /// A client that names no revision uses the original HTTP transport with server-sent events: the stream
+    /// begins a session and carries the answers to the client's messages.
     pub async fn open(
         &self,
         state: &ServerState,
@@ -69,7 +70,7 @@ impl Endpoint {
                 Ok(closing) => closing,
                 Err(refusal) => return Err(principal.refuse(&self.service, refusal).await),
             };
-            let dead = has_died(self.service.clone(), principal.clone());
+            let dead = credential_ended(self.service.clone(), principal.clone());
             let until = async {
                 futures_util::future::select(Box::pin(closing), Box::pin(dead)).await;
             };
@@ -82,7 +83,7 @@ impl Endpoint {
         opened.await.unwrap_or_else(|error: Error| refusals::refused(None, &error, has_token))
     }
 
-    /// Handles a GET of notifications.
+    /// Handles a GET of `/mcp/notifications`.
     pub async fn notifications(
         &self,
         state: &ServerState,
@@ -99,10 +100,10 @@ impl Endpoint {
         opened.await.unwrap_or_else(|error| refusals::refused(None, &error, has_token))
     }
 
-    /// Returns the stream of notifications for the addresses in the query, and for the subscriptions of the
-    /// token.
+    /// Returns the stream of notifications about the resources in the query and those that the token is
+    /// subscribed to.
     ///
-    /// The stream ends with its session, which it keeps in use while it is read.
+    /// The stream keeps its session in use, and ends with it.
     async fn notify(
         &self,
         state: &ServerState,
@@ -126,7 +127,7 @@ impl Endpoint {
         let told = svc_mcp_stdio::notifications(&self.service, principal, revision, uris, after).await;
         let told = match told {
             Ok(told) => told,
-            Err(refusal) => return Err(principal.refuse(&self.service, of_refusal(&refusal)).await),
+            Err(refusal) => return Err(principal.refuse(&self.service, error_of_refusal(&refusal)).await),
         };
         let open = told.take_until(Box::pin(closing));
         let events = kept_alive(open, KEEP_ALIVE);
@@ -136,7 +137,7 @@ impl Endpoint {
         Ok(self.streaming(principal, events).await)
     }
 
-    /// Returns the response that sends a stream, with the position of the log's end at its start.
+    /// Returns the response that sends a stream, with the last position in the log in a header.
     pub(super) async fn streaming(
         &self,
         principal: &Principal,
@@ -147,7 +148,7 @@ impl Endpoint {
         response
     }
 
-    /// Handles a DELETE, which ends a session.
+    /// Handles a DELETE of `/mcp/streamable`, which ends a session.
     pub async fn end(
         &self,
         state: &ServerState,
@@ -158,7 +159,7 @@ impl Endpoint {
         let (has_token, head) = without_body(request);
         let ended = async {
             let principal = self.known(state, link, &head, unverified).await?;
-            // Later revisions have no sessions, even if a client names one.
+            // Later revisions have no sessions, even if a client sends a session id.
             let has_none = head.headers.contains_key(&headers::VERSION)
                 && !headers::revision(&head.headers).is_ok_and(Revision::has_sessions);
             let session = match sessions::named(&head.headers, &[]) {
@@ -182,7 +183,7 @@ impl Endpoint {
         })
     }
 
-    /// Admits a request without a body.
+    /// Admits a request that has no body.
     async fn known(
         &self,
         state: &ServerState,
@@ -204,20 +205,21 @@ impl Endpoint {
     }
 }
 
-/// Returns the head of a request whose body is ignored, and whether it has a credential.
+/// Splits off the head of a request whose body is ignored, and returns whether it has a token.
 fn without_body(request: Request<Incoming>) -> (bool, Parts) {
     let (head, _) = request.into_parts();
     (refusals::has_token(&head.headers), head)
 }
 
-/// Resolves when a credential has ended.
-async fn has_died(service: Service, principal: Principal) {
+/// Resolves when the credential of `principal` has ended.
+async fn credential_ended(service: Service, principal: Principal) {
     while !principal.has_ended(&service).await {
         sleep(CREDENTIAL_EVERY).await;
     }
 }
 
-/// Takes a slot among the streams; the returned future holds it, and resolves when the server closes.
+/// Takes a slot in the limit on streams. The returned future holds the slot, and resolves when the server
+/// closes.
 fn held_until_closing(
     state: &ServerState,
     holder: Holder,
@@ -230,8 +232,8 @@ fn held_until_closing(
     })
 }
 
-/// Returns the error of a request whose stream cannot begin.
-fn of_refusal(refusal: &Refusal) -> Error {
+/// Converts the refusal of a stream to an error.
+fn error_of_refusal(refusal: &Refusal) -> Error {
     let malformed = || match refusal.fault {
         Fault::Resource => Error::not_found("resource"),
         _ => Error::malformed(refusal.message().to_owned()),
@@ -239,7 +241,7 @@ fn of_refusal(refusal: &Refusal) -> Error {
     refusal.error.as_deref().cloned().unwrap_or_else(malformed)
 }
 
-/// Returns the events of notifications, with comments in between.
+/// Returns the events for a stream of notifications, with comments that keep the connection alive.
 fn kept_alive(
     told: impl Stream<Item = NotificationPart> + Send + Unpin + 'static,
     every: Duration,
@@ -256,7 +258,7 @@ fn kept_alive(
     })
 }
 
-/// Returns the event of a notification; one with only an id just advances a client's position.
+/// Formats a notification as an event. An event with only an id just advances the client's position.
 fn framed(told: &NotificationPart) -> Bytes {
     let id = told.position.map(|position| position.to_string());
     match (told.message.is_empty(), &id) {

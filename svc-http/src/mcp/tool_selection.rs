@@ -1,7 +1,7 @@
-//! The tools that a request selects: by its query and its headers.
+//! Parses the tools that a request selects in its query and headers.
 //!
-//! An invalid value narrows nothing, so it is rejected and not ignored. The query overrides the headers, but
-//! each of them can restrict the tools to reading.
+//! An invalid value is rejected, because ignoring it would show more tools than the client wants. The query
+//! overrides the headers, but either of them can restrict the tools to those that only read.
 
 use hyper::header::{HeaderMap, HeaderName};
 use svc_core::text::echo;
@@ -13,10 +13,10 @@ use crate::decode::TextFields;
 const TOOLSETS: &str = "toolsets";
 const TOOLS: &str = "tools";
 const READONLY: &str = "readonly";
-/// Prefix of the header names.
+/// Prefix of the names of the headers that select tools.
 const PREFIX: &str = "x-mcp-";
 
-/// Returns the tools that a client has chosen.
+/// Returns the choice of tools in the query and the headers of a request.
 pub(super) fn choice(headers: &HeaderMap, query: &TextFields) -> Result<ToolChoice, Refusal> {
     if query.is_empty() && !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
         return Ok(ToolChoice::default());
@@ -26,7 +26,7 @@ pub(super) fn choice(headers: &HeaderMap, query: &TextFields) -> Result<ToolChoi
     let mut own = named.filter_map(|name| Some((name, name.strip_prefix(PREFIX)?)));
     own.try_for_each(|(name, field)| check_name(name, field))?;
     let words = |field: &'static str| -> Result<Option<String>, Refusal> {
-        // A list without a name is not a choice.
+        // A list that contains no name is not a choice.
         let has_words = |list: &String| list.chars().any(|c| c != ',' && !c.is_whitespace());
         Ok(in_query(query, field)?.filter(has_words).or(in_header(headers, field)?))
     };
@@ -41,7 +41,7 @@ pub(super) fn choice(headers: &HeaderMap, query: &TextFields) -> Result<ToolChoi
     })
 }
 
-/// Rejects the name of a field, or the rest of a header's, that resembles one of these but is not one.
+/// Rejects a misspelled `field`: a name that equals it except for case or separators.
 fn check_name(name: &str, field: &str) -> Result<(), Refusal> {
     let plain: String = field.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
     let is_meant = |known: &&str| plain.trim_end_matches('s') == known.trim_end_matches('s');

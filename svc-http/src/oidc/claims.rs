@@ -1,7 +1,7 @@
-//! The claims of a person: those of an ID token, and those that UserInfo adds.
+//! Checks and reads the claims about a person in an ID token and a UserInfo response.
 //!
-//! A claim that determines security must be present in its type (OpenID Connect Core, 3.1.3.7). A descriptive
-//! one, such as the name, is ignored if it is not text.
+//! A security-relevant claim must be present and have the right type (OpenID Connect Core, 3.1.3.7). A
+//! descriptive claim, such as the name, is ignored if it is not text.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::document::{Document, LenientBool, OneOrMoreTexts};
 
 /// Maximum difference between the provider's clock and this one.
 const SKEW: Duration = Duration::from_secs(60);
-/// The error for a token that is not for this service.
-const FOR_OTHERS: &str = "its `aud` does not have SVC_OIDC_CLIENT_ID";
+/// Error message for an ID token that is not for this service.
+const WRONG_AUDIENCE: &str = "its `aud` does not have SVC_OIDC_CLIENT_ID";
 
-/// This service as a client of its provider, for which tokens must be issued.
+/// Identity of this service as a client of the provider, for which tokens must be issued.
 pub(super) struct Client {
     /// `SVC_OIDC_ISSUER`.
     pub issuer: String,
@@ -26,7 +26,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Returns the claims of an ID token whose signature is verified.
+    /// Checks the payload of an ID token whose signature is verified, and returns its claims.
     pub fn check_id_token(&self, payload: &[u8], nonce: &str, now: Time) -> Result<ProviderClaims, String> {
         let claims = Document::read(payload)?;
         self.check_source(&claims)?;
@@ -53,12 +53,12 @@ impl Client {
         }
     }
 
-    /// Checks that the token is for this client, and that its authorized party is this client, or every other
-    /// audience is trusted.
+    /// Checks that the token is for this client. If it has other audiences, its authorized party must be this
+    /// client, or all of them must be trusted.
     fn check_audience(&self, claims: &Document<'_>) -> Result<(), String> {
         let audiences: OneOrMoreTexts = claims.required("aud")?;
         if !audiences.as_slice().contains(&self.id) {
-            return Err(FOR_OTHERS.to_owned());
+            return Err(WRONG_AUDIENCE.to_owned());
         }
         let is_trusted =
             |audience: &String| *audience == self.id || self.trusted_audiences.contains(audience);
@@ -71,7 +71,8 @@ impl Client {
         }
     }
 
-    /// Checks that a signed UserInfo answer is of this provider and for this client, if it names them.
+    /// Checks that a signed UserInfo response is from this provider and for this client, as far as it has
+    /// these claims.
     pub fn check_user_info(&self, claims: &Document<'_>) -> Result<(), String> {
         if claims.deciding::<String>("iss")?.is_some() {
             self.check_source(claims)?;
@@ -80,7 +81,7 @@ impl Client {
         if audiences.is_none_or(|all| all.as_slice().contains(&self.id)) {
             Ok(())
         } else {
-            Err(FOR_OTHERS.to_owned())
+            Err(WRONG_AUDIENCE.to_owned())
         }
     }
 }
@@ -101,7 +102,7 @@ fn check_times(claims: &Document<'_>, now: Time) -> Result<(), String> {
     Ok(())
 }
 
-/// An email, with the other data about it in the same document.
+/// An email address, and whether the same document says that it is verified.
 struct Email {
     address: String,
     is_verified: bool,
@@ -119,9 +120,9 @@ fn name(claims: &Document<'_>) -> Option<String> {
     claims.decorating::<String>("name").filter(|name| !name.trim().is_empty())
 }
 
-/// Adds the claims of a UserInfo answer to those of the ID token, which take precedence.
+/// Adds the claims of a UserInfo response to those of the ID token, which take precedence.
 ///
-/// Fails if the answer is about another person. One without a subject adds nothing.
+/// Fails if the response is about another person. A response without a subject adds nothing.
 pub(super) fn add_user_info(claims: &mut ProviderClaims, answer: &Document<'_>) -> Result<(), String> {
     let Some(subject) = answer.deciding::<String>("sub")? else {
         tracing::info!("the UserInfo answer has no `sub`, so it adds no claim");

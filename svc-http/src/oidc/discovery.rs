@@ -1,28 +1,28 @@
-//! The discovery document: the endpoints of the provider, and how they authenticate this service.
+//! Reads the discovery document: the endpoints of the provider, and how they authenticate this service.
 
 use reqwest::Url;
 
 use super::document::{Document, LenientBool, OneOrMoreTexts};
 
-/// Maximum characters of a foreign issuer in the log.
+/// Maximum characters of an unexpected issuer that are logged.
 const SHOWN: usize = 200;
 
-/// The members of a discovery document that are used.
+/// Members of a discovery document that the service uses.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Discovery {
     pub authorization_endpoint: Url,
     pub token_endpoint: Url,
     pub jwks_uri: Url,
-    /// Absent if the provider has none, or its value is not an address.
+    /// URL of the UserInfo endpoint; `None` if the provider has none, or the value is not a URL.
     pub userinfo_endpoint: Option<Url>,
-    /// Whether the token endpoint accepts the secret of the client only in the body.
+    /// Whether the token endpoint accepts the client secret only in the request body.
     pub takes_secret_in_body: bool,
-    /// Whether answers of the authorization endpoint name the provider (RFC 9207).
+    /// Whether responses of the authorization endpoint contain the issuer (RFC 9207).
     pub names_itself: bool,
 }
 
 impl Discovery {
-    /// Reads the document, which must be that of `issuer`.
+    /// Parses the discovery document. Fails unless it is that of `issuer`.
     pub fn read(json: &[u8], issuer: &str) -> Result<Self, String> {
         let document = Document::read(json)?;
         let named: String = document.required("issuer")?;

@@ -1,10 +1,10 @@
-//! Documents of the provider: JSON objects of which only some members are read.
+//! Reads documents of the provider: JSON objects of which only some members are used.
 //!
-//! The rest of a document is only scanned, so an unknown member may have any type, depth or number. A
-//! descriptive member of the wrong type counts as absent. A member that determines security must have its
+//! Unused members are only skipped, so they may have any type and depth, and numbers of any size. A
+//! descriptive member of the wrong type counts as absent. A security-relevant member must have the right
 //! type. `null` means absent.
 //!
-//! No message of this module contains a value of a document, since that may be a secret.
+//! No error message of this module contains a value from a document, since that may be a secret.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use svc_core::mark::without_mark_bytes;
 
-/// A kind of document, with its name in the log.
+/// Kind of document, by which the log names a faulty document.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentKind {
-    /// The query with which the browser returns.
+    /// The query with which the provider redirects the browser back.
     Callback,
     Discovery,
     Keys,
@@ -38,13 +38,13 @@ impl fmt::Display for DocumentKind {
     }
 }
 
-/// A JSON object whose members are not parsed yet.
+/// A JSON object whose members are parsed only when they are read.
 pub(super) struct Document<'a> {
     members: BTreeMap<String, &'a RawValue>,
 }
 
 impl<'a> Document<'a> {
-    /// Reads a JSON object, after a byte order mark if there is one.
+    /// Parses a JSON object, and skips a byte order mark before it.
     pub fn read(json: &'a [u8]) -> Result<Self, String> {
         let members = serde_json::from_slice(without_mark_bytes(json)).map_err(|error| {
             format!("it is not a JSON object, by line {}, column {}", error.line(), error.column())
@@ -57,7 +57,7 @@ impl<'a> Document<'a> {
         self.deciding(name).ok()?
     }
 
-    /// Returns a member that determines security, or `None` if it is absent.
+    /// Returns a security-relevant member, or `None` if it is absent. Fails if it has another type.
     pub fn deciding<T: Deserialize<'a>>(&self, name: &str) -> Result<Option<T>, String> {
         let member: Option<&'a RawValue> = self.members.get(name).copied();
         let member = member.filter(|member| member.get() != "null");
@@ -65,13 +65,13 @@ impl<'a> Document<'a> {
         read.map_err(|_| format!("its `{name}` has the wrong type"))
     }
 
-    /// Returns a member that determines security and must be present.
+    /// Returns a security-relevant member. Fails if it is absent or has another type.
     pub fn required<T: Deserialize<'a>>(&self, name: &str) -> Result<T, String> {
         self.deciding(name)?.ok_or_else(|| format!("its `{name}` is missing"))
     }
 }
 
-/// A boolean, or the text "true" or "false", as some providers write it.
+/// A boolean, or the text "true" or "false" that some providers send instead.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum LenientBool {
@@ -88,7 +88,7 @@ impl LenientBool {
     }
 }
 
-/// One text, or a list of texts.
+/// A single text, or a list of texts.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum OneOrMoreTexts {

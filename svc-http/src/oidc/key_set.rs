@@ -1,8 +1,9 @@
-//! The keys of the provider (RFC 7517), and the tokens that they verify (RFC 7515).
+//! Reads the provider's keys (RFC 7517) and verifies tokens with them (RFC 7515).
 //!
-//! A key that cannot be used is skipped: of another type, for encryption, or broken. Only asymmetric
-//! algorithms count, since the provider would share any other key. The key in a token is never used: only the
-//! algorithm, the key id and the absence of critical extensions in its header count.
+//! A key that cannot be used is skipped: one of another type, for encryption, or malformed. Only asymmetric
+//! algorithms are accepted, because a symmetric key would be shared with others. A key inside a token is
+//! never used. Of a token's header only the algorithm, the key id and the absence of critical extensions
+//! matter.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -16,7 +17,7 @@ use serde_json::value::RawValue;
 
 use super::document::{Document, DocumentKind};
 
-/// The algorithms with keys that only the provider has.
+/// Accepted signature algorithms, all of them asymmetric.
 const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -32,13 +33,13 @@ const ALGORITHMS: [Algorithm; 9] = [
 /// Minimum bytes of the modulus of an RSA key.
 const MODULUS_MIN: usize = 256;
 
-/// The encoding of numbers in keys, which some providers pad.
+/// Base64 decoder for the numbers in keys. Some providers add padding.
 const NUMBERS: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The form of a key, which determines its algorithms.
+/// Type of a key, which determines its possible algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Rsa,
@@ -58,11 +59,11 @@ impl Form {
     }
 }
 
-/// A key of the provider.
+/// A public key of the provider.
 struct Key {
-    /// The name by which tokens refer to it.
+    /// Key id (`kid`) with which tokens refer to the key.
     id: Option<String>,
-    /// The only algorithm that it is for, if it names one.
+    /// The only algorithm that the key may be used with, if it specifies one.
     algorithm: Option<String>,
     form: Form,
     key: DecodingKey,
@@ -98,7 +99,7 @@ impl Key {
     }
 }
 
-/// Creates an RSA key; some providers write its numbers with leading zeros.
+/// Creates an RSA key. Some providers write its numbers with leading zeros.
 fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<DecodingKey, String> {
     let [modulus, exponent] = [modulus, exponent].map(|number| {
         let zeros = number.iter().take_while(|byte| **byte == 0).count();
@@ -110,9 +111,9 @@ fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<DecodingKey, String> {
     Ok(DecodingKey::from_rsa_raw_components(modulus, exponent))
 }
 
-/// Creates a key on a curve; some providers omit leading zeros of a coordinate.
+/// Creates an elliptic-curve key from the coordinates of its point. Some providers omit leading zeros.
 fn point(x: &[u8], y: &[u8], size: usize) -> Result<DecodingKey, String> {
-    // The uncompressed form (SEC 1, 2.3.3).
+    // 4 marks the uncompressed form of a point (SEC 1, 2.3.3).
     let mut bytes = vec![4];
     for coordinate in [x, y] {
         let zeros = size.checked_sub(coordinate.len()).ok_or("a coordinate is too long for its curve")?;
@@ -122,11 +123,11 @@ fn point(x: &[u8], y: &[u8], size: usize) -> Result<DecodingKey, String> {
     Ok(DecodingKey::from_ec_der(&bytes))
 }
 
-/// The keys of the provider that can be used.
+/// The usable keys of the provider.
 pub(super) struct KeySet(Vec<Key>);
 
 impl KeySet {
-    /// Reads a key set; one log line lists the faults of skipped keys.
+    /// Parses a key set, and logs the faults of all skipped keys in one line.
     pub fn read(json: &[u8]) -> Result<Self, String> {
         let document = Document::read(json)?;
         let given: Vec<&RawValue> = document.required("keys")?;
@@ -144,9 +145,9 @@ impl KeySet {
         Ok(Self(keys))
     }
 
-    /// Returns the keys that may have signed a token: those that it names, or else the only one that fits.
+    /// Returns the keys that may have signed a token: those with its key id, or else the only suitable key.
     ///
-    /// A token that names a key is never verified by one of another name.
+    /// A token with a key id is never verified with a key that has another id.
     fn candidates(&self, algorithm: Algorithm, id: Option<&str>) -> Vec<&Key> {
         let fitting: Vec<&Key> = self.0.iter().filter(|key| key.fits(algorithm)).collect();
         let is_named = |key: &Key| id.is_some() && key.id.as_deref() == id;
@@ -163,14 +164,14 @@ impl KeySet {
 pub(super) struct Token<'t> {
     algorithm: Algorithm,
     key_id: Option<String>,
-    /// The signed bytes.
+    /// The signed part of the token.
     message: &'t str,
     signature: &'t str,
     payload: Vec<u8>,
 }
 
 impl<'t> Token<'t> {
-    /// Reads a token, without verifying it.
+    /// Parses a token without verifying it.
     pub fn read(token: &'t str) -> Result<Self, String> {
         let shape = || "it is not a signed token in the compact form".to_owned();
         let (message, signature) = token.rsplit_once('.').ok_or_else(shape)?;
@@ -188,7 +189,7 @@ impl<'t> Token<'t> {
         Ok(Self { algorithm, key_id: header.decorating("kid"), message, signature, payload })
     }
 
-    /// Returns the payload, if one of the keys verifies the signature.
+    /// Returns the payload if one of the keys verifies the signature.
     pub fn verified(&self, keys: &KeySet) -> Option<&[u8]> {
         let is_by = |key: &&Key| {
             let verified = crypto::verify(self.signature, self.message.as_bytes(), &key.key, self.algorithm);

@@ -1,7 +1,8 @@
-//! The provider's discovery document and its keys.
+//! Fetches and caches the provider's discovery document and keys.
 //!
-//! Both are fetched when they are first needed, and again after an hour. The keys are also fetched when they
-//! do not verify a token, but no more than once a minute: an attacker can send any number of invalid tokens.
+//! Both are fetched when they are first needed, and again after an hour. The keys are also fetched again when
+//! they do not verify a token, but no more than once a minute, because an attacker can send any number of
+//! invalid tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +18,12 @@ use super::document::DocumentKind;
 use super::key_set::KeySet;
 use crate::outbound::OutboundClient;
 
-/// How long the document and the keys are used.
+/// Time for which the document and the keys are cached.
 const USED_FOR: Duration = Duration::from_secs(3600);
-/// Minimum time between two fetches of the keys.
+/// Minimum time between fetches of the keys.
 const BETWEEN_KEYS: Duration = Duration::from_secs(60);
 
-/// The provider's document with its keys.
+/// The provider's discovery document with its keys.
 #[derive(Clone)]
 pub(super) struct ProviderKeys {
     pub discovery: Arc<Discovery>,
@@ -31,17 +32,17 @@ pub(super) struct ProviderKeys {
     keys_at: Time,
 }
 
-/// The current document and keys; one request at a time fetches them.
+/// Cache of the discovery document and the keys. Only one request at a time fetches them.
 pub(super) struct ProviderCache {
     issuer: String,
     last: Mutex<LastFetch>,
 }
 
-/// The outcome of the last fetch.
+/// Outcome of the last fetch.
 #[derive(Default)]
 struct LastFetch {
     known: Option<ProviderKeys>,
-    /// The last failure, and its time.
+    /// The last failure with its time.
     failed: Option<(Instant, Error)>,
 }
 
@@ -50,9 +51,9 @@ impl ProviderCache {
         Self { issuer, last: Mutex::default() }
     }
 
-    /// Returns the document and keys, and fetches them if they are missing or old.
+    /// Returns the cached document and keys, after fetching them if they are missing or expired.
     ///
-    /// Requests that wait for a fetch share its failure.
+    /// If a fetch fails, all requests that waited for it fail too.
     pub async fn known(&self, outbound: &OutboundClient, now: Time) -> Result<ProviderKeys> {
         let begun = Instant::now();
         let mut last = self.last.lock().await;
@@ -70,7 +71,7 @@ impl ProviderCache {
         found
     }
 
-    /// Returns newer keys than `seen`, or `None` if they were fetched less than a minute ago.
+    /// Returns keys that are newer than `seen`, or `None` if the keys were fetched less than a minute ago.
     pub async fn newer(
         &self,
         outbound: &OutboundClient,
@@ -86,7 +87,7 @@ impl ProviderCache {
             return Ok(None);
         }
         let mut newer = ProviderKeys { keys_at: now, ..held };
-        // Set before the fetch, so that a failing provider is not queried more often.
+        // This is stored before the fetch, so that a failing provider is not queried more often.
         last.known = Some(newer.clone());
         newer.keys = keys_at(outbound, &newer.discovery.jwks_uri).await?;
         last.known = Some(newer.clone());
@@ -99,7 +100,7 @@ impl ProviderCache {
             outbound.get(&address).await.map_err(|failed| unusable(DocumentKind::Discovery, failed))?;
         let discovery =
             Discovery::read(&json, &self.issuer).map_err(|why| unusable(DocumentKind::Discovery, why))?;
-        // The browser goes to this address, where the person types a password.
+        // The browser is sent to this URL, where the person enters a password.
         let checked = outbound.check(&discovery.authorization_endpoint);
         checked.map_err(|failed| unusable(DocumentKind::Discovery, failed))?;
         let keys = keys_at(outbound, &discovery.jwks_uri).await?;
@@ -112,7 +113,7 @@ async fn keys_at(outbound: &OutboundClient, address: &Url) -> Result<Arc<KeySet>
     KeySet::read(&json).map(Arc::new).map_err(|why| unusable(DocumentKind::Keys, why))
 }
 
-/// Returns the error for a document of the provider that is missing or invalid.
+/// Returns the error for a provider's document that is missing or invalid.
 pub(super) fn unusable(
     document: DocumentKind,
     cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -1,6 +1,7 @@
-//! The provider of `SVC_OIDC_MOCK`: it immediately signs in the person in the query.
+//! The mock provider of `SVC_OIDC_MOCK`, which immediately signs in the person that the query names.
 //!
-//! It replaces only the provider. State, cookie, nonce and everything after the code are as with a real one.
+//! Only the provider is replaced. State, cookie, nonce and everything after the code exchange work as with a
+//! real provider.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,16 +11,16 @@ use svc_core::{Error, Result};
 
 use super::{owned, refused};
 
-/// The issuer of the mock. It is not an address, so that no real provider can have the same people.
+/// Issuer of the mock provider. It is not a URL, so that no real provider can have the same subjects.
 const ISSUER: &str = "urn:svc:oidc-mock";
 
-/// The mock.
+/// Identity provider for development, which needs no requests.
 pub(super) struct MockProvider {
-    /// The callback, on the same server unless an address was configured.
+    /// URL of the callback, which is on the same server unless another one is configured.
     callback: String,
 }
 
-/// The content of the code; a real provider stores it.
+/// Content of an authorization code, which a real provider would store.
 #[derive(Serialize, Deserialize)]
 struct CodeContent {
     subject: String,
@@ -33,7 +34,7 @@ impl MockProvider {
         Self { callback: redirect_uri.unwrap_or_else(|| "/auth/oidc/callback".to_owned()) }
     }
 
-    /// Returns the address of the callback to which the provider would redirect the browser.
+    /// Returns the callback URL to which a provider would redirect the browser.
     pub fn address(&self, person: &MockPerson, login: &BegunLogin) -> Result<String> {
         let MockPerson { subject, email, name } = person.clone();
         let coded = CodeContent { subject, email, name, nonce: owned(&login.secrets.nonce) };

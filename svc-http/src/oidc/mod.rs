@@ -1,10 +1,11 @@
-//! The identity provider: the address for the browser, and the proof with which it returns.
+//! Signs people in at the identity provider: sends the browser there, and verifies the proof with which it
+//! returns.
 //!
-//! Only the parts of the provider's answers that its signature or TLS covers are trusted, and its errors are
-//! not shown. The core decides which member a verified person is.
+//! Only parts of the provider's responses that its signature or TLS protects are trusted, and its error
+//! messages are not shown. The core decides which member a verified person is.
 //!
-//! Its documents are read tolerantly: only the members that are used, in the forms that providers write.
-//! Checks that determine security are strict.
+//! The provider's documents are read tolerantly: only the members that are used, in every form that providers
+//! write. Security checks are strict.
 
 mod document;
 mod discovery;
@@ -29,7 +30,7 @@ use remote::{ProviderKeys, RemoteProvider, VerifiedPerson};
 /// The identity provider at which people sign in.
 pub(crate) struct Provider {
     kind: ProviderKind,
-    /// Limits the requests that wait for the provider at the same time.
+    /// Limits the number of requests that wait for the provider at the same time.
     calls: Ceiling,
 }
 
@@ -38,7 +39,7 @@ enum ProviderKind {
     Mock(MockProvider),
 }
 
-/// The route to the provider for one sign-in, which is checked before the sign-in begins.
+/// A provider that was found to be reachable, for one sign-in that is about to begin.
 pub(crate) struct SignInRoute<'a>(RouteTarget<'a>);
 
 enum RouteTarget<'a> {
@@ -46,7 +47,7 @@ enum RouteTarget<'a> {
     Mock(&'a MockProvider, MockPerson),
 }
 
-/// A person for whom the provider vouches.
+/// A person whom the provider has identified.
 pub(crate) struct IdentifiedPerson<'a>(IdentitySource<'a>);
 
 enum IdentitySource<'a> {
@@ -55,7 +56,7 @@ enum IdentitySource<'a> {
 }
 
 impl Provider {
-    /// Creates the client of the provider, without a request to it.
+    /// Creates the client of the provider, without sending a request.
     pub fn new(config: &OidcConfig) -> Result<Self> {
         let kind = match &config.provider {
             OidcProvider::Mock => {
@@ -72,7 +73,7 @@ impl Provider {
         Ok(Self { kind, calls })
     }
 
-    /// Finds the route to the provider. Fails with 503 if the provider does not return its address.
+    /// Finds the provider's sign-in address. Fails with 503 if the provider does not return its documents.
     pub async fn way(&self, holder: Holder, login: &OidcLogin, now: Time) -> Result<SignInRoute<'_>> {
         match &self.kind {
             ProviderKind::Mock(mock) => Ok(SignInRoute(RouteTarget::Mock(mock, login.mock_person()?))),
@@ -83,7 +84,7 @@ impl Provider {
         }
     }
 
-    /// Returns the signed claims about the person who has returned from the provider.
+    /// Verifies the callback of a sign-in, and returns the person whom the provider has identified.
     pub async fn identify(
         &self,
         holder: Holder,
@@ -104,9 +105,9 @@ impl Provider {
         }
     }
 
-    /// Returns the claims of a person whom the service does not know yet.
+    /// Returns the full claims of a person who has not signed in before.
     ///
-    /// UserInfo is queried for a missing email.
+    /// If the ID token has no email, the UserInfo endpoint is queried.
     pub async fn complete(
         &self,
         holder: Holder,
@@ -135,7 +136,7 @@ impl IdentifiedPerson<'_> {
 }
 
 impl SignInRoute<'_> {
-    /// Returns the address for the browser.
+    /// Returns the URL to which the browser is sent to sign in.
     pub fn address(&self, login: &BegunLogin) -> Result<String> {
         match &self.0 {
             RouteTarget::Mock(mock, person) => mock.address(person, login),
@@ -144,7 +145,7 @@ impl SignInRoute<'_> {
     }
 }
 
-/// Returns the error if the provider has not vouched for a person.
+/// Returns the error for a sign-in in which the provider has not identified a person.
 fn refused() -> Error {
     Error::new(
         Code::Unauthenticated,
@@ -152,7 +153,7 @@ fn refused() -> Error {
     )
 }
 
-/// Logs why a sign-in is refused, which the response omits.
+/// Logs the reason for refusing a sign-in, and returns the error, which omits the reason.
 fn sign_in_refused(document: DocumentKind, why: &str) -> Error {
     tracing::warn!(%document, why, "a sign-in was refused");
     refused()

@@ -1,4 +1,5 @@
-//! A real provider: the authorization code flow with PKCE, and the claims of its token and UserInfo.
+//! Client of a real provider: the authorization code flow with PKCE, and the claims from ID token and
+//! UserInfo.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -22,10 +23,10 @@ use crate::outbound::{AllowedServers, OutboundClient};
 
 pub(super) use super::keys::ProviderKeys;
 
-/// The media type of a signed UserInfo answer (OpenID Connect Core, 5.3.2).
+/// Media type of a signed UserInfo response (OpenID Connect Core, 5.3.2).
 const SIGNED: &[u8] = b"application/jwt";
 
-/// A provider, and this service as its client.
+/// A real provider, with the credentials of this service as its client.
 pub(super) struct RemoteProvider {
     client: Client,
     client_secret: SecretString,
@@ -35,7 +36,7 @@ pub(super) struct RemoteProvider {
     keys: ProviderCache,
 }
 
-/// A person for whom the ID token vouches, and the credentials for UserInfo.
+/// A person identified by a verified ID token, with the credentials for the UserInfo endpoint.
 pub(super) struct VerifiedPerson {
     pub claims: ProviderClaims,
     known: ProviderKeys,
@@ -80,7 +81,7 @@ impl RemoteProvider {
         self.keys.known(&self.outbound, now).await
     }
 
-    /// Returns the address where the person signs in.
+    /// Returns the URL at which the person signs in.
     pub fn address(&self, known: &ProviderKeys, login: &BegunLogin) -> String {
         let secrets = &login.secrets;
         let challenge = sha256(secrets.verifier.expose_secret().as_bytes());
@@ -97,7 +98,7 @@ impl RemoteProvider {
         url.into()
     }
 
-    /// Exchanges a code for a token, and returns its claims once it is verified.
+    /// Exchanges a code for an ID token, verifies the token, and returns its claims.
     pub async fn identify(
         &self,
         code: &str,
@@ -141,7 +142,7 @@ impl RemoteProvider {
         TokenAnswer::read(response.status(), response.body())
     }
 
-    /// Returns the payload of a token that a key of the provider verifies; fetches newer keys if necessary.
+    /// Verifies a token with the provider's keys and returns its payload. Fetches newer keys if necessary.
     async fn verified(
         &self,
         known: &ProviderKeys,
@@ -158,9 +159,9 @@ impl RemoteProvider {
         payload.map(<[u8]>::to_vec).ok_or_else(|| sign_in_refused(kind, "no key of the provider verifies it"))
     }
 
-    /// Returns the claims of a person, with those that UserInfo adds.
+    /// Returns the claims of a person, including those that the UserInfo endpoint adds.
     ///
-    /// Fails if UserInfo does not respond, so that no person joins without the email that it would have
+    /// Fails if that endpoint does not respond, so that no person joins without the email that it would have
     /// returned.
     pub async fn complete(&self, vouched: VerifiedPerson, now: Time) -> Result<ProviderClaims> {
         let VerifiedPerson { mut claims, known, access_token } = vouched;

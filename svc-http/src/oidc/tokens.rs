@@ -1,4 +1,4 @@
-//! The token answer: the exchange of a code for tokens (RFC 6749, 4.1.3).
+//! Exchanges an authorization code for tokens (RFC 6749, 4.1.3).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,8 +13,7 @@ use super::document::{Document, DocumentKind};
 use super::keys::unusable;
 use super::sign_in_refused;
 
-/// The errors of a token endpoint (RFC 6749, 5.2). The log shows only these, since others might contain
-/// anything.
+/// Error codes of a token endpoint (RFC 6749, 5.2). No other code is logged, since it might contain anything.
 const ERRORS: [&str; 6] = [
     INVALID_GRANT,
     "invalid_client",
@@ -25,7 +24,7 @@ const ERRORS: [&str; 6] = [
 ];
 const INVALID_GRANT: &str = "invalid_grant";
 
-/// The data with which the code is exchanged.
+/// Data for the request that exchanges a code.
 pub(super) struct CodeExchange<'e> {
     pub endpoint: &'e Url,
     pub client_id: &'e str,
@@ -50,7 +49,7 @@ impl CodeExchange<'_> {
         if self.takes_secret_in_body {
             form.append_pair("client_id", self.client_id).append_pair("client_secret", secret);
         } else {
-            // Both are encoded like the fields of a form (RFC 6749, 2.3.1).
+            // Client id and secret are form-encoded (RFC 6749, 2.3.1).
             let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
             let credentials = format!("{}:{}", encoded(self.client_id), encoded(secret));
             let mut basic = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(credentials)))
@@ -62,18 +61,18 @@ impl CodeExchange<'_> {
     }
 }
 
-/// The tokens of an answer that are used.
+/// Tokens in the response of the token endpoint that the service uses.
 pub(super) struct TokenAnswer {
     pub id_token: SecretString,
-    /// The token for UserInfo, if it is a bearer token (RFC 6750).
+    /// Access token for the UserInfo endpoint, if it is a bearer token (RFC 6750).
     pub access_token: Option<SecretString>,
 }
 
 impl TokenAnswer {
-    /// Reads the answer of the token endpoint.
+    /// Parses the response of the token endpoint.
     ///
-    /// If the provider does not know the code, or returns no ID token, it does not vouch for the person. All
-    /// other errors are the provider's fault, or the operator's.
+    /// If the provider does not know the code, or returns no ID token, the person is not identified. All
+    /// other errors are faults of the provider or of the configuration.
     pub fn read(status: StatusCode, body: &[u8]) -> Result<Self> {
         let broken = |why: String| unusable(DocumentKind::Tokens, why);
         let away = |why: &str| sign_in_refused(DocumentKind::Tokens, why);

@@ -1,7 +1,8 @@
-//! The files of the board: few files, built from its many sources, under one digest, and compressed by gzip
-//! on demand.
+//! Builds the files of the board: a few files made from many sources, addressed by one digest, and compressed
+//! with gzip on demand.
 //!
-//! The sources are compiled in; a debug build reads them from the disk, so that a reload shows a change.
+//! The sources are compiled into the binary. A debug build reads them from the disk instead, so that a reload
+//! in the browser shows a change.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,14 +20,14 @@ use super::pack;
 use super::shell::{self, DEPTH_MAX};
 use super::style;
 
-/// The page.
+/// Source of the board's page.
 const PAGE: &str = "index.html";
-/// The service worker, which has a fixed address because it serves its folder.
+/// The service worker, which has a fixed address because its scope is its folder.
 pub(super) const WORKER: &str = "push.js";
-/// The manifest of the board as an application, which a browser remembers by its address.
+/// The web app manifest, which has a fixed address because browsers identify the app by it.
 pub(super) const MANIFEST: &str = "manifest.webmanifest";
 
-/// Hexadecimal digits of the digest and of tags.
+/// Number of hexadecimal digits in the digest and in entity tags.
 const DIGITS: usize = 12;
 
 #[derive(RustEmbed)]
@@ -36,7 +37,7 @@ const DIGITS: usize = 12;
 #[exclude = "strings/test.js"]
 struct Embedded;
 
-/// One file.
+/// A file of the board.
 pub(super) struct Asset {
     media: &'static str,
     tag: String,
@@ -44,7 +45,7 @@ pub(super) struct Asset {
     gzip: OnceLock<Packing>,
 }
 
-/// A file that is being compressed, or is compressed; `None` if that is not smaller.
+/// Pending or finished compression of a file, which results in `None` if the compressed file is not smaller.
 type Packing = Shared<BoxFuture<'static, Option<Bytes>>>;
 
 impl Asset {
@@ -52,25 +53,26 @@ impl Asset {
         Self { media: media(name), tag: short(&sha256(&plain)), plain, gzip: OnceLock::new() }
     }
 
-    /// Returns the media type.
+    /// Returns the media type of the file.
     pub fn media(&self) -> &'static str {
         self.media
     }
 
-    /// Returns the entity tag of the file, compressed or plain.
+    /// Returns the entity tag of the plain or the compressed file.
     pub fn tag(&self, packed: bool) -> String {
         format!("\"{}{}\"", self.tag, if packed { "-gzip" } else { "" })
     }
 
-    /// Returns the plain file.
+    /// Returns the uncompressed file.
     pub fn plain(&self) -> &Bytes {
         &self.plain
     }
 
-    /// Returns the file compressed by gzip, if that is smaller.
+    /// Returns the file compressed with gzip, if that is smaller.
     ///
-    /// It is compressed once, for all requests that arrive during that time, whether they wait or not; it
-    /// takes too long for a thread that serves others. A file that could not be compressed is sent plain.
+    /// The file is compressed only once, even if several requests ask for it at the same time or disconnect
+    /// early. This happens on a separate thread, because it would delay other requests. A file that could not
+    /// be compressed is sent uncompressed.
     pub async fn gzip(&self) -> Option<Bytes> {
         let begun = self.gzip.get_or_init(|| {
             let plain = self.plain.clone();
@@ -81,33 +83,33 @@ impl Asset {
     }
 }
 
-/// Compresses by gzip, or returns `None` if that is not smaller.
+/// Compresses a file with gzip, or returns `None` if that is not smaller.
 pub(super) fn packed(plain: &[u8]) -> Option<Bytes> {
-    // If it does not fit, it is not smaller.
+    // If the compressed file does not fit into this buffer, it is not smaller.
     let mut packed = vec![0; plain.len()];
     let length = Compressor::new(CompressionLvl::best()).gzip_compress(plain, &mut packed).ok()?;
     packed.truncate(length);
     (length < plain.len()).then(|| packed.into())
 }
 
-/// All files of one version.
+/// All files of one version of the board.
 pub(super) struct Assets {
-    /// The digest of the sources.
+    /// Digest of the sources.
     sources: String,
-    /// The digest of the files as sent, which also depends on how they are built.
+    /// Digest of the files as they are sent, which also depends on how they are built.
     digest: String,
     files: BTreeMap<String, Asset>,
-    /// The page by its depth.
+    /// The page for each depth.
     pages: Vec<Asset>,
 }
 
 impl Assets {
-    /// Reads all files, together with these generated modules, by their names.
+    /// Builds all files from the sources and from the generated modules `made`, by name.
     pub fn read(made: &BTreeMap<&str, String>) -> Result<Self> {
         Self::made(sources(made))
     }
 
-    /// Reads all files again if a source has changed.
+    /// Builds all files again if a source has changed.
     pub fn read_if_changed(&self, made: &BTreeMap<&str, String>) -> Result<Option<Self>> {
         let sources = sources(made);
         (digest(&sources) != self.sources).then(|| Self::made(sources)).transpose()
@@ -166,22 +168,22 @@ impl Assets {
         self.pages.get(depth)
     }
 
-    /// Returns a file that has a fixed address.
+    /// Returns the file of this name that has a fixed address.
     pub fn own(&self, name: &str) -> Option<&Asset> {
         self.files.get(name)
     }
 
-    /// Returns a file whose address has the digest.
+    /// Returns the file of this name whose address contains the digest.
     pub fn file(&self, name: &str) -> Option<&Asset> {
         self.files.get(name).filter(|_| ![WORKER, MANIFEST].contains(&name))
     }
 }
 
-/// Returns all sources.
+/// Returns all sources by name.
 fn sources(made: &BTreeMap<&str, String>) -> BTreeMap<String, Bytes> {
     let mut sources = BTreeMap::new();
     for name in Embedded::iter() {
-        // In a debug build a file may have been deleted since.
+        // In a debug build a file may have been deleted since it was listed.
         let Some(file) = Embedded::get(&name) else { continue };
         let bytes = match file.data {
             Cow::Borrowed(bytes) => Bytes::from_static(bytes),
@@ -193,7 +195,7 @@ fn sources(made: &BTreeMap<&str, String>) -> BTreeMap<String, Bytes> {
     sources
 }
 
-/// Returns the digest of names and bytes.
+/// Returns the digest over the names and the bytes of files.
 fn digest(files: &BTreeMap<String, Bytes>) -> String {
     let mut all = Vec::new();
     for (name, bytes) in files {
@@ -281,7 +283,7 @@ mod tests {
         assert_ne!(long.tag(true), long.tag(false));
     }
 
-    /// A request that leaves before the end also compresses the file for later ones.
+    /// A request that is dropped before the end has still compressed the file for later requests.
     #[test]
     fn a_file_is_packed_once_and_holds_up_nobody() {
         let long = "word ".repeat(100);
@@ -299,8 +301,8 @@ mod tests {
         });
     }
 
-    /// Few files and bytes are fetched: before the first screen, which needs the page, the style, and all
-    /// scripts except the last pack and those of workers; and in total.
+    /// Limits the number of files and bytes that a browser fetches in total and before the first screen,
+    /// which needs the page, the style sheet, and all scripts except the last pack and the workers.
     #[test]
     fn the_board_is_little() {
         const FIRST_MAX: usize = 90_000;

@@ -1,8 +1,9 @@
-//! The board: the pages for people, as static files that a browser gets without a credential.
+//! Serves the board, the pages for people, as static files that need no credential.
 //!
-//! Below its folder an address is that of a file, by the digest of all files, or of a screen, which gets the
-//! page; the page's script knows the screens. Every address in the files is relative, so that the board works
-//! under any prefix that a proxy strips. Responses do not depend on the caller.
+//! Below the board's folder, a path is either that of a file, which contains the digest of all files, or that
+//! of a screen, for which the page is returned; the page's script knows the screens. Every URL in the files
+//! is relative, so that the board works under any prefix that a proxy strips. Responses do not depend on the
+//! caller.
 
 mod operations;
 mod shell;
@@ -29,12 +30,12 @@ use crate::encode::{self, Response};
 use assets::{Asset, Assets, MANIFEST, WORKER};
 use shell::DEPTH_MAX;
 
-/// The folder of the board.
+/// Path of the board.
 const FOLDER: &str = "/ui/";
-/// The folder of the files that have the digest in their address, below that of the board.
+/// Folder, below that of the board, of the files whose address contains the digest.
 const FILES: &str = "f/";
 
-/// The permissions of a page of the board.
+/// Content-Security-Policy of the board's pages.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self'; \
      connect-src 'self'; worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; \
@@ -45,7 +46,7 @@ const FOR_A_YEAR: HeaderValue = HeaderValue::from_static("public, max-age=315360
 const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
-/// The target of an address of the board.
+/// Target of a path below the board's folder.
 #[derive(Debug, PartialEq, Eq)]
 enum BoardTarget<'a> {
     /// The page for a screen that is `depth` folders below the board's.
@@ -57,7 +58,7 @@ enum BoardTarget<'a> {
 }
 
 impl<'a> BoardTarget<'a> {
-    /// Reads a path as it was sent.
+    /// Parses the undecoded path of a request.
     fn of(path: &'a str) -> Option<Self> {
         let rest = path.strip_prefix(FOLDER)?;
         if let Some(file) = rest.strip_prefix(FILES) {
@@ -66,7 +67,7 @@ impl<'a> BoardTarget<'a> {
         if [WORKER, MANIFEST].contains(&rest) {
             return Some(Self::Own { name: rest });
         }
-        // A browser resolves relative addresses by the segments of the address as sent.
+        // A browser resolves relative URLs against the undecoded segments of the path.
         let depth = rest.matches('/').count();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '~' | '-');
         let is_screen = rest.chars().all(is_plain) && !rest.starts_with('/') && !rest.contains("//");
@@ -74,7 +75,7 @@ impl<'a> BoardTarget<'a> {
     }
 }
 
-/// The files of the board.
+/// Serves the files of the board.
 pub(crate) struct Board {
     /// Modules that are generated from the operation table.
     made: BTreeMap<&'static str, String>,
@@ -82,19 +83,19 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// Reads the files, for the operations of a table.
+    /// Builds the files of the board for the operations of a table.
     pub fn new(table: &Table) -> Result<Self> {
         let made = operations::modules(table);
         let current = Mutex::new(Arc::new(Assets::read(&made)?));
         Ok(Self { made, current })
     }
 
-    /// Returns whether a path may be a screen's.
+    /// Returns whether a path may be that of a screen.
     pub fn has_screen(path: &str) -> bool {
         matches!(BoardTarget::of(path), Some(BoardTarget::Screen { .. }))
     }
 
-    /// Returns the response of a path, to a request with these headers.
+    /// Returns the response for a path below the board's folder, to a request with the headers `asked`.
     pub async fn response(&self, path: &str, asked: &HeaderMap) -> Result<Response> {
         let missing = || Error::not_found("page or file");
         let place = BoardTarget::of(path).ok_or_else(missing)?;
@@ -105,13 +106,14 @@ impl Board {
             BoardTarget::File { digest, name } if digest == assets.digest() => {
                 (assets.file(name), FOR_A_YEAR)
             }
-            // Another version of the service may have a different file.
+            // A server of another version may have a different file at this address.
             BoardTarget::File { .. } => (None, ASK_AGAIN),
         };
         Ok(response(asset.ok_or_else(missing)?, cached, asked).await)
     }
 
-    /// Puts the page into the response of a path that may be a screen's: its status and its `no-store` stay.
+    /// Replaces the body of a response by the page, if its path may be that of a screen. The status and
+    /// `no-store` are kept.
     pub fn page_in(&self, path: &str, mut response: Response) -> Result<Response> {
         if let Some(place @ BoardTarget::Screen { depth }) = BoardTarget::of(path) {
             let assets = self.assets(&place)?;
@@ -122,7 +124,7 @@ impl Board {
         Ok(response)
     }
 
-    /// Returns the files; in a debug build as they are on disk whenever a page is opened.
+    /// Returns the files. In a debug build, opening a page reloads them from the disk.
     fn assets(&self, place: &BoardTarget<'_>) -> Result<Arc<Assets>> {
         let current = || self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let known = Arc::clone(&current());
@@ -136,7 +138,7 @@ impl Board {
     }
 }
 
-/// Returns the response with a file, or without it if the client has it.
+/// Returns the response with a file, or 304 if the client already has it.
 async fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Response {
     let packed = if accepts_gzip(asked) { asset.gzip().await } else { None };
     let tag = asset.tag(packed.is_some());
@@ -169,28 +171,28 @@ fn protect(headers: &mut HeaderMap) {
     headers.insert(HeaderName::from_static("cross-origin-resource-policy"), SAME_ORIGIN);
 }
 
-/// Returns a response with the headers of the board.
+/// Adds the security headers of the board to a response.
 pub(crate) fn protected(mut response: Response) -> Response {
     protect(response.headers_mut());
     response
 }
 
-/// Returns the response with a page that explains an error, and has no script.
+/// Returns a page without scripts that explains an error.
 ///
-/// It links to the board at the address `board`, if that is useful.
-pub(crate) fn words(error: &Error, board: Option<&str>) -> Response {
+/// The page links to the board at the URL `board`, if one is given.
+pub(crate) fn error_page(error: &Error, board: Option<&str>) -> Response {
     let mut response = encode::problem(error);
-    *response.body_mut() = Bytes::from(shell::words(error, board)).into();
+    *response.body_mut() = Bytes::from(shell::error_page(error, board)).into();
     response.headers_mut().insert(CONTENT_TYPE, HTML);
     protected(response)
 }
 
-/// Returns the response with a page that asks whether to turn off mail, at the address of the page.
+/// Returns a page that asks whether to turn off mail, with a button that sends a POST to the same URL.
 pub(crate) fn unsubscribe_question() -> Response {
     page(shell::unsubscribe_question())
 }
 
-/// Returns the response with a page that confirms that mail is off, and links to the board at this address.
+/// Returns a page that confirms that mail is off and links to the board at the URL `board`.
 pub(crate) fn unsubscribed(board: &str) -> Response {
     page(shell::unsubscribed(board))
 }
@@ -201,7 +203,7 @@ fn page(page: String) -> Response {
     protected(response)
 }
 
-/// Returns whether a client accepts a response compressed by gzip.
+/// Returns whether a client accepts a response compressed with gzip.
 fn accepts_gzip(asked: &HeaderMap) -> bool {
     let values = asked.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let mut codings = values.flat_map(|value| value.split(',')).filter_map(|coding| {
@@ -212,7 +214,7 @@ fn accepts_gzip(asked: &HeaderMap) -> bool {
     codings.next().is_some_and(|weight: f32| weight > 0.0)
 }
 
-/// Returns whether a client has the file with this tag.
+/// Returns whether `If-None-Match` contains this entity tag, so that the client already has the file.
 fn has(asked: &HeaderMap, tag: &str) -> bool {
     let values = asked.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);

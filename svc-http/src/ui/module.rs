@@ -1,47 +1,48 @@
-//! A module of the board as the body of a function: its imports, its exports, and its code without the
-//! statements that declared them.
+//! Parses a JavaScript module of the board into its imports, its exports, and its code as the body of a
+//! function.
 //!
-//! Only the forms that the board's modules use are known; any other is an error.
+//! Only the forms of import and export that the board's modules use are supported; any other form is an
+//! error.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::script::{Gap, Kind, Result, Token, is_member, tokens, written};
 
-/// The function by which a module's body gets a module that it requires: that module is made first.
+/// Name of the function with which a module body gets a module that it imports, which runs first.
 pub(super) const NEED: &str = "$n";
-/// The function by which it loads a module later.
+/// Name of the function with which a module body loads a module later.
 pub(super) const LOAD: &str = "$l";
-/// The address that the module would have as a separate file.
+/// Name of the variable with the URL that the module would have as a separate file.
 pub(super) const ADDRESS: &str = "$a";
-/// Its default.
+/// Name of the variable for the default export.
 const DEFAULT: &str = "$d";
 
-/// An import from another module.
+/// An imported name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Import {
     pub from: String,
-    /// Its name there; `None` for all names.
+    /// Name in the other module; `None` for a namespace import of all names.
     pub name: Option<String>,
-    /// Its local name.
+    /// Local name in the importing module.
     pub local: String,
 }
 
-/// The target of an exported name.
+/// Origin of an exported name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Export {
     Local(String),
     Of { module: String, name: String },
 }
 
-/// One module.
+/// A parsed module.
 #[derive(Debug, Default)]
 pub(super) struct Module {
     pub imports: Vec<Import>,
     pub exports: BTreeMap<String, Export>,
-    /// Modules whose names are all re-exported.
+    /// Modules whose exports are all re-exported (`export *`).
     pub stars: Vec<String>,
-    /// Modules that are loaded later.
+    /// Modules that are loaded with a dynamic import.
     pub later: BTreeSet<String>,
     pub code: String,
 }
@@ -52,12 +53,12 @@ struct Reader<'a> {
     at: usize,
     module: Module,
     code: Vec<Token<'a>>,
-    /// Whether a removed statement has just ended here.
+    /// Whether a statement that was removed ends right before the next token.
     is_after_removed: bool,
 }
 
 impl Module {
-    /// Reads the module of this name.
+    /// Parses the module `name`.
     pub fn read(name: &str, source: &str) -> Result<Self> {
         let of_file = |wrong: String| format!("{name}, {wrong}");
         let tokens = tokens(source).map_err(of_file)?;
@@ -109,7 +110,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `import("./x.js")`
+    /// Parses `import("./x.js")`.
     fn later(&mut self, token: &Token<'a>) -> Result<()> {
         let module = self.module_named()?;
         self.skip(",");
@@ -119,7 +120,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `import.meta.url`
+    /// Parses `import.meta.url`.
     fn address(&mut self, token: &Token<'a>) -> Result<()> {
         for part in ["meta", ".", "url"] {
             self.expect(part)?;
@@ -196,14 +197,14 @@ impl<'a> Reader<'a> {
             }
             self.word_copied()?
         };
-        // It begins a line as the statement did.
+        // The replacement begins a line if the statement did.
         if let Some(begin) = self.code.get_mut(first) {
             begin.gap = begin.gap.max(token.gap);
         }
         self.give(token, name.clone(), Export::Local(name))
     }
 
-    /// Checks that a declaration whose name was read declares nothing else.
+    /// Checks that a declaration declares nothing after its first name.
     fn is_one_constant(&self) -> Result<()> {
         let rest = || self.tokens.iter().skip(self.at);
         match rest().next() {
@@ -225,7 +226,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `a, b as c }`
+    /// Parses `a, b as c }`, and returns each pair of names.
     fn list(&mut self) -> Result<Vec<(String, String)>> {
         let mut names = Vec::new();
         while !self.skip("}") {
@@ -239,7 +240,7 @@ impl<'a> Reader<'a> {
         Ok(names)
     }
 
-    /// Reads a relative address, and returns the name of the module.
+    /// Parses a relative module path, and returns the name of the module.
     fn module_named(&mut self) -> Result<String> {
         let token = self.next()?;
         let address = (token.kind == Kind::Text).then(|| token.text.trim_matches(['"', '\'']));
@@ -251,7 +252,7 @@ impl<'a> Reader<'a> {
         self.expect(";")
     }
 
-    /// Checks that exported values do not change, since importers keep the first value.
+    /// Checks that exported variables are constant, since importers keep the first value.
     fn are_constant(&self) -> Result<()> {
         let imported = |name: &String| self.module.imports.iter().any(|import| import.local == *name);
         for export in self.module.exports.values() {
@@ -307,7 +308,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Adds to the code; a statement does not continue after a removed one.
+    /// Appends a token to the code, so that a statement before a removed one does not continue after it.
     fn push(&mut self, mut token: Token<'a>) {
         if std::mem::take(&mut self.is_after_removed) {
             token.gap = Gap::Line;
@@ -318,7 +319,7 @@ impl<'a> Reader<'a> {
         self.code.push(token);
     }
 
-    /// Replaces `const` by `let`, which is shorter: constants are checked in the sources.
+    /// Replaces `const` by the shorter `let`. Assignments to constants are checked in the sources.
     fn loosen_constants(&mut self) {
         let declares = |at: usize| {
             let next = at.checked_add(1).and_then(|next| self.code.get(next));
@@ -360,12 +361,12 @@ fn wrong(token: &Token<'_>, what: &str) -> String {
     format!("line {}: {:?} {what}", token.line, token.text)
 }
 
-/// Returns a name in quotes.
+/// Returns a name as a quoted JavaScript string.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }
 
-/// Returns the name of the module to which an address in another one refers.
+/// Resolves a module path in the module `from` to the name of a module.
 fn named(from: &str, address: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_/".contains(c);
     let is_of_module = address.starts_with('.') && address.ends_with(".js") && address.chars().all(is_plain);

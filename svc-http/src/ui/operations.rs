@@ -1,9 +1,10 @@
-//! The modules from which the board knows the operations: its files name operations and contain no path.
+//! Generates the modules that tell the board about the operations, so that its sources contain operation
+//! names but no paths.
 //!
-//! Each operation has its method, path, capability and effect, and the fields of its input that are in the
-//! path, in the query and a file; the others are in the body. There are also the framed rows that the board
-//! uses, the WebSocket and the document of the schemas. Titles are in a separate module, which the first
-//! screens do not need.
+//! Each entry contains the method, path, capability and effect of an operation, and the input fields that are
+//! sent in the path, in the query or as a file; all other fields are sent in the body. There are also entries
+//! for the framed rows that the board uses, the WebSocket and the OpenAPI document. Titles are in a separate
+//! module, which the first screens do not need.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +12,14 @@ use serde_json::{Map, Value, json};
 use svc_core::op::{FIXED, Fixed, Frame, Method, Operation, Table, path_variables};
 use svc_core::spool::FILE_FIELD;
 
-/// The module of the operations.
+/// Name of the module with the operations.
 pub(super) const OPERATIONS: &str = "operations.js";
-/// The module of their titles.
+/// Name of the module with the titles of the operations.
 pub(super) const TITLES: &str = "titles.js";
 
 const MAX_BYTES: &str = "max_bytes";
 
-/// Returns the modules, by their names.
+/// Returns the source of each generated module by name.
 pub(super) fn modules(table: &Table) -> BTreeMap<&'static str, String> {
     let used = || table.rows().filter(|row| is_used(row));
     let mut known: Map<String, Value> = used().map(|row| (row.name().to_owned(), described(row))).collect();
@@ -35,8 +36,8 @@ pub(super) fn modules(table: &Table) -> BTreeMap<&'static str, String> {
     [(OPERATIONS, module(known)), (TITLES, module(titles))].into()
 }
 
-/// Returns whether the board uses a row: all operations, and the rows by which a browser signs in, opens a
-/// link and draws texts.
+/// Returns whether the board uses a row: it uses all operations, and the framed rows to sign in, open links
+/// and render Markdown.
 fn is_used(row: &Operation) -> bool {
     let frame = row.http().frame;
     frame.is_none_or(|frame| {
@@ -44,7 +45,7 @@ fn is_used(row: &Operation) -> bool {
     })
 }
 
-/// Returns the name and the title of a fixed route that the board uses.
+/// Returns the name and the title of a fixed route, or `None` if the board does not use it.
 fn named(fixed: Fixed) -> Option<(&'static str, &'static str)> {
     match fixed {
         Fixed::WebSocket => Some(("subscribe", "Follow the log")),
@@ -60,9 +61,9 @@ fn described(row: &Operation) -> Value {
     let schema = row.input_schema();
     let fields = schema.get("properties").and_then(Value::as_object);
     let others = fields.into_iter().flat_map(Map::keys).map(String::as_str);
-    // The board reads whole answers.
+    // The board always reads whole answers.
     let others = others.filter(|name| !in_path.contains(name) && ![FILE_FIELD, MAX_BYTES].contains(name));
-    // With a file there is no body for other fields.
+    // If the body is a file, it cannot contain other fields.
     let in_query: Vec<&str> = others.filter(|_| !has_body || http.takes_file).collect();
     let mut places = json!({"path": in_path, "query": in_query});
     if let (true, Some(places)) = (http.takes_file, places.as_object_mut()) {
@@ -120,7 +121,7 @@ mod tests {
         }
     }
 
-    /// It is loaded before anything is shown.
+    /// The module must be small because it is loaded before the first screen is shown.
     #[test]
     fn the_module_is_small() {
         let module = &modules(&operation_table().unwrap())[OPERATIONS];

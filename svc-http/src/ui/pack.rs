@@ -1,31 +1,31 @@
-//! The modules of the board as they are sent: many in a file, because a page that fetches hundreds one by one
-//! is slow.
+//! Packs the modules of the board into a few files, because a page that fetches hundreds of modules is slow.
 //!
-//! A pack is a module that runs nothing: its default has the body of each of its modules as a function, by
-//! the module's name, and `modules.js` runs a body when its module is first needed. A re-exported name is
-//! taken from the module that defines it. `app.js` and the files of workers start the modules in the packs.
+//! A pack is a module that runs nothing. Its default export maps the name of each packed module to the
+//! module's body as a function, and `modules.js` runs a body when the module is first needed. A re-exported
+//! name is taken from the module that defines it. `app.js` and the files of workers start the modules in the
+//! packs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::module::{ADDRESS, Export, LOAD, Module, NEED, quoted};
 use super::script::Result;
 
-/// The module with which the page begins; its file also has the modules that it needs.
+/// The module that the page loads first. Its file also contains the modules that it imports.
 const APP: &str = "app.js";
-/// The module that runs the others.
+/// The module that runs the packed modules.
 const MODULES: &str = "modules.js";
-/// The pack that is fetched first, and the module that the page runs once it is loaded.
+/// Name of the first pack, and of the module that the page runs once this pack is loaded.
 const MAIN: &str = "main.js";
-/// Its contents: the modules that the page needs for its first screens.
+/// Modules that the first pack contains, with their imports: those that the first screens need.
 const FIRST: [&str; 4] = [MAIN, "screens/board.js", "screens/now.js", "screens/sign-in.js"];
-/// The pack of all others.
+/// Name of the pack with all other modules.
 const REST: &str = "rest.js";
-/// The scripts of workers, which start after the packs are loaded.
+/// Scripts of web workers, which start after the packs are loaded.
 const WORKERS: [&str; 1] = ["worker/verify.js"];
-/// Scripts without imports.
+/// Scripts without imports, which are sent as separate files.
 const ALONE: [&str; 1] = ["push.js"];
 
-/// Returns the scripts to send, by file name, for the sources by module name.
+/// Returns the scripts to send by file name, given the sources by module name.
 pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     let mut modules = BTreeMap::new();
     for (name, source) in sources.iter().filter(|(name, _)| !ALONE.contains(&name.as_str())) {
@@ -43,7 +43,7 @@ pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
         files.insert(pack.to_owned(), format!("export default{{{}}};\n", graph.bodies(names)?));
     }
     let runner = modules.get(MODULES).ok_or_else(|| missing(MODULES))?;
-    needs_none(MODULES, runner)?;
+    check_imports_nothing(MODULES, runner)?;
     let runner = format!("let{{openModules:$m}}=(()=>{{{}\nreturn{{openModules}}}})();", runner.code);
     let bodies = graph.bodies(&in_app)?;
     let begun = quoted(APP);
@@ -66,7 +66,7 @@ pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
     for name in ALONE {
         if let Some(source) = sources.get(name) {
             let script = Module::read(name, source)?;
-            needs_none(name, &script)?;
+            check_imports_nothing(name, &script)?;
             if let Some(given) = script.exports.keys().next() {
                 return Err(format!("{name} gives {given}, which nobody can take"));
             }
@@ -80,8 +80,8 @@ fn missing(name: &str) -> String {
     format!("there is no module {name}")
 }
 
-/// Checks that a script contains everything that it runs.
-fn needs_none(name: &str, module: &Module) -> Result<()> {
+/// Checks that a script imports nothing.
+fn check_imports_nothing(name: &str, module: &Module) -> Result<()> {
     let taken = module.imports.iter().map(|import| &import.from);
     match taken.chain(&module.stars).chain(&module.later).next() {
         Some(other) => Err(format!("{name} needs {other}, and stands by itself")),
@@ -89,10 +89,10 @@ fn needs_none(name: &str, module: &Module) -> Result<()> {
     }
 }
 
-/// All modules, with their dependencies.
+/// All modules with their dependencies.
 struct ModuleGraph<'a> {
     modules: &'a BTreeMap<&'a str, Module>,
-    /// The modules that must be made before a module.
+    /// For each module, the modules that must run before it.
     needs: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
@@ -128,7 +128,7 @@ impl<'a> ModuleGraph<'a> {
         let mut seen = BTreeSet::new();
         while let Some(name) = modules.pop().filter(|name| seen.insert(*name)) {
             let (_, module) = self.module(name)?;
-            // A star omits the default.
+            // `export *` omits the default export.
             let given = module.exports.keys().map(String::as_str);
             names.extend(given.filter(|given| seen.len() == 1 || *given != "default"));
             modules.extend(module.stars.iter().map(String::as_str));
@@ -136,12 +136,12 @@ impl<'a> ModuleGraph<'a> {
         Ok(names)
     }
 
-    /// Returns the module that defines an exported name of another, and its name in the code.
+    /// Returns the module that defines a name which `from` exports, and the name of the variable there.
     fn origin(&self, from: &str, wanted: &str) -> Result<(&'a str, &'a str)> {
         let none = || format!("{from} gives no {wanted}");
         let mut at = from;
         let mut name = wanted;
-        // No chain is longer than the number of modules.
+        // No chain of re-exports is longer than the number of modules.
         for _ in self.modules {
             let (module_name, module) = self.module(at)?;
             match module.exports.get_key_value(name) {
@@ -160,7 +160,7 @@ impl<'a> ModuleGraph<'a> {
         Err(none())
     }
 
-    /// Returns some modules and all that are made before them.
+    /// Returns the given modules and all modules that must run before them.
     fn needed_by(&self, names: &[&str]) -> Result<BTreeSet<&'a str>> {
         let mut done = BTreeSet::new();
         for name in names {
@@ -187,7 +187,7 @@ impl<'a> ModuleGraph<'a> {
         Ok(())
     }
 
-    /// Returns some modules and all that the page may ever load from them.
+    /// Returns the given modules and all modules that they import, now or later.
     fn reached_from(&self, names: &[&str]) -> Result<BTreeSet<&'a str>> {
         let mut reached = self.needed_by(names)?;
         let mut open: Vec<&str> = reached.iter().copied().collect();
@@ -203,7 +203,7 @@ impl<'a> ModuleGraph<'a> {
         Ok(reached)
     }
 
-    /// Writes the members of a pack.
+    /// Writes the members of a pack: the names and bodies of its modules.
     fn bodies(&self, names: &BTreeSet<&str>) -> Result<String> {
         let mut bodies = Vec::new();
         for name in names {
@@ -215,7 +215,7 @@ impl<'a> ModuleGraph<'a> {
 
     fn body(&self, name: &str) -> Result<String> {
         let (_, module) = self.module(name)?;
-        // In the order in which the source names them, in which they are made.
+        // Imports in the order of the source, which is the order in which the modules run.
         let mut taken: Vec<PackedImport<'_>> = Vec::new();
         for import in &module.imports {
             let local = &import.local;
@@ -249,7 +249,7 @@ impl<'a> ModuleGraph<'a> {
     }
 }
 
-/// An import of a module from another.
+/// A module that another module imports, and how its exports are bound.
 enum PackedImport<'a> {
     All { from: &'a str, local: &'a str },
     Names { from: &'a str, names: Vec<String> },
@@ -271,7 +271,8 @@ impl PackedImport<'_> {
     }
 }
 
-/// Joins declarations so that the first follows its keyword.
+/// Joins declarations with commas to follow a keyword: a space comes first unless the text begins with a
+/// brace.
 fn declared(all: &[String]) -> String {
     let all = all.join(",");
     if all.starts_with('{') { all } else { format!(" {all}") }
@@ -281,7 +282,7 @@ fn declared(all: &[String]) -> String {
 mod tests {
     use super::*;
 
-    /// Required modules.
+    /// Minimal sources of the modules that every build needs.
     const KNOWN: [(&str, &str); 7] = [
         (MODULES, "export function openModules() {}"),
         (APP, "import(\"./main.js\");"),
@@ -297,7 +298,7 @@ mod tests {
         packed(&all.map(|(name, source)| ((*name).to_owned(), (*source).to_owned())).collect())
     }
 
-    /// The names of the modules in a file.
+    /// Returns the names of the modules in a packed file.
     fn inside(file: &str) -> Vec<&str> {
         let mut before: Vec<&str> = file.split("($n,$l,$a){").collect();
         before.pop();

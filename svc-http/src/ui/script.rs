@@ -1,30 +1,31 @@
-//! The tokens of a script of the board, and its shortened form without comments and unnecessary space.
+//! Splits a script of the board into tokens, and writes it without comments and unnecessary space.
 //!
-//! The meaning of a slash or a bracket is never guessed: an ambiguous script is an error, so that a sent
-//! script always has the meaning of its source.
+//! The meaning of a slash or a bracket is never guessed: an ambiguous script is an error, so that the
+//! shortened script always means the same as its source.
 
 use std::borrow::Cow;
 
 /// A result with a message for the author of a source.
 pub(super) type Result<T> = std::result::Result<T, String>;
 
-/// Keywords after which a slash begins a pattern, and is not a division.
+/// Keywords after which a slash begins a regular expression and is not a division.
 const BEFORE_PATTERN: [&str; 12] =
     ["return", "typeof", "case", "in", "await", "yield", "void", "delete", "throw", "do", "else", "default"];
-/// A word after which it may be either: it is also a name.
+/// Words after which a slash is ambiguous, because they can be a keyword or a name.
 const BEFORE_EITHER: [&str; 1] = ["of"];
-/// Keywords before a bracket with a condition; a slash after the bracket would begin a pattern.
+/// Keywords that are followed by a condition in parentheses, after which a slash would begin a regular
+/// expression.
 const BEFORE_CONDITION: [&str; 4] = ["if", "while", "for", "with"];
-/// Keywords after which the end of a line ends the statement.
+/// Keywords after which a line break ends the statement.
 const ENDED_BY_LINE: [&str; 6] = ["return", "throw", "break", "continue", "yield", "async"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A name, a keyword or the digits of a number.
     Word,
-    /// A text in quotes.
+    /// A string in quotes.
     Text,
-    /// A part of a template, with the characters around it.
+    /// A part of a template string, with its delimiters.
     Template,
     /// A regular expression.
     Pattern,
@@ -32,7 +33,7 @@ pub(super) enum Kind {
     Sign,
 }
 
-/// The gap between a token and the previous one.
+/// White space between a token and the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Gap {
     None,
@@ -45,7 +46,7 @@ pub(super) struct Token<'a> {
     pub kind: Kind,
     pub text: Cow<'a, str>,
     pub line: usize,
-    /// The number of open brackets around it, except its own.
+    /// Number of brackets that are open around the token.
     pub depth: usize,
     pub gap: Gap,
 }
@@ -60,7 +61,7 @@ impl Token<'_> {
     }
 }
 
-/// A bracket that is open.
+/// An open bracket, by its kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
     Round {
@@ -68,7 +69,7 @@ enum Open {
     },
     Square,
     Curly,
-    /// An expression in a template.
+    /// An expression in a template string.
     Filled,
 }
 
@@ -77,12 +78,12 @@ struct Lexer<'a> {
     line: usize,
     gap: Gap,
     open: Vec<Open>,
-    /// Whether the last closed round bracket contained a condition.
+    /// Whether the last closed parentheses contained a condition.
     after_condition: bool,
     tokens: Vec<Token<'a>>,
 }
 
-/// Returns the tokens of a script.
+/// Splits a script into tokens.
 pub(super) fn tokens(source: &str) -> Result<Vec<Token<'_>>> {
     let mut lexer = Lexer {
         rest: source,
@@ -166,7 +167,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Returns whether the last token is one of these words, and not the name of a member.
+    /// Returns whether the last token is one of these keywords, and not a property name.
     fn is_keyword(&self, words: &[&str]) -> bool {
         match self.tokens.as_slice() {
             [before @ .., last] => last.is_one_of(words) && !is_member(before),
@@ -174,7 +175,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Returns whether a dot that comes next belongs to a number, and ends it.
+    /// Returns whether a dot that comes next is the last character of a number.
     fn ends_number(&self) -> bool {
         let is_number = |token: &Token<'_>| token.text.chars().all(|c| c.is_ascii_digit() || c == '_');
         let is_first = match self.tokens.as_slice() {
@@ -185,7 +186,7 @@ impl<'a> Lexer<'a> {
         is_first && self.gap == Gap::None && !self.rest.chars().nth(1).is_some_and(|c| c.is_ascii_digit())
     }
 
-    /// Takes a template up to its end, or up to an expression in it.
+    /// Reads a template string up to its end or up to the next expression in it.
     fn template(&mut self) -> Result<()> {
         let mut signs = self.rest.char_indices().skip(1);
         let mut is_escaped = false;
@@ -244,12 +245,12 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Returns whether a character ends a line in a browser.
+/// Returns whether JavaScript treats a character as a line terminator.
 fn ends_line(sign: char) -> bool {
     matches!(sign, '\n' | '\r' | '\u{2028}' | '\u{2029}')
 }
 
-/// Returns whether the next word is the name of a member: after one dot, but not after three.
+/// Returns whether the next word is a property name, because it follows one dot, but not three.
 pub(super) fn is_member(before: &[Token<'_>]) -> bool {
     match before {
         [.., one, two, three] if one.is(".") && two.is(".") && three.is(".") => false,
@@ -302,11 +303,11 @@ fn pattern(text: &str) -> Option<usize> {
     None
 }
 
-/// Writes tokens with the least space between them.
+/// Writes tokens with the minimum space between them.
 pub(super) fn written<'a>(tokens: &[Token<'a>]) -> String {
     let mut kept: Vec<&Token<'a>> = Vec::with_capacity(tokens.len());
     for token in tokens {
-        // A comma before the end of a list; that of a hole in an array stays.
+        // Drops a trailing comma, but keeps that of a hole in an array.
         if token.is_one_of(&["}", ")", "]"])
             && let [.., before, comma] = kept.as_slice()
             && comma.is(",")
@@ -330,7 +331,7 @@ pub(super) fn written<'a>(tokens: &[Token<'a>]) -> String {
     script
 }
 
-/// Returns the necessary gap between two tokens.
+/// Returns the minimum gap between two tokens.
 fn gap(left: &Token<'_>, right: &Token<'_>) -> Gap {
     if right.gap == Gap::None {
         return Gap::None;
@@ -342,13 +343,13 @@ fn gap(left: &Token<'_>, right: &Token<'_>) -> Gap {
     let is_number = left.text.starts_with(|c: char| c.is_ascii_digit()) && right.is(".");
     let is_twice = ["+", "-"].iter().any(|sign| left.is(sign) && right.is(sign));
     let is_slash = left.is("/") || left.kind == Kind::Pattern;
-    // A script that is not a module also has HTML comments.
+    // A script that is not a module can also contain HTML comments.
     let is_comment = (is_slash && (right.kind == Kind::Pattern || right.is_one_of(&["/", "*"])))
         || (left.is("<") && right.is("!"));
     if are_words || is_number || is_twice || is_comment { Gap::Space } else { Gap::None }
 }
 
-/// Returns whether the end of a line between two tokens may end a statement.
+/// Returns whether a line break between two tokens may end a statement.
 fn ends_by_line(left: &Token<'_>, right: &Token<'_>) -> bool {
     if left.is_one_of(&ENDED_BY_LINE) {
         return true;

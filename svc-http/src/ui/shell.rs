@@ -1,22 +1,23 @@
-//! The page of the board, whose addresses depend on its depth, and pages with only text.
+//! Builds the page of the board, whose relative URLs depend on the depth of the screen, and the pages with
+//! only text.
 //!
-//! The template marks the values to fill in: `{up}` leads to the folder of the board, `{digest}` is that of
-//! the files. There are no others, so the page never contains content.
+//! The template has two placeholders: `{up}` is the relative path to the folder of the board, and `{digest}`
+//! is the digest of the files. Nothing else is filled in, so the page never contains data of a workspace.
 
 use svc_core::Error;
 
 use crate::html::escaped;
 
-/// Maximum folders between the board's and a screen.
+/// Maximum number of folders between the board's folder and a screen.
 pub(super) const DEPTH_MAX: usize = 4;
 
-/// Returns a template for a screen that is `depth` folders below the board's.
+/// Fills in the template for a screen that is `depth` folders below the board's.
 pub(super) fn filled(template: &str, depth: usize, digest: &str) -> String {
     template.replace("{up}", &"../".repeat(depth)).replace("{digest}", digest)
 }
 
-/// Returns a page that explains an error and what to do, with an optional link to the board.
-pub(super) fn words(error: &Error, board: Option<&str>) -> String {
+/// Returns a page that explains an error and what to do about it, with an optional link to the board.
+pub(super) fn error_page(error: &Error, board: Option<&str>) -> String {
     let title = escaped(error.code().title());
     let detail = escaped(error.detail());
     let link = board.map(link_to_board).unwrap_or_default();
@@ -25,7 +26,7 @@ pub(super) fn words(error: &Error, board: Option<&str>) -> String {
 
 /// Returns a page that asks whether to turn off mail.
 pub(super) fn unsubscribe_question() -> String {
-    // A form without an action is sent to the address of its page.
+    // A form without an action is sent to the URL of its page.
     page(
         "Unsubscribe from mail",
         "<p>If you unsubscribe, this service no longer sends you mail. Your inbox does not change.</p>\n\
@@ -44,7 +45,7 @@ fn link_to_board(board: &str) -> String {
     format!("<p><a href=\"{}\">Open the board</a></p>\n", escaped(board))
 }
 
-/// Returns a page with this title and content, which are HTML.
+/// Returns a page with this title and content, both of which are HTML.
 fn page(title: &str, content: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
@@ -61,7 +62,7 @@ mod tests {
 
     const TEMPLATE: &str = include_str!("../../ui/index.html");
 
-    /// An address without the mark would work only in screens of one depth.
+    /// A URL without the placeholder would work only at one depth.
     #[test]
     fn every_address_in_the_page_is_marked() {
         let addresses = || ["href=\"", "src=\""].into_iter().flat_map(|name| TEMPLATE.split(name).skip(1));
@@ -72,7 +73,7 @@ mod tests {
         assert!(!filled.contains(['{', '}']), "{filled}");
     }
 
-    /// The policy of the page would block it.
+    /// The Content-Security-Policy of the page would block inline scripts and styles.
     #[test]
     fn the_page_has_nothing_inline() {
         for inline in ["<style", "style=", " on", "javascript:"] {
@@ -87,10 +88,10 @@ mod tests {
     #[test]
     fn words_are_no_markup() {
         let error = Error::new(Code::Forbidden, "<b>&</b>");
-        let page = words(&error, None);
+        let page = error_page(&error, None);
         assert!(page.contains("&lt;b&gt;&amp;&lt;/b&gt;") && !page.contains("<b>"), "{page}");
         assert!(
-            !page.contains("<a ") && words(&error, Some("/a\"b")).contains("href=\"/a&quot;b\""),
+            !page.contains("<a ") && error_page(&error, Some("/a\"b")).contains("href=\"/a&quot;b\""),
             "{page}"
         );
     }

@@ -1,15 +1,16 @@
-//! The style sheets of the board as they are sent: one sheet with the others in place of their imports.
+//! Combines the style sheets of the board into one, which contains the other sheets in place of their
+//! imports.
 //!
-//! A browser would fetch those only after it has read the first.
+//! A browser would start to fetch imported sheets only after it has read the first sheet.
 
 use std::collections::BTreeMap;
 
 use super::script::{Result, length_of_text};
 
-/// The sheet that the page names; it imports all others.
+/// The style sheet that the page loads, which imports all others.
 const SHEET: &str = "css/screens.css";
 
-/// Returns the sheet to send, by file name, for the sources by theirs.
+/// Returns the combined style sheet by file name, given the sources by file name.
 pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     let mut left = sources.clone();
     let mut sheet = String::new();
@@ -41,7 +42,7 @@ fn add(name: &str, left: &mut BTreeMap<String, String>, sheet: &mut String) -> R
     Ok(())
 }
 
-/// Returns a sheet without comments, and with the least space between its tokens.
+/// Returns a style sheet without comments and unnecessary space.
 fn shortened(source: &str) -> Result<String> {
     let mut short = String::with_capacity(source.len());
     let mut rest = source;
@@ -63,7 +64,7 @@ fn shortened(source: &str) -> Result<String> {
             is_apart = true;
             continue;
         }
-        // Before a colon a space may separate an element from one within it.
+        // A space before a colon may be a descendant combinator.
         let is_needed = !short.is_empty() && !short.ends_with(['{', '}', ';', ',', ':', '>']);
         if is_apart && is_needed && !['{', '}', ';', ',', '>'].contains(&first) {
             short.push(' ');

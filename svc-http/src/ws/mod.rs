@@ -1,8 +1,8 @@
 //! `GET /ws/subscribe`: a workspace's events as they happen.
 //!
-//! The client's first frame has its credential, a filter and a start position; then each event is sent as one
-//! frame. This module only frames: a subscriber of the core returns the next events, in the order of the log,
-//! without gaps or repetitions. A client that does not read delays only itself.
+//! The client's first frame contains its credential, a filter and a start position. After that each event is
+//! sent as one frame. This module only does the framing: a subscriber of the core returns the next events in
+//! the order of the log, without gaps or repetitions. A client that does not read delays only itself.
 
 mod socket;
 
@@ -30,14 +30,14 @@ use crate::phase::Phase;
 use crate::state::{PeerLink, ServerState};
 use socket::{ConnectionEnd, Socket};
 
-/// Maximum time until the first frame.
+/// Maximum time until the client sends its first frame.
 const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Responds to the handshake and spawns a task for the connection.
 ///
-/// A credential in the handshake is checked first. Without one, the Host must be this server's, and the
-/// Origin one that may bring a token. A browser with a session cookie gets a refusal by the close frame,
-/// since a page cannot read the status.
+/// A credential in the handshake is checked first. Without a credential, the Host must be this server's, and
+/// the Origin must be one that may send a token. A browser with a session cookie is refused by a close frame,
+/// since a page cannot read the status of the handshake.
 pub(crate) async fn upgrade(
     state: &ServerState,
     link: &PeerLink,
@@ -59,11 +59,11 @@ pub(crate) async fn upgrade(
     } else {
         Some(WAIT_FOR_EVENT.admit(&state.service, head.clone()).await?)
     };
-    // A socket takes its slot once its credential is admitted.
+    // A WebSocket takes its slot only once its credential is admitted.
     let peer = Holder::at(state.peer(link, request.headers()));
     let place = || match &admission {
         Some(admission) => state.sockets.take(admission.holder().unwrap_or(peer), 1),
-        // No slot would be left, whatever the credential.
+        // If all slots are taken, no credential would be admitted.
         None if state.sockets.is_full() => Err(state.sockets.exhausted(peer, 1)),
         None => state.handshakes.take(peer, 1),
     };
@@ -105,15 +105,15 @@ pub(crate) async fn upgrade(
     Ok(response)
 }
 
-/// Returns the last position in the log of the workspace of a handshake's credential.
+/// Returns the last position in the log of the caller's workspace, for the handshake response.
 ///
-/// Returns `None` if the credential belongs to no member.
+/// Returns `None` if the credential does not belong to a member.
 async fn room_lsn(service: &Service, admission: &Admission) -> Option<i64> {
     let asking = admission.follow_up().without_operation();
     service.bearer(asking).await.ok().and_then(|reply| reply.lsn)
 }
 
-/// Returns the value of `Sec-WebSocket-Accept`, if the request is a WebSocket handshake.
+/// Checks that the request is a WebSocket handshake, and returns the value of `Sec-WebSocket-Accept`.
 fn handshake<B: Body>(request: &Request<B>) -> Result<HeaderValue> {
     let headers = request.headers();
     let is_http1_get = request.method() == Method::GET
@@ -142,23 +142,23 @@ fn has_session_cookie(headers: &HeaderMap) -> bool {
     names.any(|name| name.trim() == SESSION_COOKIE)
 }
 
-/// One subscription: its handshake, and its unread responses.
+/// The client of one WebSocket: its handshake, and its limits.
 struct SocketClient {
     service: Service,
     unread: UnreadAnswers,
-    /// The head of the handshake.
+    /// Head of the handshake request.
     head: op::RequestHead,
-    /// The admission of the handshake, if it had a credential.
+    /// Admission of the handshake, if it had a credential.
     admission: Option<Admission>,
-    /// Whether the handshake has a cookie that does not count, from a page of another site.
+    /// Whether the handshake has a cookie that does not count because it comes from a page of another site.
     is_foreign: bool,
     phase: watch::Receiver<Phase>,
     sockets: Ceiling,
-    /// Its slot among the sockets, or among the handshakes until a credential is admitted.
+    /// Slot in the limit on WebSockets, or in the limit on handshakes until a credential is admitted.
     place: PlaceGuard,
 }
 
-/// The slot of a page among the unread bytes, held until it is sent.
+/// Share of the unread bytes that a batch of events holds until it is sent.
 type UnreadSlot = PlaceGuard;
 
 impl SocketClient {
@@ -170,7 +170,7 @@ impl SocketClient {
         }
     }
 
-    /// Delivers events until the connection ends, and returns why it ended.
+    /// Delivers events until the connection ends, and returns the reason for the end.
     async fn subscribe(&mut self, socket: &mut Socket) -> ConnectionEnd {
         match self.deliver(socket).await {
             Ok(never) => match never {},
@@ -180,7 +180,7 @@ impl SocketClient {
 
     async fn deliver(&mut self, socket: &mut Socket) -> Result<std::convert::Infallible, ConnectionEnd> {
         let mut frame = self.first_frame(socket).await?;
-        // Counted and audited once for the whole subscription.
+        // The whole subscription is counted and audited once.
         let admission = self.admit(socket, frame.credential()).await?;
         let holder = admission
             .holder()
@@ -201,8 +201,8 @@ impl SocketClient {
                 return Err(ConnectionEnd::refused(&socket.keep_alive_during(refused).await?));
             }
         };
-        // It is not retried: a subscription that cannot begin has missed nothing, and its client may go to
-        // another server.
+        // A failure here is not retried: a subscription that cannot begin has missed nothing, and the client
+        // may connect to another server.
         let begun = socket.keep_alive_during(self.service.subscribe(admission, subscription)).await?;
         let begun = match begun {
             Ok(begun) => begun,
@@ -212,7 +212,9 @@ impl SocketClient {
             FrameDelivery::begin(begun, positions).map_err(|error| ConnectionEnd::refused(&error))?;
         send(socket, frames).await?;
         loop {
-            delivery.heed(socket.take_requests()).map_err(|error| ConnectionEnd::refused(&error))?;
+            delivery
+                .apply_requests(socket.take_requests())
+                .map_err(|error| ConnectionEnd::refused(&error))?;
             match self.next_batch(socket, &mut delivery, holder).await? {
                 None => {}
                 Some(Ok((batch, share))) => {
@@ -225,7 +227,7 @@ impl SocketClient {
         }
     }
 
-    /// Reads the first frame. Without one the handshake is the whole request, and is recorded as refused.
+    /// Reads the first frame. If there is none, the handshake is recorded as a refused request.
     async fn first_frame(&self, socket: &mut Socket) -> Result<FirstFrame, ConnectionEnd> {
         let late = || Error::new(Code::Unauthenticated, "the first frame did not arrive in time");
         let (refusal, end) = match timeout(FIRST_FRAME_TIMEOUT, socket.first_frame()).await {
@@ -243,7 +245,7 @@ impl SocketClient {
         Err(end.unwrap_or_else(|| ConnectionEnd::refused(&refusal)))
     }
 
-    /// Takes the next events once there is room for them among the unread bytes.
+    /// Returns the next batch of events once there is room for it among the unread bytes.
     ///
     /// Returns `None` if the client sends a frame before that.
     async fn next_batch(
@@ -263,7 +265,7 @@ impl SocketClient {
         if let Some(share) = self.unread.take(holder, false, size, None) {
             return Ok(Some(Ok((batch, share))));
         }
-        // It is taken again once there is room.
+        // The batch is read again once there is room.
         drop(batch);
         subscriber.put_back();
         let deadline = Instant::now() + unread::TIMEOUT;
@@ -283,10 +285,10 @@ impl SocketClient {
         }
     }
 
-    /// Admits the subscription with the token of its first frame, or else by the credential of the handshake.
+    /// Admits the subscription with the token in its first frame, or else with the credential of the
+    /// handshake.
     ///
-    /// As on any request, the token comes beside a session of the handshake: both must belong to the same
-    /// member.
+    /// If the handshake has a session as well, both must belong to the same member, as on any request.
     async fn admit(
         &self,
         socket: &mut Socket,
@@ -315,7 +317,8 @@ async fn send(socket: &mut Socket, frames: Vec<Frame>) -> Result<(), ConnectionE
     Ok(())
 }
 
-/// Notifies a client that its position is not in the log, if that is why it ends, and returns why it ends.
+/// Returns the reason for the end of a subscription, after sending `must_refetch` if its position is not in
+/// the log.
 async fn ended(socket: &mut Socket, error: &Error) -> Result<ConnectionEnd, ConnectionEnd> {
     if error.code() == Code::MustRefetch {
         socket.send(must_refetch(error).map_err(|error| ConnectionEnd::refused(&error))?).await?;

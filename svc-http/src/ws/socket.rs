@@ -1,7 +1,7 @@
 //! The server's side of one WebSocket connection.
 //!
-//! tungstenite reads the frames. This module writes them, each directly to the stream, because tungstenite's
-//! own pongs would pile up for a client that does not read. So only one frame from a client and one to it are
+//! tungstenite reads the frames. This module writes each frame directly to the stream, because tungstenite's
+//! own pongs would pile up for a client that does not read. So only one received frame and one sent frame are
 //! held in memory.
 
 use std::io;
@@ -29,20 +29,20 @@ use crate::phase::{Phase, closing};
 
 /// Interval of the server's pings.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
-/// Time after which a silent client is disconnected.
+/// Time after which a client that sends nothing is disconnected.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum time for the closing handshake.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Minimum interval between two pongs.
+/// Minimum interval between pongs.
 const PONG_INTERVAL: Duration = Duration::from_secs(1);
-/// Limit on the pings and pongs that a client may send in a second.
+/// Maximum pings and pongs that a client may send in a second.
 const CONTROLS_MAX: u32 = 50;
-/// Maximum frames of a client that are still read after the close frame was sent.
+/// Maximum frames that are still read from a client after the close frame was sent.
 const FRAMES_AFTER_CLOSE_MAX: usize = 100;
-/// Limit on the bytes of a close frame's reason.
+/// Maximum bytes of the reason in a close frame.
 const REASON_MAX: usize = 123;
 const READ_BUFFER: usize = 4096;
-/// Room for tungstenite's longest pong, which is discarded.
+/// Bytes for tungstenite's longest pong, which is discarded.
 const WRITE_BUFFER: usize = 256;
 
 type Io = TokioIo<Upgraded>;
@@ -55,17 +55,17 @@ pub(super) struct Socket {
     last_received: Instant,
     last_pong: Option<Instant>,
     controls: ControlCounts,
-    /// Frames of the client that were not processed yet.
+    /// Requests in the client's frames that have not been processed yet.
     said: ClientRequests,
     phase: watch::Receiver<Phase>,
 }
 
-/// Why a connection ends.
+/// Reason for the end of a connection.
 #[derive(Debug)]
 pub(super) enum ConnectionEnd {
-    /// The server closes it, with a code and a reason.
+    /// The server closes the connection with this code and reason.
     Close(CloseCode, String),
-    /// The client has closed it or is gone.
+    /// The client has closed the connection or has disappeared.
     Disconnected,
 }
 
@@ -84,7 +84,7 @@ impl ConnectionEnd {
         Self::Close(code, format!("{}: {}", error.code().name(), error.detail()))
     }
 
-    /// Maps the failure to read a frame to the end of the connection.
+    /// Maps a failure to read a frame to the reason for the end of the connection.
     fn unreadable(error: &tungstenite::Error) -> Self {
         match error {
             tungstenite::Error::Capacity(_) => {
@@ -99,7 +99,7 @@ impl ConnectionEnd {
     }
 }
 
-/// The first event: the work finished, or a frame arrived.
+/// Event that ends a wait: the work finished, or a frame arrived.
 enum SocketEvent<T> {
     Done(T),
     Frame(Message),
@@ -123,7 +123,7 @@ impl Socket {
         Self { frames, out, ping_timer, last_received, last_pong: None, controls, said, phase }
     }
 
-    /// Reads the first frame. A client may send nothing else before it.
+    /// Reads the first frame, which must be a text frame.
     pub async fn first_frame(&mut self) -> Result<String, ConnectionEnd> {
         let first = tokio::select! {
             read = self.frames.next() => read,
@@ -137,9 +137,9 @@ impl Socket {
         }
     }
 
-    /// Returns the outcome of `work`, and keeps the connection alive until then.
+    /// Runs `work` to its end, and keeps the connection alive until then.
     ///
-    /// It sends and answers pings, and keeps the client's frames.
+    /// This sends and answers pings, and stores the client's requests.
     pub async fn keep_alive_during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, ConnectionEnd> {
         let mut work = std::pin::pin!(work);
         loop {
@@ -149,13 +149,12 @@ impl Socket {
         }
     }
 
-    /// Takes the client's frames since the last call.
+    /// Takes the requests that the client has sent since the last call.
     pub fn take_requests(&mut self) -> ClientRequests {
         std::mem::take(&mut self.said)
     }
 
-    /// Does the same as [`Socket::keep_alive_during`], but returns `None` as soon as the client sends a
-    /// frame.
+    /// Works like [`Socket::keep_alive_during`], but returns `None` as soon as the client sends a text frame.
     pub async fn keep_alive_until_said<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -189,7 +188,7 @@ impl Socket {
         }
     }
 
-    /// Handles a frame without text after the first frame.
+    /// Handles a frame that is not a text frame.
     async fn received(&mut self, frame: Message) -> Result<(), ConnectionEnd> {
         self.last_received = Instant::now();
         match frame {
@@ -203,7 +202,7 @@ impl Socket {
         }
     }
 
-    /// Completes the closing handshake of a client that has closed.
+    /// Completes the closing handshake that the client has begun.
     async fn closed(&mut self) -> ConnectionEnd {
         self.write(Control::Close, Bytes::new()).await.err().unwrap_or(ConnectionEnd::Disconnected)
     }
@@ -221,7 +220,7 @@ impl Socket {
     pub async fn send(&mut self, text: Bytes) -> Result<(), ConnectionEnd> {
         let began = Instant::now();
         self.write(Data::Text, text).await?;
-        // Nothing was read in the meantime, so it does not count as silence.
+        // Nothing was read while sending, so this time does not count as silence of the client.
         self.last_received += began.elapsed();
         Ok(())
     }
@@ -251,12 +250,12 @@ impl Socket {
                 }
             }
         };
-        // A client that does not answer is disconnected.
+        // A client that does not respond in time is disconnected.
         let _ = timeout(CLOSE_TIMEOUT, closing).await;
     }
 }
 
-/// Maximum header of a frame that a server sends, in bytes.
+/// Maximum bytes of the header of a frame that the server sends.
 const HEADER_MAX: usize = 10;
 
 fn going_away() -> ConnectionEnd {
@@ -277,14 +276,14 @@ impl From<Data> for FrameKind {
     }
 }
 
-/// The number of pings and pongs received in the current second.
+/// Number of pings and pongs received in the current second.
 struct ControlCounts {
     since: Instant,
     count: u32,
 }
 
 impl ControlCounts {
-    /// Counts one more, or fails if there are too many.
+    /// Counts a ping or pong. Fails if there are too many.
     fn count(&mut self, now: Instant) -> Result<(), ConnectionEnd> {
         if now.duration_since(self.since) >= Duration::from_secs(1) {
             *self = Self { since: now, count: 0 };
@@ -299,7 +298,7 @@ impl ControlCounts {
     }
 }
 
-/// The read half of a connection. Writes by tungstenite are discarded.
+/// The read half of a connection, on which tungstenite's writes are discarded.
 struct ReadOnly(ReadHalf<Io>);
 
 impl AsyncRead for ReadOnly {

@@ -1,8 +1,8 @@
-//! Approvals that need a person: the caller gets a link, and calls again once a person has opened it.
+//! Handles approvals that need a person: the caller gets a link, and calls again once a person has opened it.
 //!
-//! A client that opens links gets an elicitation, as revision 2026-07-28 defines it; its next call waits for
-//! the person's decision. The state that connects that call to the first one is sealed, and grants no rights.
-//! Other clients get the gate with the link.
+//! A client that can open links gets an elicitation, as revision 2026-07-28 defines it, and its next call
+//! waits for the person's decision. The state that connects this call to the first one is sealed, and grants
+//! no rights. Other clients get the gate with the link.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,41 +22,41 @@ use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::response::Response;
 
-/// The tool that decides.
+/// Name of the tool that decides an approval gate.
 pub(super) const TOOL: &str = "approval_decide";
-/// Maximum time that a call waits for the decision, in seconds.
+/// Maximum time in seconds that a call waits for the decision.
 pub(super) const ROUND_SECS: u32 = 45;
 
 const LABEL: &str = "svc.mcp-state/1";
-/// Maximum time until a client calls again, in microseconds.
+/// Maximum time in microseconds until the client must call again.
 const STATE_MICROS: i64 = 600 * 1_000_000;
-/// Maximum values of the arguments to which a state is bound; calls have only a few.
+/// Maximum JSON values in the arguments that a sealed state is bound to. Calls have only a few.
 const ARGUMENT_VALUES_MAX: usize = 1000;
-/// The name of the question to the client.
+/// Name of the elicitation in the request for input.
 const QUESTION: &str = "decision";
 
-/// The state of approvals outside of the table.
+/// Codecs that seal the state of approvals between two calls.
 pub(super) struct Approvals {
     follow: Arc<Operation>,
-    /// The first seals, all unseal.
+    /// The first codec seals new states; any of them can open a state.
     codecs: Vec<RequestStateCodec>,
 }
 
-/// The content of a sealed state, beside the data to which it is bound.
+/// Content of a sealed state, in addition to the data that it is bound to.
 #[derive(Serialize, Deserialize)]
 struct State {
     gate: String,
     expires: i64,
 }
 
-/// The client's response to the link.
+/// The client's response to the request to open the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConsentOutcome {
-    /// The person opens it.
+    /// The person opens the link.
     Opened,
-    /// The person declines.
+    /// The person declines to open the link.
     Refused,
-    /// No response, or an invalid one.
+    /// The response is missing or invalid.
     Missing,
 }
 
@@ -80,9 +80,9 @@ impl Approvals {
 }
 
 impl ServiceHandler {
-    /// Continues a call that was answered with a link, or returns `None` if it must run again.
+    /// Continues a call that was answered with a link. Returns `None` if the operation must run again.
     ///
-    /// Rejects a state that was tampered with, belongs to another caller or call, or is too old.
+    /// Rejects a sealed state that was tampered with, belongs to another caller or call, or is too old.
     pub(super) async fn continue_decision(
         &self,
         context: &RequestContext,
@@ -110,7 +110,7 @@ impl ServiceHandler {
         Ok(Some(Ok(tool_result::output(TOOL, output.as_bytes(), context, self.service.table()))))
     }
 
-    /// Answers a call whose gate needs a person, as `error` reports.
+    /// Answers a call that failed with `error` because its gate needs a person.
     pub(super) async fn leave_to_a_person(
         &self,
         context: &RequestContext,
@@ -128,7 +128,7 @@ impl ServiceHandler {
         let link = error.problem().extra.remove("link").unwrap_or_default();
         let url = link.get("url").and_then(Value::as_str).unwrap_or_default();
         let gate_id = gate_id(call);
-        // A link that the client opens must contain the address of the service.
+        // A client can open only a link that contains the address of the service.
         let is_whole = !url.starts_with('/');
         if is_whole && opens_links(context) {
             let expires = self.service.now().micros().saturating_add(STATE_MICROS);
@@ -149,7 +149,7 @@ impl ServiceHandler {
         Ok(tool_result::output_with_hint(gate.to_string().as_bytes(), Some(&hint), context.revision))
     }
 
-    /// Returns the gate once it is decided, or at once, with the rights of the caller.
+    /// Returns the gate, after waiting for its decision, with the rights of the caller.
     async fn follow(&self, context: &RequestContext, input: &Value) -> Result<Value> {
         let input = Input::json(input.to_string());
         let reply = context.principal.request(&self.service, &self.approvals().follow, &input).await;
@@ -157,13 +157,13 @@ impl ServiceHandler {
         serde_json::from_slice(&reply?.body()?).map_err(Error::internal)
     }
 
-    /// Returns the data to which a state is bound: the member, the tool and the arguments.
+    /// Returns the data that a sealed state is bound to: the member, the tool and the arguments.
     async fn bound_to(&self, context: &RequestContext, call: &Call) -> Result<Vec<u8>> {
         let member = context.principal.member(&self.service).await?;
-        // A client may write the same arguments in another order.
+        // The second call may contain the same arguments in another order.
         let arguments: BTreeMap<String, Value> = match read_at_most(&call.arguments, ARGUMENT_VALUES_MAX) {
             Ok(Value::Object(arguments)) => arguments.into_iter().collect(),
-            // The operation refuses invalid arguments.
+            // Invalid arguments are refused by the operation.
             _ => BTreeMap::new(),
         };
         let called = json!([call.name, arguments]).to_string();
@@ -171,12 +171,12 @@ impl ServiceHandler {
     }
 }
 
-/// Returns whether the client opens links for its user.
+/// Returns whether the client can open links for its user.
 fn opens_links(context: &RequestContext) -> bool {
     context.revision.is_stateless() && context.declared.links
 }
 
-/// Returns the state that a call brings back, if any; the inner value is `None` if it is not text.
+/// Returns the sealed state in a call, if there is one. The inner value is `None` if the state is not text.
 fn sealed_state(call: &Call) -> Option<Option<String>> {
     let params = &call.message.params;
     params.text("requestState")?;

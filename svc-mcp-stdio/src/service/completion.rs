@@ -1,4 +1,4 @@
-//! Completion: finds ids by their start, or by a part of an object's name, title or handle.
+//! Completes ids from their beginning, or from a part of an object's name, title or handle.
 
 use rmcp::model::{CompleteRequestParams, CompletionInfo, Reference};
 use serde::Deserialize;
@@ -29,7 +29,7 @@ struct Candidate {
     display_name: Option<String>,
 }
 
-/// How well a candidate matches the typed text, best first.
+/// Quality of a match between a candidate and the typed text, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum MatchQuality {
     Begins,
@@ -37,7 +37,7 @@ enum MatchQuality {
 }
 
 impl Candidate {
-    /// Returns how well it matches the typed text, in lower case.
+    /// Returns how well the candidate matches the typed text, which is in lower case.
     fn fit(&self, typed: &str) -> Option<MatchQuality> {
         if self.id.starts_with(typed) {
             return Some(MatchQuality::Begins);
@@ -55,7 +55,7 @@ impl Candidate {
 }
 
 impl ServiceHandler {
-    /// Completes an argument of a prompt or of a template.
+    /// Completes an argument of a prompt or of a resource template.
     pub(super) async fn complete_argument(
         &self,
         context: &RequestContext,
@@ -88,7 +88,7 @@ impl ServiceHandler {
     }
 }
 
-/// Returns the kind of an argument of a prompt or a template.
+/// Returns the kind of an argument of a prompt or of a resource template.
 fn completed(of: &Reference, argument: &str) -> Result<ArgumentKind, Refusal> {
     let unknown = |of: &str| Refusal::params(format!("{} has no argument {}", echo(of), echo(argument)));
     match of {
@@ -109,7 +109,7 @@ fn completed(of: &Reference, argument: &str) -> Result<ArgumentKind, Refusal> {
     }
 }
 
-/// Returns the matches, best first and otherwise in the order of the list.
+/// Returns the matching candidates, best first, and equal ones in the order of the list.
 fn completion(listed: &ListStart<Candidate>, typed: &str) -> CompletionInfo {
     let fits = |candidate| Candidate::fit(candidate, typed).map(|fit| (fit, &candidate.id));
     let mut fitting: Vec<(MatchQuality, &String)> = listed.items.iter().filter_map(fits).collect();
@@ -118,7 +118,7 @@ fn completion(listed: &ListStart<Candidate>, typed: &str) -> CompletionInfo {
     let mut completion = CompletionInfo::default();
     completion.values =
         fitting.into_iter().take(CompletionInfo::MAX_VALUES).map(|(_, id)| id.clone()).collect();
-    // The number of matches on later pages is not known.
+    // If the list has more pages, the total number of matches is not known.
     completion.total = u32::try_from(total).ok().filter(|_| !listed.has_more);
     completion.has_more = Some(listed.has_more || total > CompletionInfo::MAX_VALUES);
     completion

@@ -1,7 +1,6 @@
-//! The service as a handler: its operations are the tools.
+//! Implements the handler for a service, whose operations are the tools.
 //!
-//! The capabilities and the tool filter of a caller determine which tools it sees. The core authorises each
-//! call.
+//! A caller's capabilities and tool filter determine which tools it sees. The core authorises each call.
 
 mod tool_result;
 mod approvals;
@@ -33,7 +32,7 @@ use crate::tool_filter::INSTRUCTIONS_OF_SOME;
 use approvals::Approvals;
 pub use subscriptions::NotificationPart;
 
-/// The handler of one service.
+/// Handles MCP methods with the operations of one service.
 pub(crate) struct ServiceHandler {
     service: Service,
     catalogue: OnceLock<Catalogue>,
@@ -41,17 +40,17 @@ pub(crate) struct ServiceHandler {
 }
 
 impl ServiceHandler {
-    /// Creates the handler of a service's operations.
+    /// Creates the handler for a service.
     pub fn new(service: Service) -> Self {
         Self { service, catalogue: OnceLock::new(), approvals: OnceLock::new() }
     }
 
-    /// Returns the tools, which are encoded at their first use.
+    /// Returns the catalogue of tools, which is built at its first use.
     fn catalogue(&self) -> &Catalogue {
         self.catalogue.get_or_init(|| Catalogue::of(self.service.table()))
     }
 
-    /// Returns the state of approvals, created when one is first decided: each watch has a separate handler.
+    /// Returns the codecs for the state of approvals, which are created at their first use.
     fn approvals(&self) -> &Approvals {
         self.approvals.get_or_init(|| Approvals::new(&self.service))
     }
@@ -86,7 +85,7 @@ impl Handler for ServiceHandler {
             .build();
         declared.logging = Some(Map::new());
         if let Some(resources) = declared.resources.as_mut().filter(|_| context.revision.has_handshake()) {
-            // Later revisions subscribe by a method that is not a capability.
+            // In later revisions clients subscribe with a method that needs no capability.
             resources.subscribe = Some(true);
         }
         declared
@@ -128,7 +127,7 @@ impl Handler for ServiceHandler {
         Box::pin(async move {
             if let Some(connection) = context.connection.as_ref().filter(|_| context.revision.has_handshake())
             {
-                // A caller that may not follow the log can still read the list.
+                // A caller that may not subscribe to the log can still list the resources.
                 let _ = self.watch_for(connection, &context.principal).await;
             }
             self.list_resources(context).await
@@ -194,12 +193,12 @@ impl Handler for ServiceHandler {
     }
 }
 
-/// Returns how to treat a call of a tool.
+/// Returns how a transport must treat a call of a tool.
 fn manner_of(entry: &CatalogueEntry) -> CallProperties {
     CallProperties { waits: entry.waits(), changes: entry.changes() }
 }
 
-/// Returns the outcome of a call that an operation has refused.
+/// Returns the outcome of a call that its operation has refused.
 fn refused(tool: &str, error: Error) -> Outcome {
     match mcp::error_form(error.code()) {
         mcp::ErrorForm::Error(_) => Err(Refusal::of(error)),

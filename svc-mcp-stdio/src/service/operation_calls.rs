@@ -1,4 +1,4 @@
-//! Running operations outside of tool calls.
+//! Runs operations for MCP methods other than tool calls.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -11,22 +11,22 @@ use svc_core::{Error, Result};
 use super::ServiceHandler;
 use crate::principal::Principal;
 
-/// Maximum items that one request reads from a list.
+/// Maximum items to request in one page of a list.
 const PAGE: i64 = 500;
 
-/// The kind of an argument, for its completion.
+/// Kind of an argument, which determines its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArgumentKind {
     Workspace,
     Channel,
-    /// A thread; those in this state come first.
+    /// A thread. Threads in this state, if one is given, come first.
     Thread(Option<&'static str>),
     Member,
-    /// Text that only the user knows.
+    /// Free text, which cannot be completed.
     Words,
 }
 
-/// A page of a list, with the members that are needed.
+/// A page of a list, with only the members that are needed.
 #[derive(Deserialize)]
 struct Page<T> {
     #[serde(default = "Vec::new")]
@@ -34,15 +34,15 @@ struct Page<T> {
     next_cursor: Option<String>,
 }
 
-/// The start of a list.
+/// The first items of a list.
 pub(super) struct ListStart<T> {
     pub items: Vec<T>,
-    /// Whether the list has more items.
+    /// Whether the list has further items.
     pub has_more: bool,
 }
 
 impl ServiceHandler {
-    /// Runs an operation as the caller and returns its output, as JSON.
+    /// Runs an operation as the caller and returns its output as JSON.
     pub(super) async fn ask(&self, caller: &Principal, operation: &str, input: &Value) -> Result<Vec<u8>> {
         let operation = self.service.operation(operation)?;
         let outcome = caller.request(&self.service, operation, &Input::json(input.to_string())).await;
@@ -50,7 +50,7 @@ impl ServiceHandler {
         outcome?.body()
     }
 
-    /// Does the same and reads the output.
+    /// Runs an operation as the caller and parses its output.
     pub(super) async fn read<T: DeserializeOwned>(
         &self,
         caller: &Principal,
@@ -61,7 +61,7 @@ impl ServiceHandler {
         serde_json::from_slice(&output).map_err(Error::internal)
     }
 
-    /// Reads a list from its start, up to `pages` pages.
+    /// Reads the first `pages` pages of a list.
     pub(super) async fn list_of<T: DeserializeOwned>(
         &self,
         caller: &Principal,
@@ -87,7 +87,7 @@ impl ServiceHandler {
         Ok(listed)
     }
 
-    /// Returns the workspace of the caller.
+    /// Returns the workspace that the caller belongs to.
     pub(super) async fn workspace_of(&self, caller: &Principal) -> Result<WorkspaceId> {
         #[derive(Deserialize)]
         struct Workspace {
@@ -96,7 +96,7 @@ impl ServiceHandler {
         if !caller.is_anonymous() {
             return Ok(caller.bearer(&self.service).await?.workspace_id);
         }
-        // An anonymous caller is not a member, and sees one workspace.
+        // An anonymous caller is not a member, but sees exactly one workspace.
         let listed =
             self.list_of::<Workspace>(caller, "list_workspaces", Value::Object(Default::default()), 1);
         let first = listed.await?.items.into_iter().next();

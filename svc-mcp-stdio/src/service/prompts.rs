@@ -1,4 +1,4 @@
-//! Prompts: the steps of common tasks, each with its thread.
+//! Defines the prompts, each of which explains the steps of a common task and includes its thread.
 
 use rmcp::model::{GetPromptRequestParams, JsonObject, Prompt, PromptArgument};
 use serde_json::{Value, json};
@@ -23,13 +23,13 @@ pub(super) struct Argument {
     pub takes: ArgumentKind,
 }
 
-/// A prompt. In its text, an argument's name in braces stands for its value.
+/// A prompt. In its text, the name of an argument in braces is replaced by the value.
 #[derive(Debug)]
 pub(super) struct PromptTemplate {
     pub name: &'static str,
     description: &'static str,
     text: &'static str,
-    /// The text for an optional argument.
+    /// Name of an optional argument, and the text that is added if it is given.
     more: Option<(&'static str, &'static str)>,
     pub arguments: &'static [Argument],
 }
@@ -140,7 +140,7 @@ know.\n\
 ];
 
 impl PromptTemplate {
-    /// Returns the prompt of this name.
+    /// Returns the prompt called `name`.
     pub fn called(name: &str) -> Result<&'static Self, Refusal> {
         let found = TEMPLATES.iter().find(|template| template.name == name);
         found.ok_or_else(|| {
@@ -149,8 +149,8 @@ impl PromptTemplate {
         })
     }
 
-    /// Returns whether all tools that it names are shown.
-    fn is_for(&self, view: &ToolFilter, table: &Table) -> bool {
+    /// Returns whether the client sees all tools that the prompt names.
+    fn has_all_tools(&self, view: &ToolFilter, table: &Table) -> bool {
         view.shows_named(self.text, table)
     }
 
@@ -163,7 +163,7 @@ impl PromptTemplate {
         Prompt::new(self.name, Some(self.description), Some(arguments.collect()))
     }
 
-    /// Returns the text with these arguments, which include all that it needs.
+    /// Returns the text with the arguments filled in. All required arguments must be given.
     fn filled(&self, given: &[(&str, &str)]) -> String {
         let value = |name: &str| given.iter().find(|(given, _)| *given == name).map(|(_, value)| *value);
         let filled = |text: &str, name: &str, value: &str| text.replace(&format!("{{{name}}}"), value);
@@ -174,7 +174,7 @@ impl PromptTemplate {
         }
     }
 
-    /// Reads the arguments of a request.
+    /// Parses the arguments of a request.
     fn read<'a>(&self, given: &'a JsonObject) -> Result<Vec<(&'a str, &'a str)>, Refusal> {
         let wrong = |name: &str, why: &str| {
             Refusal::params(format!("the argument {} of the prompt {} {why}", echo(name), self.name))
@@ -197,23 +197,23 @@ impl PromptTemplate {
 }
 
 impl ServiceHandler {
-    /// Returns the prompts whose tools are all shown.
+    /// Returns the prompts whose tools the client sees.
     pub(super) fn list_prompts(&self, view: &ToolFilter) -> Response {
         let table = self.service.table();
-        let shown = TEMPLATES.iter().filter(|template| template.is_for(view, table));
+        let shown = TEMPLATES.iter().filter(|template| template.has_all_tools(view, table));
         let prompts: Vec<Prompt> = shown.map(PromptTemplate::shown).collect();
         let scope = if view.is_of_path() { CacheScope::Public } else { CacheScope::Private };
         Response::of(&json!({"prompts": prompts})).cached(LONG_TTL_MS, scope)
     }
 
-    /// Returns a prompt with its thread.
+    /// Returns a prompt with the context of its thread.
     pub(super) async fn get_prompt(
         &self,
         context: &RequestContext,
         params: &GetPromptRequestParams,
     ) -> Outcome {
         let template = PromptTemplate::called(&params.name)?;
-        if !template.is_for(&context.view, self.service.table()) {
+        if !template.has_all_tools(&context.view, self.service.table()) {
             return Err(Refusal::params(format!(
                 "the prompt {} takes tools that were not chosen here; see prompts/list",
                 template.name
@@ -292,7 +292,7 @@ mod tests {
     fn a_prompt_is_shown_with_its_tools() {
         let table = operation_table().unwrap();
         let shown = |view: &ToolFilter| -> Vec<&str> {
-            let shown = TEMPLATES.iter().filter(|template| template.is_for(view, &table));
+            let shown = TEMPLATES.iter().filter(|template| template.has_all_tools(view, &table));
             shown.map(|template| template.name).collect()
         };
         assert_eq!(shown(&ToolFilter::default()).len(), TEMPLATES.len());

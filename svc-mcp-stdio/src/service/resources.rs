@@ -1,4 +1,4 @@
-//! Resources, which are read by their addresses. Each consists of the outputs of operations for the caller.
+//! Reads resources by their addresses. The content of a resource is the output of operations for the caller.
 
 use bytes::Bytes;
 use rmcp::model::{Resource, ResourceTemplate};
@@ -25,16 +25,18 @@ use crate::revision::Revision;
 const JSON: &str = "application/json";
 const MARKDOWN: &str = "text/markdown";
 
-/// How long clients may cache a resource other than a thread, in milliseconds.
+/// Milliseconds for which clients may cache a resource other than a thread.
 const SHORT_TTL_MS: u64 = 60_000;
-/// Maximum bytes of a resource in an answer, which has a few other bytes.
+/// Maximum bytes of a resource's content in an answer, leaving some bytes for the rest of the answer.
 const RESOURCE_BYTES: usize = ANSWER_MCP_BYTES - 512;
-/// Maximum bytes of its text, which is JSON within JSON: quotation marks and backslashes take twice their
-/// bytes there. The first limit may be too high for texts with many of them, the second never is.
+/// Maximum bytes of a resource's text before escaping: first an attempt, then a limit that always fits.
+///
+/// The text is JSON within JSON, in which quotation marks and backslashes take two bytes. The first limit is
+/// too high for texts with many of them.
 const TEXT_BYTES: [usize; 2] = [ANSWER_MCP_BYTES / 4 * 3, RESOURCE_BYTES / 2 - 512];
-/// Maximum open threads in a channel's resource.
+/// Maximum open threads in the resource of a channel.
 const OPEN_THREADS: i64 = 20;
-/// Maximum pages of channels in the list.
+/// Maximum pages of channels that the list of resources includes.
 const CHANNEL_PAGES: usize = 2;
 
 /// A kind of resource.
@@ -43,7 +45,7 @@ pub(super) struct ResourceKind {
     name: &'static str,
     description: &'static str,
     mime_type: &'static str,
-    /// The kind of value with which its template is completed.
+    /// Kind of the argument of the resource template, for its completion.
     pub takes: ArgumentKind,
 }
 
@@ -76,7 +78,7 @@ const BOOT: ResourceKind = ResourceKind {
     takes: ArgumentKind::Channel,
 };
 
-/// All kinds.
+/// All kinds of resources.
 pub(super) const KINDS: [ResourceKind; 4] = [WORKSPACE, CHANNEL, THREAD, BOOT];
 
 impl ResourceKind {
@@ -90,18 +92,18 @@ impl ResourceKind {
     }
 }
 
-/// The content of a resource.
+/// Content of a resource.
 pub(super) struct Content {
     uri: String,
     mime_type: &'static str,
-    /// Text in UTF-8.
+    /// Text of the resource in UTF-8.
     text: Bytes,
-    /// The character at which the rest of the text begins, if it was cut.
+    /// Offset in characters at which the rest of the text begins, if the text was cut.
     next_offset: Option<u64>,
 }
 
 impl Content {
-    /// Writes it in the form of the protocol.
+    /// Encodes the content in the format of the protocol.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"uri":"#);
         push_as_string(out, self.uri.as_bytes());
@@ -128,7 +130,7 @@ struct NamedChannel {
     has_boot: bool,
 }
 
-/// The text that agents read when they enter a channel.
+/// The boot text of a channel.
 #[derive(Deserialize)]
 struct ChannelBoot {
     #[serde(default)]
@@ -137,7 +139,7 @@ struct ChannelBoot {
 }
 
 impl ServiceHandler {
-    /// Lists the workspace, its channels that the caller may see, and their boots.
+    /// Lists the workspace, the channels that the caller may see, and the boots of these channels.
     pub(super) async fn list_resources(&self, context: &RequestContext) -> Outcome {
         let caller = &context.principal.once(&self.service).await?;
         let workspace = self.workspace_of(caller).await?;
@@ -160,7 +162,7 @@ impl ServiceHandler {
         Ok(Response::of(&json!({"resources": resources})).cached(LONG_TTL_MS, CacheScope::Private))
     }
 
-    /// Returns the channels of the list.
+    /// Returns the channels that the list of resources includes.
     pub(super) async fn listed_channels<T: DeserializeOwned>(
         &self,
         caller: &Principal,
@@ -170,7 +172,7 @@ impl ServiceHandler {
         Ok(self.list_of(caller, "list_channels", live, CHANNEL_PAGES).await?.items)
     }
 
-    /// Reads a resource.
+    /// Reads the resource at `uri`.
     pub(super) async fn read_resource(&self, context: &RequestContext, uri: &str) -> Outcome {
         if uri == CARD_URI && context.declared.cards {
             let contents = json!({"contents": [card::approval().contents]});
@@ -185,8 +187,8 @@ impl ServiceHandler {
         Ok(Response::raw(members).cached(ttl_ms, CacheScope::Private))
     }
 
-    /// Returns the content of a resource for the caller, in the form of the protocol and within the bytes of
-    /// an answer.
+    /// Returns the content of a resource for the caller, in the format of the protocol and within the size
+    /// limit of an answer.
     pub(super) async fn content(
         &self,
         caller: &Principal,
@@ -239,7 +241,7 @@ impl ServiceHandler {
         }
     }
 
-    /// Fails as [`content`](Self::content) does, at less cost.
+    /// Checks that the caller may see a resource. Fails as [`content`](Self::content) does, but at less cost.
     pub(super) async fn check_visible(&self, caller: &Principal, address: Address) -> Result<()> {
         let (operation, input) = match address {
             Address::Workspace(id) => ("get_workspace", json!({"workspace_id": id})),
@@ -254,7 +256,7 @@ impl ServiceHandler {
         self.read(caller, "get_channel_boot", &input).await
     }
 
-    /// Returns a channel with its newest open threads, as many as fit in an answer.
+    /// Returns a channel with as many of its newest open threads as fit in an answer.
     async fn channel(&self, caller: &Principal, id: ChannelId, max_bytes: usize) -> Result<Vec<u8>> {
         #[derive(Deserialize)]
         struct Threads<'a> {
@@ -264,7 +266,7 @@ impl ServiceHandler {
             next_cursor: Option<&'a RawValue>,
         }
         let channel = self.ask(caller, "get_channel", &json!({"channel_id": id})).await?;
-        // The member names of the combined object take a few bytes too.
+        // The member names of the combined object also take a few bytes.
         let room = max_bytes.saturating_sub(channel.len()).saturating_sub(64);
         let newest = json!({"channel_id": id, "state": "open", "newest_first": true, "limit": OPEN_THREADS,
                             "max_bytes": room});
@@ -295,7 +297,8 @@ fn resource(address: Address, name: impl Into<String>) -> Resource {
     Resource::new(address.to_string(), name).with_description(kind.description).with_mime_type(kind.mime_type)
 }
 
-/// Returns the refusal of a request about a resource: one that the caller may not see looks missing.
+/// Returns the refusal of a request for a resource. A resource that the caller may not see is reported as
+/// missing.
 pub(super) fn refusal(error: Error, uri: &str, revision: Revision) -> Refusal {
     match error.code() {
         Code::NotFound => Refusal::resource(uri, revision),

@@ -1,4 +1,4 @@
-//! Subscriptions to resources: of a request, of a connection, or of a token without either.
+//! Manages subscriptions to resources, which belong to a request, to a connection, or else to a token.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,17 +26,18 @@ const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const UPDATED: &str = "notifications/resources/updated";
 const LIST_CHANGED: &str = "notifications/resources/list_changed";
 
-/// A part of a stream of notifications.
+/// Item of a stream of notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotificationPart {
-    /// The position up to which the log was read, if a stream that begins after it misses nothing.
+    /// Position up to which the log was read. `None` if a stream that continues from there could miss
+    /// notifications.
     pub position: Option<i64>,
-    /// A message; empty if there is only a position to report.
+    /// Encoded notification; empty if the item only reports a position.
     pub message: Bytes,
 }
 
 impl ServiceHandler {
-    /// Notifies a request of changes, until its client leaves or its credential ends.
+    /// Sends notifications of changes for a request until its client disconnects or its credential ends.
     pub(super) async fn listen_for(
         &self,
         context: &RequestContext,
@@ -50,7 +51,7 @@ impl ServiceHandler {
         let addresses = Arc::new(Mutex::new(BTreeSet::new()));
         let interest =
             WatchSubject { addresses: Arc::clone(&addresses), with_stored: false, with_list: wants_list };
-        // The watch begins before the check of the caller's visibility, so that nothing is missed in between.
+        // The watch begins before the caller's visibility is checked, so that no change in between is missed.
         let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
         let visible = self.visible(caller, filter.resource_subscriptions.unwrap_or_default()).await?;
         let mut accepted = SubscriptionFilter::new();
@@ -72,7 +73,7 @@ impl ServiceHandler {
         }
     }
 
-    /// Returns those of the first addresses that the caller sees, up to the maximum.
+    /// Returns the addresses that the caller may see, out of the first ones up to the maximum.
     async fn visible(&self, caller: &Principal, uris: Vec<String>) -> Result<Vec<Address>> {
         let addresses: BTreeSet<Address> =
             uris.iter().filter_map(|uri| Address::of(uri)).take(SUBSCRIBED_MAX).collect();
@@ -87,7 +88,7 @@ impl ServiceHandler {
         Ok(visible)
     }
 
-    /// Subscribes to a resource, or ends the subscription: for the connection, or else for the token.
+    /// Subscribes to a resource, or ends the subscription, for the connection or else for the token.
     pub(super) async fn set_subscription(
         &self,
         context: &RequestContext,
@@ -112,7 +113,7 @@ impl ServiceHandler {
         Ok(Response::default())
     }
 
-    /// Starts the notifications of a connection, unless it already has them.
+    /// Starts the notifications of a connection, unless they are already running.
     pub(super) async fn watch_for(&self, connection: &Connection, caller: &Principal) -> Result<()> {
         let interest = WatchSubject {
             addresses: Arc::clone(connection.addresses()),
@@ -123,7 +124,7 @@ impl ServiceHandler {
             let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
             let notifier = connection.notifier().clone();
             let watching = tokio::spawn(async move {
-                // The connection learns with its next request if its credential has ended.
+                // If the credential has ended, the client is notified by its next request.
                 while let Ok(changes) = watch.next().await {
                     for (method, params) in changes.notifications(true, None) {
                         if !notifier.send(method, &params).await {
@@ -137,11 +138,12 @@ impl ServiceHandler {
         connection.watch(start).await
     }
 
-    /// Returns the notifications for the addresses and for the subscriptions of the caller's token.
+    /// Returns a stream of notifications for the addresses and for the subscriptions of the caller's token.
     ///
-    /// They begin after a position, or now, and the first part has that position; if the log no longer has
-    /// the next events, they begin with everything that may have changed. The stream ends when the credential
-    /// does. Fails as reading an address would.
+    /// The stream begins after a position in the log, or at its end, and the first item contains that
+    /// position. If the log no longer has the next events, the stream begins with notifications for
+    /// everything that may have changed. The stream ends when the credential does. Fails if reading one of
+    /// the addresses would fail, with the same error.
     pub(crate) async fn notifications(
         &self,
         caller: &Principal,
@@ -168,7 +170,7 @@ impl ServiceHandler {
         };
         let watch = Watch::begin(&self.service, &caller, interest, after).await?;
         let begins = NotificationPart { position: Some(watch.position()), message: Bytes::new() };
-        // A client that has missed changes is notified of them at once, without an earlier position.
+        // A client that has missed changes gets notifications at once, and no earlier position.
         let first: VecDeque<NotificationPart> = (!watch.has_missed()).then_some(begins).into_iter().collect();
         let told = stream::unfold((watch, first), |(mut watch, mut left)| async move {
             if left.is_empty() {
@@ -181,7 +183,7 @@ impl ServiceHandler {
 }
 
 impl PendingChanges {
-    /// Returns the methods and the parameters of the notifications about the changes.
+    /// Returns the method and the parameters of each notification about these changes.
     fn notifications(&self, with_list: bool, meta: Option<&Value>) -> Vec<(&'static str, Value)> {
         let with_meta = |mut params: Value| {
             if let (Some(meta), Some(members)) = (meta, params.as_object_mut()) {
@@ -195,8 +197,10 @@ impl PendingChanges {
         updated.chain(list).collect()
     }
 
-    /// Returns the changes as parts of a stream. Only the last part has the position, so that a client which
-    /// misses it gets all of them again.
+    /// Returns the changes as items of a stream.
+    ///
+    /// Only the last item contains the position, so that a client which misses an item gets all of them
+    /// again.
     fn told(&self) -> VecDeque<NotificationPart> {
         let messages = self.notifications(true, None).into_iter();
         let mut told: VecDeque<NotificationPart> = messages

@@ -1,4 +1,5 @@
-//! The result of a call for a model: the output and what to do next, or why the call was refused.
+//! Encodes the result of a tool call for a model: the output with a hint for the next step, or the reason for
+//! a refusal.
 
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::json;
@@ -9,15 +10,16 @@ use crate::request_context::RequestContext;
 use crate::response::{Response, push_as_string};
 use crate::revision::Revision;
 
-/// Returns the result of a call with the output of its operation, as text and as structured content.
+/// Returns the result of a tool call, with the output of the operation as text and as structured content.
 ///
-/// The output is JSON, and is not parsed. The result says what to do next only with tools that are shown.
+/// The output is JSON and is not parsed. A hint for the next step is added only if the client sees the tools
+/// that it names.
 pub(super) fn output(tool: &str, output: &[u8], context: &RequestContext, table: &Table) -> Response {
     let hint = hint(tool, output).filter(|hint| context.view.shows_named(hint, table));
     output_with_hint(output, hint, context.revision)
 }
 
-/// Returns the same with a hint for the next step.
+/// Returns the result of a tool call, with an optional hint for the next step.
 pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revision) -> Response {
     let mut members = Vec::with_capacity(2 * output.len() + output.len() / 4 + 128);
     members.extend_from_slice(br#""content":[{"type":"text","text":"#);
@@ -31,8 +33,8 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
     members.push(b']');
     if revision.has_structured_content() {
         members.extend_from_slice(br#","structuredContent":"#);
-        // A line of a pipe and the data of an event are one line; line breaks in JSON are only between
-        // values, and few outputs have any.
+        // A message must be a single line, both over a pipe and in an event. Line breaks in JSON occur only
+        // between values, and few outputs have any.
         if output.contains(&b'\n') || output.contains(&b'\r') {
             for line in output.split(|byte| matches!(byte, b'\n' | b'\r')) {
                 members.extend_from_slice(line);
@@ -45,10 +47,10 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
     Response::raw(members)
 }
 
-/// The output of a wait whose time is over.
+/// Output of a wait that has timed out.
 pub(super) const TIMED_OUT: &[u8] = br#"{"timed_out":true}"#;
 
-/// Returns a hint for the next step, if a client that knows only the tools could not find it.
+/// Returns a hint for the next step after a call, if the descriptions of the tools do not make it clear.
 fn hint(tool: &str, output: &[u8]) -> Option<&'static str> {
     match tool {
         "claim_next_thread" | "claim_next_workspace_thread" if output == b"{}" => {
@@ -67,10 +69,10 @@ fn hint(tool: &str, output: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Returns the result of a refused call: text for the model, and for programs the problem in the metadata.
+/// Returns the result of a refused call, with text for the model and the problem in `_meta` for programs.
 ///
-/// The problem is not structured content, which would have to match the tool's output schema: clients reject
-/// a result that does not.
+/// The problem is not sent as structured content, because clients reject structured content that does not
+/// match the tool's output schema.
 pub(super) fn refusal(tool: &str, error: &Error) -> Response {
     let result = CallToolResult::error(vec![ContentBlock::text(mcp::refusal_text(tool, error))]);
     Response::of(&result).with_meta(mcp::PROBLEM, json!(mcp::problem(error))).repeated(error.is_repeated())

@@ -1,4 +1,4 @@
-//! Calling tools: operations of the service.
+//! Calls tools, which are operations of the service.
 
 use std::time::{Duration, Instant};
 
@@ -19,11 +19,12 @@ use crate::notifier::Notifier;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 
-/// The interval at which a wait reports its progress.
+/// Interval at which a wait reports its progress after the first seconds.
 const PROGRESS_EVERY: Duration = Duration::from_secs(4);
-/// The interval at first, since some clients have a timeout of two seconds, which progress resets.
+/// Interval at which a wait reports its progress at first, since some clients have a timeout of two seconds
+/// that progress resets.
 const FIRST_PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// How long the first interval is used.
+/// Time for which the first interval is used.
 const FIRST: Duration = Duration::from_secs(8);
 
 impl ServiceHandler {
@@ -86,7 +87,8 @@ impl ServiceHandler {
         })
     }
 
-    /// Runs the operation and returns its output, as JSON, and whether it is that of an earlier request.
+    /// Runs the operation of a call. Returns its output as JSON, and whether the call repeats an earlier
+    /// request.
     async fn run(
         &self,
         context: &RequestContext,
@@ -109,7 +111,7 @@ impl ServiceHandler {
     }
 }
 
-/// Runs a wait and reports how many seconds it has waited.
+/// Runs a wait, and reports as progress how many seconds it has waited.
 async fn reporting<T>(
     wait: impl Future<Output = T>,
     token: &ProgressToken,
@@ -131,7 +133,7 @@ async fn reporting<T>(
     }
 }
 
-/// Returns the requested wait of a call, in seconds.
+/// Returns the timeout that a call requests, in seconds.
 fn wait_secs(call: &Call) -> u32 {
     #[derive(Deserialize)]
     struct Wait {

@@ -1,8 +1,9 @@
-//! Watching the log for changes of resources.
+//! Watches the log for changes of resources.
 //!
-//! The core delivers the events that the caller may see at that moment, so callers do not learn of changes
-//! that they do not see. The kind of an event and its place determine which resources change. A change of the
-//! caller's own visibility has no visible event, so the list is compared when that may have happened.
+//! The core delivers only the events that the caller may see at that moment, so a watch does not disclose
+//! other changes. The kind of an event and its channel and thread determine which resources change. A change
+//! of the caller's own visibility has no visible event, so the list of channels is compared whenever it may
+//! have changed.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -22,18 +23,18 @@ use crate::address::Address;
 use crate::connection::Addresses;
 use crate::principal::Principal;
 
-/// Minimum time between two notifications of the same change.
+/// Minimum time between notifications of changes.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Maximum events and bytes of a batch.
 const BATCH: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
-/// Minimum time between two checks of the caller's visibility.
-const LOOK: Duration = Duration::from_secs(1);
-/// Time until the retry of a read that failed because of the database or the load.
+/// Minimum time between checks of the caller's visibility.
+const VISIBILITY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Delay before retrying a read that failed because of the database or the load.
 const RETRY: Duration = Duration::from_secs(1);
-/// Maximum wait for events without a check of the credential.
+/// Maximum wait for events, after which the credential is checked again.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// The kinds of events that change the list of resources.
+/// Kinds of events that change the list of resources.
 const LIST_KINDS: [&str; 8] = [
     "ChannelArchived",
     "ChannelBootSet",
@@ -45,15 +46,16 @@ const LIST_KINDS: [&str; 8] = [
     "WorkspaceUpdated",
 ];
 
-/// Prefixes of the kinds of events about conversation, which change no work of a workspace or a channel.
+/// Prefixes of the kinds of events about conversation, which do not change the resource of a workspace or a
+/// channel.
 const TALK: [&str; 5] = ["BallotCast", "Message", "Reaction", "Relation", "Vote"];
 
-/// The subject of a watch.
+/// Resources and lists whose changes a watch reports.
 pub(super) struct WatchSubject {
     pub addresses: Addresses,
-    /// Whether the subscriptions of the token count too.
+    /// Whether to include the resources that the token is subscribed to.
     pub with_stored: bool,
-    /// Whether the list of resources is watched too.
+    /// Whether to watch the list of resources too.
     pub with_list: bool,
 }
 
@@ -63,11 +65,11 @@ pub(super) struct PendingChanges {
     pub addresses: BTreeSet<Address>,
     /// Whether the list of resources has changed.
     pub list: bool,
-    /// The position up to which the log was read.
+    /// Position up to which the log was read.
     pub position: i64,
 }
 
-/// The relevant members of an event.
+/// Members of an event that determine which resources change.
 #[derive(Debug, Deserialize)]
 struct EventMembers {
     kind: String,
@@ -75,13 +77,13 @@ struct EventMembers {
     thread_id: Option<ThreadId>,
 }
 
-/// A channel of the list.
+/// A channel in the list of resources.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 struct ListedChannel {
     id: ChannelId,
 }
 
-/// A caller's watch. Dropping it ends it.
+/// A caller's watch, which ends when it is dropped.
 pub(super) struct Watch {
     offer: ServiceHandler,
     caller: Principal,
@@ -90,17 +92,17 @@ pub(super) struct Watch {
     workspace: WorkspaceId,
     /// Whether the log no longer has all events after the start position.
     has_missed: bool,
-    /// The channels that the caller sees, their epoch, and the time of the last check.
+    /// Channels that the caller could see at the last check.
     listed: Vec<ListedChannel>,
     epoch: i64,
     looked: Instant,
-    /// Whether the list may have changed before the watch began.
+    /// Whether the list may have changed between the start position and the start of the watch.
     is_list_unsure: bool,
     free_at: Instant,
 }
 
 impl Watch {
-    /// Begins at the end of the log, or after a position in a workspace's.
+    /// Begins a watch at the end of the log, or after a position in the log of a workspace.
     pub async fn begin(
         service: &Service,
         caller: &Principal,
@@ -130,7 +132,7 @@ impl Watch {
             has_missed,
             listed: Vec::new(),
             looked: Instant::now(),
-            // The caller's visibility at that position is not known.
+            // The caller's visibility at the start position is not known.
             is_list_unsure: after.is_some(),
             free_at: Instant::now(),
         };
@@ -138,20 +140,20 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Returns the position up to which the log was read.
+    /// Returns the position up to which the watch has read the log.
     pub fn position(&self) -> i64 {
         self.subscriber.position()
     }
 
-    /// Returns whether it has missed changes, so that everything is reported next.
+    /// Returns whether the watch has missed changes, so that it reports everything as changed next.
     pub fn has_missed(&self) -> bool {
         self.has_missed
     }
 
     /// Waits until a watched resource has changed.
     ///
-    /// It starts over if the log no longer has the next events. Fails with the current error of the
-    /// credential.
+    /// If the log no longer has the next events, the watch starts over. Fails if the credential has ended,
+    /// with its error.
     pub async fn next(&mut self) -> Result<PendingChanges> {
         sleep_until(self.free_at).await;
         let mut changes =
@@ -165,7 +167,7 @@ impl Watch {
                 self.has_missed = false;
                 return Ok(self.pausing(changes));
             }
-            // Pending changes wait only for events that are already available.
+            // If changes are pending, only events that are already available are added.
             let wait = if changes.are_none() { WAIT } else { Duration::ZERO };
             let batch = match self.subscriber.next_within(BATCH, wait, self.epoch).await {
                 Err(error) if error.code() == Code::MustRefetch => {
@@ -188,8 +190,8 @@ impl Watch {
                 self.subscriber.continue_from(batch.after_id)?;
             }
             if self.subscriber.epoch() > self.epoch {
-                // Many watches check when any visibility changes, so each does that rarely.
-                sleep_until(self.looked + LOOK).await;
+                // Each change of visibility makes many watches check, so each watch checks only rarely.
+                sleep_until(self.looked + VISIBILITY_CHECK_INTERVAL).await;
                 (self.epoch, self.looked) = (self.subscriber.epoch(), Instant::now());
                 let listed = patiently(|| self.listed()).await?;
                 changes.list |= listed != self.listed;
@@ -207,7 +209,7 @@ impl Watch {
         changes
     }
 
-    /// Returns the addresses that are watched now.
+    /// Returns the addresses that are currently watched.
     async fn wanted(&self) -> Result<BTreeSet<Address>> {
         let mut wanted = self.interest.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if self.interest.with_stored {
@@ -217,7 +219,8 @@ impl Watch {
         Ok(wanted)
     }
 
-    /// Returns the channels that the caller sees; empty if they are not watched, or it may not read them.
+    /// Returns the channels that the caller sees; empty if the list is not watched or the caller may not read
+    /// it.
     async fn listed(&self) -> Result<Vec<ListedChannel>> {
         if !self.interest.with_list {
             return Ok(Vec::new());
@@ -229,9 +232,9 @@ impl Watch {
     }
 }
 
-/// Reads, and retries until the database and the load permit it.
+/// Runs a read, and retries it until the database and the load permit it.
 ///
-/// A watch that ended for that reason would end silently.
+/// Otherwise the watch would end without notifying the client.
 async fn patiently<T, F: Future<Output = Result<T>>>(read: impl Fn() -> F) -> Result<T> {
     loop {
         match read().await {
