@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(detail["allOf"], json!([{"$ref": "#/components/schemas/Task"}]));
         assert_eq!(detail["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["notes"]);
         assert_eq!(detail["required"], json!(["notes"]));
-        assert_eq!(detail["description"], "A task and more.");
+        assert_eq!(detail["description"], "A task with more members, in a test.");
         assert_eq!(named["List_Task"]["properties"]["all"]["items"]["$ref"], "#/components/schemas/Task");
     }
 

@@ -47,7 +47,7 @@ pub fn check_folder(name: &str, wanted: impl IntoIterator<Item = String>) {
 }
 
 /// Maximum columns of a line of [`compact`].
-const COLUMNS: usize = 110;
+const COLUMNS: usize = 120;
 
 /// Returns JSON with each value on one line if it fits.
 pub fn compact(value: &Value) -> String {

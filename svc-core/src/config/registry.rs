@@ -238,9 +238,9 @@ pub const VARIABLES: &[Variable] = &[
     variable("SVC_SPOOL_MAX_BYTES",
         Form::Bytes("the smaller of 8589934592 and half of the free disk space at the start", 1, 1 << 50),
         "Maximum total bytes of temporary files in one svc-http process: uploads in progress, and exports \
-        that a client has not read yet. One workspace may use half of them. A transfer that does not fit fails \
-        with 507 insufficient-storage. The temporary files of an import, up to three times the size of its \
-        file, count too."),
+        that a client has not read yet. One workspace may use half of them. A transfer that does not fit \
+        fails with 507 insufficient-storage. The temporary files of an import, up to three times the size of \
+        its file, count too."),
     variable("SVC_DISK_RESERVE_BYTES",
         Form::Bytes("the smaller of 536870912 and 5 % of the disk", 0, 1 << 50),
         "Bytes on the disk of the data folder that are reserved for the database. When fewer are free, \

@@ -23,7 +23,7 @@ pub(crate) fn feature() -> Feature {
         "messages",
         vec![
             read("resolve_uri", resolve_uri)
-                .title("Find what an address names")
+                .title("Resolve an address")
                 .when(
                     "Resolve an address or a citation to its object, and check whether the cited text is \
                      still current.",

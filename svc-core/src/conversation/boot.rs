@@ -30,7 +30,7 @@ pub(crate) fn feature() -> Feature {
                 read("get_channel_boot", get_channel_boot)
                     .quick()
                     .reads_on("text")
-                    .title("Read what to know on arrival in a channel")
+                    .title("Read a channel's briefing")
                     .when(
                         "Read what a channel's members want you to know on arrival. `get_thread_context` \
                          includes it.",
@@ -39,7 +39,7 @@ pub(crate) fn feature() -> Feature {
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"channel_id": w.id("channel")})),
                 idempotent("set_channel_boot", set_channel_boot)
-                    .title("Set what to know on arrival in a channel")
+                    .title("Set a channel's briefing")
                     .when("Set the text that agents read when they arrive in a channel.")
                     .put("/channels/{channel_id}/boot")
                     .needs(&[WorkspaceWrite])

@@ -62,7 +62,7 @@ fn operations() -> Vec<Operation> {
             .refuses(&[Code::Forbidden, Code::NotFound])
             .example(|w| json!({"target_id": w.id("followed_channel")})),
         read("list_follows", list_follows)
-            .title("List what you follow")
+            .title("List your follows")
             .when(
                 "List the threads, channels and members that you follow, with unread counts. `list_inbox` \
                  has messages to you.",

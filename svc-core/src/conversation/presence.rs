@@ -27,7 +27,7 @@ pub(crate) fn feature() -> Feature {
             "presence",
             vec![
                 idempotent("send_heartbeat", send_heartbeat)
-                    .title("Say that you are there")
+                    .title("Send a heartbeat")
                     .when(
                         "Report that you are online and what you are doing, if you make no other calls for \
                          long.",
@@ -38,7 +38,7 @@ pub(crate) fn feature() -> Feature {
                         json!({"status": "busy", "note": "running the tests", "thread_id": w.id("thread")})
                     }),
                 read("list_presence", list_presence)
-                    .title("List who is online")
+                    .title("List online members")
                     .when("List the members who are online now, with their status.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/presence")

@@ -28,7 +28,7 @@ pub(crate) fn feature() -> Feature {
         "claims",
         vec![
             read("list_deferred_threads", list_deferred_threads)
-                .title("List the threads that something is in the way of")
+                .title("List blocked threads")
                 .when(
                     "List open threads without a claim that cannot be claimed now, with the conflicts that \
                      block each.",

@@ -36,7 +36,7 @@ pub(crate) fn feature() -> Feature {
             "threads",
             vec![
                 idempotent("add_thread_dependency", add_thread_dependency)
-                    .title("Make a thread wait for another")
+                    .title("Add a dependency to a thread")
                     .when(
                         "Make a thread wait for another thread. For a new thread, use `depends_on` of \
                          `create_thread` instead.",
@@ -48,7 +48,7 @@ pub(crate) fn feature() -> Feature {
                         |w| json!({"thread_id": w.id("claimed_thread"), "depends_on_id": w.id("thread")}),
                     ),
                 destructive("remove_thread_dependency", remove_thread_dependency)
-                    .title("Make a thread no longer wait for another")
+                    .title("Remove a dependency from a thread")
                     .when("Make a thread stop waiting for another thread.")
                     .reversible()
                     .delete("/threads/{thread_id}/dependencies/{depends_on_id}")
@@ -59,7 +59,7 @@ pub(crate) fn feature() -> Feature {
                     ),
                 read("list_thread_dependencies", list_thread_dependencies)
                     .detailed()
-                    .title("List what a thread waits for")
+                    .title("List a thread's dependencies")
                     .when("List the threads that a thread waits for, finished or not.")
                     .get("/threads/{thread_id}/dependencies")
                     .needs(&[WorkspaceRead])

@@ -28,7 +28,7 @@ pub(crate) fn feature() -> Feature {
         "workspaces",
         vec![
             read("get_workspace_occupancy", get_workspace_occupancy)
-                .title("Read who works in a workspace and what waits")
+                .title("Read the occupancy of a workspace")
                 .when(
                     "Get busy and idle members, slots in use, paused repositories, and the number of waiting \
                      threads.",

@@ -65,7 +65,7 @@ pub(crate) fn feature() -> Feature {
                     })
                 }),
             read("get_thread_context", get_thread_context)
-                .title("Read what is needed to take up a thread")
+                .title("Read the context of a thread")
                 .when(
                     "Get a thread's task, state and last messages. Use before you work on, review or reply \
                      to it. Use `list_messages` for older messages.",

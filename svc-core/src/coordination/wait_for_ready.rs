@@ -36,7 +36,7 @@ pub(crate) fn feature() -> Feature {
         "claims",
         vec![
             wait("wait_for_ready", wait_for_ready)
-                .title("Wait until there is a thread to claim")
+                .title("Wait for a thread to claim")
                 .when(
                     "Wait until there is a thread that you could claim. Use when there is nothing to claim.",
                 )

@@ -26,7 +26,7 @@ pub(crate) fn feature() -> Feature {
         "messages",
         vec![
             read("list_message_backlinks", list_message_backlinks)
-                .title("List what leads to a message")
+                .title("List backlinks of a message")
                 .when(
                     "List everything that refers to a message: relations, pin, reactions, vote. Use \
                      `list_message_relations` for relations in both directions.",

@@ -28,7 +28,7 @@ pub(crate) fn feature() -> Feature {
         "workspaces",
         vec![
             read("get_workspace_context", get_workspace_context)
-                .title("Read what you have to do in a workspace")
+                .title("Read your work in a workspace")
                 .when(
                     "Return your open work: your claims, what to claim next, and what to judge. Use first \
                      when you arrive.",

@@ -19,8 +19,8 @@ pub(crate) fn feature() -> Feature {
         "identity",
         vec![
             read(WHOAMI, whoami)
-                .title("Who am I")
-                .when("Get your member, workspace and capabilities. Call it first, to learn who you are.")
+                .title("Read your own identity")
+                .when("Get your member, workspace and capabilities. Use first, to learn who you are.")
                 .quick()
                 .get("/me")
                 .example(|_| json!({})),

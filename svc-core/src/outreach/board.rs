@@ -32,7 +32,7 @@ pub(crate) fn feature() -> Feature {
     Feature::new().operations("board", rows.into_iter().map(framed).collect())
 }
 
-/// Stands in for the function of an operation that the shell answers itself after admitting the request.
+/// Replaces the function of an operation that the shell answers itself after admitting the request.
 fn answered_by_shell<I>(_: &Read<'_>, _: &I) -> Result<()> {
     Err(Error::internal("a row was run that the shell answers"))
 }

@@ -46,7 +46,7 @@ pub(crate) fn feature() -> Feature {
 fn operations() -> Vec<Operation> {
     vec![
         idempotent("set_delivery_address", set_delivery_address)
-            .title("Set where you are mailed")
+            .title("Set your email address")
             .when(
                 "Set the email address for your notifications, and when to email them. Then call \
                  `confirm_delivery_address`.",
@@ -59,7 +59,7 @@ fn operations() -> Vec<Operation> {
             .example(|_| json!({"address": "ada@example.com", "mode": "immediate"})),
         changing("confirm_delivery_address", Effect::Idempotent)
             .records_refusals(confirm_delivery_address)
-            .title("Confirm where you are mailed")
+            .title("Confirm your email address")
             .when("Confirm your email address with the code that was mailed after `set_delivery_address`.")
             .post("/me/delivery-address/confirm")
             .needs(&[WorkspaceRead])

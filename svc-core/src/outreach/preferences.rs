@@ -25,6 +25,7 @@ use crate::op::{Answer, Feature, Operation, Read, Records, Write, idempotent, re
 use crate::outreach::delivery_address::{Delivery, delivery};
 use crate::outreach::hours::{Digest, QuietHours, zone_or_utc};
 use crate::outreach::web_push::{self, WebPush};
+use crate::schema::brief;
 use crate::text::Items;
 use crate::time::Time;
 
@@ -47,10 +48,7 @@ fn operations() -> Vec<Operation> {
             .example(|_| json!({})),
         idempotent("set_notification_preferences", set_notification_preferences)
             .title("Set your notification preferences")
-            .when(
-                "Replace all your notification preferences. Use `set_delivery_address` to set the email \
-                 address.",
-            )
+            .when("Replace all your notification preferences; `set_delivery_address` sets the email address.")
             .put("/me/notification-preferences")
             .needs(&[WorkspaceRead])
             .personal()
@@ -220,17 +218,20 @@ struct SetNotificationPreferences {
     _member_id: OwnId<MemberId>,
     /// Rules for emailing and pushing notifications, at most one per reason. Without a rule, mentions, direct
     /// messages, replies, assignments and requests for reviews and approvals are emailed and pushed.
+    #[schemars(transform = brief("At most one per reason."))]
     rules: Option<Items<Rule, { InboxReason::ALL.len() }>>,
     /// The channels and threads to mute. They notify you only of mentions of your handle and of direct
     /// messages, and only in the inbox.
+    #[schemars(transform = brief("Channels and threads."))]
     muted: Option<Items<Uuid, MUTED_MAX>>,
     /// Hours without emails and pushes. Notifications still unread afterwards are sent then.
     quiet_hours: Option<QuietHours>,
-    /// When to email notifications that are not emailed at once: all of them if your delivery mode is
-    /// `digest`, otherwise those beyond 20 emails an hour. Default: every full hour.
+    /// When to email notifications that are not emailed at once. These are all of them if your delivery mode
+    /// is `digest`, otherwise those beyond 20 emails an hour. Default: every full hour.
     digest: Option<Digest>,
     /// Whether emails and pushes may contain the titles of threads and the text of messages. Text that was
     /// sent cannot be withdrawn. Default: false; they then only say who did something and where, with a link.
+    #[schemars(transform = brief("Whether emails and pushes may quote titles and messages."))]
     show_words: Option<bool>,
 }
 

@@ -29,13 +29,13 @@ const UNSUBSCRIBE: &str = "unsubscribe_from_mail";
 pub(crate) fn feature() -> Feature {
     let rows = vec![
         read("open_unsubscribe_link", open_unsubscribe_link)
-            .title("Offer to turn off mail")
+            .title("Show the offer to unsubscribe from email")
             .get(PATH)
             .example(|_| json!({"link": "signed"})),
         changing(UNSUBSCRIBE, Effect::Idempotent)
             .preflight(workspace_of_link)
             .run(unsubscribe_from_mail)
-            .title("Turn off mail")
+            .title("Unsubscribe from email")
             .post(PATH)
             .example(|_| json!({"link": "signed"})),
     ];

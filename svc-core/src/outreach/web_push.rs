@@ -51,7 +51,7 @@ fn operations() -> Vec<Operation> {
             .refuses(&[Code::Forbidden, Code::WrongState, Code::NotEnabled])
             .example(|_| browser("https://push.example/ada/laptop")),
         destructive("remove_web_push", remove_web_push)
-            .title("Push no more to a browser")
+            .title("Turn off web push for a browser")
             .reversible()
             .delete("/me/web-push/{subscription_id}")
             .rest_only()

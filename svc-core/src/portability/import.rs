@@ -391,7 +391,7 @@ fn begin_staging(
             let detail = "the workspace was erased here; restoring it needs the capability operator:global";
             return Err(Error::forbidden(detail));
         }
-        // By then, the servers' caches of the workspace have expired.
+        // After that time the servers' caches of the workspace have expired.
         let until = at.shifted(i64::try_from(ERASED_PAUSE.as_micros()).unwrap_or(i64::MAX));
         if until > now || state.is_some() {
             return Err(Error::new(Code::Overloaded, "the workspace was erased a moment ago")

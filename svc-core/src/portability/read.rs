@@ -21,7 +21,7 @@ use crate::store::schema_version;
 const RECORD_MAX: usize = 16 << 20;
 /// Maximum bytes of every member other than the records.
 const PART_MAX: usize = 64 << 10;
-/// Maximum number of JSON values in a record or member; no export contains so many.
+/// Maximum number of JSON values in a record or member; every export contains fewer.
 ///
 /// It is limited because parsed values take many times their size in memory.
 const VALUES_MAX: usize = 10_000;

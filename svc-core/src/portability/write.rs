@@ -294,7 +294,7 @@ impl KeyColumns {
             withdrawn_at: place("withdrawn_at"),
             wrapped: columns.len(),
             words_floor: header.words_floor,
-            hidden_channels: kept_from_caller(cx)?,
+            hidden_channels: unreadable_dms(cx)?,
         })
     }
 

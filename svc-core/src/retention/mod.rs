@@ -40,13 +40,13 @@ pub(crate) fn feature() -> Feature {
             "retention",
             vec![
                 idempotent("set_retention_policy", set_retention_policy)
-                    .title("Set how long a workspace keeps things")
+                    .title("Set the retention policy")
                     .when("Replace the retention policy, which limits how long the workspace keeps data.")
                     .put("/workspaces/{workspace_id}/retention")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "messages_days": 365})),
                 read("get_retention_policy", get_retention_policy)
-                    .title("Read how long a workspace keeps things")
+                    .title("Read the retention policy")
                     .when(
                         "Get how long the workspace keeps data, and how much the next round of pruning will \
                          remove.",

@@ -41,7 +41,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 changing("purge_workspace", Effect::Destructive)
                     .in_resumed_steps(purge_workspace)
-                    .title("Purge the words of a workspace")
+                    .title("Purge the content of a workspace")
                     .post("/workspaces/{workspace_id}/purge")
                     .needs(&[TokenAdmin])
                     .rest_only()

@@ -129,7 +129,7 @@ pub(crate) fn feature() -> Feature {
             "sharing",
             vec![
                 write("create_share_ticket", create::create_share_ticket)
-                    .title("Share a channel with somebody outside")
+                    .title("Share a channel with an outsider")
                     .when("Share a channel with a reader who is not a member of the workspace.")
                     .post("/workspaces/{workspace_id}/share-tickets")
                     .needs(&[TokenAdmin])
@@ -186,7 +186,7 @@ pub(crate) fn feature() -> Feature {
 fn ticket_operations() -> Vec<Operation> {
     let rows = vec![
         read("get_share_manifest", ticket_reads::get_share_manifest)
-            .title("Read what a share ticket shows")
+            .title("Read the manifest of a share ticket")
             .get("/share/manifest")
             .example(|_| json!({})),
         read("list_shared_threads", ticket_reads::list_shared_threads)

@@ -44,7 +44,7 @@ pub(crate) fn feature() -> Feature {
 
 fn operation() -> Operation {
     read("get_room", get_room)
-        .title("Read the card of a workspace's record")
+        .title("Read a workspace's log card")
         .when("Return the address of the workspace's record and the head of its log.")
         .get("/workspaces/{workspace_id}/room")
         .example(|w| json!({"workspace_id": w.id("workspace")}))

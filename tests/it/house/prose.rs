@@ -110,7 +110,9 @@ fn pages_use_the_words_of_the_field() {
     let mut findings = Vec::new();
     for page in pages {
         for (at, line) in std::fs::read_to_string(&page).unwrap().lines().enumerate() {
-            let odd = PLAINER.iter().filter(|(phrase, _)| has_phrase(line, phrase));
+            // The manual lists tests by their names.
+            let is_name = line.contains("::");
+            let odd = PLAINER.iter().filter(|(phrase, _)| !is_name && has_phrase(line, phrase));
             let place = format!("{}:{}", page.display(), at + 1);
             findings.extend(odd.map(|(phrase, plain)| format!("{place}: \"{phrase}\": {plain}")));
         }

@@ -135,7 +135,7 @@ impl<'w> Newcomer<'w> {
 
     /// Calls the tools that are to be used first by their description.
     fn orient(&mut self) {
-        let is_first = |tool: &&Value| tool["description"].as_str().unwrap().starts_with("Use first");
+        let is_first = |tool: &&Value| tool["description"].as_str().unwrap().contains("Use first");
         let first: Vec<String> = self.tools.iter().filter(is_first).map(|tool| text(&tool["name"])).collect();
         assert_eq!(first, ["get_workspace_context", "whoami"]);
         for name in first {

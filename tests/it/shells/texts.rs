@@ -115,12 +115,13 @@ impl Names {
 
 /// A model chooses among many tools by the beginnings of their descriptions.
 #[test]
-fn each_tool_says_first_when_to_use_it() {
+fn each_tool_says_first_what_it_does() {
     let table = operation_table().unwrap();
     for operation in mcp::tools(&table, Capabilities::all()) {
         let tool = mcp::tool(operation);
         let when = operation.docs().when;
-        assert!(when.starts_with("Use ") && when.ends_with('.'), "{operation:?}: \"{when}\"");
+        let is_action = when.starts_with(|first: char| first.is_ascii_uppercase());
+        assert!(is_action && !when.starts_with("Use ") && when.ends_with('.'), "{operation:?}: \"{when}\"");
         assert!(when.len() <= WHEN_BYTES_MAX, "{operation:?}: {} bytes", when.len());
         assert!(text(&tool["description"]).starts_with(when), "{operation:?}");
         assert!(!when.contains(&format!("`{}`", operation.name())), "{operation:?} names itself: {when}");

@@ -152,7 +152,7 @@ fn operations() -> Vec<Operation> {
             .needs(&[WorkspaceRead])
             .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
         wait_for("wait_for_memory_block", wait::wait_for_memory_block)
-            .title("Wait for another version of a memory block")
+            .title("Wait for a change of a memory block")
             .when("Wait until a memory block is newer than the version that you have.")
             .get("/workspaces/{workspace_id}/memory-blocks/{block_id}/wait")
             .needs(&[WorkspaceRead])

@@ -203,7 +203,7 @@ fn operations() -> Vec<Operation> {
             .run(post::post_message)
             .title("Post a message")
             .when(
-                "Post a message in a thread, such as what you are doing or have found. Use \
+                "Post a message in a thread, such as a finding or progress. Use \
                  `set_thread_result` for the outcome.",
             )
             .post("/threads/{thread_id}/messages")
@@ -243,7 +243,7 @@ fn operations() -> Vec<Operation> {
                        "metadata": {"commit": "5be01d7"}})
             }),
         destructive("delete_message", withdraw::delete_message)
-            .title("Withdraw a message")
+            .title("Delete a message")
             .when("Withdraw a message for good. Use `edit_message` to correct your own message.")
             .delete("/messages/{message_id}")
             .needs(&[MessagePost, ChannelAdmin])
@@ -258,7 +258,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"message_id": w.id("withdrawn_message")})),
         read("list_message_edits", edit::list_message_edits)
             .reads_on("body")
-            .title("List a message's earlier texts")
+            .title("List a message's edits")
             .when("List the earlier texts of an edited message, oldest first.")
             .detailed()
             .get("/messages/{message_id}/edits")

@@ -62,7 +62,7 @@ fn operations() -> Vec<Operation> {
             .refuses(&[Code::WrongState])
             .example(|w| json!({"message_id": w.id("reacted_message"), "emoji": "tada"})),
         destructive("remove_reaction", remove_reaction)
-            .title("Take a reaction back")
+            .title("Remove a reaction")
             .when("Remove a reaction of your own from a message.")
             .reversible()
             .delete("/messages/{message_id}/reactions/{emoji}")

@@ -29,7 +29,7 @@ pub(crate) fn feature() -> Feature {
 fn of_mentions() -> Vec<Operation> {
     vec![
         read("list_mentions", list::list_mentions)
-            .title("List what you were told in words")
+            .title("List your mentions")
             .when(
                 "List the messages that address you, oldest first. Use `wait_for_mention` to wait for the \
                  next one.",
@@ -53,7 +53,7 @@ fn of_mentions() -> Vec<Operation> {
             .refuses(&[Code::Forbidden])
             .example(|_| json!({"up_to_lsn": 1})),
         wait("wait_for_mention", wait::wait_for_mention)
-            .title("Wait until somebody speaks to you")
+            .title("Wait for a mention")
             .when("Wait until a member addresses you. Use `list_mentions` to read without waiting.")
             .get("/me/wait/mention")
             .needs(&[WorkspaceRead])

@@ -37,7 +37,7 @@ pub(crate) fn feature() -> Feature {
             "budgets",
             vec![
                 idempotent("report_usage", report_usage)
-                    .title("Report what the work on a thread has used")
+                    .title("Report usage of a thread")
                     .when(
                         "Report the tokens, money and turns used under your claim. Use before you submit the \
                          result.",

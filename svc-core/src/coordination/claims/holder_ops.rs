@@ -74,7 +74,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .example(|w| json!({"thread_id": w.id("claimed_thread"), "claim_lease_id": w.id("lease")})),
         write("hand_off_claim", hand_off_claim)
             .after(expire_first)
-            .title("Hand a claim to another member")
+            .title("Hand off a claim")
             .when(
                 "Transfer your claim to another member. Use `release_claim` to let any member claim the \
                  thread.",

@@ -39,7 +39,7 @@ pub(crate) fn feature() -> Feature {
             "land_gate",
             vec![
                 idempotent("set_land_gate", set_land_gate)
-                    .title("Point a thread's land gate at what is to land")
+                    .title("Set the land pointer of a thread")
                     .when(
                         "Set the work that a thread wants to land, or judge with a `verdict` whether it may \
                          land.",
@@ -71,7 +71,7 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::WrongState])
                     .example(|w| json!({"thread_id": w.id("thread")})),
                 destructive("clear_land_gate", clear_land_gate)
-                    .title("Require the land gate of a thread no longer")
+                    .title("Stop requiring the land gate of a thread")
                     .when(
                         "Let a thread close without a pass of the land gate. Use `require_land_gate` to \
                          require one again.",
@@ -82,7 +82,7 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])
                     .example(|w| json!({"thread_id": w.id("gated_thread")})),
                 write("request_land_advice", advice::request_land_advice)
-                    .title("Ask what the close of a thread would meet")
+                    .title("Get advice on closing a thread")
                     .post("/threads/{thread_id}/land-gate/advice")
                     .rest_only()
                     .needs(&[ThreadTransition])

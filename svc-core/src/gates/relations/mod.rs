@@ -92,7 +92,7 @@ fn records() -> Vec<Records> {
 fn operations() -> Vec<Operation> {
     vec![
         write("relate_message", relate_message)
-            .title("Relate a message to another")
+            .title("Link a message to another")
             .when(
                 "Record that a message of yours supports, refutes or answers another. Use `post_message` to \
                  post one.",

@@ -261,7 +261,9 @@ fn check_may_resolve(
 ) -> Result<()> {
     let people = resolver.member_and_delegate();
     if people.iter().any(|member| workers.contains(member)) {
-        return Err(Error::forbidden("a member who has worked on a thread cannot resolve a finding about it"));
+        return Err(Error::forbidden(
+            "a member who has worked on a thread cannot resolve a finding about it",
+        ));
     }
     let is_author = people.iter().any(|member| author.member_and_delegate().contains(member));
     if is_author || members::is_holder(cx, resolver.member, members::REVIEW)? {

@@ -107,14 +107,14 @@ fn records() -> Vec<Records> {
 fn requirements() -> Vec<Operation> {
     vec![
         idempotent("set_review_requirement", requirement::set_review_requirement)
-            .title("Set how many approvals a thread requires")
+            .title("Set a thread's review requirement")
             .when("Set how many approvals a thread needs before it may close.")
             .put("/threads/{thread_id}/review-requirement")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| json!({"thread_id": w.id("thread"), "approvals": 2})),
         read("get_review_requirement", requirement::get_review_requirement)
-            .title("Read how many approvals a thread requires")
+            .title("Read a thread's review requirement")
             .when(
                 "Return how many approvals a thread requires. Use `get_review_status` for the approvals it \
                  has.",
@@ -123,14 +123,14 @@ fn requirements() -> Vec<Operation> {
             .needs(&[ThreadTransition])
             .example(|w| json!({"thread_id": w.id("reviewed_thread")})),
         idempotent("add_reviewer", requirement::add_reviewer)
-            .title("List a member as a reviewer of a thread")
+            .title("Add a reviewer to a thread")
             .when("Ask a member to review a thread, by listing it as a reviewer.")
             .put("/threads/{thread_id}/reviewers/{member_id}")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| json!({"thread_id": w.id("thread"), "member_id": w.id("agent")})),
         destructive("remove_reviewer", requirement::remove_reviewer)
-            .title("Take a member off a thread's reviewers")
+            .title("Remove a reviewer from a thread")
             .when("Remove a member from the listed reviewers of a thread.")
             .reversible()
             .delete("/threads/{thread_id}/reviewers/{member_id}")
@@ -181,7 +181,7 @@ fn reviews() -> Vec<Operation> {
             .needs(&[ThreadTransition])
             .example(|w| json!({"thread_id": w.id("reviewed_thread"), "limit": 10})),
         read("get_review_status", status::get_review_status)
-            .title("Read which reviews of a thread count")
+            .title("Read the review status of a thread")
             .when(
                 "Return which reviews of a thread count, and how many approvals it still needs to close. Use \
                  `list_reviews` for their text.",

@@ -137,7 +137,7 @@ pub(crate) fn feature() -> Feature {
             "delegation",
             vec![
                 write("create_delegation_grant", create_delegation_grant)
-                    .title("Lend a member to another")
+                    .title("Grant delegation to a member")
                     .when("Let one member act for another, for a limited time and purpose.")
                     .post("/workspaces/{workspace_id}/delegation-grants")
                     .needs(&[TokenAdmin])
@@ -160,13 +160,13 @@ pub(crate) fn feature() -> Feature {
                         |w| json!({"workspace_id": w.id("workspace"), "grant_id": w.id("revoked_grant")}),
                     ),
                 idempotent("set_delegation_policy", set_delegation_policy)
-                    .title("Set how long a delegation grant may last")
+                    .title("Set the delegation policy")
                     .when("Set how many days a delegation grant can last.")
                     .put("/workspaces/{workspace_id}/delegation-policy")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "ceiling_days": 30})),
                 read("get_delegation_policy", get_delegation_policy)
-                    .title("Read how long a delegation grant may last")
+                    .title("Read the delegation policy")
                     .when(
                         "Get how many days a delegation grant can last, 90 by default. Call it before \
                          `create_delegation_grant`.",

@@ -20,7 +20,7 @@ use crate::op::{Operation, Read, Sample, Write, destructive, idempotent};
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         idempotent("confer_skill", confer_skill)
-            .title("Confer a governance skill")
+            .title("Grant a governance skill")
             .when(
                 "Confer the governance skill `review` or `land_gate` on another member. Use `set_skills` for \
                  your own routing skills.",

@@ -53,7 +53,7 @@ pub(crate) fn feature() -> Feature {
                 changing("finish_oidc_login", Effect::Destructive)
                     .preflight(callback::login_workspace)
                     .run(callback::take)
-                    .title("Come back from the identity provider")
+                    .title("Complete a sign-in at the identity provider")
                     .get("/auth/oidc/callback")
                     .framed(Frame::OidcCallback)
                     .open_to_all()

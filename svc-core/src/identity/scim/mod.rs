@@ -216,7 +216,7 @@ fn searches_and_discovery() -> Vec<Operation> {
             .post("/scim/v2/.search")
             .example(|_| json!({"startIndex": 1, "count": 10})),
         framed(read("get_scim_config", discovery::config))
-            .title("Read what SCIM supports here")
+            .title("Read the SCIM configuration")
             .get("/scim/v2/ServiceProviderConfig")
             .example(|_| json!({})),
         framed(read("list_scim_resource_types", discovery::resource_types))

@@ -231,7 +231,7 @@ pub(crate) fn feature() -> Feature {
                         json!({"workspace_id": w.id("workspace"), "member_id": w.id("agent"), "limit": 10})
                     }),
                 destructive("rotate_token", rotate_token)
-                    .title("Give a token a new secret")
+                    .title("Rotate a token's secret")
                     .when(
                         "Replace the secret of a token, such as one that may have leaked. The new `secret` \
                          is shown only once.",
@@ -240,7 +240,7 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])
                     .example(|w| json!({"token_id": w.id("agent_token")})),
                 write("attenuate_token", attenuate_token)
-                    .title("Derive a narrower token")
+                    .title("Create a restricted token")
                     .when(
                         "Derive a narrower token from yours, such as for a helper. Use `mint_token` for \
                          another member's token.",

@@ -287,7 +287,7 @@ enum RequestedFields<'a> {
     Of(&'a Map<String, Value>),
 }
 
-/// What to do with a field.
+/// Handling of a field of the request.
 enum FieldUse {
     Value,
     Name,

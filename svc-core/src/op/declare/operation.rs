@@ -165,8 +165,7 @@ impl Operation {
         self
     }
 
-    /// Sets the sentence about when a model should call the operation, and which tool to call in similar
-    /// cases.
+    /// Sets the beginning of the tool's description: what it does, then when to prefer it to a similar tool.
     pub fn when(mut self, when: &'static str) -> Self {
         self.docs.when = when;
         self

@@ -41,7 +41,7 @@ pub(crate) fn feature() -> Feature {
                 .prepare(|_, _, _| Ok(GrowingSnapshot::default()))
                 .scan(next_page)
                 .whole()
-                .title("Read what a log comes to now")
+                .title("Read a snapshot of the log")
                 .when(
                     "Return the current state at the head of the log. Use it to start over after \
                      `must_refetch`, or to compare copies of a log by graph hash.",
