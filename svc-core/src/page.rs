@@ -77,7 +77,7 @@ impl<T> PageRows<T> {
         Ok(Self { rows, full: weight >= PAGE_BYTES || is_late, is_late, budget })
     }
 
-    /// Creates rows from items in the order of a list. `full` is whether more items may follow in the list.
+    /// Creates page rows from items in list order. `full` states whether the list may have more items.
     pub fn collected(rows: Vec<T>, full: bool) -> Self {
         Self { rows, full, is_late: false, budget: None }
     }

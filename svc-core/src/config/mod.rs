@@ -159,7 +159,7 @@ pub struct Config {
     pub spool_limits: SpoolLimits,
     /// Interval between polls of the logs for commits whose notification was lost.
     pub delivery_reconcile: Duration,
-    /// `SVC_RETENTION_MESSAGES_DAYS` and the other variables of retention.
+    /// Retention periods, from the `SVC_RETENTION_*` variables.
     pub kept: Kept,
     /// `SVC_RETENTION_TICK_SECS`; `None` if this process does not prune.
     pub retention_tick: Option<Duration>,

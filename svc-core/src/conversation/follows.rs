@@ -64,8 +64,8 @@ fn operations() -> Vec<Operation> {
         read("list_follows", list_follows)
             .title("List your follows")
             .when(
-                "List the threads, channels and members that you follow, with unread counts. `list_inbox` \
-                 has messages to you.",
+                "List the threads, channels and members that you follow, with unread counts. Use \
+                 `list_inbox` for messages to you.",
             )
             .detailed()
             .get("/me/follows")

@@ -41,7 +41,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 idempotent("requeue_dead_letter", requeue_dead_letter)
                     .title("Requeue a dead letter")
-                    .when("Make a thread of `list_dead_letters` claimable again, with its attempts reset.")
+                    .when("Make a thread from `list_dead_letters` claimable again and reset its attempts.")
                     .post("/workspaces/{workspace_id}/dead-letters/{dead_letter_id}/requeue")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::NotFound, Code::BudgetExhausted])

@@ -30,8 +30,8 @@ pub(crate) fn feature() -> Feature {
             read("get_workspace_context", get_workspace_context)
                 .title("Read your work in a workspace")
                 .when(
-                    "Return your open work: your claims, what to claim next, and what to judge. Use first \
-                     when you arrive.",
+                    "Get your open work: your claims, the next thread to claim, reviews and approvals to \
+                     decide. Use first when you arrive.",
                 )
                 .get("/workspaces/{workspace_id}/context")
                 .needs(&[WorkspaceRead])

@@ -39,7 +39,7 @@ pub(crate) fn feature() -> Feature {
 pub(crate) struct MemberDeactivated {
     /// The deactivated member.
     member_id: MemberId,
-    /// The tokens that ended with the member, except those of delegation grants that ended just before.
+    /// The tokens that were revoked because the member ended, except tokens of delegation grants.
     token_ids: Vec<TokenId>,
     /// The sessions that ended with the member, except sessions made from one of the tokens.
     session_ids: Vec<SessionId>,

@@ -264,8 +264,8 @@ impl CeilingRules {
         self.fits_in_workspace(state, holder.workspace, own, size)
     }
 
-    /// Checks whether the workspace can take `size` more places for any client. Fails with the scope whose
-    /// places are used up.
+    /// Checks that the workspace can take `size` more places, whichever client takes them. Fails with the
+    /// scope that has too few free places.
     fn fits_in_workspace(
         &self,
         state: &State,

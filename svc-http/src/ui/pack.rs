@@ -271,8 +271,9 @@ impl PackedImport<'_> {
     }
 }
 
-/// Joins declarations with commas to follow a keyword: a space comes first unless the text begins with a
-/// brace.
+/// Joins declarations with commas, for use after a keyword.
+///
+/// Adds a leading space unless the first declaration begins with a brace.
 fn declared(all: &[String]) -> String {
     let all = all.join(",");
     if all.starts_with('{') { all } else { format!(" {all}") }

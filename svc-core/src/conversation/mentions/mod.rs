@@ -251,7 +251,7 @@ struct ReachBuilder {
 }
 
 impl ReachBuilder {
-    /// Adds a mention where it first occurs in the text.
+    /// Records the first occurrence of a mention, and returns how it resolves.
     fn add(&mut self, meaning: MentionTarget<'_>) -> ResolvedMention {
         let (written, shown) = match meaning {
             MentionTarget::Unknown(text) => {

@@ -203,7 +203,7 @@ fn operations() -> Vec<Operation> {
             .run(post::post_message)
             .title("Post a message")
             .when(
-                "Post a message in a thread, such as a finding or progress. Use \
+                "Post a message in a thread, such as a finding. Use \
                  `set_thread_result` for the outcome.",
             )
             .post("/threads/{thread_id}/messages")

@@ -31,8 +31,8 @@ fn of_mentions() -> Vec<Operation> {
         read("list_mentions", list::list_mentions)
             .title("List your mentions")
             .when(
-                "List the messages that address you, oldest first. Use `wait_for_mention` to wait for the \
-                 next one.",
+                "List messages addressed to you, oldest first. Use `wait_for_mention` to wait for the next \
+                 one.",
             )
             .detailed()
             .get("/me/mentions")

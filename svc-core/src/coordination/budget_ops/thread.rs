@@ -42,8 +42,8 @@ pub(crate) fn feature() -> Feature {
                     .after(expire_first)
                     .title("Change a thread's budget")
                     .when(
-                        "Change single limits of a thread's budget. Use `set_thread_budget` to replace all \
-                         limits.",
+                        "Change individual limits of a thread's budget. Use `set_thread_budget` to replace \
+                         all limits.",
                     )
                     .patch("/threads/{thread_id}/budget")
                     .needs(&[ThreadTransition])

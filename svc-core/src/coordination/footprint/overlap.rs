@@ -40,7 +40,7 @@ impl ToParam for Space {
     }
 }
 
-/// An item in the form in which it is compared with other items.
+/// A footprint item in the normalized form that overlap checks compare.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Extent {
     /// The key of the repository; empty for a slot, which belongs to the workspace.

@@ -61,7 +61,7 @@ pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &QueueRequest) -> Res
     })
 }
 
-/// Results about the queue that the reads of one snapshot share.
+/// Queue lookups that are cached for one snapshot and shared by its reads.
 ///
 /// Waiting callers with equal skills and visibility are polled in one snapshot, because the next thread is
 /// the same for all of them.
@@ -198,7 +198,10 @@ impl Eligibility {
     }
 }
 
-/// Returns the best thread that would return to the queue if the queue's threads of a footprint were parked.
+/// Returns the best claimable parked thread that would replace the queued threads with the blocked footprint
+/// `passed`.
+///
+/// A read cannot park those threads, so it looks up their successors here.
 fn follower(
     cx: &Read<'_>,
     eligible: &Eligibility,

@@ -124,7 +124,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"relation_id": w.id("relation")})),
         destructive("remove_relation", remove::remove_relation)
             .title("Remove a relation")
-            .when("Remove a relation. Use `resolve_relation` to settle a refutation.")
+            .when("Remove a relation between messages. Use `resolve_relation` for a refutation that is met.")
             .reversible()
             .delete("/relations/{relation_id}")
             .needs(&[MessagePost])
@@ -154,7 +154,7 @@ named_enum! {
 struct MessageRelated {
     /// The relation.
     relation_id: RelationId,
-    /// The message that makes the relation.
+    /// The source message of the relation.
     from_id: MessageId,
     /// The target of the relation; null if not everyone who sees the event may see the target.
     to_id: Option<MessageId>,
@@ -182,9 +182,9 @@ pub(super) struct Relation {
     id: RelationId,
     /// The kind of the relation.
     kind: RelationKind,
-    /// The message that makes the relation.
+    /// The source message of the relation.
     from_id: MessageId,
-    /// The thread of the message that makes the relation.
+    /// The thread of the relation's source message.
     from_thread_id: ThreadId,
     /// The target of the relation.
     to_id: MessageId,

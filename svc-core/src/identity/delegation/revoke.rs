@@ -12,7 +12,7 @@ use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write};
 use crate::time::Time;
 
-/// Revokes a delegation grant and all of its tokens, and returns the tokens that ended.
+/// Revokes a delegation grant and all of its tokens, and returns the revoked tokens.
 ///
 /// The grant's tokens, and all tokens derived from them, stop working at once. Revoking a grant again changes
 /// nothing.
@@ -65,7 +65,7 @@ impl Answer<RevokeDelegationGrant> for GrantRevocation {
     }
 }
 
-/// Ends a live grant and its tokens, and returns the tokens that ended.
+/// Ends a live grant and its tokens, and returns the revoked tokens.
 fn end_grant(cx: &mut Write<'_>, grant_id: GrantId, subject: MemberId) -> Result<Vec<TokenId>> {
     let token_ids = end_of_grant(cx, grant_id)?;
     let event = DelegationRevoked { grant_id, token_ids };

@@ -22,7 +22,7 @@ pub(super) fn operations() -> Vec<Operation> {
         idempotent("confer_skill", confer_skill)
             .title("Grant a governance skill")
             .when(
-                "Confer the governance skill `review` or `land_gate` on another member. Use `set_skills` for \
+                "Grant another member the governance skill `review` or `land_gate`. Use `set_skills` for \
                  your own routing skills.",
             )
             .put("/members/{member_id}/governance-skills/{skill}")

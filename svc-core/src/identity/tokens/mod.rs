@@ -242,7 +242,7 @@ pub(crate) fn feature() -> Feature {
                 write("attenuate_token", attenuate_token)
                     .title("Create a restricted token")
                     .when(
-                        "Derive a narrower token from yours, such as for a helper. Use `mint_token` for \
+                        "Create a restricted token from your own, for a helper. Use `mint_token` for \
                          another member's token.",
                     )
                     .post("/tokens/attenuate")

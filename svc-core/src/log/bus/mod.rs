@@ -1,4 +1,4 @@
-//! The bus: the listeners, and the last position of each watched workspace's log.
+//! The event bus: wakes listeners when matching events are appended to a workspace's log.
 //!
 //! One thread reads new events from the log and wakes the listeners whose filter matches, and the listeners
 //! for an inbox to which one of the events added an item. The bus does not pass the events on: a listener

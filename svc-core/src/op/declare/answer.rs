@@ -22,8 +22,9 @@ pub trait Answer<I>: Serialize + Sized {
     /// Codes with which a repeat can fail, in addition to those of every operation.
     const REFUSES: &'static [Code] = &[];
 
-    /// Returns the part of the answer to store, or `None` if nothing was changed, so that a repeat runs the
-    /// change.
+    /// Returns the part of the answer to store for repeated requests.
+    ///
+    /// Returns `None` if the call changed nothing; a repeated request then runs again.
     fn kept(&self) -> Option<Self::Kept>;
 
     /// Returns the answer to a repeat, with the current state of the object that was changed.

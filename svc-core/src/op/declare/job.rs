@@ -216,7 +216,7 @@ pub enum Poll<T> {
     More(T),
 }
 
-/// Counts the objects that an event at this subject has added and that are still available.
+/// Counts the objects that were added by an event on this subject and are still available.
 ///
 /// For operations whose waits compete for these objects.
 pub type CountAvailable = fn(&Read<'_>, &Subject) -> Result<usize>;

@@ -220,7 +220,7 @@ fn is_long(kind: &Type) -> bool {
     matches!(kind, &(Type::TEXT | Type::VARCHAR | Type::BYTEA))
 }
 
-/// Returns the statement timeout in force, which the URL may have changed. Zero means none.
+/// Returns the session's statement timeout, which the database URL may set. Returns `None` if it is disabled.
 async fn statement_timeout(client: &ClientWrapper) -> Result<Option<Duration>> {
     let reply = client.simple_query(STATEMENT_TIMEOUT_MS).await.map_err(unreachable)?;
     let millis = first_text(&reply).and_then(|text| text.parse().ok());
