@@ -109,8 +109,8 @@ pub const VARIABLES: &[Variable] = &[
     variable(GROUP_ACCESS, Form::Flag,
         "Let the group of the data folder use it, as on a Kubernetes volume with fsGroup: svc accepts group \
         permissions there, but still none for other users, and gives the group access to the files that it \
-        creates. All users in that group can read all messages. Set it in the environment; it has no effect \
-        in svc.env."),
+        creates. All users in that group can read all messages. Set it in the environment: svc refuses to \
+        start if it is in svc.env."),
     variable("SVC_ALLOW_UNKNOWN_ENV", Form::Flag,
         "Start even if a variable that begins with SVC_, or one in svc.env, is unknown."),
     variable("SVC_TOKEN", Form::Secret,

@@ -54,6 +54,12 @@ fn has_phrase(line: &str, phrase: &str) -> bool {
     })
 }
 
+/// Returns a finding for each phrase in a line that has a plainer one.
+fn plainer(place: &str, line: &str) -> Vec<String> {
+    let odd = PLAINER.iter().filter(|(phrase, _)| has_phrase(line, phrase));
+    odd.map(|(phrase, plain)| format!("{place}: \"{phrase}\": {plain}")).collect()
+}
+
 /// Returns whether a summary begins with a relative word.
 fn begins_relative(summary: &str) -> bool {
     summary.split(' ').next().is_some_and(|first| RELATIVE.contains(&first))
@@ -87,9 +93,7 @@ fn comments_use_the_words_of_the_field() {
     let mut findings = Vec::new();
     for source in sources().iter().filter(|source| !source.path.ends_with("house/prose.rs")) {
         for (line, _, text) in comments(&source.text) {
-            let odd = PLAINER.iter().filter(|(phrase, _)| has_phrase(&text, phrase));
-            findings
-                .extend(odd.map(|(phrase, plain)| format!("{}:{line}: \"{phrase}\": {plain}", source.path)));
+            findings.extend(plainer(&format!("{}:{line}", source.path), &text));
         }
     }
     none(findings);
@@ -112,9 +116,8 @@ fn pages_use_the_words_of_the_field() {
         for (at, line) in std::fs::read_to_string(&page).unwrap().lines().enumerate() {
             // The manual lists tests by their names.
             let is_name = line.contains("::");
-            let odd = PLAINER.iter().filter(|(phrase, _)| !is_name && has_phrase(line, phrase));
             let place = format!("{}:{}", page.display(), at + 1);
-            findings.extend(odd.map(|(phrase, plain)| format!("{place}: \"{phrase}\": {plain}")));
+            findings.extend(plainer(&place, line).into_iter().filter(|_| !is_name));
         }
     }
     none(findings);
