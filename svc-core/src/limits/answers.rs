@@ -14,6 +14,10 @@ pub const ANSWER_MCP_BYTES: usize = 60_000;
 pub const ANSWER_BYTES_MIN: i64 = 4096;
 /// Maximum value that a caller can set as the maximum bytes of an answer.
 pub const ANSWER_BYTES_MAX: i64 = 1_048_576;
+/// Maximum bytes of an MCP message with an answer. Some clients reject longer server-sent events.
+pub const MCP_MESSAGE_BYTES_MAX: usize = 1_048_576;
+/// Bytes of an MCP message that are reserved for everything but the answer, such as the id of the request.
+pub const MCP_ENVELOPE_BYTES: usize = 8192;
 /// Maximum bytes of an answer in JSON.
 pub const ANSWER_BYTES: usize = 4_194_304;
 /// Number of bytes that an item on a page counts for in addition to its texts.

@@ -4,6 +4,7 @@
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::json;
 use svc_core::Error;
+use svc_core::limits::{MCP_ENVELOPE_BYTES, MCP_MESSAGE_BYTES_MAX};
 use svc_core::op::{Table, mcp};
 
 use crate::request_context::RequestContext;
@@ -20,10 +21,18 @@ pub(super) fn output(tool: &str, output: &[u8], context: &RequestContext, table:
 }
 
 /// Returns the result of a tool call, with an optional hint for the next step.
+///
+/// The output is sent twice: as text, for clients that read only that, and as structured content. If both do
+/// not fit into a message that all clients accept, the text only says where the output is.
 pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revision) -> Response {
     let mut members = Vec::with_capacity(2 * output.len() + output.len() / 4 + 128);
-    members.extend_from_slice(br#""content":[{"type":"text","text":"#);
+    members.extend_from_slice(TEXT);
     push_as_string(&mut members, output);
+    let is_structured = revision.has_structured_content();
+    if is_structured && members.len() + output.len() > MCP_MESSAGE_BYTES_MAX - MCP_ENVELOPE_BYTES {
+        members.truncate(TEXT.len());
+        push_as_string(&mut members, too_long(output.len()).as_bytes());
+    }
     members.push(b'}');
     if let Some(hint) = hint {
         members.extend_from_slice(br#",{"type":"text","text":"#);
@@ -31,7 +40,7 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
         members.push(b'}');
     }
     members.push(b']');
-    if revision.has_structured_content() {
+    if is_structured {
         members.extend_from_slice(br#","structuredContent":"#);
         // A message must be a single line, both over a pipe and in an event. Line breaks in JSON occur only
         // between values, and few outputs have any.
@@ -45,6 +54,17 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
     }
     members.extend_from_slice(br#","isError":false"#);
     Response::raw(members)
+}
+
+/// Beginning of the result's members, up to the text.
+const TEXT: &[u8] = br#""content":[{"type":"text","text":"#;
+
+/// Returns the text of a result whose output is too long to be sent twice.
+fn too_long(bytes: usize) -> String {
+    format!(
+        "The answer has {bytes} bytes, too many to repeat here: it is in `structuredContent`. Call again \
+         with a smaller `max_bytes` to get it as text."
+    )
 }
 
 /// Output of a wait that has timed out.
@@ -76,4 +96,33 @@ fn hint(tool: &str, output: &[u8]) -> Option<&'static str> {
 pub(super) fn refusal(tool: &str, error: &Error) -> Response {
     let result = CallToolResult::error(vec![ContentBlock::text(mcp::refusal_text(tool, error))]);
     Response::of(&result).with_meta(mcp::PROBLEM, json!(mcp::problem(error))).repeated(error.is_repeated())
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::RequestId;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_message_has_the_output_twice_only_as_far_as_all_clients_accept_it() {
+        let most = MCP_MESSAGE_BYTES_MAX - MCP_ENVELOPE_BYTES;
+        let id = RequestId::String("\u{1}".repeat(1024).into());
+        let message = |length: usize, revision| {
+            let output = json!({"a": "\"".repeat(length)}).to_string();
+            let bytes =
+                output_with_hint(output.as_bytes(), None, revision).response(&id, revision, "{}").joined();
+            let text: Value = serde_json::from_slice::<Value>(&bytes).unwrap()["result"].take();
+            (output, text["content"][0]["text"].clone(), text["structuredContent"].to_string(), bytes.len())
+        };
+        for length in [10, most / 6 - 100, most / 6 + 100, most / 2 - 4] {
+            let (output, text, structured, bytes) = message(length, Revision::UNSTATED);
+            assert!(bytes <= MCP_MESSAGE_BYTES_MAX, "{length}: {bytes}");
+            assert_eq!(structured, output, "{length}");
+            assert_eq!(text == output, length < most / 6, "{length}: {text}");
+        }
+        let (output, text, ..) = message(most / 2 - 4, Revision::V20241105);
+        assert_eq!(text, output, "a client without structured content gets the text");
+    }
 }

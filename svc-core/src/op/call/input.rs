@@ -21,7 +21,10 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::json::{self, Budget};
-use crate::limits::{ANSWER_BYTES, ANSWER_MCP_BYTES, JSON_MAX_BYTES, JSON_MAX_DEPTH, PAGE_DEFAULT_MCP};
+use crate::limits::{
+    ANSWER_BYTES, ANSWER_MCP_BYTES, JSON_MAX_BYTES, JSON_MAX_DEPTH, MCP_ENVELOPE_BYTES,
+    MCP_MESSAGE_BYTES_MAX, PAGE_DEFAULT_MCP,
+};
 use crate::op::call::absent_fields::{has_null, is_optional, omit_null_members, omit_nulls};
 use crate::op::call::answer_options::{AnswerOptions, DETAIL, MAX_BYTES, MaxBytes, OFFSET, Offset};
 use crate::op::call::caller::Surface;
@@ -43,6 +46,7 @@ pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(input: &Input) -> Resu
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListOptions {
     asks: AnswerOptions,
+    surface: Surface,
     /// The level of detail.
     pub detail: Detail,
     /// Maximum items of a list, or `None` for the list's default.
@@ -62,7 +66,7 @@ impl ListOptions {
             _ => (Detail::Full, None, ANSWER_BYTES),
         };
         let (detail, limit) = if asks.detail { (detail, limit) } else { (Detail::Full, None) };
-        Self { asks, detail, limit, bounds: AnswerBounds { max_bytes, offset: 0 } }
+        Self { asks, surface, detail, limit, bounds: AnswerBounds { max_bytes, offset: 0 } }
     }
 
     /// Takes the answer options out of the entries, and adds the default `limit`.
@@ -73,7 +77,11 @@ impl ListOptions {
         }
         let number = |count: i64| usize::try_from(count).unwrap_or(usize::MAX);
         if max_bytes && let Some(asked) = taken::<MaxBytes>(entries, MAX_BYTES)? {
-            self.bounds.max_bytes = number(asked.get());
+            let most = match self.surface {
+                Surface::Mcp => MCP_MESSAGE_BYTES_MAX - MCP_ENVELOPE_BYTES,
+                _ => usize::MAX,
+            };
+            self.bounds.max_bytes = number(asked.get()).min(most);
         }
         if offset && let Some(asked) = taken::<Offset>(entries, OFFSET)? {
             self.bounds.offset = number(asked.get());
