@@ -1,4 +1,4 @@
-//! Lets other ready tasks of the thread run first.
+//! Lets other tasks that are ready on a runtime's thread run before the current task.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -9,13 +9,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::task::AtomicWaker;
 use tokio::task::yield_now;
 
-/// Resolves once the other ready tasks of the current thread have run.
+/// Resolves once the other tasks that are ready on the current thread have run.
 ///
 /// In contrast, [`yield_now`] resolves whenever it is polled again, for any reason.
 pub(super) async fn after_others() {
     let turn = Arc::new(RuntimeTurn::default());
     let waker = Waker::from(Arc::clone(&turn));
-    // Polling the future once makes the runtime wake the turn later; outside a runtime it is woken at once.
+    // Polling the future once makes the runtime wake the turn later; outside a runtime it is woken
+    // immediately.
     let _ = pin!(yield_now()).poll(&mut Context::from_waker(&waker));
     poll_fn(|cx| {
         turn.task.register(cx.waker());
@@ -24,7 +25,7 @@ pub(super) async fn after_others() {
     .await;
 }
 
-/// Whether the runtime has polled the task again.
+/// Whether the other ready tasks have run, and the task to wake after that.
 #[derive(Default)]
 struct RuntimeTurn {
     has_come: AtomicBool,

@@ -34,7 +34,7 @@ pub(crate) struct ServiceThreads {
 }
 
 impl ServiceThreads {
-    /// Returns whether any of these threads has ended although the service runs.
+    /// Returns whether a thread has ended although the service runs.
     fn has_ended_any(&self) -> bool {
         lock(&self.others).iter().any(JoinHandle::is_finished)
             || lock(&self.scheduler).as_ref().is_some_and(JoinHandle::is_finished)
@@ -50,7 +50,7 @@ pub(crate) struct ProcessState {
     /// The slots for calls that are prepared on separate threads.
     pub preparing: Ceiling,
     /// The slots for files that are checked while they are being received.
-    pub judging: Semaphore,
+    pub checking: Semaphore,
     /// The slots for delivery batches, by delivery channel.
     pub sending: SlotsByChannel,
 }
@@ -59,22 +59,22 @@ impl Default for ProcessState {
     fn default() -> Self {
         let reading = Ceiling::new("files that are read", FILES_READ_MAX, Quotas::default());
         let preparing = Ceiling::new("calls that are prepared", CALLS_PREPARED_MAX, Quotas::default());
-        let judging = Semaphore::new(FILES_JUDGED_MAX);
+        let checking = Semaphore::new(FILES_JUDGED_MAX);
         let sending = SlotsByChannel::default();
         let threads = ServiceThreads::default();
         let dispatch = OnceLock::new();
-        Self { threads, dispatch, reading, preparing, judging, sending }
+        Self { threads, dispatch, reading, preparing, checking, sending }
     }
 }
 
 impl ProcessState {
-    /// Gives the health checks access to the state that requests use.
-    pub fn begin(&self, dispatch: &Arc<Dispatch>) {
+    /// Connects the health checks to the state that requests use, once the service starts.
+    pub fn connect(&self, dispatch: &Arc<Dispatch>) {
         // This is called only once.
         let _ = self.dispatch.set(Arc::downgrade(dispatch));
     }
 
-    /// Returns the health checks that this process can do without the database.
+    /// Returns the health checks of this process, which need no database.
     pub fn parts(self: &Arc<Self>) -> Feature {
         let check = |check: fn(&ProcessState, &Dispatch) -> Option<String>| {
             let process = Arc::clone(self);
@@ -86,7 +86,7 @@ impl ProcessState {
         };
         let process = Arc::clone(self);
         let clock =
-            CheckMethod::Remarkable(Box::new(move || process.dispatch().and_then(|on| on.clock.remark())));
+            CheckMethod::Remarkable(Box::new(move || process.dispatch().and_then(|on| on.clock.warning())));
         let checked = |name, health| HealthCheck { name, health, status: None };
         let counted = |name, status| HealthCheck { name, health: CheckMethod::Unchecked, status };
         Feature::new()
@@ -105,11 +105,11 @@ impl ProcessState {
         self.dispatch.get()?.upgrade()
     }
 
-    /// Returns a description of the fault if the thread that wakes waits, or the one that runs chores, has a
-    /// problem.
+    /// Returns a description of the fault if a thread has ended or is stuck, or notifications are
+    /// interrupted.
     fn bus_fault(&self, dispatch: &Dispatch) -> Option<String> {
         if self.threads.has_ended_any() {
-            return Some("a thread of the service has ended: restart it".to_owned());
+            return Some("a thread of the service has ended: restart the service".to_owned());
         }
         if dispatch.bus.is_stuck() {
             return Some("the thread that wakes waits is stuck: it is waiting for the database".to_owned());

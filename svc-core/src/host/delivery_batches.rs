@@ -1,6 +1,6 @@
 //! Delivery batches: a shell takes due notifications, sends them, and reports the results.
 //!
-//! Workspaces take turns, and share the slots of a channel like those of any ceiling.
+//! Workspaces take turns, and share the slots of a delivery channel as they share other limited resources.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::rate::{Client, Holder};
 use crate::round_robin::RoundRobin;
 use crate::share::PlaceGuard;
 
-/// A member who has due notifications.
+/// A member with due notifications, and the workspace that is charged for them.
 #[derive(Clone, Copy)]
 struct DueMember {
     workspace: WorkspaceId,
@@ -32,8 +32,8 @@ impl DueMember {
 }
 
 impl Service {
-    /// Takes due notifications of a channel as batches, each with the slot that it occupies until it is sent
-    /// and settled.
+    /// Takes due notifications of a delivery channel as batches, each with the slot that it occupies until it
+    /// is settled.
     ///
     /// Each batch is leased to the caller, who must send and [settle](Self::settle) it before the lease ends;
     /// otherwise the batch is taken again. A member whose notifications cannot be taken does not delay
@@ -42,7 +42,7 @@ impl Service {
         &self,
         channel: &'static DeliveryChannel<T>,
     ) -> Result<Vec<(DeliveryBatch<T>, PlaceGuard)>> {
-        let sending = self.process().sending.on(channel.name);
+        let sending = self.process().sending.slots_of(channel.name);
         if sending.places.is_full() {
             return Ok(Vec::new());
         }
@@ -53,7 +53,7 @@ impl Service {
         let due = self.dispatch().await_read(ServiceWork::INSTANCE, look).await?;
         let places = sending.places.take_in_turn(due.iter().map(|due| due.holder()));
         let placed = due.into_iter().zip(places).filter_map(|(due, place)| Some((due, place?)));
-        // A member that gets a further slot in this scan comes last in the next scan.
+        // A workspace that gets a further slot in this scan is last in the next scan.
         let placed = placed.inspect(|(due, _)| sending.record_turn(due.workspace, due.charged_to));
         // If the caller stops waiting, the batches are taken again when their leases end.
         let taken = join_all(placed.map(async |(due, place)| {
@@ -63,8 +63,7 @@ impl Service {
         Ok(taken.await.into_iter().flatten().collect())
     }
 
-    /// Takes the due notifications of a member. Returns `None` if there is nothing to send, or they cannot be
-    /// taken.
+    /// Takes the due notifications of a member. Returns `None` if there are none, or if they cannot be taken.
     async fn take_batch<T: Send + Sync + 'static>(
         &self,
         channel: &'static DeliveryChannel<T>,
@@ -77,8 +76,8 @@ impl Service {
             Ok(batch) => batch,
             Err(error) => {
                 tracing::warn!(channel = channel.name, %error, cause = ?error.cause(), "no batch was taken");
-                // Otherwise a member whose notifications cannot be taken would stay the longest waiting and
-                // block the others.
+                // Otherwise a member whose notifications cannot be taken would always have waited the
+                // longest, and would block the others.
                 let run = move |cx: &mut Write<'_>| {
                     (channel.postpone)(cx, member, cx.now().plus(DELIVERY_BATCH_LEASE))
                 };
@@ -88,8 +87,9 @@ impl Service {
         }
     }
 
-    /// Returns whether the notification at index `index` of a batch should still be sent. Call this right
-    /// before sending it.
+    /// Returns whether the notification at index `place` of a batch should still be sent.
+    ///
+    /// Call this right before sending the notification.
     pub async fn is_current<T: Send + Sync + 'static>(
         &self,
         batch: &Arc<DeliveryBatch<T>>,
@@ -101,7 +101,7 @@ impl Service {
         self.dispatch().await_read(ServiceWork::on(workspace), run).await
     }
 
-    /// Records the result of each notification of a batch, in the order of the notifications.
+    /// Records the results of a batch: one for each notification, in the same order.
     pub async fn settle<T: Send + Sync + 'static>(
         &self,
         batch: impl Into<Arc<DeliveryBatch<T>>>,
@@ -134,8 +134,8 @@ fn find_due_members<T>(
             turns.entry(charged_to).push_back(workspace);
         }
     }
-    // At most as many members of each workspace as there are slots, so that every workspace whose turn comes
-    // gets one.
+    // At most as many members of each workspace as it may have slots, so that every workspace gets one in its
+    // turn.
     let mut room: BTreeMap<WorkspaceId, usize> =
         turns.keys().map(|charged_to| (charged_to, places.room(charged_to, free))).collect();
     let mut found: Vec<VecDeque<DueMember>> = Vec::new();
@@ -146,7 +146,7 @@ fn find_due_members<T>(
         let Some((charged_to, left)) = next else { break };
         room.insert(charged_to, left - 1);
         let Some(workspace) = turns.pop(charged_to) else { break };
-        found.push(longest_waiting(cx, channel, (workspace, charged_to))?);
+        found.push(longest_waiting_members(cx, channel, (workspace, charged_to))?);
         sending.record_turn(workspace, charged_to);
     }
     let mut due = Vec::new();
@@ -159,10 +159,10 @@ fn find_due_members<T>(
     Ok(due)
 }
 
-/// Returns as many members of a workspace as there are slots.
+/// Returns the members of a workspace that have waited the longest, at most as many as there are slots.
 ///
 /// A member that has used up its share gets no slot, but must not delay others.
-fn longest_waiting<T>(
+fn longest_waiting_members<T>(
     cx: &Read<'_>,
     channel: &DeliveryChannel<T>,
     (workspace, charged_to): (WorkspaceId, WorkspaceId),
@@ -184,7 +184,7 @@ fn workspaces_in_turn<T>(
     let next = |after: WorkspaceId, most: i64| -> Result<Vec<(WorkspaceId, WorkspaceId, bool)>> {
         cx.query(channel.workspaces, &[&cx.now(), &after, &most])
     };
-    let after = sending.covered();
+    let after = sending.scan_after();
     let mut found = next(after, DUE_WORKSPACES_MAX)?;
     let left = DUE_WORKSPACES_MAX.saturating_sub(i64::try_from(found.len()).map_err(Error::internal)?);
     if left > 0 && after != WorkspaceId::INSTANCE {
@@ -192,7 +192,7 @@ fn workspaces_in_turn<T>(
         found.extend(first.into_iter().take_while(|(workspace, ..)| *workspace <= after));
     }
     let is_all = i64::try_from(found.len()).map_err(Error::internal)? < DUE_WORKSPACES_MAX;
-    sending.begin_after(found.last().map(|(workspace, ..)| *workspace).filter(|_| !is_all));
-    sending.put_in_order(&mut found);
+    sending.set_scan_after(found.last().map(|(workspace, ..)| *workspace).filter(|_| !is_all));
+    sending.sort_by_turn(&mut found);
     Ok(found)
 }

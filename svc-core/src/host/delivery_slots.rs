@@ -14,11 +14,11 @@ pub(crate) struct ChannelSlots {
     turns: Mutex<WorkspaceTurns>,
 }
 
-/// The last turn of each workspace, as the number of turns taken so far.
+/// The last turn of each workspace. Turns are numbered in the order in which they are taken.
 #[derive(Debug, Default)]
 struct WorkspaceTurns {
     count: u64,
-    /// The last turn of each charged workspace, and of each pair of a charged workspace and one charged to
+    /// The numbers of the last turns, by charged workspace alone and together with the workspace charged to
     /// it.
     last: BTreeMap<(WorkspaceId, Option<WorkspaceId>), u64>,
     /// The workspace after which the next scan begins, if one scan does not cover all workspaces.
@@ -30,25 +30,25 @@ const TURNS_MAX: usize = 50_000;
 
 impl Default for ChannelSlots {
     fn default() -> Self {
-        let places = Ceiling::new("parcels in flight", DELIVERY_BATCHES_MAX, Quotas::default());
+        let places = Ceiling::new("delivery batches", DELIVERY_BATCHES_MAX, Quotas::default());
         Self { places, turns: Mutex::default() }
     }
 }
 
 impl ChannelSlots {
     /// Returns the workspace after which the next scan begins.
-    pub fn covered(&self) -> WorkspaceId {
+    pub fn scan_after(&self) -> WorkspaceId {
         lock(&self.turns).covered.unwrap_or(WorkspaceId::INSTANCE)
     }
 
     /// Sets the workspace after which the next scan begins.
-    pub fn begin_after(&self, covered: Option<WorkspaceId>) {
+    pub fn set_scan_after(&self, covered: Option<WorkspaceId>) {
         lock(&self.turns).covered = covered;
     }
 
-    /// Sorts workspaces by their turns: charged workspaces by oldest turn first, and the workspaces charged
-    /// to the same one likewise.
-    pub fn put_in_order(&self, waiting: &mut [(WorkspaceId, WorkspaceId, bool)]) {
+    /// Sorts workspaces by the last turn of the charged workspace, and then by their own last turn, oldest
+    /// first.
+    pub fn sort_by_turn(&self, waiting: &mut [(WorkspaceId, WorkspaceId, bool)]) {
         let turns = lock(&self.turns);
         let last = |key| turns.last.get(&key).copied().unwrap_or(0);
         waiting.sort_by_key(|(workspace, charged_to, _)| {
@@ -75,7 +75,7 @@ pub(crate) struct SlotsByChannel(Mutex<HashMap<&'static str, Arc<ChannelSlots>>>
 
 impl SlotsByChannel {
     /// Returns the slots of the delivery channel named `channel`.
-    pub fn on(&self, channel: &'static str) -> Arc<ChannelSlots> {
+    pub fn slots_of(&self, channel: &'static str) -> Arc<ChannelSlots> {
         Arc::clone(lock(&self.0).entry(channel).or_default())
     }
 }

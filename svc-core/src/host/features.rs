@@ -102,7 +102,7 @@ pub(crate) fn features() -> Vec<Feature> {
     ]
 }
 
-/// Builds the table of all features, without a service.
+/// Builds the operation table from all features, without a service.
 pub fn operation_table() -> Result<Table> {
     Table::build(features())
 }
@@ -129,7 +129,7 @@ pub fn verify_state(
     state::verify_state(database, declarations()?, workspace, report)
 }
 
-/// Returns the table of all features, which is built once.
+/// Returns the operation table of all features, which is built once.
 fn declarations() -> Result<&'static Table> {
     static TABLE: OnceLock<Table> = OnceLock::new();
     match TABLE.get() {

@@ -10,7 +10,7 @@ use crate::portability::ArrivingExport;
 use crate::spool::CompleteSpool;
 
 impl Service {
-    /// Checks a request for an operation that takes a file, before the file is received.
+    /// Checks a request that uploads a file, before the file is received.
     ///
     /// Fails as the operation does if the caller may not call it, or if the call would fail for any file.
     pub async fn check_before_file(
@@ -35,17 +35,18 @@ impl Service {
     ///
     /// The process checks one file at a time, but only while it processes these bytes.
     pub async fn write_file(&self, file: ArrivingExport, bytes: Vec<u8>) -> Result<ArrivingExport> {
-        let _turn = self.process().judging.acquire().await.map_err(Error::internal)?;
+        let _turn = self.process().checking.acquire().await.map_err(Error::internal)?;
         on_disk(move || file.write(bytes)).await
     }
 
-    /// Completes a received file.
+    /// Completes a received file and returns it as a spool. Fails with 400 `export-invalid` if it does not
+    /// verify.
     pub async fn end_file(&self, file: ArrivingExport) -> Result<CompleteSpool> {
-        let _turn = self.process().judging.acquire().await.map_err(Error::internal)?;
+        let _turn = self.process().checking.acquire().await.map_err(Error::internal)?;
         on_disk(move || file.finish()).await
     }
 
-    /// Returns the maximum bytes of a received file.
+    /// Returns the maximum size of an uploaded file in bytes.
     pub fn file_max_bytes(&self) -> u64 {
         self.dispatch().shared.settings.import_max_bytes
     }

@@ -19,25 +19,25 @@ use crate::store::{Conn, Opener, WalCut};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// Interval at which pending scrubs are polled.
-const PULSE: Duration = Duration::from_millis(500);
+/// Interval at which pending scrubs and the check value of the sealing key are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval at which the size of SQLite's write-ahead log is checked.
-const CHECKPOINTS: Duration = Duration::from_millis(250);
+const WAL_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval at which idle clients are dropped from the rate limits.
 ///
 /// The schema version and the keys in use are also checked at this interval.
-const TIDY: Duration = Duration::from_secs(60);
+const TIDY_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum size of SQLite's write-ahead log. A larger log is checkpointed and truncated.
 ///
 /// Truncating stops the writer, and for longer the larger the log is: 100 ms for about 300 MB, 5 ms for about
 /// 10 MB.
 const WAL_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// How long truncation is suspended after a reader prevented it, because each attempt blocks the writer.
-const HELD_BACK: Duration = Duration::from_secs(5);
-/// Duration of the leases of these chores without renewal.
+/// Time after a failed truncation in which the log is not truncated, because each attempt blocks the writer.
+const TRUNCATION_PAUSE: Duration = Duration::from_secs(5);
+/// Duration of the lease of a maintenance chore, unless the lease is renewed.
 const LEASE: Duration = Duration::from_secs(15);
 
-/// The state of the maintenance of the database's files and keys.
+/// The state of the chores that maintain the database's files and keys.
 pub(crate) struct Upkeep {
     opener: Opener,
     conn: Mutex<Conn>,
@@ -61,18 +61,18 @@ impl Upkeep {
         };
         let everywhere =
             |name, every, run| Chore { name, every, lease: LEASE, who: ChoreProcesses::EveryProcess, run };
-        let tidy = |name, run| everywhere(name, |_| Some(TIDY), run);
+        let tidy = |name, run| everywhere(name, |_| Some(TIDY_INTERVAL), run);
         Ok(Feature::new()
-            .chore(everywhere("checkpoint", |_| Some(CHECKPOINTS), run(Self::checkpoint)))
+            .chore(everywhere("checkpoint", |_| Some(WAL_CHECK_INTERVAL), run(Self::checkpoint)))
             .chore(Chore {
                 who: ChoreProcesses::OneLeader,
-                ..everywhere("scrub", |_| Some(PULSE), run(Self::scrub))
+                ..everywhere("scrub", |_| Some(POLL_INTERVAL), run(Self::scrub))
             })
             .chore(tidy(
                 "schema",
                 run(|_, round| round.read(ReplacementReason::of).map(|outdated| outdated.warn())),
             ))
-            .chore(everywhere("key-checks", |_| Some(PULSE), run(Self::keep_check)))
+            .chore(everywhere("key-checks", |_| Some(POLL_INTERVAL), run(Self::restore_check_value)))
             .chore(tidy(
                 "tidy",
                 run(|_, round| {
@@ -82,10 +82,10 @@ impl Upkeep {
             )))
     }
 
-    /// Adds the check value of this process's key again, if a rewrap has removed it because the key sealed
-    /// nothing.
-    fn keep_check(&self, round: &ChoreRound<'_>) -> Result<()> {
-        if !round.read(ReplacementReason::is_forgotten)? {
+    /// Adds the check value of this process's key again, if a rewrap has removed it because nothing was
+    /// sealed.
+    fn restore_check_value(&self, round: &ChoreRound<'_>) -> Result<()> {
+        if !round.read(ReplacementReason::is_check_value_removed)? {
             return Ok(());
         }
         let Some(lead) = round.lead()? else { return Ok(()) };
@@ -105,8 +105,8 @@ impl Upkeep {
         if round.clock().monotonic() < *truncate_after {
             return lock(&self.conn).checkpoint();
         }
-        if self.truncate_wal(round)? == WalCut::HeldBack {
-            *truncate_after = round.clock().deadline(HELD_BACK);
+        if self.truncate_wal(round)? == WalCut::BlockedByReader {
+            *truncate_after = round.clock().deadline(TRUNCATION_PAUSE);
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Upkeep {
     fn scrub(&self, round: &ChoreRound<'_>) -> Result<()> {
         round.dispatch().shared.sealer.trees().evict();
         let pending = round.read(scrub::pending)?;
-        if pending.is_empty() && !lock(&self.scrubber).owes_checkpoint() {
+        if pending.is_empty() && !lock(&self.scrubber).needs_checkpoint() {
             return Ok(());
         }
         let Some(lead) = round.lead()? else { return Ok(()) };

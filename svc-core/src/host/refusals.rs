@@ -1,19 +1,18 @@
-//! Requests that end before their operation runs.
+//! Rejects requests that end before their operation runs.
 //!
 //! The decision about a delegated request is always recorded, unless a rate limit rejects the request.
 
 use std::sync::Arc;
 
-use super::service::{Service, reply_of};
+use super::service::{Service, await_reply};
 use crate::error::{Code, Error};
 use crate::op::{Admission, AdmissionFailure, Operation, RequestHead, RunOn};
 
 impl Service {
-    /// Returns the error for an admitted request that ends before its operation runs, because its input could
-    /// not be read or the shell lacks capacity.
+    /// Returns the error for an admitted request that ends before its operation runs.
     ///
-    /// If the credential is no longer valid, the error is about the credential; otherwise it is `refusal`.
-    /// The rejection of a delegated request is recorded.
+    /// Its input could not be read, or the shell lacks capacity. If the credential is no longer valid, the
+    /// error reports that; otherwise it is `refusal`. The rejection of a delegated request is recorded.
     pub async fn refuse(
         &self,
         operation: Option<&Arc<Operation>>,
@@ -25,7 +24,7 @@ impl Service {
             return refusal;
         }
         let refused =
-            reply_of(|done| self.dispatch().refuse(operation, admission, refusal, RunOn::Batched, done));
+            await_reply(|done| self.dispatch().refuse(operation, admission, refusal, RunOn::Batched, done));
         refused
             .await
             .err()

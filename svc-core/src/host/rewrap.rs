@@ -1,5 +1,5 @@
-//! Rewrapping: moves everything that a retired key-encryption key wraps to the current key, so that the
-//! retired key can be removed.
+//! Rewraps everything under a retired key-encryption key with the current key, so that the retired key can be
+//! removed.
 //!
 //! It works in steps while servers run, and can be repeated after an interruption: it skips rows that the
 //! current key already wraps. A message that is withdrawn at the same time stays withdrawn. The keys of
@@ -30,7 +30,7 @@ pub struct RewrapReport {
 }
 
 impl Service {
-    /// Moves everything that retired key-encryption keys wrap to the current key.
+    /// Rewraps everything under retired key-encryption keys with the current key.
     pub fn rewrap(&self) -> Result<RewrapReport> {
         let dispatch = self.dispatch();
         let mut moved = 0_u64;
@@ -48,16 +48,15 @@ impl Service {
     }
 }
 
-/// Removes the check values of keys that wrap nothing, and returns the numbers of key segments of the other
-/// keys.
+/// Removes the check values of unused keys, and counts the key segments under each other key.
 fn forget_unused(cx: &mut Write<'_>) -> Result<RewrapReport> {
     let current = cx.sealer().current_id().to_vec();
     let mut rewrap = RewrapReport { key_id: hex::encode(&current), ..RewrapReport::default() };
     let left: BTreeMap<Vec<u8>, i64> = key_segments::by_key(cx)?.into_iter().collect();
-    let known: Vec<(Vec<u8>, Vec<u8>)> = cx.query(check_values::CHECKS, &[])?;
+    let known: Vec<(Vec<u8>, Vec<u8>)> = cx.query(check_values::SELECT_CHECK_VALUES, &[])?;
     for (id, _) in known.into_iter().filter(|(id, _)| *id != current) {
         if !left.contains_key(&id) {
-            cx.execute(1, check_values::FORGET, &[&id])?;
+            cx.execute(1, check_values::REMOVE_CHECK_VALUE, &[&id])?;
             rewrap.unused.push(hex::encode(&id));
         }
     }

@@ -1,4 +1,4 @@
-//! The scheduler: one thread that runs each chore when it is due, a few steps at a time.
+//! The scheduler: one thread that runs each chore at its interval, a few steps at a time.
 //!
 //! A failure of a chore is logged; its next round runs as usual, and other chores are not delayed. If another
 //! process leads a chore, this process tries again when that process's lease must have ended.
@@ -15,11 +15,11 @@ use crate::time::Monotonic;
 
 /// Maximum number of steps that a chore runs before other chores have their turn.
 const STEPS_MAX: usize = 32;
-/// Time after the start at which every chore has its first round.
+/// Maximum time between the start of the scheduler and the first round of a chore.
 ///
 /// Work that became due while no process ran does not have to wait a full interval.
-const FIRST: Duration = Duration::from_millis(500);
-/// Delay after the end of another process's lease before this process tries to take it.
+const FIRST_ROUND_MAX: Duration = Duration::from_millis(500);
+/// Time between the end of another process's lease and this process's attempt to acquire the lease.
 const AFTER_LEASE: Duration = Duration::from_millis(10);
 
 /// The chores of this process and the thread that runs them.
@@ -33,7 +33,7 @@ pub(crate) struct Scheduler {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChoreOutcome {
     /// The chore is done for now, or has failed.
-    Over,
+    Done,
     /// The chore has more work.
     More,
     /// Another process leads the chore, for at most this duration.
@@ -41,10 +41,10 @@ enum ChoreOutcome {
 }
 
 impl ChoreOutcome {
-    /// Returns the time until the chore is due again, if its rounds have the interval `every`.
+    /// Returns the time until the next turn of a chore whose rounds have the interval `every`.
     fn pause(self, every: Duration) -> Duration {
         match self {
-            Self::Over => every,
+            Self::Done => every,
             Self::More => Duration::ZERO,
             Self::Busy(span) => span.saturating_add(AFTER_LEASE).min(every),
         }
@@ -94,7 +94,7 @@ impl Scheduler {
         let mut chores: Vec<ScheduledChore<'_>> = Vec::new();
         for chore in self.dispatch.table.chores() {
             chores.extend((chore.every)(settings).map(|every| {
-                let at = clock.deadline(every.min(FIRST));
+                let at = clock.deadline(every.min(FIRST_ROUND_MAX));
                 ScheduledChore { chore, every, at }
             }));
         }
@@ -121,22 +121,22 @@ impl Scheduler {
         *self.closing.lock()
     }
 
-    /// Runs a limited number of steps of a chore.
+    /// Runs a chore once, for a limited number of steps.
     fn run_chore(&self, chore: &Chore) -> ChoreOutcome {
         let round = ChoreRound::new(&self.dispatch, chore, &self.leases);
         for _ in 0..STEPS_MAX {
             match round.step() {
                 Ok(StepOutcome::More) if !self.is_closing() => {}
                 Ok(StepOutcome::More) => break,
-                Ok(StepOutcome::Done) => return round.busy().map_or(ChoreOutcome::Over, ChoreOutcome::Busy),
+                Ok(StepOutcome::Done) => return round.busy().map_or(ChoreOutcome::Done, ChoreOutcome::Busy),
                 Err(_) if round.busy().is_some() => {
-                    return round.busy().map_or(ChoreOutcome::Over, ChoreOutcome::Busy);
+                    return round.busy().map_or(ChoreOutcome::Done, ChoreOutcome::Busy);
                 }
                 Err(error) => {
                     let name = chore.name;
                     let cause = error.cause();
                     tracing::warn!(chore = name, %error, ?cause, "a chore failed and will be retried");
-                    return ChoreOutcome::Over;
+                    return ChoreOutcome::Done;
                 }
             }
         }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_chore_is_due_sooner_when_there_is_more_or_a_lease_ends() {
         let every = Duration::from_secs(5);
-        assert_eq!(ChoreOutcome::Over.pause(every), every);
+        assert_eq!(ChoreOutcome::Done.pause(every), every);
         assert_eq!(ChoreOutcome::More.pause(every), Duration::ZERO);
         let second = Duration::from_secs(1);
         assert_eq!(ChoreOutcome::Busy(second).pause(every), second + AFTER_LEASE);

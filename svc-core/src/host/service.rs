@@ -49,17 +49,18 @@ pub struct ServiceOptions {
     pub database: Database,
     /// Whether opening may create the database.
     pub mode: OpenMode,
-    /// The key-encryption key.
+    /// The current key-encryption key, with which new keys are wrapped.
     pub kek: [u8; 32],
-    /// Retired key-encryption keys, which can still unwrap.
+    /// Retired key-encryption keys, which can still unwrap keys.
     pub retired_keks: Vec<[u8; 32]>,
     /// The settings that functions read.
     pub settings: Settings,
-    /// Rate limits.
+    /// Rate limits per client and per workspace.
     pub rates: RateSettings,
     /// Time limit of a read. `None` means no limit. Long reads have a separate limit.
     pub read_budget: Option<Duration>,
-    /// Interval between rounds of the claim reaper. `None` leaves the rounds to [`Service::housekeep`].
+    /// Interval between rounds of the claim reaper. If `None`, the reaper runs only in
+    /// [`Service::housekeep`].
     pub reap_tick: Option<Duration>,
     /// Interval between two polls of the logs on Postgres, for events whose notification was lost.
     pub delivery_reconcile: Duration,
@@ -71,7 +72,7 @@ pub struct ServiceOptions {
     pub session_key: Option<SessionKey>,
     /// Additional features beyond the built-in ones.
     pub features: Vec<Feature>,
-    /// Called with every statement of an operation, in tests of the cost of operations.
+    /// Function that is called with every statement of an operation, for tests of statement costs.
     pub watcher: Option<Watcher>,
 }
 
@@ -96,7 +97,7 @@ impl ServiceOptions {
         }
     }
 
-    /// Returns the options of a configuration. Fails without a key-encryption key.
+    /// Returns the options from a configuration. Fails if it contains no key-encryption key.
     pub fn configured(config: &Config) -> Result<Self> {
         let keys = config.content_keys()?;
         let count = |limit: Option<NonZeroU32>| limit.map_or(0, |limit| i64::from(limit.get()));
@@ -157,7 +158,7 @@ pub struct Service {
     inner: Arc<Inner>,
 }
 
-/// The last health results from the database, with their time.
+/// The last health results from the database, and the time of the check.
 pub(super) type LastHealth = tokio::sync::Mutex<Option<(Monotonic, Vec<HealthResult>)>>;
 
 struct Inner {
@@ -184,7 +185,7 @@ impl Service {
         let opener = Opener::new(&options.database)?.timed_by(options.clock.clone());
         let sealer = Sealer::new(options.kek, &options.retired_keks, options.entropy.clone())
             .timed_by(options.clock.clone());
-        start_checks::make_ready(&opener, options.mode, &sealer, options.clock.now())?;
+        start_checks::prepare_database(&opener, options.mode, &sealer, options.clock.now())?;
         start_checks::compare_times(&opener, &options.clock)?;
         features.push(Upkeep::feature(opener.clone(), &options.clock)?);
         let process = Arc::new(ProcessState::default());
@@ -195,8 +196,12 @@ impl Service {
             start_checks::connections(&opener, cores, options.read_budget)
         };
         let states = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
-        let executor =
-            Executor::start(states, readers, &options.clock, &opener.opens(options.watcher.as_ref()))?;
+        let executor = Executor::start(
+            states,
+            readers,
+            &options.clock,
+            &opener.connection_openers(options.watcher.as_ref()),
+        )?;
         let shared = SharedState {
             entropy: options.entropy,
             sealer,
@@ -207,7 +212,7 @@ impl Service {
         };
         let limits = RateLimits::new(options.rates, &options.clock, !opener.is_sqlite());
         let dispatch = Arc::new(Dispatch::new(shared, limits, options.clock, executor, bus));
-        process.begin(&dispatch);
+        process.connect(&dispatch);
         let scheduler = Scheduler::new(Arc::clone(&dispatch))?;
         let mut threads = vec![bus_thread(&dispatch, &opener)?, timers_thread(&dispatch)?];
         threads.extend(opener.listen(Arc::clone(&dispatch.bus))?);
@@ -243,8 +248,9 @@ impl Service {
         self.inner.dispatch.shared.session_key.as_ref()
     }
 
-    /// Returns the keys for `label` with which a shell seals data that clients send back. The first key
-    /// seals; all of them unseal.
+    /// Returns the keys for `label`, with which a shell seals data that clients send back.
+    ///
+    /// The first key seals; every key unseals.
     pub fn keys_for(&self, label: &'static str) -> Result<Vec<Zeroizing<[u8; 32]>>> {
         self.inner.dispatch.shared.sealer.derived(label)
     }
@@ -272,7 +278,7 @@ impl Service {
             let done = Box::new(move |outcome| done(Ok(outcome)));
             self.dispatch().admit(operation, head, RunOn::Batched, done)
         };
-        reply_of(admit).await?
+        await_reply(admit).await?
     }
 
     /// Runs an operation for an admitted request. Dropping the future abandons a wait.
@@ -284,19 +290,19 @@ impl Service {
     ) -> Result<Reply> {
         let process = self.process();
         if operation.http().takes_file {
-            return self.run_apart(&process.reading, operation, admission, input).await;
+            return self.run_on_blocking_thread(&process.reading, operation, admission, input).await;
         }
         if operation.run.prepared_apart {
-            return self.run_apart(&process.preparing, operation, admission, input).await;
+            return self.run_on_blocking_thread(&process.preparing, operation, admission, input).await;
         }
-        reply_of(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await
+        await_reply(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await
     }
 
-    /// Runs an operation whose call is prepared first, or whose file is read, which takes long but needs no
-    /// database.
+    /// Runs an operation on a thread that may block, because it reads a file or prepares a long call.
     ///
-    /// Workspaces take turns, regardless of the transport, and each has a share of these slots.
-    async fn run_apart(
+    /// The work needs no database. Workspaces take turns, regardless of the transport, and each has a share
+    /// of these slots.
+    async fn run_on_blocking_thread(
         &self,
         places: &Ceiling,
         operation: &Arc<Operation>,
@@ -314,7 +320,7 @@ impl Service {
         let operation = Arc::clone(operation);
         let input = input.clone();
         let running = tokio::task::spawn_blocking(move || {
-            waited(|done| service.dispatch().start(&operation, admission, &input, RunOn::Pool, done))
+            block_on_reply(|done| service.dispatch().start(&operation, admission, &input, RunOn::Pool, done))
         });
         running.await.map_err(Error::internal)?
     }
@@ -327,11 +333,13 @@ impl Service {
 
     /// Calls an operation and blocks until it is done. Runs on this thread if the core is idle.
     pub fn call(&self, operation: &Arc<Operation>, request: Request) -> Result<Reply> {
-        let admission = self.admit_here(operation, request.head)?;
-        waited(|done| self.dispatch().start(operation, admission, &request.input, RunOn::Caller, done))
+        let admission = self.admit_blocking(operation, request.head)?;
+        block_on_reply(|done| {
+            self.dispatch().start(operation, admission, &request.input, RunOn::Caller, done)
+        })
     }
 
-    /// Submits a request; `done` is called once, here or on a core thread.
+    /// Submits a request. The core calls `done` once with the reply, on this thread or on a core thread.
     ///
     /// `done` is never called if the handle of a wait is dropped first. It must only pass the reply on.
     /// Blocks on the database if the credential is not cached.
@@ -342,7 +350,7 @@ impl Service {
         done: impl FnOnce(Result<Reply>) + Send + 'static,
     ) -> RequestHandle {
         let done = Box::new(done);
-        match self.admit_here(operation, request.head) {
+        match self.admit_blocking(operation, request.head) {
             Ok(admission) => self.dispatch().start(operation, admission, &request.input, RunOn::Pool, done),
             Err(error) => {
                 done(Err(error));
@@ -351,8 +359,8 @@ impl Service {
         }
     }
 
-    pub(super) fn admit_here(&self, operation: &Operation, head: RequestHead) -> Result<Admission> {
-        waited(|done| {
+    pub(super) fn admit_blocking(&self, operation: &Operation, head: RequestHead) -> Result<Admission> {
+        block_on_reply(|done| {
             let done = Box::new(move |outcome: std::result::Result<_, AdmissionFailure>| {
                 done(outcome.map_err(Error::from));
             });
@@ -360,7 +368,7 @@ impl Service {
         })
     }
 
-    /// Counts a request for something other than an operation, such as a document.
+    /// Counts a request for something other than an operation, such as a document, against the rate limits.
     ///
     /// The request counts against the bearer of a live token, otherwise against the peer address.
     pub async fn count(&self, head: RequestHead) -> Result<()> {
@@ -371,7 +379,7 @@ impl Service {
         }
     }
 
-    /// Begins a subscription for an admitted caller, who must have the rights that `wait_for_event` needs.
+    /// Begins a subscription for an admitted caller. The caller needs the rights for `wait_for_event`.
     ///
     /// Fails with 409 `must_refetch` if the log lacks the events after the position.
     pub async fn subscribe(
@@ -387,12 +395,12 @@ impl Service {
         ResourceSubscriptions(self.dispatch())
     }
 
-    /// Returns the gauges, to which each shell that serves this service adds its depths.
+    /// Returns the gauges of the service. Each shell that serves the service adds the depths of its queues.
     pub fn gauges(&self) -> &Gauges {
         &self.inner.dispatch.shared.gauges
     }
 
-    /// Runs every periodic chore at once.
+    /// Runs every periodic chore immediately.
     ///
     /// Chores end lapsed claims and remove destroyed keys, for example. A chore that another process leads is
     /// left to that process. If a chore fails, the error is returned after all other chores have had their
@@ -418,8 +426,7 @@ impl Service {
         self.inner.dispatch.executor.statement_counts()
     }
 
-    /// Returns the settings of every writer connection on which durability depends, as the engine reports
-    /// them.
+    /// Returns the settings that determine the durability of commits, one text per writer connection.
     pub fn durability(&self) -> Result<Vec<String>> {
         self.inner.dispatch.executor.durability()
     }
@@ -430,7 +437,7 @@ impl Service {
 }
 
 /// Awaits the outcome of a request that `start` submits to the core.
-pub(super) async fn reply_of<T: Send + 'static>(
+pub(super) async fn await_reply<T: Send + 'static>(
     start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> RequestHandle,
 ) -> Result<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
@@ -446,7 +453,7 @@ pub(super) async fn reply_of<T: Send + 'static>(
 }
 
 /// Blocks until a request that `start` submits to the core is done, and returns its outcome.
-pub(super) fn waited<T: Send + 'static>(
+pub(super) fn block_on_reply<T: Send + 'static>(
     start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> RequestHandle,
 ) -> Result<T> {
     let (sender, receiver) = std::sync::mpsc::channel();

@@ -1,7 +1,7 @@
 //! Set-up and other work that only an administrator of the machine may do, without a token.
 //!
-//! This module sets up a service, and creates a token for a member who has lost the last one; `ask` has the
-//! operations that it calls as the instance. All of this is audited like other work, with the instance as the
+//! This module sets up a service, and creates a token for a member who has lost the last one; `typed_calls`
+//! calls other operations as the instance. All of this is audited like other work, with the instance as the
 //! actor. The module also opens a service from variables and a data folder, with which every shell begins.
 
 use std::ffi::OsString;
@@ -30,13 +30,13 @@ use crate::time::Time;
 /// The result of a set-up. The secrets are shown only here.
 #[derive(Clone, Debug, Serialize)]
 pub struct SetupResult {
-    /// The first workspace. More can be created later.
+    /// The first workspace. More workspaces can be created later.
     pub workspace: NamedWorkspace,
-    /// The person who administers the workspace.
+    /// The human administrator of the workspace.
     pub admin: NamedMember,
     /// The administrator's token, which has every capability.
     pub token: IssuedToken,
-    /// The first agent.
+    /// The first agent of the workspace.
     pub agent: NamedMember,
     /// The agent's token, which has a worker's capabilities.
     pub agent_token: IssuedToken,
@@ -149,14 +149,14 @@ pub fn init(
             setup.finish()?;
             Ok((config, service, made))
         }
-        Err(error) => Err(settle(setup, own_database, error)),
+        Err(error) => Err(settle_setup(setup, own_database, error)),
     }
 }
 
 fn begin(config: &Config, workspace: &str, admin: &str) -> Result<(Service, SetupResult)> {
     let options = ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::configured(config)? };
     if config.database_url.is_some() {
-        // The folder contains no information about a separate database.
+        // The data folder does not show whether a separate database is set up.
         check_is_new(&options.database)?;
     }
     let service = Service::open(options)?;
@@ -174,7 +174,7 @@ fn check_is_new(database: &Database) -> Result<()> {
 /// A workspace in the folder's database can only have been created by an earlier run of this set-up, which is
 /// thereby complete. If a separate database contains a workspace, or cannot be reached or used, the folder is
 /// restored to its previous state. After any other refusal the set-up can be resumed.
-fn settle(setup: UnfinishedSetup, own_database: bool, refusal: Error) -> Error {
+fn settle_setup(setup: UnfinishedSetup, own_database: bool, refusal: Error) -> Error {
     let settled = match (refusal.code(), own_database) {
         (Code::AlreadyInitialised, true) => setup.finish().map(drop),
         (Code::AlreadyInitialised | Code::Unavailable | Code::Configuration, false) => setup.undo(),
@@ -183,7 +183,7 @@ fn settle(setup: UnfinishedSetup, own_database: bool, refusal: Error) -> Error {
     settled.err().unwrap_or(refusal)
 }
 
-/// A token that the administrator of the machine requests.
+/// A request for a token by the administrator of the machine.
 #[derive(Clone, Debug, Default)]
 pub struct RequestedToken {
     /// The workspace of the token. May be omitted if there is only one workspace.
@@ -196,7 +196,7 @@ pub struct RequestedToken {
     pub capabilities: Option<Capabilities>,
     /// A named set of capabilities, as an alternative to `capabilities`.
     pub capability_set: Option<CapabilitySet>,
-    /// When the token expires, or `None` if it never expires.
+    /// Time at which the token expires, or `None` if it never expires.
     pub expires_at: Option<Time>,
     /// The limits on the use of the token.
     pub quotas: Option<Quotas>,
@@ -212,10 +212,10 @@ impl Service {
         let made = self.dispatch().as_instance(WorkspaceId::INSTANCE, Surface::Cli, run)?;
         Ok(SetupResult {
             workspace: NamedWorkspace { id: made.workspace.id, name: made.workspace.name },
-            admin: named(made.admin),
-            token: issued(made.admin_token),
-            agent: named(made.agent),
-            agent_token: issued(made.agent_token),
+            admin: named_member(made.admin),
+            token: issued_token(made.admin_token),
+            agent: named_member(made.agent),
+            agent_token: issued_token(made.agent_token),
         })
     }
 
@@ -224,7 +224,7 @@ impl Service {
         self.dispatch().read_as_instance(move |cx| setup::the_workspace(cx, named))
     }
 
-    /// Creates a token with the rights of the machine's administrator.
+    /// Creates a token for a member, as the administrator of the machine.
     pub fn mint_as_instance(&self, wanted: &RequestedToken) -> Result<IssuedToken> {
         let invalid = |field: &'static str| move |error: String| Error::in_field(field, error);
         // Determined before the task is queued, so that the writer locks only the head of this workspace.
@@ -238,15 +238,15 @@ impl Service {
             quotas: wanted.quotas,
         };
         let run = move |cx: &mut crate::op::Write<'_>| setup::mint_as_instance(cx, &mint, Surface::Cli);
-        self.dispatch().as_instance(workspace_id, Surface::Cli, run).map(issued)
+        self.dispatch().as_instance(workspace_id, Surface::Cli, run).map(issued_token)
     }
 }
 
-fn named(member: Member) -> NamedMember {
+fn named_member(member: Member) -> NamedMember {
     NamedMember { id: member.id, handle: member.handle }
 }
 
-fn issued(token: MintedToken) -> IssuedToken {
+fn issued_token(token: MintedToken) -> IssuedToken {
     IssuedToken { id: token.id, secret: token.secret }
 }
 

@@ -1,5 +1,4 @@
-//! Rate limits across servers: the thread that reports the requests admitted by this server to the other
-//! servers.
+//! Shares rate limits between servers: a thread reports the requests that this server has admitted.
 //!
 //! The thread has a separate connection with a short timeout, so that it does not wait for changes or reads.
 //! Without a connection, this server enforces limits on its own.
@@ -32,7 +31,7 @@ fn serve(limits: &RateLimits, link: &mut LimitConnection) {
     while let Some(next) = limits.next_sharing(retry) {
         let outcome = match next {
             SharingTask::Tell(told) => {
-                let used = link.tell(told.usage());
+                let used = link.report(told.usage());
                 let outcome = used.as_ref().map(drop).map_err(Clone::clone);
                 limits.settle(told, used.ok());
                 outcome
@@ -55,14 +54,14 @@ struct LimitConnection {
 
 impl LimitConnection {
     fn connect(&mut self) -> Result<()> {
-        let conn = self.opener.brief()?;
+        let conn = self.opener.with_short_timeouts()?;
         let asked = self.clock.monotonic();
         self.clock.hear(rate_windows::database_time(&conn)?, asked);
         self.conn = Some(conn);
         Ok(())
     }
 
-    /// Logs a failure, and returns the time at which to connect again if that is necessary.
+    /// Logs a failure, and returns the time of the next connection attempt. Returns `None` after a success.
     fn retry_after(&mut self, outcome: Result<()>) -> Option<Monotonic> {
         let error = outcome.err()?;
         tracing::warn!(%error, cause = ?error.cause(), "rate limits are not shared with other servers");
@@ -75,7 +74,7 @@ impl LimitConnection {
         Ok((conn, self.clock.now()))
     }
 
-    fn tell(&self, usage: &[LimitUsage]) -> Result<Vec<Duration>> {
+    fn report(&self, usage: &[LimitUsage]) -> Result<Vec<Duration>> {
         if usage.is_empty() {
             return Ok(Vec::new());
         }
@@ -87,6 +86,6 @@ impl LimitConnection {
     /// Removes stored limits that are fully available.
     fn tidy(&self) -> Result<()> {
         let (conn, now) = self.open()?;
-        rate_windows::remove_whole(conn, now).map(drop)
+        rate_windows::remove_available(conn, now).map(drop)
     }
 }

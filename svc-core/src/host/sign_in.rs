@@ -1,4 +1,4 @@
-//! Sign-in by an identity provider.
+//! Signs in members by an identity provider.
 
 use crate::Result;
 use crate::host::service::Service;

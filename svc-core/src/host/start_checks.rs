@@ -19,25 +19,29 @@ use crate::store::{Conn, Engine, OpenMode, Opener, rate_windows};
 use crate::time::{Clock, Time};
 
 /// Prepares the database for a service, or fails with the reason why the service cannot start.
-pub(crate) fn make_ready(opener: &Opener, mode: OpenMode, sealer: &Sealer, now: Time) -> Result<()> {
-    if MissingRows::of(&opener.first(mode)?, mode, sealer)?.is_nothing() {
+pub(crate) fn prepare_database(opener: &Opener, mode: OpenMode, sealer: &Sealer, now: Time) -> Result<()> {
+    if MissingSetup::of(&opener.first_connection(mode)?, mode, sealer)?.is_empty() {
         return Ok(());
     }
     let conn = opener.migrator()?;
-    migrate::in_turn(&conn, |conn| MissingRows::of(conn, mode, sealer)?.supply(conn, sealer, now))?;
+    migrate::with_migration_lock(&conn, |conn| {
+        MissingSetup::of(conn, mode, sealer)?.create(conn, sealer, now)
+    })?;
     // A schema in SQLite's file, not only in its write-ahead log, can be read without changing either of
     // them.
     conn.checkpoint()
 }
 
-/// On Postgres, sets the clock to the database's time, and compares the newest stored time with it.
+/// Compares the newest stored time with the clock.
+///
+/// On Postgres, first sets the clock to the database's time.
 pub(crate) fn compare_times(opener: &Opener, clock: &Clock) -> Result<()> {
     let conn = opener.reader()?;
     if conn.engine() == Engine::Postgres {
         let asked = clock.monotonic();
         clock.hear(rate_windows::database_time(&conn)?, asked);
     }
-    newest_time(&conn)?.into_iter().for_each(|newest| clock.remember(newest));
+    newest_time(&conn)?.into_iter().for_each(|newest| clock.note_stored_time(newest));
     Ok(())
 }
 
@@ -58,7 +62,7 @@ fn already_set_up() -> Error {
 pub(crate) struct ReplacementReason {
     /// Set if another version has migrated the schema.
     pub schema: Option<String>,
-    /// Set if another process wraps with a key that is not configured here.
+    /// Set if another process wraps with a key that is not configured in this process.
     pub keys: Option<String>,
 }
 
@@ -75,17 +79,18 @@ impl ReplacementReason {
         Ok(newer.map(|(_, name)| format!("a newer version has applied {name}: run that version here")))
     }
 
-    /// Returns a description if another process wraps with a key that is not configured here.
+    /// Returns a description if another process wraps with a key that is not configured in this process.
     pub fn keys(cx: &Read<'_>) -> Result<Option<String>> {
-        let checks = cx.query::<(Vec<u8>, Vec<u8>)>(keys::CHECKS, &[])?;
-        let lacking = keys::lacking(&checks, cx.sealer());
-        Ok((!lacking.is_empty())
-            .then(|| format!("the key {} is in use: add it to SVC_CONTENT_KEK_PREVIOUS", lacking.join(", "))))
+        let checks = cx.query::<(Vec<u8>, Vec<u8>)>(keys::SELECT_CHECK_VALUES, &[])?;
+        let missing_key_ids = keys::missing_key_ids(&checks, cx.sealer());
+        Ok((!missing_key_ids.is_empty()).then(|| {
+            format!("the key {} is in use: add it to SVC_CONTENT_KEK_PREVIOUS", missing_key_ids.join(", "))
+        }))
     }
 
     /// Returns whether the check value of this process's sealing key was removed.
-    pub fn is_forgotten(cx: &Read<'_>) -> Result<bool> {
-        let checks = cx.query::<(Vec<u8>, Vec<u8>)>(keys::CHECKS, &[])?;
+    pub fn is_check_value_removed(cx: &Read<'_>) -> Result<bool> {
+        let checks = cx.query::<(Vec<u8>, Vec<u8>)>(keys::SELECT_CHECK_VALUES, &[])?;
         Ok(!checks.is_empty() && checks.iter().all(|(id, _)| id != cx.sealer().current_id()))
     }
 
@@ -97,13 +102,13 @@ impl ReplacementReason {
     }
 }
 
-struct MissingRows {
+struct MissingSetup {
     schema: Schema,
     /// Whether the check value of the sealing key is missing.
     check: bool,
 }
 
-impl MissingRows {
+impl MissingSetup {
     fn of(conn: &Conn, mode: OpenMode, sealer: &Sealer) -> Result<Self> {
         let schema = Schema::read(conn)?;
         if !schema.exists() {
@@ -112,7 +117,7 @@ impl MissingRows {
                 OpenMode::Create => Ok(Self { schema, check: false }),
             };
         }
-        match keys::is_unrecorded(conn, sealer) {
+        match keys::lacks_check_value(conn, sealer) {
             Ok(check) => Ok(Self { schema, check }),
             // The process that sets up has generated a different key.
             Err(_) if mode == OpenMode::Create && keys::has_workspace(conn)? => Err(already_set_up()),
@@ -120,17 +125,17 @@ impl MissingRows {
         }
     }
 
-    fn is_nothing(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.schema.is_complete() && !self.check
     }
 
-    fn supply(&self, conn: &Conn, sealer: &Sealer, now: Time) -> Result<()> {
+    fn create(&self, conn: &Conn, sealer: &Sealer, now: Time) -> Result<()> {
         self.schema.complete(conn, now)?;
-        if self.check { keys::record(conn, sealer, now) } else { Ok(()) }
+        if self.check { keys::add_check_value(conn, sealer, now) } else { Ok(()) }
     }
 }
 
-/// Returns the number of writers and of readers for a process on a machine with this many cores.
+/// Returns the numbers of writer lanes and readers for a process on a machine with `cores` cores.
 pub(super) fn connections(opener: &Opener, cores: usize, limit: Option<Duration>) -> (usize, ReaderCounts) {
     if opener.is_sqlite() {
         let inline = cores.saturating_add(1).min(INLINE_READERS);

@@ -1,9 +1,9 @@
-//! Calling a typed operation.
+//! Calls operations with inputs and outputs of Rust types, from within the process.
 
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::host::service::{Service, reply_of, waited};
+use crate::host::service::{Service, await_reply, block_on_reply};
 use crate::id::WorkspaceId;
 use crate::identity::whoami::{Bearer, WHOAMI, bearer};
 use crate::op::{Admission, Reply, RequestHead, RunOn, Surface, TypedOperation};
@@ -25,14 +25,15 @@ impl<O: 'static> TypedReply<O> {
 }
 
 impl Service {
-    /// Returns the data of an admitted caller that need no lookup of the member.
+    /// Returns the member, the workspace and the capabilities of an admitted caller, from the credential
+    /// alone.
     ///
     /// Callers that are not members get the same error as from `whoami`.
     pub async fn bearer(&self, admission: Admission) -> Result<TypedReply<Bearer>> {
         let dispatch = self.dispatch();
         let operation = WHOAMI.operation(self.table())?;
         let start = |done| dispatch.start_quick(operation, admission, bearer, RunOn::Batched, done);
-        TypedReply::of(reply_of(start).await?)
+        TypedReply::of(await_reply(start).await?)
     }
 }
 
@@ -47,7 +48,8 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
         let operation = self.operation(service.table())?;
         let dispatch = service.dispatch();
         let reply =
-            reply_of(|done| dispatch.start_typed(operation, admission, input, RunOn::Batched, done)).await?;
+            await_reply(|done| dispatch.start_typed(operation, admission, input, RunOn::Batched, done))
+                .await?;
         TypedReply::of(reply)
     }
 
@@ -64,7 +66,8 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
         let operation = self.operation(service.table())?;
         let admission = Admission::of_instance(workspace, Surface::Cli);
         let dispatch = service.dispatch();
-        let reply = waited(|done| dispatch.start_typed(operation, admission, input, RunOn::Caller, done))?;
+        let reply =
+            block_on_reply(|done| dispatch.start_typed(operation, admission, input, RunOn::Caller, done))?;
         reply.output()
     }
 
@@ -73,9 +76,9 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
     /// An error in `input` is reported only if the credential is accepted.
     pub fn call(self, service: &Service, head: RequestHead, input: Result<I>) -> Result<TypedReply<O>> {
         let operation = self.operation(service.table())?;
-        let admission = service.admit_here(operation, head)?;
+        let admission = service.admit_blocking(operation, head)?;
         let dispatch = service.dispatch();
-        let reply = waited(|done| match input {
+        let reply = block_on_reply(|done| match input {
             Ok(input) => dispatch.start_typed(operation, admission, input, RunOn::Caller, done),
             Err(refusal) => dispatch.refuse(Some(operation), admission, refusal, RunOn::Caller, done),
         })?;

@@ -21,23 +21,23 @@ const ENTRIES_MAX: usize = 65_536;
 /// The key of an entry: the type of the entry, and the object that it describes.
 type Key = (TypeId, [u8; 32]);
 
-/// How long a cached entry lives.
+/// The time for which a cached entry stays valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// Until the transaction ends, or changes anything other than by saving rows.
+    /// Until the transaction ends or the writer changes rows, except by saving them.
     ///
     /// Such an entry belongs to one snapshot of a reader or one batch of a writer. A caller that saves rows
     /// updates the entries made from them.
     Transaction,
     /// Until an event raises this epoch of the workspace.
     Epoch(Invalidates),
-    /// As long as the connection, for facts that later events cannot change.
+    /// Until the connection is closed, for facts that later events cannot change.
     Connection,
 }
 
 /// A type that can be cached.
 pub trait Cached: Clone + Send + 'static {
-    /// How long entries of this type live.
+    /// The lifetime of entries of this type.
     const LIFETIME: Lifetime;
 }
 
@@ -50,8 +50,7 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
-    /// Epochs for a log that does not exist, such as that of an erased workspace. No real log has these
-    /// values.
+    /// Epochs of a workspace without a log, such as an erased workspace. No real log has these values.
     pub const OF_NO_LOG: Self = Self { access: -1, rules: -1 };
 
     /// Reads the columns `epoch, rules_epoch` of a head row.
@@ -110,16 +109,16 @@ struct WorkspaceCache {
 pub(crate) struct Cache {
     workspaces: HashMap<WorkspaceId, WorkspaceCache>,
     transaction: HashMap<WorkspaceId, Entries>,
-    /// The invalidations of the running job.
+    /// The workspaces and kinds of entries that the running job has invalidated.
     ///
     /// The job may continue to change rows, so no invalidated entry is cached until the job has ended.
-    suspended: Vec<(WorkspaceId, Invalidates)>,
-    /// Number of entries that outlive a transaction, put since the cache was last empty.
-    put: usize,
+    invalidated: Vec<(WorkspaceId, Invalidates)>,
+    /// Number of entries that outlive a transaction, added since the cache was last empty.
+    lasting_count: usize,
 }
 
 impl Cache {
-    /// Returns the entry of type `T` that is cached under `key`, if there is one.
+    /// Returns the entry of type `T` that is cached under `key`, or `None` without such an entry.
     pub fn get<T: Cached>(&self, workspace: WorkspaceId, key: &impl CacheKey) -> Option<T> {
         let lasting = || self.workspaces.get(&workspace);
         let entries = match T::LIFETIME {
@@ -131,7 +130,7 @@ impl Cache {
         entries.get(&(TypeId::of::<T>(), key.cache_key()))?.downcast_ref::<T>().cloned()
     }
 
-    /// Removes the entry that is cached under `key` and returns it.
+    /// Removes the entry of type `T` that is cached under `key`, and returns it.
     pub fn take<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl CacheKey) -> Option<T> {
         let entry = self.entries(workspace, T::LIFETIME).remove(&(TypeId::of::<T>(), key.cache_key()))?;
         entry.downcast::<T>().ok().map(|entry| *entry)
@@ -139,22 +138,22 @@ impl Cache {
 
     /// Caches an entry for the lifetime of its type.
     ///
-    /// Once too many entries outlive a transaction, all entries are dropped.
+    /// If the cache is full, first drops all entries that outlive a transaction.
     pub fn put<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl CacheKey, entry: T) {
         if let Lifetime::Epoch(epoch) = T::LIFETIME
-            && self.suspended.contains(&(workspace, epoch))
+            && self.invalidated.contains(&(workspace, epoch))
         {
             return;
         }
         if T::LIFETIME != Lifetime::Transaction {
-            if self.put >= ENTRIES_MAX {
+            if self.lasting_count >= ENTRIES_MAX {
                 self.workspaces.values_mut().for_each(|workspace_cache| {
                     *workspace_cache =
                         WorkspaceCache { epochs: workspace_cache.epochs, ..WorkspaceCache::default() };
                 });
-                self.put = 0;
+                self.lasting_count = 0;
             }
-            self.put += 1;
+            self.lasting_count += 1;
         }
         let key = (TypeId::of::<T>(), key.cache_key());
         self.entries(workspace, T::LIFETIME).insert(key, Box::new(entry));
@@ -172,13 +171,13 @@ impl Cache {
         }
     }
 
-    /// Removes the entries that live until the end of the transaction, because it has ended or changed
-    /// something.
+    /// Removes the entries with the lifetime of a transaction, when the transaction ends or the writer
+    /// changes rows.
     pub fn end_transaction(&mut self) {
         self.transaction.clear();
     }
 
-    /// Drops a workspace's entries unless they were made under these epochs.
+    /// Drops the entries of a workspace that were made under other epochs than `epochs`.
     pub fn check(&mut self, workspace: WorkspaceId, epochs: Epochs) {
         let workspace_cache = self.workspaces.entry(workspace).or_default();
         if workspace_cache.epochs.access != epochs.access {
@@ -199,19 +198,19 @@ impl Cache {
     /// under `epochs`.
     pub fn invalidate(&mut self, workspace: WorkspaceId, cached: Invalidates, epochs: Epochs) {
         self.check(workspace, epochs);
-        self.suspended.push((workspace, cached));
+        self.invalidated.push((workspace, cached));
     }
 
     /// Ends the invalidations of the previous job, when another job begins.
     pub fn begin_job(&mut self) {
-        self.suspended.clear();
+        self.invalidated.clear();
     }
 
     /// Removes all entries, after a rollback or when another process has written to the file.
     pub fn clear(&mut self) {
         self.workspaces.clear();
         self.transaction.clear();
-        self.put = 0;
+        self.lasting_count = 0;
     }
 }
 
@@ -230,7 +229,7 @@ impl executor::ReaderState for ReaderCache {
 }
 
 impl ReaderCache {
-    /// Returns the last position of a workspace's log in this transaction, if that has been read.
+    /// Returns the last position of a workspace's log in this transaction, or `None` if it has not been read.
     pub fn cached_lsn(&self, workspace: WorkspaceId) -> Option<i64> {
         self.lsns.get(&workspace).copied()
     }

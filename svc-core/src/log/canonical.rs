@@ -13,9 +13,8 @@ use crate::error::Error;
 /// The largest integer that every JSON reader preserves exactly: 2^53 - 1 (RFC 8785, section 3.2.2.3).
 const EXACT_MAX: u64 = (1 << 53) - 1;
 
-/// 2^53. From this value on a double has no fraction, and a value read as a double may have been another
-/// integer.
-const WHOLE_FROM: f64 = 9_007_199_254_740_992.0;
+/// 2^53. From this value on, a double cannot represent every integer, so it may be a rounded integer.
+const INEXACT_FROM: f64 = 9_007_199_254_740_992.0;
 
 /// Returns the canonical text of a value.
 ///
@@ -35,8 +34,7 @@ pub fn of_object(members: &Map<String, Value>) -> Result<String> {
     Ok(out)
 }
 
-/// Returns a value in the form in which it is read back after storing its canonical text: `-0` as `0`, `1.0`
-/// as `1`.
+/// Returns a value as it will be after storing and reading its canonical text: `-0` as `0`, `1.0` as `1`.
 pub fn form<T: Serialize + DeserializeOwned>(value: &T) -> Result<T> {
     serde_json::from_str(&to_string(value)?).map_err(Error::internal)
 }
@@ -95,8 +93,9 @@ fn write_string(out: &mut String, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a JSON string is in canonical form: only characters that must be escaped are escaped, in
-/// the canonical way.
+/// Returns whether a JSON string is in canonical form.
+///
+/// In canonical form, only characters that must be escaped are escaped, in the canonical way.
 pub fn is_text(json: &[u8]) -> bool {
     // Readers skip white space around a JSON string, but the canonical form has none.
     let Some(within) = json.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) else {
@@ -108,7 +107,7 @@ pub fn is_text(json: &[u8]) -> bool {
         let is_canonical = !is_escaped
             || match bytes.next() {
                 Some(b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't') => true,
-                // The rest are control characters without a short escape.
+                // Other control characters have no short escape.
                 Some(b'u') => match (bytes.next(), bytes.next(), bytes.next(), bytes.next()) {
                     (Some(b'0'), Some(b'0'), Some(b'0'), Some(digit)) => {
                         matches!(digit, b'0'..=b'7' | b'b' | b'e' | b'f')
@@ -141,11 +140,11 @@ fn write_number(out: &mut String, number: &Number) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether every reader gets exactly the number that was sent.
+/// Returns whether every JSON reader preserves the number exactly.
 fn is_exact(number: &Number) -> bool {
     match (number.as_i64().map(i64::unsigned_abs).or_else(|| number.as_u64()), number.as_f64()) {
         (Some(magnitude), _) => magnitude <= EXACT_MAX,
-        (None, Some(double)) => double.abs() < WHOLE_FROM,
+        (None, Some(double)) => double.abs() < INEXACT_FROM,
         (None, None) => false,
     }
 }
@@ -162,7 +161,9 @@ mod tests {
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
             (-(1i64 << 53) + 1..1i64 << 53).prop_map(Value::from),
-            any::<f64>().prop_map(|n| if n.abs() < WHOLE_FROM { n } else { n.recip() }).prop_map(Value::from),
+            any::<f64>()
+                .prop_map(|n| if n.abs() < INEXACT_FROM { n } else { n.recip() })
+                .prop_map(Value::from),
             any::<String>().prop_map(Value::from),
         ];
         leaf.prop_recursive(4, 64, 8, |inner| {

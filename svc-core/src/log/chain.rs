@@ -1,4 +1,4 @@
-//! The hash chain.
+//! The hash chain that links the events of a workspace.
 //!
 //! `content_hash = SHA-256(payload bytes)`, and `prev_hash` is the content hash of the previous event in the
 //! same workspace. The payload begins with a `$chain` member that repeats every column, so the hash covers
@@ -12,10 +12,10 @@ use crate::hash::{push_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::time::Time;
 
-/// Text whose SHA-256 is the link of the first event in every chain.
+/// Text whose SHA-256 hash is the `prev_hash` of the first event in every chain.
 pub const GENESIS: &str = "svc.event-log.genesis/1";
 
-/// Returns the hash that the first event links to.
+/// Returns the `prev_hash` of the first event in every chain.
 pub fn genesis() -> [u8; 32] {
     sha256(GENESIS.as_bytes())
 }
@@ -77,7 +77,7 @@ impl Link<'_> {
     }
 }
 
-/// Sufficient capacity for any prefix of a payload.
+/// Buffer size in bytes that is sufficient for the prefix of any payload.
 const PREFIX_BYTES: usize = 448;
 
 fn push_number(out: &mut String, number: i64) {

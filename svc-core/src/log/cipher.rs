@@ -1,7 +1,7 @@
-//! AES-256-GCM (NIST SP 800-38D), which encrypts everything that is sealed.
+//! Encrypts and decrypts all sealed data with AES-256-GCM (NIST SP 800-38D).
 //!
 //! Each call uses a fresh 96-bit nonce, which precedes the sealed bytes, and associated data that bind the
-//! bytes to their place. The callers define the associated data and supply the keys.
+//! bytes to the object that contains them. The callers define the associated data and supply the keys.
 
 use aes_gcm::aead::{Aead, AeadInOut, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce, Tag};
@@ -17,7 +17,7 @@ const NONCE_BYTES: usize = 12;
 const KEY_BYTES: usize = 32;
 const TAG_BYTES: usize = 16;
 
-/// Sealed data could not be opened.
+/// The error for sealed data that cannot be opened.
 ///
 /// The data was altered or moved, its key is gone, or the key-encryption key is a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +31,7 @@ pub struct DecryptionFailed;
 pub struct MessageKey(pub(super) Zeroizing<[u8; KEY_BYTES]>);
 
 impl MessageKey {
-    /// Creates the key from its bytes.
+    /// Creates a message key from its bytes.
     pub(crate) fn from_bytes(key: [u8; 32]) -> Self {
         Self(Zeroizing::new(key))
     }
@@ -65,7 +65,7 @@ pub(super) fn decrypt(
     cipher.decrypt(&Nonce::from(*nonce), payload).map(Zeroizing::new).map_err(|_| DecryptionFailed)
 }
 
-/// Decrypts a sealed key in place, so that no other copy of the key exists.
+/// Decrypts a sealed key within its buffer, so that no other copy of the key exists.
 pub(super) fn decrypt_key(
     cipher: &Aes256Gcm,
     aad: &[u8],

@@ -1,4 +1,4 @@
-//! Events: records of what has happened, which features emit.
+//! Events, which features emit to record changes in the log of a workspace.
 //!
 //! A feature declares one type per kind of event, next to the code that emits the event; the doc comment and
 //! schema of that type are the contract. Payloads are flat objects; the log adds `$chain`, `$type` and
@@ -14,12 +14,12 @@ use crate::id::{ChannelId, GrantId, MemberId, ThreadId, WorkspaceId};
 use crate::schema::{self, SchemaOf};
 use crate::time::Time;
 
-/// A kind of event: its payload and its wire name.
+/// A type of events, which defines the payload and the name of the kind on the wire.
 pub trait Event: Serialize + JsonSchema {
     /// Wire name of the kind, in PascalCase. Must not change once an event of the kind is in a log.
     const KIND: &'static str;
 
-    /// Replays an event of this kind: sets the columns of rows that the event determines.
+    /// Replays an event of this kind: sets the columns that the event determines.
     fn replay(event: &Replayed<'_>) -> Result<()>;
 }
 
@@ -104,12 +104,15 @@ impl Event for WorkspaceImported {
     }
 }
 
-/// The place of an event and the member that it concerns: the columns that filters and visibility use.
+/// The channel, the thread and the member that an event concerns.
+///
+/// Filters and the rules of visibility use these columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
-    /// The channel of the event, if any. Determines which callers may see the event.
+    /// The channel of the event, or `None` for an event outside of channels. Determines which callers may see
+    /// the event.
     pub channel_id: Option<ChannelId>,
-    /// The thread of the event, if any.
+    /// The thread of the event, or `None` for an event outside of threads.
     pub thread_id: Option<ThreadId>,
     /// The member that the event concerns: the holder of a claim, the author of a message, the member added.
     pub member_id: Option<MemberId>,
@@ -129,14 +132,14 @@ impl Subject {
         Self { channel_id: Some(channel_id), thread_id: Some(thread_id), member_id: None }
     }
 
-    /// Returns the same subject with the member `member_id`.
+    /// Returns the subject with the member set to `member_id`.
     #[must_use]
     pub fn about(self, member_id: MemberId) -> Self {
         Self { member_id: Some(member_id), ..self }
     }
 }
 
-/// The member whose credential acted, the member on whose behalf it acted, and the grant if they differ.
+/// The actor of a change, the member on whose behalf it acted, and the grant if these members differ.
 ///
 /// Null for changes that the service makes by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -153,13 +156,13 @@ pub struct Attribution {
 /// The kinds of cached entries of a workspace that events can invalidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Invalidates {
-    /// Entries about access: tokens, members, channels and their members.
+    /// Entries that determine access: tokens, members, channels and the members of channels.
     Access,
-    /// Entries about the rules of assigning work, such as the skills of members.
+    /// Entries that determine the assignment of work, such as the skills of members.
     Rules,
 }
 
-/// The contract of a kind of event.
+/// The contract of one kind of event: name, payload, replay, and the cached entries that it invalidates.
 #[derive(Clone, Debug)]
 pub struct EventKind {
     /// Wire name of the kind, in PascalCase.
@@ -184,12 +187,13 @@ impl EventKind {
         Self { invalidates: Some(cached), ..self }
     }
 
-    /// Returns the kind of cached entries that events of this kind invalidate.
+    /// Returns the kind of cached entries that events of this kind invalidate, or `None` if they invalidate
+    /// none.
     pub fn invalidated(&self) -> Option<Invalidates> {
         self.invalidates
     }
 
-    /// Replays an event of this kind: sets the columns of rows that the event determines.
+    /// Replays an event of this kind: sets the columns that the event determines.
     pub(crate) fn replay(&self, event: &Replayed<'_>) -> Result<()> {
         (self.replay)(event)
     }
@@ -219,7 +223,7 @@ pub fn type_name(kind: &str) -> String {
 /// Contains the bytes to hash and the columns that those bytes repeat.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// The workspace in whose log the event is.
+    /// The workspace whose log contains the event.
     pub workspace_id: WorkspaceId,
     /// The position in the workspace's chain, from 1, without gaps.
     pub lsn: i64,
@@ -227,7 +231,7 @@ pub struct Recorded {
     pub kind: &'static str,
     /// The time of the event.
     pub at: Time,
-    /// The place of the event and the member that it concerns.
+    /// The channel, the thread and the member that the event concerns.
     pub subject: Subject,
     pub(crate) prev_hash: [u8; 32],
     pub(crate) content_hash: [u8; 32],

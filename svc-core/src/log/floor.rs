@@ -23,8 +23,8 @@ pub(crate) struct EventsPruned {
     /// The content hash of the event before the floor, as `sha256:<hex>`. The oldest remaining event links to
     /// it.
     pub prev_hash: String,
-    /// The hashes of the complete subtrees of the Merkle tree (RFC 6962) over the content hashes of all
-    /// events before the floor, the largest first: one for each set bit of `floor - 1`.
+    /// The subtree hashes of the Merkle tree (RFC 6962) over all events before the floor, the largest subtree
+    /// first: one hash for each set bit of `floor - 1`.
     pub frontier: Vec<String>,
     /// The time before which events were pruned.
     pub before: Time,
@@ -70,12 +70,12 @@ pub(crate) enum PruneReason {
 impl MessagesPruned {
     /// Returns the position up to which a payload declares messages as purged, or `None` if the payload is of
     /// another kind.
-    pub fn floor_of(payload: &str) -> Option<i64> {
+    pub fn purged_up_to(payload: &str) -> Option<i64> {
         serde_json::from_str(payload).ok().map(|Self { up_to_lsn, .. }| up_to_lsn)
     }
 }
 
-/// The beginning of a log as declared by an event about pruning.
+/// The beginning of a pruned log, as an [`EventsPruned`] declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeclaredFloor {
     pub floor: i64,

@@ -20,21 +20,21 @@ use crate::id::{MemberId, MessageId, ThreadId, WorkspaceId};
 
 /// Number of levels from the root to a leaf.
 const LEVELS: u32 = 12;
-/// Number of leaves of a tree, which is the number of log positions in one key segment.
+/// Number of leaves in a tree: one for each log position in a key segment.
 pub const LEAVES: i64 = 1 << LEVELS;
 const KEY_BYTES: usize = 32;
-/// Number of the root. The children of node n are 2n and 2n + 1; the leaves are the last 4,096 numbers.
+/// Node number of the root. The children of node n are 2n and 2n + 1; the leaves are the last 4,096 numbers.
 const ROOT: u16 = 1;
 const FIRST_LEAF: u16 = 1 << LEVELS;
 /// Bytes of a stored node: its number and its key.
 const NODE_BYTES: usize = 2 + KEY_BYTES;
 
-/// Returns the key segment of a position.
+/// Returns the number of the key segment that contains a log position.
 pub fn segment_of(lsn: i64) -> i64 {
     lsn.div_euclid(LEAVES)
 }
 
-/// Returns the node number of a position's leaf.
+/// Returns the node number of the leaf for a log position.
 fn leaf_of(lsn: i64) -> u16 {
     u16::try_from(lsn.rem_euclid(LEAVES)).unwrap_or_default() | FIRST_LEAF
 }
@@ -53,14 +53,14 @@ impl NodeKey {
     }
 }
 
-/// The remaining nodes of a tree. No node is an ancestor of another.
+/// The remaining nodes of a key tree. No node is an ancestor of another.
 pub struct KeyTree(BTreeMap<u16, NodeKey>);
 
-/// The nodes on the path down to the leaf of a tree that was derived last.
+/// The nodes on the path from the root to the leaf that was derived last.
 ///
 /// Messages are mostly read in the order of their positions, and adjacent leaves share most of their paths.
 #[derive(Default)]
-pub struct Path(Vec<(u16, NodeKey)>);
+pub struct LeafPath(Vec<(u16, NodeKey)>);
 
 /// The key that wraps the key of the message at one position.
 pub struct Leaf(Aes256Gcm);
@@ -73,17 +73,18 @@ impl KeyTree {
 
     /// Returns the leaf of the message at `lsn`, or `None` if the leaf was cut.
     pub fn leaf(&self, lsn: i64) -> Option<Leaf> {
-        self.leaf_along(lsn, &mut Path::default())
+        self.leaf_along(lsn, &mut LeafPath::default())
     }
 
-    /// Returns the same leaf as [`KeyTree::leaf`], deriving only the nodes that are missing in `path`, a path
-    /// of this tree.
-    pub fn leaf_along(&self, lsn: i64, path: &mut Path) -> Option<Leaf> {
+    /// Returns the same leaf as [`KeyTree::leaf`], using nodes that were derived before.
+    ///
+    /// `path` must be a path of this tree. Only the nodes that it lacks are derived.
+    pub fn leaf_along(&self, lsn: i64, path: &mut LeafPath) -> Option<Leaf> {
         let leaf = leaf_of(lsn);
         path.0.truncate(path.0.iter().take_while(|(number, _)| is_on_path(*number, leaf)).count());
         let (mut number, mut key) = match path.0.last() {
             Some((number, key)) => (*number, key.clone()),
-            None => self.above(leaf)?,
+            None => self.covering_node(leaf)?,
         };
         while number != leaf {
             number = step_towards(leaf, number);
@@ -97,7 +98,7 @@ impl KeyTree {
     #[must_use]
     pub fn cut(&mut self, lsn: i64) -> bool {
         let leaf = leaf_of(lsn);
-        let Some((mut number, mut key)) = self.above(leaf) else { return false };
+        let Some((mut number, mut key)) = self.covering_node(leaf) else { return false };
         self.0.remove(&number);
         while number != leaf {
             let kept = step_towards(leaf, number) ^ 1;
@@ -108,8 +109,8 @@ impl KeyTree {
         true
     }
 
-    /// Returns the remaining node that is the leaf or an ancestor of it, if there is one.
-    fn above(&self, leaf: u16) -> Option<(u16, NodeKey)> {
+    /// Returns the remaining node that is the leaf or its ancestor, or `None` if the leaf was cut.
+    fn covering_node(&self, leaf: u16) -> Option<(u16, NodeKey)> {
         (0..=LEVELS).find_map(|height| {
             let number = leaf >> height;
             self.0.get(&number).map(|key| (number, key.clone()))
@@ -126,7 +127,7 @@ impl KeyTree {
         bytes
     }
 
-    /// Decodes the result of [`KeyTree::to_bytes`].
+    /// Decodes the nodes that [`KeyTree::to_bytes`] has encoded.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, DecryptionFailed> {
         let (nodes, []) = bytes.as_chunks::<NODE_BYTES>() else { return Err(DecryptionFailed) };
         let read = nodes.iter().map(|node| {
@@ -157,7 +158,7 @@ pub struct Binding {
 
 impl Binding {
     fn aad(&self) -> [u8; AAD_BYTES] {
-        // The nil id stands for the service, because no member has that id.
+        // The nil id represents the service, because no member has that id.
         let author = self.author_id.map_or(Uuid::nil(), MemberId::uuid);
         let ids = [self.workspace_id.uuid(), self.thread_id.uuid(), author, self.message_id.uuid()];
         let mut aad = [0; AAD_BYTES];
@@ -177,12 +178,12 @@ const ID_BYTES: usize = 16;
 const AAD_BYTES: usize = LABEL.len() + 4 * ID_BYTES;
 
 impl Leaf {
-    /// Wraps a message's key, in the form stored in the message's row: nonce, wrapped key.
+    /// Wraps a message's key in the form stored in the message's row: the nonce, followed by the wrapped key.
     pub fn wrap(&self, bound: &Binding, key: &MessageKey, entropy: &Entropy) -> Result<Vec<u8>> {
         cipher::encrypt(&self.0, &bound.aad(), key.bytes(), entropy)
     }
 
-    /// Unwraps the result of [`Leaf::wrap`].
+    /// Unwraps a key that [`Leaf::wrap`] has wrapped for the same context.
     pub fn unwrap(&self, bound: &Binding, wrapped: &[u8]) -> Result<MessageKey, DecryptionFailed> {
         cipher::decrypt_key(&self.0, &bound.aad(), wrapped)
     }
@@ -230,7 +231,7 @@ mod tests {
         tree.0.iter().flat_map(|(number, key)| leaves_below(*number, key)).collect()
     }
 
-    /// Returns whether both values are the same key.
+    /// Returns whether a leaf and a key are the same.
     fn same(leaf: &Leaf, key: &[u8; KEY_BYTES]) -> bool {
         let other = Leaf(Aes256Gcm::new(key.into()));
         let sealed = cipher::encrypt(&leaf.0, b"", b"x", &Entropy::seeded(2)).unwrap();
@@ -287,9 +288,9 @@ mod tests {
             left.retain(|leaf, _| !gone.contains(leaf));
             prop_assert_eq!(&all_leaves(&tree), &left);
             for lsn in 0..LEAVES {
-                prop_assert_eq!(tree.above(leaf_of(lsn)).is_none(), gone.contains(&leaf_of(lsn)));
+                prop_assert_eq!(tree.covering_node(leaf_of(lsn)).is_none(), gone.contains(&leaf_of(lsn)));
             }
-            let mut path = Path::default();
+            let mut path = LeafPath::default();
             for lsn in order {
                 let found = tree.leaf_along(lsn, &mut path);
                 prop_assert_eq!(found.is_some(), left.contains_key(&leaf_of(lsn)));

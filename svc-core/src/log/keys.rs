@@ -1,4 +1,4 @@
-//! The check values of the key-encryption keys: one in the database for each key that was ever in use.
+//! The check values of the key-encryption keys: one in the database for each key that sealed data may need.
 //!
 //! A process that lacks one of those keys could not read data that other processes wrote, and would write
 //! data that they cannot read, so it must not start. The check value of a new key is added when the first
@@ -11,47 +11,47 @@ use crate::store::{Conn, FromRow};
 use crate::time::Time;
 
 /// Selects every check value.
-pub(crate) const CHECKS: &str = "select key_id, sealed from key_checks order by key_id";
+pub(crate) const SELECT_CHECK_VALUES: &str = "select key_id, sealed from key_checks order by key_id";
 const ANY_WORKSPACE: &str = "select 1 from workspaces limit 1";
 
 /// Adds the check value of a key, unless it already exists.
 pub(crate) const RECORD: &str = "
     insert into key_checks (key_id, sealed, added_at) values ($1, $2, $3) on conflict (key_id) do nothing";
 
-/// Returns whether the check value of the sealing key is missing.
+/// Returns whether the database is in use and lacks the check value of the sealing key.
 ///
 /// Fails if a key that is in use is not configured.
-pub(crate) fn is_unrecorded(conn: &Conn, sealer: &Sealer) -> Result<bool> {
+pub(crate) fn lacks_check_value(conn: &Conn, sealer: &Sealer) -> Result<bool> {
     // Read before the check values. The first workspace and the check value of its key are written in one
     // transaction, so a reader that sees the workspace also sees the check value. In the other order, a
     // set-up that loses the race would mistake its own key for one in use.
     let in_use = has_workspace(conn)?;
-    let mut checks = conn.query(CHECKS, &[])?;
+    let mut checks = conn.query(SELECT_CHECK_VALUES, &[])?;
     let checks: Vec<(Vec<u8>, Vec<u8>)> = checks.iter_mut().map(FromRow::from_row).collect::<Result<_>>()?;
-    let lacking = lacking(&checks, sealer);
-    if !lacking.is_empty() {
-        return Err(wrong_key(&lacking));
+    let missing_key_ids = missing_key_ids(&checks, sealer);
+    if !missing_key_ids.is_empty() {
+        return Err(wrong_key(&missing_key_ids));
     }
     let is_in_use = in_use || !checks.is_empty();
     Ok(is_in_use && checks.iter().all(|(id, _)| id != sealer.current_id()))
 }
 
 /// Returns the ids of the keys that are in use but not configured.
-pub(crate) fn lacking(checks: &[(Vec<u8>, Vec<u8>)], sealer: &Sealer) -> Vec<String> {
-    let lacking = checks.iter().filter(|(id, sealed)| !sealer.opens_check(id, sealed));
-    lacking.map(|(id, _)| hex::encode(id)).collect()
+pub(crate) fn missing_key_ids(checks: &[(Vec<u8>, Vec<u8>)], sealer: &Sealer) -> Vec<String> {
+    let missing_key_ids = checks.iter().filter(|(id, sealed)| !sealer.opens_check(id, sealed));
+    missing_key_ids.map(|(id, _)| hex::encode(id)).collect()
 }
 
 /// Adds the check value of the sealing key.
-pub(crate) fn record(conn: &Conn, sealer: &Sealer, now: Time) -> Result<()> {
+pub(crate) fn add_check_value(conn: &Conn, sealer: &Sealer, now: Time) -> Result<()> {
     let id = sealer.current_id();
     conn.execute(RECORD, &[&id, &sealer.check_value(id)?, &now]).map(drop)
 }
 
 /// Removes the check value of a key.
-pub(crate) const FORGET: &str = "delete from key_checks where key_id = $1";
+pub(crate) const REMOVE_CHECK_VALUE: &str = "delete from key_checks where key_id = $1";
 
-/// Returns whether the database is in use. Keys are in use from the first workspace on.
+/// Returns whether any workspace exists. Keys are in use from the first workspace on.
 pub(crate) fn has_workspace(conn: &Conn) -> Result<bool> {
     Ok(!conn.query(ANY_WORKSPACE, &[])?.is_empty())
 }
@@ -78,16 +78,16 @@ mod tests {
         let sealer = |key, retired: &[[u8; 32]]| Sealer::new(key, retired, Entropy::System);
         let first = sealer([1; 32], &[]);
         let both = sealer([2; 32], &[[1; 32]]);
-        assert!(!is_unrecorded(&conn, &first).unwrap(), "a database without a workspace uses no key");
-        record(&conn, &first, now).unwrap();
-        assert!(!is_unrecorded(&conn, &first).unwrap());
-        assert!(is_unrecorded(&conn, &both).unwrap());
-        record(&conn, &both, now).unwrap();
-        assert!(!is_unrecorded(&conn, &both).unwrap());
+        assert!(!lacks_check_value(&conn, &first).unwrap(), "a database without a workspace uses no key");
+        add_check_value(&conn, &first, now).unwrap();
+        assert!(!lacks_check_value(&conn, &first).unwrap());
+        assert!(lacks_check_value(&conn, &both).unwrap());
+        add_check_value(&conn, &both, now).unwrap();
+        assert!(!lacks_check_value(&conn, &both).unwrap());
         for (configured, missing) in [([1; 32], [2; 32]), ([2; 32], [1; 32])] {
             let configured = sealer(configured, &[]);
             let missing = sealer(missing, &[]);
-            let error = is_unrecorded(&conn, &configured).unwrap_err().to_string();
+            let error = lacks_check_value(&conn, &configured).unwrap_err().to_string();
             assert!(error.contains(&hex::encode(missing.current_id())), "{error}");
             assert!(!error.contains(&hex::encode(configured.current_id())), "{error}");
         }

@@ -1,4 +1,4 @@
-//! An event without meaning for tests of the log, and logs of such events.
+//! A meaningless event for tests of the log, and logs of such events.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::hash::sha256;
 use crate::id::WorkspaceId;
 use crate::time::Time;
 
-/// An event without meaning.
+/// A meaningless event for tests.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Probe {
     pub number: i64,

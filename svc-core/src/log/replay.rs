@@ -1,4 +1,4 @@
-//! Replaying a log: rebuilds the rows that events alone determine, separately from the tables.
+//! Replays a log: rebuilds the rows that its events determine, without reading their tables.
 //!
 //! Each kind of event defines with [`Event::replay`](super::event::Event::replay) which columns of which rows
 //! it determines. The resulting rows are kept in a [`Scratch`], so a log of any length is replayed in bounded
@@ -17,7 +17,7 @@ use crate::hash::{hash_text, sha256};
 use crate::store::Scratch;
 use crate::time::Time;
 
-/// The state of the rows that the events of one workspace have determined so far.
+/// The rows that the replayed events of one workspace have determined so far.
 pub struct Rebuilt {
     scratch: Scratch,
     /// The time of the last replayed event, in microseconds.
@@ -26,13 +26,13 @@ pub struct Rebuilt {
     proven: BTreeMap<&'static str, ProvenTable>,
 }
 
-/// A table with its proven columns.
+/// A table whose rows are rebuilt from events.
 pub(crate) struct ProvenTable {
-    /// The proven columns. Other columns are not kept.
+    /// Columns that events prove. Other columns are not rebuilt.
     pub columns: BTreeSet<&'static str>,
-    /// Whether the table's rows are part of a restored workspace.
+    /// Whether an import that restores a workspace includes the rows of the table.
     pub is_restored: bool,
-    /// Whether the table's rows are part of a copy of the workspace.
+    /// Whether an import that copies a workspace includes the rows of the table.
     pub is_copied: bool,
 }
 
@@ -54,18 +54,18 @@ impl Rebuilt {
         Self { scratch, last_at: Cell::new(None), proven }
     }
 
-    /// Returns a row, if an event has determined part of the row.
+    /// Returns the rebuilt row with this key, or `None` if no event has determined it.
     pub(crate) fn get(&self, table: &str, key: &[Value]) -> Result<Option<RebuiltRow>> {
-        let bytes: Option<Vec<u8>> = self.scratch.get(&place(table, key)?)?;
-        bytes.map(|bytes| decoded(&bytes)).transpose()
+        let bytes: Option<Vec<u8>> = self.scratch.get(&scratch_key(table, key)?)?;
+        bytes.map(|bytes| decode(&bytes)).transpose()
     }
 
-    /// Discards everything known about a row.
+    /// Removes a rebuilt row, so that nothing is known about the row.
     pub(crate) fn forget(&self, table: &str, key: &[Value]) -> Result<()> {
-        self.scratch.remove(&place(table, key)?)
+        self.scratch.remove(&scratch_key(table, key)?)
     }
 
-    /// Discards everything known about the rows of a table.
+    /// Removes all rebuilt rows of a table, so that nothing is known about them.
     fn forget_table(&self, table: &str) -> Result<()> {
         while let Some((key, _)) = self.next(table, &[], None)? {
             self.forget(table, &key)?;
@@ -73,56 +73,59 @@ impl Rebuilt {
         Ok(())
     }
 
-    /// Returns the position up to which events of older versions do not report every row of a table, or 0
-    /// without such events.
+    /// Returns the position of the last event that does not report every row of a table, or 0 without such
+    /// events.
+    ///
+    /// Only events of older versions do not report every row.
     pub(crate) fn unreported_up_to(&self, table: &str) -> Result<i64> {
         let up_to =
             |key: &str| Ok::<i64, Error>(self.get(UNREPORTED, &[key.into()])?.map_or(0, |row| row.lsn));
-        Ok(up_to(table)?.max(up_to(ALL)?))
+        Ok(up_to(table)?.max(up_to(ALL_TABLES)?))
     }
 
-    /// Returns the row of a table that follows another one, among the rows whose keys begin with `begin`.
+    /// Returns the row of a table after the key `after`, among the rows whose keys begin with `begin`.
     pub(crate) fn next(
         &self,
         table: &str,
         begin: &[Value],
         after: Option<&[Value]>,
     ) -> Result<Option<(Vec<Value>, RebuiltRow)>> {
-        let first = place(table, begin)?;
-        let after = after.map(|key| place(table, key)).transpose()?;
+        let first = scratch_key(table, begin)?;
+        let after = after.map(|key| scratch_key(table, key)).transpose()?;
         let found: Option<(Vec<u8>, Vec<u8>)> = self.scratch.next(after.as_deref(), &first)?;
-        found.map(|(place, row)| Ok((key_of(&place)?, decoded(&row)?))).transpose()
+        found.map(|(scratch_key, row)| Ok((key_of(&scratch_key)?, decode(&row)?))).transpose()
     }
 
-    /// Stores a value under a number, in addition to the rows of a table.
+    /// Stores a value under a number of a table, in addition to the rebuilt rows.
     pub(crate) fn keep_beside(&self, table: &str, number: u64, value: &[u8]) -> Result<()> {
-        self.scratch.put(&place(table, &[number.into()])?, value)
+        self.scratch.put(&scratch_key(table, &[number.into()])?, value)
     }
 
     /// Removes and returns a value that was stored with [`Self::keep_beside`].
     pub(crate) fn take_beside(&self, table: &str, number: u64) -> Result<Option<Vec<u8>>> {
-        let place = place(table, &[number.into()])?;
-        let value = self.scratch.get(&place)?;
-        self.scratch.remove(&place)?;
+        let scratch_key = scratch_key(table, &[number.into()])?;
+        let value = self.scratch.get(&scratch_key)?;
+        self.scratch.remove(&scratch_key)?;
         Ok(value)
     }
 
     fn put(&self, table: &str, key: &[Value], row: &RebuiltRow) -> Result<()> {
         let bytes = serde_json::to_vec(row).map_err(Error::internal)?;
-        self.scratch.put(&place(table, key)?, &bytes)
+        self.scratch.put(&scratch_key(table, key)?, &bytes)
     }
 }
 
-fn decoded(bytes: &[u8]) -> Result<RebuiltRow> {
+fn decode(bytes: &[u8]) -> Result<RebuiltRow> {
     serde_json::from_slice(bytes).map_err(Error::internal)
 }
 
-/// Name of the pseudo-table that lists tables whose rows events of older versions do not report, with the
-/// last such event.
+/// Name of the pseudo-table that lists the tables with unreported rows.
+///
+/// Each row contains the position of the last event that does not report the rows of a table.
 const UNREPORTED: &str = "unreported";
 
-/// Key that stands for every table.
-const ALL: &str = "*";
+/// Key in the pseudo-table that represents all tables.
+const ALL_TABLES: &str = "*";
 
 /// Marks a value as the latest possible time of a column, if the exact time is not in the log.
 const AT_MOST: &str = "at_most";
@@ -136,27 +139,27 @@ pub(crate) fn agrees(log: &Value, stored: &[u8]) -> Result<bool> {
     Ok(serde_json::from_slice(stored).is_ok_and(|at: String| at <= *at_most))
 }
 
-/// Ends each part of a row's place. Does not occur in JSON.
-const END: u8 = 0;
+/// The byte after each part of a row's key in the scratch store. Does not occur in JSON.
+const PART_END: u8 = 0;
 
-/// Returns the place of a row in the scratch store: its table and the parts of its key, each with an end
+/// Returns the key of a row in the scratch store: the table and the parts of the row's key, each with an end
 /// mark.
-fn place(table: &str, key: &[Value]) -> Result<Vec<u8>> {
-    let mut place = table.as_bytes().to_vec();
-    place.push(END);
+fn scratch_key(table: &str, key: &[Value]) -> Result<Vec<u8>> {
+    let mut scratch_key = table.as_bytes().to_vec();
+    scratch_key.push(PART_END);
     for part in key {
-        serde_json::to_writer(&mut place, part).map_err(Error::internal)?;
-        place.push(END);
+        serde_json::to_writer(&mut scratch_key, part).map_err(Error::internal)?;
+        scratch_key.push(PART_END);
     }
-    Ok(place)
+    Ok(scratch_key)
 }
 
-fn key_of(place: &[u8]) -> Result<Vec<Value>> {
-    let parts = place.split(|byte| *byte == END).skip(1).filter(|part| !part.is_empty());
+fn key_of(scratch_key: &[u8]) -> Result<Vec<Value>> {
+    let parts = scratch_key.split(|byte| *byte == PART_END).skip(1).filter(|part| !part.is_empty());
     parts.map(|part| serde_json::from_slice(part).map_err(Error::internal)).collect()
 }
 
-/// An event during replay.
+/// An event that is being replayed.
 pub struct Replayed<'r> {
     rows: &'r Rebuilt,
     lsn: i64,
@@ -164,7 +167,7 @@ pub struct Replayed<'r> {
     at: i64,
     /// Whether the event is later than the previous one, so that its time was read from a clock.
     is_exact: bool,
-    /// The payload in its hashed form.
+    /// The payload of the event, as the text that was hashed.
     payload: &'r str,
     fields: Map<String, Value>,
 }
@@ -260,7 +263,7 @@ impl<'r> Replayed<'r> {
         self.fields.get(object).and_then(|object| object.get(name)).cloned().unwrap_or_default()
     }
 
-    /// Begins a change of the row of a table with this key.
+    /// Begins a change of the row with this key.
     pub(crate) fn row(
         &self,
         table: &'static str,
@@ -269,10 +272,10 @@ impl<'r> Replayed<'r> {
         self.change(table, Some(key.into_iter().collect()))
     }
 
-    /// Begins a change of the row of a table whose key consists of these fields of the event. If the event
-    /// lacks one of them, the change has no effect.
+    /// Begins a change of the row whose key consists of fields of the event.
     ///
-    /// A field may be `$workspace`, `$channel`, `$thread` or `$member`.
+    /// `fields` contains the names of the fields, separated by spaces. A field may be `$workspace`,
+    /// `$channel`, `$thread` or `$member`. If the event lacks one of the fields, the change has no effect.
     pub(crate) fn row_of(&self, table: &'static str, fields: &str) -> Result<RowChange<'_>> {
         self.change(table, fields.split(' ').map(|name| self.named(name)).collect())
     }
@@ -309,19 +312,19 @@ impl<'r> Replayed<'r> {
         Ok(())
     }
 
-    /// Marks that the event, which is of an older version, does not report the rows of a table that it
-    /// created.
+    /// Records that the event does not report the rows that it created in a table, because its version is
+    /// older.
     pub(crate) fn leaves_unreported(&self, table: &'static str) -> Result<()> {
         self.row(UNREPORTED, [table.into()])?.keep()
     }
 
-    /// Marks all existing rows as unknown, because an older version, which reported less, wrote them.
+    /// Removes all rebuilt rows, because an older version has written the rows and reported less about them.
     pub(crate) fn forget_all(&self) -> Result<()> {
         self.rows.scratch.clear()?;
-        self.row(UNREPORTED, [ALL.into()])?.keep()
+        self.row(UNREPORTED, [ALL_TABLES.into()])?.keep()
     }
 
-    /// Discards the rows of the tables that an import omits.
+    /// Removes the rebuilt rows of the tables that an import omits.
     ///
     /// `mode` is the mode of the import: `new` or `restore`.
     pub(crate) fn forget_after_import(&self, mode: &str) -> Result<()> {
@@ -343,13 +346,13 @@ pub(crate) struct RowChange<'r> {
 }
 
 impl RowChange<'_> {
-    /// Marks that the event has created the row, so that nothing remains of an earlier row with the same key.
+    /// Marks that the event has created the row, and discards earlier values of a row with the same key.
     pub fn made(mut self) -> Self {
         self.row = RebuiltRow { made: Some(self.event.lsn), ..RebuiltRow::default() };
         self
     }
 
-    /// Sets columns to the event's fields of the same names.
+    /// Sets each of the named columns to the event's field with the same name.
     pub fn copy(self, names: &str) -> Self {
         names.split(' ').fold(self, |change, name| change.set_to(name, name))
     }
@@ -360,7 +363,7 @@ impl RowChange<'_> {
         self.set_known(column, value)
     }
 
-    /// Sets a column.
+    /// Sets a column to a known value.
     pub fn set(self, column: &str, value: impl Into<Value>) -> Self {
         self.set_known(column, Some(value.into()))
     }
@@ -395,12 +398,12 @@ impl RowChange<'_> {
         self.row.lsn > 0 && !self.row.removed
     }
 
-    /// Returns the parts of the row's key.
+    /// Returns the values of the row's key columns.
     pub fn key(&self) -> &[Value] {
         self.key.as_deref().unwrap_or_default()
     }
 
-    /// Applies the change.
+    /// Stores the changed row. Has no effect if the event does not identify the row.
     pub fn keep(mut self) -> Result<()> {
         let Some(key) = &self.key else { return Ok(()) };
         let proven = self.event.rows.proven.get(self.table);
@@ -415,12 +418,12 @@ impl RowChange<'_> {
         self.event.rows.put(self.table, key, &self.row)
     }
 
-    /// Discards everything known about the row, as if no event had mentioned it.
+    /// Removes the rebuilt row, as if no event had changed it.
     pub fn forget(self) -> Result<()> {
         self.key.as_ref().map_or(Ok(()), |key| self.event.rows.forget(self.table, key))
     }
 
-    /// Marks that the event has removed the row.
+    /// Stores that the event has removed the row.
     pub fn remove(self) -> Result<()> {
         let Some(key) = &self.key else { return Ok(()) };
         let row = RebuiltRow { removed: true, lsn: self.event.lsn, ..RebuiltRow::default() };

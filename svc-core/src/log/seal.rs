@@ -1,9 +1,9 @@
-//! Sealing: each message has its own AES-256-GCM key (NIST SP 800-38D).
+//! Seals the content of messages: each message has a separate AES-256-GCM key (NIST SP 800-38D).
 //!
 //! A leaf of the key tree of the message's key segment wraps the message's key; the key-encryption key seals
 //! the nodes of that tree. Rows and events contain sealed bytes, never plaintext; cutting the leaf out of its
-//! tree destroys the content everywhere at once. Each sealed text has a fresh 96-bit nonce; the associated
-//! data bind the text to its message, field and edit, so that sealed bytes cannot be moved.
+//! tree destroys the content everywhere at the same time. Each sealed text has a fresh 96-bit nonce; the
+//! associated data bind the text to its message, field and edit, so that sealed bytes cannot be moved.
 
 use aes_gcm::Aes256Gcm;
 use hkdf::Hkdf;
@@ -24,9 +24,9 @@ use crate::time::Clock;
 
 const KEK_ID_BYTES: usize = 8;
 /// Plaintext of a key-encryption key's check value. The authentication tag identifies the key.
-const CHECKED: &[u8] = b"svc.kek-check/1";
+const CHECK_PLAINTEXT: &[u8] = b"svc.kek-check/1";
 
-/// The key-encryption keys: the current one, which seals, and retired ones, which only open.
+/// The key-encryption keys: the current key, which seals, and retired keys, which only open.
 pub struct Sealer {
     current: Kek,
     retired: Vec<Kek>,
@@ -36,9 +36,9 @@ pub struct Sealer {
 
 struct Kek {
     id: [u8; KEK_ID_BYTES],
-    /// The expanded key. Zeroed when dropped.
+    /// The cipher with the expanded key. Zeroed when dropped.
     cipher: Aes256Gcm,
-    /// The key from which keys for other purposes are derived.
+    /// The input key from which keys for other purposes are derived.
     derives: Hkdf<Sha256>,
 }
 
@@ -79,20 +79,20 @@ impl Sealer {
         &self.current.id
     }
 
-    /// Returns a check value of the configured key `id`, which only that key can open.
+    /// Returns a new check value of the configured key with this `id`. Only that key can open the value.
     pub fn check_value(&self, id: &[u8]) -> Result<Vec<u8>> {
         encrypt(
             &self.kek(id).ok_or(DecryptionFailed).map_err(Error::internal)?.cipher,
             &check_aad(id),
-            CHECKED,
+            CHECK_PLAINTEXT,
             &self.entropy,
         )
     }
 
-    /// Returns whether the key `id` is configured and opens `sealed`, its check value.
+    /// Returns whether `sealed` is the check value of the configured key `id`.
     pub fn opens_check(&self, id: &[u8], sealed: &[u8]) -> bool {
         let opened = self.kek(id).map(|kek| decrypt(&kek.cipher, &check_aad(id), sealed));
-        opened.is_some_and(|opened| opened.is_ok_and(|found| found.as_slice() == CHECKED))
+        opened.is_some_and(|opened| opened.is_ok_and(|found| found.as_slice() == CHECK_PLAINTEXT))
     }
 
     fn kek(&self, id: &[u8]) -> Option<&Kek> {
@@ -112,14 +112,15 @@ impl Sealer {
         std::iter::once(&self.current).chain(&self.retired).map(derive).collect()
     }
 
-    /// Seals bytes under the key for `label`, to be opened when a client sends them back.
+    /// Seals bytes under the key derived for `label`. A client keeps the result and sends it back later.
     pub(crate) fn seal_for(&self, label: &'static str, plain: &[u8]) -> Result<Vec<u8>> {
         let keys = self.derived(label)?;
         let key = keys.first().ok_or(DecryptionFailed).map_err(Error::internal)?;
         encrypt(&cipher(key), label.as_bytes(), plain, &self.entropy)
     }
 
-    /// Opens the result of [`Sealer::seal_for`] under the same label.
+    /// Opens bytes that [`Sealer::seal_for`] has sealed under the same label, or returns `None` if that
+    /// fails.
     pub(crate) fn open_for(&self, label: &'static str, sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let keys = self.derived(label).ok()?;
         keys.iter().find_map(|key| decrypt(&cipher(key), label.as_bytes(), sealed).ok())
@@ -150,7 +151,7 @@ impl Sealer {
         Ok(MessageKey(Zeroizing::new(self.entropy.bytes()?)))
     }
 
-    /// Returns the key trees that connections keep open.
+    /// Returns the cache of the key trees that connections keep open.
     pub(crate) fn trees(&self) -> &TreeCache {
         &self.trees
     }
@@ -170,7 +171,7 @@ impl Sealer {
         Ok(sealed)
     }
 
-    /// Opens the result of [`Sealer::seal_tree`].
+    /// Opens a key tree that [`Sealer::seal_tree`] has sealed.
     pub fn open_tree(
         &self,
         workspace: WorkspaceId,
@@ -195,7 +196,7 @@ impl Sealer {
         encrypt(&cipher(&key.0), &text_aad(message, field, edit), plaintext, &self.entropy)
     }
 
-    /// Opens the result of [`Sealer::seal`].
+    /// Opens a plaintext that [`Sealer::seal`] has sealed for the same message, field and edit.
     pub fn open(
         &self,
         key: &MessageKey,

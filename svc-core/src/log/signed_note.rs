@@ -17,15 +17,16 @@ use crate::config::ExportKeys;
 use crate::hash::sha256;
 
 /// Beginning of a signature line: an em dash and a space.
-const SIGNED_BY: &str = "\u{2014} ";
-/// Type of an Ed25519 key. It is part of the hash from which the key's id is made, and precedes the key's
-/// bytes in its text form.
+const SIGNATURE_PREFIX: &str = "\u{2014} ";
+/// The type byte of an Ed25519 key.
+///
+/// It is part of the hash from which the key's id is made, and precedes the key's bytes in its text form.
 const ED25519: u8 = 1;
 const KEY_ID_BYTES: usize = 4;
-/// Maximum number of signatures that are checked.
+/// Maximum number of signatures of a note. A note with more signatures is malformed.
 const SIGNATURES_MAX: usize = 64;
 
-/// A public key.
+/// An Ed25519 public key.
 pub type PublicKey = [u8; 32];
 
 /// A key that signs notes.
@@ -44,7 +45,7 @@ impl NoteSigner {
         Self(SigningKey::from_bytes(seed))
     }
 
-    /// Creates the configured signer, or returns `None` if nothing is signed.
+    /// Creates a signer with the configured key, or returns `None` if no signing key is configured.
     pub fn configured(keys: &ExportKeys) -> Option<Self> {
         keys.signing.as_ref().map(|seed| Self::new(seed.expose_secret()))
     }
@@ -58,7 +59,7 @@ impl NoteSigner {
     pub fn sign(&self, name: &str, text: &str) -> String {
         let signature = self.0.sign(text.as_bytes());
         let signed = [&key_id(name, &self.public())[..], &signature.to_bytes()].concat();
-        format!("{text}\n{SIGNED_BY}{name} {}\n", STANDARD.encode(signed))
+        format!("{text}\n{SIGNATURE_PREFIX}{name} {}\n", STANDARD.encode(signed))
     }
 }
 
@@ -68,7 +69,7 @@ pub fn known_keys(keys: &ExportKeys) -> Vec<PublicKey> {
     own.into_iter().chain(keys.verify.iter().copied()).collect()
 }
 
-/// Formats a public key as text: name, id and bytes.
+/// Formats a public key as text: the name, the id and the bytes of the key.
 pub fn verifier_key(name: &str, key: &PublicKey) -> String {
     let bytes = [&[ED25519][..], key].concat();
     format!("{name}+{}+{}", hex::encode(key_id(name, key)), STANDARD.encode(bytes))
@@ -93,17 +94,17 @@ pub enum NoteDefect {
 }
 
 impl NoteDefect {
-    /// Returns the reason as a sentence.
+    /// Returns a sentence that describes why the note is rejected.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Malformed => "it is not a signed note of the expected kind",
             Self::UnknownKey => "no known key has signed it",
-            Self::BadSignature => "its signature does not fit its text",
+            Self::BadSignature => "its signature does not match its text",
         }
     }
 }
 
-/// Returns the text of a note, if one of these keys has signed it under the name `name`.
+/// Returns the text of a note if one of these keys has signed the note under the name `name`.
 pub fn open<'a>(note: &'a str, name: &str, keys: &[PublicKey]) -> Result<&'a str, NoteDefect> {
     let (text, signatures) = split(note).ok_or(NoteDefect::Malformed)?;
     let mut is_signed = false;
@@ -131,9 +132,9 @@ fn split(note: &str) -> Option<(&str, &str)> {
     fits.then_some((text, signatures))
 }
 
-/// Returns the name and the bytes of a signature line.
+/// Returns the name and the decoded bytes of a signature line.
 fn signature(line: &str) -> Option<(&str, Vec<u8>)> {
-    let (name, signed) = line.strip_prefix(SIGNED_BY)?.split_once(' ')?;
+    let (name, signed) = line.strip_prefix(SIGNATURE_PREFIX)?.split_once(' ')?;
     let is_name = !name.is_empty() && !name.contains('+');
     STANDARD.decode(signed).ok().filter(|_| is_name).map(|bytes| (name, bytes))
 }
@@ -144,7 +145,7 @@ fn check(key: &PublicKey, text: &str, signature: &[u8]) -> Result<(), NoteDefect
     key.verify_strict(text.as_bytes(), &signature).map_err(|_| NoteDefect::BadSignature)
 }
 
-/// The size of a log, and the root of the Merkle tree over it.
+/// The size of a log, and the root of the Merkle tree over the events of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The name of the log, which is also the name of the key.

@@ -1,4 +1,4 @@
-//! Key trees that stay open for a short time, so that not every post and read has to open one.
+//! Caches open key trees for a short time, so that not every post and read has to open one.
 //!
 //! A connection keeps a slot for each key segment with its other cached entries, which a rollback removes.
 //! Every slot is registered here, so that it is emptied in time. No tree is used for longer than 10 seconds
@@ -8,11 +8,11 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use super::key_tree::{KeyTree, Leaf, Path};
+use super::key_tree::{KeyTree, Leaf, LeafPath};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// How long an open tree may be used.
+/// Maximum time for which an open tree is used.
 const TTL: Duration = Duration::from_secs(10);
 
 /// A slot that keeps the open key tree of one key segment.
@@ -23,7 +23,7 @@ pub(crate) struct Slot {
 
 struct OpenTree {
     tree: KeyTree,
-    path: Path,
+    path: LeafPath,
     until: Monotonic,
 }
 
@@ -31,7 +31,7 @@ impl Slot {
     /// Stores a tree that was just read or written.
     pub fn put(&self, tree: KeyTree) {
         let until = self.clock.deadline(TTL);
-        *lock(&self.open) = Some(OpenTree { tree, path: Path::default(), until });
+        *lock(&self.open) = Some(OpenTree { tree, path: LeafPath::default(), until });
     }
 
     /// Returns a leaf of the open tree: `None` without an open tree, `Some(None)` if the leaf was cut.
@@ -43,7 +43,7 @@ impl Slot {
     }
 }
 
-/// All slots of a process.
+/// The slots for open key trees of a process, which are emptied when the trees expire.
 #[derive(Default)]
 pub(crate) struct TreeCache {
     clock: Clock,

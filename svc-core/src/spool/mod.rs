@@ -27,10 +27,10 @@ use crate::limits::CONTENT_IN_MEMORY_MAX;
 pub use space::{DiskSize, MeasureDisk, SpoolFolder, SpoolLimits};
 use space::{SpoolSpace, insufficient};
 
-/// Number of bytes that are written to the file at once.
-const BUFFER: usize = 64 << 10;
+/// Size of a spool's write buffer in bytes.
+const BUFFER_BYTES: usize = 64 << 10;
 
-/// A temporary file that is being written.
+/// A temporary file without a name, which is being written.
 #[derive(Debug)]
 pub struct Spool {
     file: File,
@@ -55,10 +55,10 @@ impl Spool {
             tempfile::tempfile_in(folder)
         };
         let file = create().map_err(|error| match is_full(&error) {
-            true => failed(&error),
+            true => spool_error(&error),
             false => Error::internal(describe_denial(Need::Write, space.spools().folder(), &error)),
         })?;
-        Ok(Self { file, buffer: Vec::with_capacity(BUFFER), written: 0, space })
+        Ok(Self { file, buffer: Vec::with_capacity(BUFFER_BYTES), written: 0, space })
     }
 
     /// Returns the size of the spool in bytes.
@@ -71,10 +71,10 @@ impl Spool {
         self.len() == 0
     }
 
-    /// Appends bytes. Fails with 507 `insufficient-storage` if there is no space for them.
+    /// Appends bytes to the spool. Fails with 507 `insufficient-storage` if there is no space for the bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() < BUFFER { Ok(()) } else { self.flush() }
+        if self.buffer.len() < BUFFER_BYTES { Ok(()) } else { self.flush() }
     }
 
     /// Writes the buffer to the file.
@@ -83,7 +83,7 @@ impl Spool {
         // Data that a failed write has left after the end is overwritten, so its space is not counted twice.
         self.space.shrink_to(self.written);
         self.space.grow(len.saturating_sub(self.written))?;
-        self.file.write_all_at(&self.buffer, self.written).map_err(|error| failed(&error))?;
+        self.file.write_all_at(&self.buffer, self.written).map_err(|error| spool_error(&error))?;
         self.written = len;
         self.buffer.clear();
         Ok(())
@@ -93,7 +93,7 @@ impl Spool {
     pub fn truncate(&mut self, len: u64) -> Result<()> {
         self.flush()?;
         if len < self.written {
-            self.file.set_len(len).map_err(|error| failed(&error))?;
+            self.file.set_len(len).map_err(|error| spool_error(&error))?;
             self.written = len;
             self.space.shrink_to(len);
         }
@@ -138,7 +138,7 @@ impl CompleteSpool {
         self.len == 0
     }
 
-    /// Returns the workspace that the spool is charged to, if there is one.
+    /// Returns the workspace that the spool is charged to, or `None` if it is not charged.
     pub fn payer(&self) -> Option<WorkspaceId> {
         self.file.space.payer()
     }
@@ -147,7 +147,7 @@ impl CompleteSpool {
     pub fn read_at(&self, offset: u64, most: usize) -> Result<Vec<u8>> {
         let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         let mut bytes = vec![0; most.min(left)];
-        self.file.file.read_exact_at(&mut bytes, offset).map_err(|error| failed(&error))?;
+        self.file.file.read_exact_at(&mut bytes, offset).map_err(|error| spool_error(&error))?;
         Ok(bytes)
     }
 
@@ -182,7 +182,7 @@ pub struct FileContent {
 }
 
 impl FileContent {
-    /// Reads the whole file, if it is no larger than the limit for memory.
+    /// Reads the whole file into memory. Fails if the file is larger than `CONTENT_IN_MEMORY_MAX` bytes.
     pub fn read(&self) -> Result<Vec<u8>> {
         if self.spooled.len() > CONTENT_IN_MEMORY_MAX {
             let detail = format!(
@@ -196,7 +196,7 @@ impl FileContent {
     }
 }
 
-/// Serializes as the JSON that the file contains.
+/// Serializes the JSON that the file contains.
 impl Serialize for FileContent {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let bytes = self.read().map_err(serde::ser::Error::custom)?;
@@ -217,7 +217,7 @@ pub enum Upload {
 }
 
 impl Upload {
-    /// Returns the upload as a spool, after writing an object to one.
+    /// Returns the upload as a spool. A JSON object is written to a new spool.
     ///
     /// A spool made from an object is not charged to a workspace: the object is no larger than a request, and
     /// the spool is removed after it was read.
@@ -239,7 +239,7 @@ impl<'de> Deserialize<'de> for Upload {
     }
 }
 
-/// Serialized only to count bytes. A file counts as nothing.
+/// Serializes a JSON object as it is, and a file as null. Used only to count bytes.
 impl Serialize for Upload {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         match self {
@@ -265,7 +265,7 @@ impl JsonSchema for Upload {
 
 /// An input that contains an uploaded file.
 pub trait TakesFile {
-    /// Returns the field with the file.
+    /// Returns the input field that contains the uploaded file.
     fn file(&mut self) -> &mut Option<Upload>;
 }
 
@@ -278,7 +278,7 @@ pub fn default_folder() -> PathBuf {
 }
 
 /// Converts an I/O error of a spool to an error for the caller.
-fn failed(error: &io::Error) -> Error {
+fn spool_error(error: &io::Error) -> Error {
     if is_full(error) {
         return insufficient("the disk is full");
     }

@@ -1,8 +1,9 @@
-//! The disk space of spools: a budget of their bytes, and a reserve for the database.
+//! Limits on the disk space of spools: a budget for their bytes, and a reserve for the database.
 //!
 //! A spool takes space with each buffer that it writes, and returns all of it when its file is closed. A
 //! workspace holds up to half of the budget, so that its files do not block those of other workspaces. If
-//! less than the reserve is free on the disk, no spool can grow: only the database may use the rest.
+//! less than the reserve is free on the disk, no spool can grow: only the database may use the remaining
+//! space.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,12 +21,12 @@ use crate::id::WorkspaceId;
 use crate::limits::{DISK_RESERVE_MAX_BYTES, DISK_RESERVE_PERCENT, SPOOL_MAX_BYTES};
 use crate::sync::lock;
 
-/// The free and the total bytes of a disk.
+/// The free bytes and the total bytes of a disk.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskSize {
-    /// Bytes that this process can still use.
+    /// Free bytes on the disk that this process can use.
     pub free: u64,
-    /// Total size in bytes.
+    /// Total size of the disk in bytes.
     pub total: u64,
 }
 
@@ -55,8 +56,8 @@ struct Inner {
 
 #[derive(Default)]
 struct TakenSpace {
-    all: u64,
-    each: BTreeMap<WorkspaceId, u64>,
+    total: u64,
+    by_workspace: BTreeMap<WorkspaceId, u64>,
 }
 
 impl fmt::Debug for SpoolFolder {
@@ -67,12 +68,12 @@ impl fmt::Debug for SpoolFolder {
 }
 
 impl SpoolFolder {
-    /// Creates the space for spools in `folder`. The folder is created with the first spool.
+    /// Creates the handle of the spool folder `folder`. The folder itself is created with the first spool.
     pub fn new(folder: PathBuf, limits: SpoolLimits) -> Self {
         Self::measured(folder, limits, Arc::new(measure))
     }
 
-    /// Creates the space for spools in `folder`, with the function `measure` for measuring the disk.
+    /// Creates the handle of a spool folder, with the function `measure` for measuring the disk.
     pub fn measured(folder: PathBuf, limits: SpoolLimits, measure: MeasureDisk) -> Self {
         // If the disk cannot be measured, nothing is reserved.
         let disk = measure(&folder).unwrap_or(DiskSize { free: u64::MAX, total: 0 });
@@ -96,9 +97,9 @@ impl SpoolFolder {
         Spool::create(SpoolSpace { spools: self.clone(), payer, bytes: 0 })
     }
 
-    /// Returns the number of bytes that are charged to workspaces.
+    /// Returns the number of bytes of spools that are charged to workspaces.
     pub fn taken(&self) -> u64 {
-        lock(&self.0.taken).all
+        lock(&self.0.taken).total
     }
 
     /// Fails with 507 `insufficient-storage` if `bytes` more would use the reserve of the disk.
@@ -118,11 +119,11 @@ impl SpoolFolder {
         }
     }
 
-    fn take(&self, workspace: WorkspaceId, bytes: u64) -> Result<()> {
+    fn reserve(&self, workspace: WorkspaceId, bytes: u64) -> Result<()> {
         let max = self.0.max;
         let mut taken = lock(&self.0.taken);
-        let own = taken.each.get(&workspace).copied().unwrap_or(0).saturating_add(bytes);
-        let all = taken.all.saturating_add(bytes);
+        let own = taken.by_workspace.get(&workspace).copied().unwrap_or(0).saturating_add(bytes);
+        let all = taken.total.saturating_add(bytes);
         if own > max / 2 {
             return Err(insufficient(format!(
                 "files of the workspace that are being sent or wait to be read would have {own} bytes, and \
@@ -136,23 +137,23 @@ impl SpoolFolder {
                  (SVC_SPOOL_MAX_BYTES)"
             )));
         }
-        taken.all = all;
-        taken.each.insert(workspace, own);
+        taken.total = all;
+        taken.by_workspace.insert(workspace, own);
         Ok(())
     }
 
-    fn give_back(&self, workspace: WorkspaceId, bytes: u64) {
+    fn release(&self, workspace: WorkspaceId, bytes: u64) {
         let mut taken = lock(&self.0.taken);
-        taken.all = taken.all.saturating_sub(bytes);
-        let own = taken.each.get(&workspace).copied().unwrap_or(0).saturating_sub(bytes);
+        taken.total = taken.total.saturating_sub(bytes);
+        let own = taken.by_workspace.get(&workspace).copied().unwrap_or(0).saturating_sub(bytes);
         match own {
-            0 => taken.each.remove(&workspace),
-            own => taken.each.insert(workspace, own),
+            0 => taken.by_workspace.remove(&workspace),
+            own => taken.by_workspace.insert(workspace, own),
         };
     }
 }
 
-/// The space of one spool. Dropping this value returns the space.
+/// The disk space that one spool has reserved. Dropping this value releases the space.
 #[derive(Debug)]
 pub(super) struct SpoolSpace {
     spools: SpoolFolder,
@@ -169,22 +170,23 @@ impl SpoolSpace {
         self.payer
     }
 
-    /// Takes space for `bytes` more. Fails with 507 `insufficient-storage` if there is not enough.
+    /// Reserves `bytes` more bytes of disk space. Fails with 507 `insufficient-storage` if there is not
+    /// enough.
     pub fn grow(&mut self, bytes: u64) -> Result<()> {
         self.spools.check_reserve(bytes)?;
         if let Some(payer) = self.payer {
-            self.spools.take(payer, bytes)?;
+            self.spools.reserve(payer, bytes)?;
         }
         self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
     }
 
-    /// Returns all but `bytes` bytes of the space.
+    /// Releases all but `bytes` bytes of the reserved disk space.
     pub fn shrink_to(&mut self, bytes: u64) {
         let returned = self.bytes.saturating_sub(bytes);
         self.bytes = self.bytes.saturating_sub(returned);
         if let Some(payer) = self.payer {
-            self.spools.give_back(payer, returned);
+            self.spools.release(payer, returned);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The time limit of reads, and the switch that interrupts them when the service closes.
+//! Time limits of reads, and the switch that interrupts all reads when the service closes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,7 +28,7 @@ impl ReadInterrupt {
     pub async fn interrupted(&self) {
         let notified = self.0.1.notified();
         let mut notified = std::pin::pin!(notified);
-        // Registered before the switch is read, so that no notification is missed.
+        // The future is registered before the switch is read, so that no notification is missed.
         notified.as_mut().enable();
         if !self.is_interrupted() {
             notified.await;
@@ -38,7 +38,8 @@ impl ReadInterrupt {
 
 /// The remaining time of the current read on a connection. Clones share the budget.
 ///
-/// A page ends when half of the budget is used up, so that its items can be completed in the other half.
+/// A page of rows ends when half of the budget is used up. The other half remains for completing the items on
+/// the page.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadBudget {
     times: Arc<BudgetTimes>,
@@ -48,11 +49,11 @@ pub(crate) struct ReadBudget {
 /// Deadlines of a budget in microseconds of the monotonic clock.
 #[derive(Debug)]
 struct BudgetTimes {
-    /// When the read is interrupted.
+    /// Time at which the read is interrupted.
     ends: AtomicU64,
-    /// When a page ends.
+    /// Time at which the current page of rows must end.
     page_ends: AtomicU64,
-    half: AtomicU64,
+    half_micros: AtomicU64,
 }
 
 /// The deadline of a budget without a limit.
@@ -62,11 +63,11 @@ impl ReadBudget {
     /// Creates a budget without a limit.
     pub fn new(clock: &Clock) -> Self {
         let never = || AtomicU64::new(UNLIMITED);
-        let times = BudgetTimes { ends: never(), page_ends: never(), half: AtomicU64::new(0) };
+        let times = BudgetTimes { ends: never(), page_ends: never(), half_micros: AtomicU64::new(0) };
         Self { times: Arc::new(times), clock: clock.clone() }
     }
 
-    /// Begins a read that may take `span`, or any time if `span` is `None`.
+    /// Begins a read with the time limit `span`, or without a limit if `span` is `None`.
     pub fn begin(&self, span: Option<Duration>) {
         let (ends, page_ends, half) = match span {
             None => (UNLIMITED, UNLIMITED, 0),
@@ -78,7 +79,7 @@ impl ReadBudget {
         };
         self.times.ends.store(ends, Ordering::Relaxed);
         self.times.page_ends.store(page_ends, Ordering::Relaxed);
-        self.times.half.store(half, Ordering::Relaxed);
+        self.times.half_micros.store(half, Ordering::Relaxed);
     }
 
     /// Returns the time at which the read is interrupted, in microseconds of the monotonic clock.
@@ -86,8 +87,8 @@ impl ReadBudget {
         self.times.ends.load(Ordering::Relaxed)
     }
 
-    /// Returns the remaining time, or `None` without a limit.
-    pub fn left(&self) -> Option<Duration> {
+    /// Returns the remaining time of the read, or `None` if the read has no time limit.
+    pub fn remaining(&self) -> Option<Duration> {
         let ends = self.ends();
         (ends != UNLIMITED).then(|| Duration::from_micros(ends.saturating_sub(self.now())))
     }
@@ -96,16 +97,17 @@ impl ReadBudget {
         self.now() >= self.ends()
     }
 
-    /// Returns whether the current page has to end.
+    /// Returns whether the current page of rows has used up its share of the budget, so that it must end.
     pub fn is_page_over(&self) -> bool {
         let page_ends = self.times.page_ends.load(Ordering::Relaxed);
         page_ends != UNLIMITED && self.now() >= page_ends
     }
 
-    /// Grants, once, half of the original budget to a page whose rows were cut off, so that its items can be
-    /// completed.
+    /// Extends the budget for completing the items of a page whose rows were cut off.
+    ///
+    /// The page gets half of the original budget again, once per read.
     pub fn complete_page(&self) {
-        let half = self.times.half.swap(0, Ordering::Relaxed);
+        let half = self.times.half_micros.swap(0, Ordering::Relaxed);
         if half > 0 {
             let now = self.now();
             self.times.ends.fetch_max(now.saturating_add(half), Ordering::Relaxed);
@@ -124,7 +126,7 @@ fn micros(span: Duration) -> u64 {
 
 /// Returns the error for a read that has used up its budget.
 pub(crate) fn too_expensive(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::new(Code::ReadTooExpensive, "the read has used up its time, and nothing of it can be returned")
+    Error::new(Code::ReadTooExpensive, "the read reached its time limit before it could return anything")
         .caused_by(cause)
 }
 
@@ -144,18 +146,18 @@ mod tests {
         let budget = ReadBudget::new(&clock);
         let second = Duration::from_secs(1);
         clock.advance(second);
-        assert!(!budget.is_over() && !budget.is_page_over() && budget.left().is_none());
+        assert!(!budget.is_over() && !budget.is_page_over() && budget.remaining().is_none());
         budget.begin(Some(second));
         assert!(!budget.is_over() && !budget.is_page_over());
         clock.advance(second / 2);
         assert!(budget.is_page_over() && !budget.is_over());
         clock.advance(second / 2);
-        assert!(budget.is_over() && budget.left() == Some(Duration::ZERO));
+        assert!(budget.is_over() && budget.remaining() == Some(Duration::ZERO));
         budget.complete_page();
-        assert_eq!((budget.left(), budget.is_page_over()), (Some(second / 2), false));
+        assert_eq!((budget.remaining(), budget.is_page_over()), (Some(second / 2), false));
         clock.advance(second / 4);
         budget.complete_page();
-        assert_eq!((budget.left(), budget.is_page_over()), (Some(second / 4), true), "it is given once");
+        assert_eq!((budget.remaining(), budget.is_page_over()), (Some(second / 4), true), "it is given once");
         budget.begin(None);
         budget.complete_page();
         assert!(!budget.is_over() && !budget.is_page_over());

@@ -1,4 +1,4 @@
-//! A single list of columns for each kind of row.
+//! Macros that declare the columns of each kind of row in a single list.
 //!
 //! The list generates the select list, the reading of a row and, for types that are created with the same
 //! fields, the statement that inserts a row. Fields are matched by name: a list with a missing or extra field
@@ -12,7 +12,8 @@ pub(crate) struct NewRow<'a> {
     pub values: &'a [&'a dyn ToParam],
 }
 
-/// The columns of a kind of row: `columns! { token_columns: Token as t { id, grant = grant_id } }` generates
+/// Declares the columns of a kind of row. `columns! { token_columns: Token as t { id, grant = grant_id } }`
+/// generates:
 ///
 /// - a macro `token_columns!()` for `concat!`: the select list, here `t.id, t.grant_id`. Other modules can
 ///   use it after `pub(crate) token_columns`;
@@ -90,7 +91,7 @@ macro_rules! columns {
         { $($field:ident $(: $type:ty)? $(= $source:tt)?),+ $(,)? }
     ) => {
         impl $entity {
-            /// Passes the new row to `insert`.
+            /// Calls `insert` with the new row: the insert statement and the value of each column.
             fn with_new_row<T>(&self, insert: impl FnOnce(&$crate::store::NewRow<'_>) -> T) -> T {
                 insert(&$crate::store::columns!(
                     @own self $insert [] [$($other: $given,)*] $($field $(= $source)?,)+

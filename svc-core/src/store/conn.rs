@@ -1,4 +1,4 @@
-//! A database connection, on either engine.
+//! A database connection, to a SQLite file or a Postgres server.
 //!
 //! It has only `&self` methods: a transaction is a state of the connection, not a borrow, so a function can
 //! hold a loader and a change at the same time.
@@ -20,7 +20,7 @@ use super::value::{Param, ToParam};
 use super::watch::Watcher;
 use crate::error::Result;
 
-/// A connection to one of the database engines.
+/// A connection to a SQLite file or a Postgres server.
 pub enum Conn {
     #[doc(hidden)]
     Sqlite(SqliteConn),
@@ -33,7 +33,7 @@ pub enum Conn {
 }
 
 impl Conn {
-    /// Returns the engine behind the connection.
+    /// Returns the database engine of the connection.
     pub fn engine(&self) -> Engine {
         match self {
             Self::Sqlite(_) => Engine::Sqlite,
@@ -43,7 +43,8 @@ impl Conn {
         }
     }
 
-    /// Makes this a connection for reads that `interrupt` can end, with the time limit `limit` for each read.
+    /// Configures the connection for reads: `interrupt` ends them, and `limit` is the time limit of each
+    /// read.
     pub(crate) fn for_reads(self, interrupt: &ReadInterrupt, limit: Option<Duration>) -> Result<Self> {
         match self {
             Self::Sqlite(conn) => conn.for_reads(interrupt, limit).map(Self::Sqlite),
@@ -53,7 +54,7 @@ impl Conn {
         }
     }
 
-    /// Returns the budget of the read in progress, if the connection has one.
+    /// Returns the time budget of the current read, or `None` if the connection has no read budget.
     pub(crate) fn budget(&self) -> Option<&ReadBudget> {
         match self {
             Self::Sqlite(conn) => conn.budget(),
@@ -63,7 +64,7 @@ impl Conn {
         }
     }
 
-    /// Begins a read with the full time limit.
+    /// Begins the time budget of a new read, with the full limit.
     pub(crate) fn begin_budget(&self) {
         match self {
             Self::Sqlite(conn) => conn.begin_budget(),
@@ -73,14 +74,14 @@ impl Conn {
         }
     }
 
-    /// Ends a read: the following statements have no time limit.
+    /// Ends the time budget of the current read: later statements have no budget until the next read begins.
     pub(crate) fn end_budget(&self) {
         if let Some(budget) = self.budget() {
             budget.begin(None);
         }
     }
 
-    /// Reports every statement to `watcher` from now on.
+    /// Makes the connection report every later statement to `watcher`.
     pub(crate) fn watch(&mut self, watcher: Watcher) {
         match self {
             Self::Sqlite(conn) => conn.watch(watcher),
@@ -90,7 +91,7 @@ impl Conn {
         }
     }
 
-    /// Returns every row of a statement.
+    /// Runs a statement and returns all of its rows.
     pub fn query(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Row>> {
         let params = bound(params);
         match self {
@@ -101,10 +102,10 @@ impl Conn {
         }
     }
 
-    /// Returns the first rows of a statement, bounded by bytes.
+    /// Runs a statement and returns its first rows, up to a limit in bytes.
     ///
-    /// Stops after the row at which the total [weight](Row::weight) reaches `bytes`. Returns at least one row
-    /// if the statement returns any. Further rows are neither fetched nor copied.
+    /// Stops after the row at which the total [weight](Row::weight) of the rows reaches `bytes`. Returns at
+    /// least one row if the statement returns any. Further rows are neither fetched nor copied.
     pub(crate) fn query_within(
         &self,
         bytes: usize,
@@ -120,10 +121,11 @@ impl Conn {
         }
     }
 
-    /// Returns the first rows of a statement for a page, bounded by bytes and by the budget of the read.
+    /// Runs a statement and returns its first rows for a page, limited by `bytes` and by the read's time
+    /// budget.
     ///
-    /// Also returns whether the rows were cut off because the page had to end; there is at least one row in
-    /// that case. A server returns all rows of a statement together, so none are cut off there.
+    /// Also returns whether the rows were cut off because the page's time was used up. At least one row is
+    /// returned in that case. Postgres returns all rows together, so the flag is always `false` there.
     pub(crate) fn query_page(
         &self,
         bytes: usize,
@@ -136,7 +138,7 @@ impl Conn {
         }
     }
 
-    /// Visits every row of a statement in place, until the visitor breaks.
+    /// Runs a statement and calls `each` with every row, without copying the row, until `each` breaks.
     pub(crate) fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
         let params = bound(params);
         match self {
@@ -147,7 +149,8 @@ impl Conn {
         }
     }
 
-    /// Visits the first rows of a statement in place, with the same limit in bytes as [`Self::query_within`].
+    /// Runs a statement and calls `each` with its first rows, with the same limit in bytes as
+    /// [`Self::query_within`].
     pub(crate) fn visit_within(
         &self,
         bytes: usize,
@@ -164,7 +167,7 @@ impl Conn {
         }
     }
 
-    /// Visits the rows of a scan in place, until the visitor breaks.
+    /// Runs a scan and calls `each` with every row, without copying the row, until `each` breaks.
     ///
     /// On Postgres, a transaction must have begun.
     pub(crate) fn scan(&self, scan: &Scan, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
@@ -177,7 +180,7 @@ impl Conn {
         }
     }
 
-    /// Runs a change and returns how many rows it changed.
+    /// Runs a statement that changes rows, and returns the number of changed rows.
     pub fn execute(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<u64> {
         let params = bound(params);
         match self {
@@ -188,7 +191,9 @@ impl Conn {
         }
     }
 
-    /// Runs a change, now or together with later statements, and checks the number of changed rows.
+    /// Runs a statement that changes rows, on Postgres together with a later statement.
+    ///
+    /// Checks that the statement changed `rows` rows, unless `rows` is `None`.
     pub fn defer(&self, rows: Option<u64>, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
         let params = bound(params);
         match self {
@@ -199,7 +204,7 @@ impl Conn {
         }
     }
 
-    /// Inserts rows, each given as a list of column values.
+    /// Inserts rows. Each row is a list of column values.
     pub(crate) fn insert_many(&self, insert: &BulkWrite, rows: &[Vec<Param<'_>>]) -> Result<()> {
         match self {
             Self::Postgres(conn) => {
@@ -210,7 +215,10 @@ impl Conn {
         }
     }
 
-    /// Changes rows of several tables, given as lists of column values. Each row must exist.
+    /// Inserts or updates rows of several tables. Each row is a list of column values.
+    ///
+    /// On SQLite, fails if a list does not change exactly one row. On Postgres, only the rows of the last
+    /// table are counted.
     pub(crate) fn write_jointly<const N: usize>(
         &self,
         joint: &JointWrite<N>,
@@ -240,7 +248,7 @@ fn bound<'a>(params: &'a [&'a dyn ToParam]) -> Vec<Param<'a>> {
     params.iter().map(|param| param.param()).collect()
 }
 
-/// Transactions, which are a state of the connection.
+/// Transactions. A transaction is a state of the connection.
 impl Conn {
     /// Begins a transaction that may write.
     pub(crate) fn begin_write(&self) -> Result<()> {
@@ -252,12 +260,13 @@ impl Conn {
         }
     }
 
-    /// Begins a transaction that may write, waiting without a time limit for other writers to the file.
-    pub(crate) fn begin_alone(&self) -> Result<()> {
+    /// Begins a transaction that may write. On SQLite, waits for other writers to the file without a time
+    /// limit.
+    pub(crate) fn begin_write_without_timeout(&self) -> Result<()> {
         match self {
             #[cfg(test)]
             Self::Hostile(conn) => conn.begin(),
-            Self::Sqlite(conn) => conn.begin_alone(),
+            Self::Sqlite(conn) => conn.begin_write_without_timeout(),
             Self::Postgres(conn) => conn.begin("begin"),
         }
     }
@@ -274,7 +283,8 @@ impl Conn {
 
     /// Returns the reason why the current transaction cannot continue, or `None` if it can.
     ///
-    /// SQLite has ended it, the session is gone, or a failed statement has aborted it. Needs no round trip.
+    /// A transaction cannot continue if SQLite has ended it, if its session was lost, or if a failed
+    /// statement has aborted it. The check needs no round trip.
     pub(crate) fn failure(&self) -> Option<TransactionFailure> {
         match self {
             Self::Sqlite(conn) => conn.failure(),
@@ -294,7 +304,7 @@ impl Conn {
         }
     }
 
-    /// Ends a transaction that only read.
+    /// Ends a read-only transaction.
     pub(crate) fn end_read(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.end_read(),
@@ -304,7 +314,7 @@ impl Conn {
         }
     }
 
-    /// Returns the state of the disk after failed writes. Postgres manages its own disk.
+    /// Returns the state of SQLite's disk after failed writes. On Postgres, reports no failure.
     pub(crate) fn disk(&self) -> DiskState {
         match self {
             Self::Sqlite(conn) => conn.disk(),
@@ -324,7 +334,7 @@ impl Conn {
         }
     }
 
-    /// Begins a job within the batch.
+    /// Begins a job: the statements of one task within the batch's transaction.
     pub(crate) fn begin_job(&self) {
         match self {
             Self::Sqlite(conn) => conn.begin_job(),
@@ -344,7 +354,7 @@ impl Conn {
         }
     }
 
-    /// Keeps the writes of the current job.
+    /// Ends the current job and keeps its writes in the transaction.
     pub(crate) fn keep_job(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.keep_job(),
@@ -354,7 +364,8 @@ impl Conn {
         }
     }
 
-    /// Rolls back the writes of the current job, if the engine can do that within a transaction.
+    /// Ends the current job and rolls back its writes. Does nothing on Postgres, where a job has no
+    /// savepoint.
     pub(crate) fn undo_job(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.undo_job(),
@@ -364,7 +375,7 @@ impl Conn {
         }
     }
 
-    /// Waits for all deferred statements.
+    /// Sends the deferred statements and waits for their results.
     pub(crate) fn flush(&self) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.check_transaction(),
@@ -374,7 +385,8 @@ impl Conn {
         }
     }
 
-    /// Commits, and on Postgres notifies other servers of the last positions of the logs.
+    /// Commits the transaction. On Postgres, also sends `lsns`, the new last positions of the logs, to other
+    /// servers.
     pub(crate) fn commit(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.commit(),
@@ -394,10 +406,11 @@ impl Conn {
         }
     }
 
-    /// Returns whether cached data is no longer reliable: another process may have written to the file since
-    /// the last call, or the session has changed.
+    /// Returns whether cached data may be outdated.
     ///
-    /// On Postgres, writes by other sessions are not reported: locking a head detects those.
+    /// That is the case if another process has written to the file since the last call, or if the connection
+    /// uses another session than before. On Postgres, writes by other sessions are not reported: locking a
+    /// head detects those.
     pub(crate) fn others_wrote(&self) -> Result<bool> {
         match self {
             Self::Sqlite(conn) => conn.others_wrote(),
@@ -407,7 +420,7 @@ impl Conn {
         }
     }
 
-    /// Returns how often statements were compiled. Counted only on SQLite.
+    /// Returns how often SQLite compiled statements on the connection. On Postgres, all counts are 0.
     pub(crate) fn statement_counts(&self) -> StatementCounts {
         match self {
             Self::Sqlite(conn) => conn.counts(),
@@ -417,7 +430,7 @@ impl Conn {
         }
     }
 
-    /// Returns the engine's settings on which durability depends.
+    /// Returns the engine settings that determine the durability of commits, as text.
     pub(crate) fn durability(&self) -> Result<String> {
         match self {
             #[cfg(test)]
@@ -435,7 +448,7 @@ impl Conn {
         }
     }
 
-    /// Runs statements outside of any job, such as migrations and set-up.
+    /// Runs statements outside of any job, for example in migrations and set-up.
     pub(crate) fn batch(&self, sql: &str) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.batch(sql),
@@ -457,7 +470,7 @@ impl Conn {
         }
     }
 
-    /// Checkpoints SQLite's write-ahead log as far as possible without waiting.
+    /// Checkpoints as many pages of SQLite's write-ahead log as possible without waiting.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         match self {
             #[cfg(test)]

@@ -9,14 +9,15 @@ use crate::data_dir::DataDir;
 /// The location of the database.
 #[derive(Clone, Debug)]
 pub enum Database {
-    /// A SQLite file.
+    /// The path of a SQLite file.
     Sqlite(PathBuf),
     /// A PostgreSQL database, identified by a `postgres://` URL.
     Postgres(SecretString),
 }
 
 impl Database {
-    /// Returns the database at `url` or, without a URL, the one in the folder `data_dir`.
+    /// Returns the Postgres database at `url`, or the SQLite database in the folder `data_dir` if `url` is
+    /// `None`.
     pub fn at(url: Option<SecretString>, data_dir: &Path) -> Self {
         url.map_or_else(|| Self::Sqlite(DataDir::database(data_dir)), Self::Postgres)
     }
@@ -24,12 +25,12 @@ impl Database {
 
 /// Whether opening may create a database.
 ///
-/// Only a set-up may create one: any other program that does not find it has lost it, or has the wrong
-/// location.
+/// Only a set-up may create a database. If any other program does not find the database, the database was
+/// lost or the configured location is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// The database must exist, with its schema.
+    /// The database and its schema must exist.
     Existing,
-    /// Missing parts of the database are created.
+    /// A missing database or schema is created.
     Create,
 }

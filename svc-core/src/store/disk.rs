@@ -1,11 +1,11 @@
-//! The state of the disk after a failed write.
+//! Records the last failed write to the disk of a SQLite database.
 //!
-//! The writing connection sets it, and threads that must not wait for that connection read it.
+//! The writing connection records failures. Threads that must not wait for that connection read them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The state of the disk, until a write succeeds again. Clones share the state.
+/// The last write failure of a disk, until a write succeeds again. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DiskState(Arc<AtomicU8>);
 

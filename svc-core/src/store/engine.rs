@@ -1,4 +1,4 @@
-//! The common interface of the engines, so that callers need not know which engine they use.
+//! Types that both database engines share, such as the reasons why a transaction fails.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ pub(crate) enum WalCut {
     /// The log is empty.
     Done,
     /// A reader of an earlier snapshot prevents truncation until its read ends.
-    HeldBack,
+    BlockedByReader,
     /// Another connection is checkpointing or writing. Retrying soon may succeed.
     Busy,
 }
 
-/// The database engine behind a connection.
+/// A database engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// SQLite, one file.
+    /// SQLite, which stores the database in one file.
     Sqlite,
-    /// PostgreSQL.
+    /// PostgreSQL, a database server.
     Postgres,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn is_duplicate(error: &Error) -> bool {
     error.cause().is_some_and(|cause| cause.is::<DuplicateKey>())
 }
 
-/// The number of times that SQLite had to compile a statement.
+/// How often SQLite compiled statements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatementCounts {
     /// Number of statements compiled because they were new to the connection.
@@ -62,7 +62,7 @@ pub struct StatementCounts {
 }
 
 impl StatementCounts {
-    /// Returns the sum of both counts.
+    /// Returns these counts plus the counts in `other`.
     #[must_use]
     pub(crate) fn plus(self, other: Self) -> Self {
         Self { prepared: self.prepared + other.prepared, re_prepared: self.re_prepared + other.re_prepared }
@@ -72,21 +72,22 @@ impl StatementCounts {
 /// The reason why a transaction cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransactionFailure {
-    /// The connection was lost, and the transaction with it. No statement was at fault.
+    /// The connection was lost, which ended the transaction. No statement was at fault.
     Broken,
     /// The server did not respond in time, and the connection was closed.
-    Silent,
+    Timeout,
     /// The server aborted this transaction to resolve a deadlock or a serialization conflict.
     Conflict,
     /// A lock was not granted in time.
     LockTimeout,
-    /// The statement itself failed, and has aborted the transaction.
+    /// A statement failed, for example because of a constraint, which aborted the transaction.
     Statement,
 }
 
-/// Checks the number of rows that a statement changed.
+/// Fails if a statement has not changed the wanted number of rows.
 ///
-/// A number other than the declared one is a defect, and must not be committed.
+/// A different number is a defect of the program, and the change must not be committed. If `wanted` is
+/// `None`, any number is accepted.
 pub(crate) fn check_rows(wanted: Option<u64>, touched: u64, sql: &'static str) -> Result<()> {
     match wanted {
         Some(wanted) if wanted != touched => {

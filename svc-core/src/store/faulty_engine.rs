@@ -40,7 +40,8 @@ enum Fault {
     },
 }
 
-/// Draws faults: on average in one of `one_in` statements, and in every third commit. 0 disables them.
+/// A random source of faults: on average in one of `one_in` statements, and in every third commit. 0 disables
+/// faults.
 struct Faults {
     state: Cell<u64>,
     one_in: u64,
@@ -105,7 +106,7 @@ impl HostileConn {
         }
         if let Fault::Silent { .. } = fault {
             self.lose();
-            self.transaction.fail(TransactionFailure::Silent);
+            self.transaction.fail(TransactionFailure::Timeout);
             return Err(Error::new(Code::Unavailable, "the server did not respond in time"));
         }
         let result = run(&self.beneath);
@@ -183,7 +184,7 @@ impl HostileConn {
             }
             Fault::Silent { .. } => {
                 self.connected.set(false);
-                self.transaction.fail(TransactionFailure::Silent);
+                self.transaction.fail(TransactionFailure::Timeout);
                 Err(outcome_unknown("the server did not respond to the commit in time"))
             }
         }

@@ -1,4 +1,4 @@
-//! Checks on the file of a SQLite database before SQLite opens it, and how a file is opened for reading only.
+//! Checks of a SQLite file before SQLite opens it, and methods of opening a file for reading only.
 //!
 //! SQLite creates missing files and deletes the write-ahead log of an empty file, so a file that is missing,
 //! empty or of another kind is rejected before SQLite sees it. SQLite determines everything else, from the
@@ -24,20 +24,25 @@ use crate::sync::lock;
 /// The first bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// Rejects a file that is not a SQLite file with content.
+/// Fails if the file is missing, empty or not a SQLite file.
 pub(super) fn check_is_database(path: &Path) -> Result<()> {
     let shown = path.display();
-    match size_of(path)? {
+    match file_size(path)? {
         None if path.is_symlink() => Err(refusal::unreadable(path, ErrorKind::NotFound.into())),
         None => Err(Error::new(
             Code::NotFound,
-            format!("there is no database at {shown}, and only a set-up creates one: {}", restore(path)),
+            format!(
+                "there is no database at {shown}, and only a set-up creates one: {}",
+                restore_advice(path)
+            ),
         )),
-        Some(0) => {
-            Err(Error::new(Code::NotFound, format!("the database {shown} is empty: {}", restore(path))))
-        }
-        // Closing any handle other than SQLite's own would release the locks of this process.
-        Some(_) if OpenFileMark::has(path) || begins_as_database(path)? => Ok(()),
+        Some(0) => Err(Error::new(
+            Code::NotFound,
+            format!("the database {shown} is empty: {}", restore_advice(path)),
+        )),
+        // A file that this process has open is not read here: closing any handle other than SQLite's own
+        // would release the locks of this process.
+        Some(_) if OpenFileMark::is_marked(path) || begins_as_database(path)? => Ok(()),
         Some(_) => Err(refusal::not_a_database(path)),
     }
 }
@@ -45,16 +50,16 @@ pub(super) fn check_is_database(path: &Path) -> Result<()> {
 /// Returns the error for a database whose set-up was not completed.
 pub(super) fn no_schema(path: &Path) -> Error {
     let shown = path.display();
-    Error::new(Code::NotFound, format!("the database {shown} has no schema: {}", restore(path)))
+    Error::new(Code::NotFound, format!("the database {shown} has no schema: {}", restore_advice(path)))
 }
 
-/// Refuses to create a database next to the write-ahead log of a database that is gone.
+/// Fails if the database file is missing or empty while its write-ahead log still exists.
 pub(super) fn check_can_begin(path: &Path) -> Result<()> {
-    if size_of(path)?.unwrap_or(0) == 0 && wal_bytes(path) > 0 {
+    if file_size(path)?.unwrap_or(0) == 0 && wal_bytes(path) > 0 {
         return Err(Error::wrong_state(format!(
             "{} is missing or empty, but its write-ahead log still exists and would be lost: {}",
             path.display(),
-            restore(path)
+            restore_advice(path)
         )));
     }
     Ok(())
@@ -62,11 +67,11 @@ pub(super) fn check_can_begin(path: &Path) -> Result<()> {
 
 /// Returns the size of the write-ahead log, or 0 if there is none.
 pub(super) fn wal_bytes(path: &Path) -> u64 {
-    std::fs::metadata(wal_of(path)).map_or(0, |file| file.len())
+    std::fs::metadata(wal_path(path)).map_or(0, |file| file.len())
 }
 
-/// The mode of new files before the umask applies, which is the same as SQLite's.
-const MODE: u32 = 0o644;
+/// The permissions of a new database file before the umask applies, which are the same as SQLite's.
+const NEW_FILE_MODE: u32 = 0o644;
 
 /// Marks a file as opened by this process through SQLite, until this value is dropped.
 pub(super) struct OpenFileMark {
@@ -93,24 +98,24 @@ impl OpenFile {
 }
 
 impl OpenFileMark {
-    /// Marks the file. Returns `None` if the file does not exist.
+    /// Marks an existing file as open. Returns `None` if the file does not exist.
     pub fn mark(path: &Path) -> Option<Self> {
-        let id = id_of(path)?;
+        let id = file_id_at(path)?;
         let mut open = lock(&OPEN_HERE);
         open.entry(id).or_default().mark();
         Some(Self { id, path: path.to_owned() })
     }
 
-    /// Marks the file, creating it if it does not exist. Returns `None` if it cannot be created; SQLite then
-    /// reports the reason.
+    /// Creates the file if it does not exist, and marks it as open.
     ///
-    /// No other thread can open and close the file before it is marked.
+    /// Returns `None` if the file cannot be created; SQLite then reports the reason. No other thread can open
+    /// and close the file before it is marked.
     pub fn create(path: &Path) -> Option<Self> {
         let mut open = lock(&OPEN_HERE);
-        let created = File::options().read(true).write(true).create_new(true).mode(MODE).open(path);
+        let created = File::options().read(true).write(true).create_new(true).mode(NEW_FILE_MODE).open(path);
         let id = match &created {
-            Ok(file) => file.metadata().ok().map(|found| id_in(&found))?,
-            Err(_) => id_of(path)?,
+            Ok(file) => file.metadata().ok().map(|found| file_id_in(&found))?,
+            Err(_) => file_id_at(path)?,
         };
         let kept = open.entry(id).or_default();
         kept.mark();
@@ -120,8 +125,8 @@ impl OpenFileMark {
         Some(Self { id, path: path.to_owned() })
     }
 
-    fn has(path: &Path) -> bool {
-        id_of(path).is_some_and(|id| lock(&OPEN_HERE).contains_key(&id))
+    fn is_marked(path: &Path) -> bool {
+        file_id_at(path).is_some_and(|id| lock(&OPEN_HERE).contains_key(&id))
     }
 
     /// Returns a handle for reading and writing the file, the only one apart from SQLite's own.
@@ -136,11 +141,11 @@ impl OpenFileMark {
             return Ok(Arc::clone(handle));
         }
         // Opening and closing the file of another database would release the locks of this process on it.
-        if id_of(&self.path) != Some(self.id) {
+        if file_id_at(&self.path) != Some(self.id) {
             return Err(Error::internal("the file of the database is gone"));
         }
         let file = File::options().read(true).write(true).open(&self.path).map_err(Error::internal)?;
-        if id_in(&file.metadata().map_err(Error::internal)?) != self.id {
+        if file_id_in(&file.metadata().map_err(Error::internal)?) != self.id {
             return Err(Error::internal("the file of the database was replaced"));
         }
         Ok(Arc::clone(kept.handle.insert(Arc::new(file))))
@@ -159,11 +164,11 @@ impl Drop for OpenFileMark {
     }
 }
 
-fn id_of(path: &Path) -> Option<FileId> {
-    std::fs::metadata(path).ok().as_ref().map(id_in)
+fn file_id_at(path: &Path) -> Option<FileId> {
+    std::fs::metadata(path).ok().as_ref().map(file_id_in)
 }
 
-fn id_in(found: &Metadata) -> FileId {
+fn file_id_in(found: &Metadata) -> FileId {
     (found.dev(), found.ino())
 }
 
@@ -174,13 +179,12 @@ pub(super) fn sync(path: &Path) -> Result<()> {
     open_here.handle()?.sync_data().map_err(Error::internal)
 }
 
-/// A SQLite file to be read only, and the method of reading it.
+/// A SQLite file that is only read, and the method of reading the file.
 #[derive(Clone)]
 pub(crate) enum ReadableFile {
-    /// The file is read in place and shared with other connections through SQLite.
-    Place(PathBuf),
-    /// The file is read in place. Nothing writes it, SQLite must not write it either, and it has no
-    /// write-ahead log.
+    /// The file is read directly, and SQLite shares it with other connections.
+    InPlace(PathBuf),
+    /// The file is read directly. It has no write-ahead log, and no process writes to it.
     Immutable(PathBuf),
     /// A private copy of the file is read.
     Copy(Arc<DatabaseCopy>),
@@ -188,9 +192,9 @@ pub(crate) enum ReadableFile {
 
 impl ReadableFile {
     /// Determines how this process can read the file, which must be a database.
-    pub(super) fn readable(path: &Path) -> Result<Self> {
-        let place = Self::Place(path.to_owned());
-        match place.first_read() {
+    pub(super) fn determine(path: &Path) -> Result<Self> {
+        let place = Self::InPlace(path.to_owned());
+        match place.check_readable() {
             Err(error) if refusal::is_read_only(&error) => {}
             found => return found.map(|()| place),
         }
@@ -202,7 +206,7 @@ impl ReadableFile {
         DatabaseCopy::of(path).map(Self::Copy)
     }
 
-    fn first_read(&self) -> Result<()> {
+    fn check_readable(&self) -> Result<()> {
         let (address, flags) = self.address();
         Connection::open_with_flags(address, flags)
             .and_then(|conn| conn.query_row("select count(*) from sqlite_schema", [], |_| Ok(())))
@@ -210,9 +214,9 @@ impl ReadableFile {
     }
 
     /// Returns the path of the file, if other connections may have it open too.
-    pub(super) fn shared(&self) -> Option<&Path> {
+    pub(super) fn shared_path(&self) -> Option<&Path> {
         match self {
-            Self::Place(path) => Some(path),
+            Self::InPlace(path) => Some(path),
             Self::Immutable(_) | Self::Copy(_) => None,
         }
     }
@@ -221,7 +225,7 @@ impl ReadableFile {
     pub(super) fn address(&self) -> (PathBuf, OpenFlags) {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         match self {
-            Self::Place(path) => (path.clone(), flags),
+            Self::InPlace(path) => (path.clone(), flags),
             Self::Immutable(path) => (immutable(path), flags | OpenFlags::SQLITE_OPEN_URI),
             Self::Copy(copy) => (copy.file.clone(), flags),
         }
@@ -248,13 +252,13 @@ impl DatabaseCopy {
         let file = folder.path().join("svc.db");
         // The log is copied first: pages that are moved from it into the file during the copy are then in
         // both copies.
-        std::fs::copy(wal_of(path), wal_of(&file)).map_err(failed)?;
+        std::fs::copy(wal_path(path), wal_path(&file)).map_err(failed)?;
         std::fs::copy(path, &file).map_err(failed)?;
         Ok(Arc::new(Self { _folder: folder, file }))
     }
 }
 
-fn size_of(path: &Path) -> Result<Option<u64>> {
+fn file_size(path: &Path) -> Result<Option<u64>> {
     match std::fs::metadata(path) {
         Ok(file) if file.is_file() => Ok(Some(file.len())),
         Ok(file) if file.is_dir() => Err(refusal::unreadable(path, ErrorKind::IsADirectory.into())),
@@ -273,13 +277,13 @@ fn begins_as_database(path: &Path) -> Result<bool> {
     }
 }
 
-fn wal_of(path: &Path) -> PathBuf {
+fn wal_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()
 }
 
-/// Returns the SQLite address of a file that does not change while it is read.
+/// Returns the SQLite URI for opening a file that does not change while it is read.
 fn immutable(path: &Path) -> PathBuf {
     let mut address = OsString::from("file:");
     for byte in std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()) {
@@ -294,8 +298,8 @@ fn immutable(path: &Path) -> PathBuf {
     address.into()
 }
 
-/// Describes what to do about a database that is gone, for an error.
-fn restore(path: &Path) -> String {
+/// Returns instructions for restoring a missing or incomplete database, for an error message.
+fn restore_advice(path: &Path) -> String {
     let log = if wal_bytes(path) > 0 {
         ", and keep the svc.db-wal beside it, which holds the newest changes"
     } else {
@@ -317,7 +321,7 @@ mod tests {
         conn.execute_batch(LOGGED).unwrap();
         let copy = folder.join("svc.db");
         std::fs::copy(&path, &copy).unwrap();
-        std::fs::copy(wal_of(&path), wal_of(&copy)).unwrap();
+        std::fs::copy(wal_path(&path), wal_path(&copy)).unwrap();
         copy
     }
 
@@ -325,12 +329,12 @@ mod tests {
     fn a_file_that_is_created_is_marked_before_anybody_can_open_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("svc.db");
-        assert!(OpenFileMark::mark(&path).is_none() && !OpenFileMark::has(&path));
+        assert!(OpenFileMark::mark(&path).is_none() && !OpenFileMark::is_marked(&path));
         let marks = [OpenFileMark::create(&path).unwrap(), OpenFileMark::create(&path).unwrap()];
         let handles = marks.each_ref().map(|mark| mark.handle().unwrap());
-        assert!(OpenFileMark::has(&path) && Arc::ptr_eq(&handles[0], &handles[1]));
+        assert!(OpenFileMark::is_marked(&path) && Arc::ptr_eq(&handles[0], &handles[1]));
         drop((handles, marks));
-        assert!(!OpenFileMark::has(&path));
+        assert!(!OpenFileMark::is_marked(&path));
     }
 
     #[test]
@@ -384,7 +388,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a ?#%\u{e9}.db");
         Connection::open(&path).unwrap().execute_batch("create table t (n)").unwrap();
-        ReadableFile::Immutable(path).first_read().unwrap();
+        ReadableFile::Immutable(path).check_readable().unwrap();
     }
 
     /// An open database has an index of its write-ahead log, which SQLite shares between connections.
@@ -394,6 +398,6 @@ mod tests {
         let path = folder.path().join("svc.db");
         let conn = Connection::open(&path).unwrap();
         conn.execute_batch(LOGGED).unwrap();
-        assert!(matches!(ReadableFile::readable(&path).unwrap(), ReadableFile::Place(_)));
+        assert!(matches!(ReadableFile::determine(&path).unwrap(), ReadableFile::InPlace(_)));
     }
 }

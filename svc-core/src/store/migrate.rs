@@ -1,8 +1,8 @@
-//! Migrations: the schema's history, with the same numbers and names for both engines.
+//! Migrations: the history of the schema, with the same numbers and names for both engines.
 //!
 //! The history begins with a baseline of one file per layer. Each later change of the schema is one new
 //! migration, which must not be edited once it has landed: its checksum is compared at every start. Numbers
-//! increase and may have gaps. `migrations/schema` contains the schema that results from all of them. The
+//! increase and may have gaps. `migrations/schema` contains the schema that results from all migrations. The
 //! caller decides whether a database may be given a schema at all.
 
 use super::conn::Conn;
@@ -58,42 +58,43 @@ pub(crate) fn is_older(version: i64) -> bool {
 }
 
 /// Lock that serialises migrations on Postgres, separately for each database.
-const LOCK: &str = "select pg_advisory_xact_lock(7233071290617)";
+const MIGRATION_LOCK: &str = "select pg_advisory_xact_lock(7233071290617)";
 
-/// The schema of a database, as far as this version of svc knows it.
+/// The state of a database's schema: whether it exists, and the migrations that it lacks.
 pub(crate) struct Schema {
     exists: bool,
     missing: Vec<&'static Migration>,
 }
 
 impl Schema {
-    /// Reads the schema.
+    /// Reads the state of the schema, and checks the applied migrations.
     ///
-    /// Rejects a database that an earlier build created, or that a newer version or another program has
-    /// changed.
+    /// Fails if an earlier build created the database, if a newer version has migrated it, or if the checksum
+    /// of an applied migration differs.
     pub fn read(conn: &Conn) -> Result<Self> {
         let exists = exists(conn)?;
-        let applied = if exists { applied(conn)? } else { Vec::new() };
+        let applied = if exists { applied_migrations(conn)? } else { Vec::new() };
         let first = MIGRATIONS.first().map_or(0, |migration| migration.version);
         if applied.iter().any(|found| found.version < first) {
-            return Err(too_old());
+            return Err(schema_too_old());
         }
-        let known = |found: &Applied| MIGRATIONS.iter().find(|known| known.version == found.version);
+        let known = |found: &AppliedMigration| MIGRATIONS.iter().find(|known| known.version == found.version);
         if let Some(newer) = applied.iter().find(|found| known(found).is_none()) {
-            return Err(too_new(&newer.name));
+            return Err(schema_too_new(&newer.name));
         }
-        let is_edited =
-            |(known, found): &(&Migration, &Applied)| known.checksum(conn.engine()) != found.checksum;
+        let is_edited = |(known, found): &(&Migration, &AppliedMigration)| {
+            known.checksum(conn.engine()) != found.checksum
+        };
         if let Some((known, _)) =
             applied.iter().filter_map(|found| Some((known(found)?, found))).find(is_edited)
         {
-            return Err(edited(known));
+            return Err(migration_edited(known));
         }
         let is_missing = |known: &&Migration| applied.iter().all(|found| found.version != known.version);
         Ok(Self { exists, missing: MIGRATIONS.iter().filter(is_missing).collect() })
     }
 
-    /// Returns whether any part of the schema exists.
+    /// Returns whether the database has a schema of svc, complete or not.
     pub fn exists(&self) -> bool {
         self.exists
     }
@@ -103,7 +104,7 @@ impl Schema {
         self.exists && self.missing.is_empty()
     }
 
-    /// Applies the missing migrations, inside the transaction of [`in_turn`].
+    /// Applies the missing migrations, inside the transaction of [`with_migration_lock`].
     pub fn complete(&self, conn: &Conn, now: Time) -> Result<()> {
         if !self.exists {
             tracing::info!(version = schema_version(), "creating the schema");
@@ -147,11 +148,11 @@ impl Migration {
 /// Runs `change` in a transaction while no other process migrates, waiting for the lock without a time limit.
 ///
 /// The transaction sees the changes of the previous lock holder. The lock ends with the transaction.
-pub(crate) fn in_turn(conn: &Conn, change: impl FnOnce(&Conn) -> Result<()>) -> Result<()> {
-    conn.begin_alone()?;
+pub(crate) fn with_migration_lock(conn: &Conn, change: impl FnOnce(&Conn) -> Result<()>) -> Result<()> {
+    conn.begin_write_without_timeout()?;
     let changed = match conn.engine() {
         Engine::Sqlite => Ok(()),
-        Engine::Postgres => conn.query(LOCK, &[]).map(drop),
+        Engine::Postgres => conn.query(MIGRATION_LOCK, &[]).map(drop),
     };
     let changed = changed.and_then(|()| change(conn)).and_then(|()| conn.flush());
     let committed = changed.and_then(|()| conn.commit(&Default::default()));
@@ -162,16 +163,16 @@ pub(crate) fn in_turn(conn: &Conn, change: impl FnOnce(&Conn) -> Result<()>) -> 
     committed
 }
 
-/// Brings the schema up to date, for databases without content.
+/// Applies all missing migrations to the database of a test.
 #[cfg(test)]
 pub(crate) fn migrate(conn: &Conn, now: Time) -> Result<()> {
-    in_turn(conn, |conn| Schema::read(conn)?.complete(conn, now))
+    with_migration_lock(conn, |conn| Schema::read(conn)?.complete(conn, now))
 }
 
 /// Selects the newest applied migration, for [`is_newer`].
 pub(crate) const NEWEST: &str = "select version, name from schema_migrations order by version desc limit 1";
 
-/// Returns whether a migration found by [`NEWEST`] belongs to a later version of svc.
+/// Returns whether `version` is the number of a migration that only a later version of svc has.
 pub(crate) fn is_newer(version: i64) -> bool {
     MIGRATIONS.iter().all(|known| known.version != version)
 }
@@ -188,17 +189,19 @@ pub(super) fn exists(conn: &Conn) -> Result<bool> {
     Ok(found > 0)
 }
 
-struct Applied {
+struct AppliedMigration {
     version: i64,
     name: String,
     checksum: String,
 }
 
 /// Reads the applied migrations, ordered by version.
-fn applied(conn: &Conn) -> Result<Vec<Applied>> {
+fn applied_migrations(conn: &Conn) -> Result<Vec<AppliedMigration>> {
     let mut rows =
         conn.query("select version, name, checksum from schema_migrations order by version", &[])?;
-    let read = |row: &mut Row| Ok(Applied { version: row.take()?, name: row.take()?, checksum: row.take()? });
+    let read = |row: &mut Row| {
+        Ok(AppliedMigration { version: row.take()?, name: row.take()?, checksum: row.take()? })
+    };
     rows.iter_mut().map(read).collect()
 }
 
@@ -207,7 +210,7 @@ pub(crate) fn not_set_up() -> Error {
     Error::new(Code::NotFound, "the database is not set up; run `svc init`, or correct DATABASE_URL")
 }
 
-fn too_old() -> Error {
+fn schema_too_old() -> Error {
     Error::wrong_state(
         "the database was made by an earlier build of svc, whose schema this one does not migrate: export \
          each workspace with that build (`svc export`), and import the files here into a new database (`svc \
@@ -215,14 +218,14 @@ fn too_old() -> Error {
     )
 }
 
-fn too_new(name: &str) -> Error {
+fn schema_too_new(name: &str) -> Error {
     Error::wrong_state(format!(
         "the database belongs to a newer version of svc: this one does not know its migration {name}; \
          use the newer version"
     ))
 }
 
-fn edited(migration: &Migration) -> Error {
+fn migration_edited(migration: &Migration) -> Error {
     Error::wrong_state(format!(
         "the migration {} is not the one that was applied to this database: it was made by another \
          build; use that build, or restore the database of this one",

@@ -1,6 +1,6 @@
 //! Enums whose variants have one-word names, which are the same on the wire and in the database.
 
-/// Declares an enum whose variants have names.
+/// Declares an enum whose variants have the same names on the wire and in the database.
 ///
 /// `named_enum! { /// How urgent it is. pub(crate) enum Severity { Minor = "minor", Major = "major" } }`.
 macro_rules! named_enum {

@@ -23,7 +23,7 @@ pub(crate) enum Opener {
     Sqlite(PathBuf, Clock),
     /// A SQLite file opened for reading only, by a process that may lack write permission.
     Read(ReadableFile),
-    /// A server, and the pool for all connections except those that write or listen.
+    /// A Postgres server, and the pool of sessions that most reading connections share.
     Postgres(Box<Server>, Pool),
 }
 
@@ -56,7 +56,7 @@ impl Opener {
         match database {
             Database::Sqlite(path) => {
                 file::check_is_database(path)?;
-                let opener = ReadableFile::readable(path).map(Self::Read)?;
+                let opener = ReadableFile::determine(path).map(Self::Read)?;
                 check_set_up(&opener.auditor()?, path)?;
                 Ok(opener)
             }
@@ -71,7 +71,7 @@ impl Opener {
     /// Opens the first connection, to determine the state of the database.
     ///
     /// On SQLite, a file that must exist is checked, and a file that may be created is created.
-    pub fn first(&self, mode: OpenMode) -> Result<Conn> {
+    pub fn first_connection(&self, mode: OpenMode) -> Result<Conn> {
         match (self, mode) {
             (Self::Sqlite(path, _), OpenMode::Existing) => {
                 file::check_is_database(path)?;
@@ -100,19 +100,19 @@ impl Opener {
         self.open(Role::Writer)
     }
 
-    /// Opens a connection for housekeeping.
+    /// Opens a connection for housekeeping: a writing connection on SQLite, a pooled connection on Postgres.
     pub fn housekeeper(&self) -> Result<Conn> {
         if self.is_sqlite() { self.writer() } else { self.reader() }
     }
 
-    /// Opens a connection that reads. On Postgres, it connects on first use.
+    /// Opens a connection that reads. On Postgres, it takes a session from the pool on first use.
     pub fn reader(&self) -> Result<Conn> {
         self.open(Role::Reader)
     }
 
     /// Returns the functions with which core threads open their connections. Each connection reports its
     /// statements to `watcher`.
-    pub fn opens(&self, watcher: Option<&Watcher>) -> ConnectionOpeners {
+    pub fn connection_openers(&self, watcher: Option<&Watcher>) -> ConnectionOpeners {
         let of = |role| -> Connect {
             let opener = self.clone();
             let watcher = watcher.cloned();
@@ -127,15 +127,15 @@ impl Opener {
         ConnectionOpeners { writer: of(Role::Writer), reader: of(Role::Reader), scanner: of(Role::Scanner) }
     }
 
-    /// Opens a connection for short statements.
-    pub fn brief(&self) -> Result<Conn> {
+    /// Opens a connection for short statements. On Postgres, its timeouts are short.
+    pub fn with_short_timeouts(&self) -> Result<Conn> {
         match self {
-            Self::Postgres(server, _) => PgConn::open(&server.briefly()).map(Conn::Postgres),
+            Self::Postgres(server, _) => PgConn::open(&server.with_short_timeouts()).map(Conn::Postgres),
             _ => self.writer(),
         }
     }
 
-    /// Opens a connection that cannot change anything.
+    /// Opens a connection that cannot write, for verification.
     pub fn auditor(&self) -> Result<Conn> {
         self.open(Role::Auditor)
     }
@@ -148,13 +148,13 @@ impl Opener {
                 PgConn::open(&server.read_only()).map(Conn::Postgres)
             }
             Self::Postgres(server, _) if role == Role::Writer => {
-                PgConn::open(&server.planned_once()).map(Conn::Postgres)
+                PgConn::open(&server.with_generic_plans()).map(Conn::Postgres)
             }
             Self::Postgres(_, pool) => PgConn::of(pool).map(Conn::Postgres),
         }
     }
 
-    /// Returns the size of SQLite's write-ahead log, or 0 on Postgres, which manages its own.
+    /// Returns the size of SQLite's write-ahead log in bytes, or 0 on Postgres.
     pub fn wal_bytes(&self) -> u64 {
         let Self::Sqlite(path, _) = self else { return 0 };
         file::wal_bytes(path)
@@ -166,7 +166,7 @@ impl Opener {
         file::sync(path)
     }
 
-    /// Starts to listen for commits of other servers. Does nothing on SQLite.
+    /// Starts the thread that receives the commits of other Postgres servers. Returns `None` on SQLite.
     pub fn listen(&self, bus: Arc<Bus>) -> Result<Option<JoinHandle<()>>> {
         match self {
             Self::Sqlite(..) | Self::Read(_) => Ok(None),
@@ -175,13 +175,13 @@ impl Opener {
     }
 }
 
-/// Rejects a file whose set-up was not completed.
+/// Fails if the file has no schema, because its set-up was not completed.
 fn check_set_up(conn: &Conn, path: &Path) -> Result<()> {
     let keep_log = |keep| match conn {
         Conn::Sqlite(conn) => conn.keep_log(keep),
         _ => Ok(()),
     };
-    // A rejected file is left unchanged, with its log.
+    // A rejected file and its write-ahead log stay unchanged.
     keep_log(true)?;
     if !migrate::exists(conn)? {
         return Err(file::no_schema(path));
@@ -189,8 +189,8 @@ fn check_set_up(conn: &Conn, path: &Path) -> Result<()> {
     keep_log(false)
 }
 
-/// File systems whose locks are not reliable between machines.
-const NETWORK: [&str; 10] =
+/// Types of network file systems, whose locks are not reliable between machines.
+const NETWORK_FILE_SYSTEMS: [&str; 10] =
     ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs", "lustre", "fuse.sshfs"];
 
 /// Rejects a network file system: SQLite's locks and shared memory do not work across machines.
@@ -217,7 +217,7 @@ fn network_mount<'a>(mounts: &'a str, folder: &Path) -> Option<&'a str> {
         Some((words.next()?, words.next()?))
     });
     let (_, kind) = mounts.filter(|(at, _)| folder.starts_with(at)).max_by_key(|(at, _)| at.len())?;
-    NETWORK.contains(&kind).then_some(kind)
+    NETWORK_FILE_SYSTEMS.contains(&kind).then_some(kind)
 }
 
 #[cfg(test)]
@@ -232,6 +232,8 @@ mod tests {
         assert_eq!(network_mount(mounts, Path::new("/home")), None);
     }
 
+    /// Checking and syncing the file must not release the locks on it.
+    ///
     /// Otherwise another process could believe that no other process has the file open, and remove the
     /// write-ahead log.
     #[test]
@@ -242,7 +244,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("svc.db");
         let opener = Opener::new(&Database::Sqlite(path.clone())).unwrap();
-        let conn = opener.first(OpenMode::Create).unwrap();
+        let conn = opener.first_connection(OpenMode::Create).unwrap();
         conn.batch("create table schema_migrations (n)").unwrap();
         let inode = format!(":{} ", std::fs::metadata(&path).unwrap().ino());
         let locks = || {
@@ -258,11 +260,11 @@ mod tests {
         assert!(before > 0);
         opener.sync_file().unwrap();
         assert!(has(before), "{} of {before}", locks());
-        drop(opener.first(OpenMode::Existing).unwrap());
+        drop(opener.first_connection(OpenMode::Existing).unwrap());
         assert!(has(before), "{} of {before}", locks());
         drop(conn);
         assert!(has(0), "{}", locks());
-        drop(opener.first(OpenMode::Existing).unwrap());
+        drop(opener.first_connection(OpenMode::Existing).unwrap());
     }
 
     /// Creates a database, and returns a connection whose checkpoints take long.
@@ -277,7 +279,7 @@ mod tests {
     }
 
     fn start(path: &Path) -> Result<Conn> {
-        Opener::new(&Database::Sqlite(path.to_owned())).unwrap().first(OpenMode::Existing)
+        Opener::new(&Database::Sqlite(path.to_owned())).unwrap().first_connection(OpenMode::Existing)
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The use of rate limits across servers with a common Postgres database: the time at which each limit is
-//! fully available again.
+//! The usage of rate limits that several servers share through one Postgres database.
 //!
-//! The rows matter only for a short time, so the table is unlogged: after a crash of the database, all limits
-//! are fully available. On SQLite, where there is only one server, nothing is written.
+//! Each row contains the time at which a limit is fully available again. The rows matter only for a short
+//! time, so the table is unlogged: after a crash of the database, all limits are fully available. On SQLite,
+//! where there is only one server, nothing is written.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,10 +20,11 @@ pub(crate) fn database_time(conn: &Conn) -> Result<Time> {
     rows.first_mut().ok_or_else(|| Error::internal("the database returned no time"))?.take()
 }
 
-/// Adds the used amounts, and returns the time until each limit is fully available again, in the same order.
+/// Adds amounts to the stored usage of limits, and returns the time until each limit is fully available
+/// again.
 ///
-/// The keys must be sorted, so that servers lock the rows in the same order. The stored use is capped at two
-/// windows, because no caller waits longer.
+/// The keys must be sorted, so that servers lock the rows in the same order. The stored usage is capped at
+/// two windows, because no caller waits longer.
 pub(crate) fn add(
     conn: &Conn,
     now: Time,
@@ -35,14 +36,16 @@ pub(crate) fn add(
     let micros = |cost: &Duration| i64::try_from(cost.as_micros()).unwrap_or(i64::MAX);
     let costs: Vec<i64> = used.iter().map(|(_, cost)| micros(cost)).collect();
     let latest = now.plus(window).plus(window);
-    let mut rows = conn.query(ADD, &[&keys, &costs, &now, &latest])?;
+    let mut rows = conn.query(ADD_USAGE, &[&keys, &costs, &now, &latest])?;
     let found = rows.iter_mut().map(|row| Ok((row.take()?, row.take::<Time>()?)));
     let found: BTreeMap<Uuid, Time> = found.collect::<Result<_>>()?;
     let full_in = |key: &Uuid| found.get(key).map(|full_at| full_at.since(now));
     keys.iter().map(full_in).collect::<Option<_>>().ok_or_else(|| Error::internal("a limit was not stored"))
 }
 
-/// Fails without an open session, because opening one takes longer than a caller should wait for a limit.
+/// Fails if the connection has no open session.
+///
+/// Opening one takes longer than a caller should wait for a rate limit.
 fn check_connected(conn: &Conn) -> Result<()> {
     match conn {
         Conn::Postgres(conn) if !conn.is_connected() => {
@@ -52,20 +55,19 @@ fn check_connected(conn: &Conn) -> Result<()> {
     }
 }
 
-const ADD: &str = "
+const ADD_USAGE: &str = "
     insert into rate_windows (key, full_at)
     select used.key, $3 + used.cost from unnest($1::uuid[], $2::bigint[]) as used (key, cost)
     on conflict (key) do update
     set full_at = least(greatest(rate_windows.full_at, $3) + excluded.full_at - $3, $4)
     returning key, full_at";
 
-/// Removes limits that are fully available, up to a maximum number. Skips limits that another server is
-/// changing.
-pub(crate) fn remove_whole(conn: &Conn, now: Time) -> Result<u64> {
-    conn.execute(REMOVE_WHOLE, &[&now])
+/// Removes up to 1,000 limits that are fully available again. Skips limits that another server is changing.
+pub(crate) fn remove_available(conn: &Conn, now: Time) -> Result<u64> {
+    conn.execute(REMOVE_AVAILABLE, &[&now])
 }
 
-const REMOVE_WHOLE: &str = "
+const REMOVE_AVAILABLE: &str = "
     delete from rate_windows where key in (
         select key from rate_windows where full_at < $1 order by full_at limit 1000 for update skip locked
     )";

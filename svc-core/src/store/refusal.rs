@@ -1,4 +1,4 @@
-//! Errors for a database that cannot be opened, written for the person who starts a program on it.
+//! Errors for a database that cannot be opened, in terms for the operator who starts the program.
 //!
 //! Each cause has a text with the next step. Requests never return these errors.
 
@@ -14,7 +14,7 @@ use crate::config::DatabaseUrl;
 use crate::error::blocked::{Need, blocked, denied};
 use crate::error::{Code, Error, is_full};
 
-/// Converts the error of a failed start into an error with the next step.
+/// Converts the error of a failed start into an error that tells the operator the next step.
 pub(crate) fn refusal(error: Error, database: &Database) -> Error {
     let reported = match database {
         Database::Sqlite(path) => of_sqlite(&error, path),
@@ -29,7 +29,7 @@ pub(crate) fn refusal(error: Error, database: &Database) -> Error {
     }
 }
 
-/// Returns the error for a file that set-up did not create.
+/// Returns the error for a file that is not a SQLite database, or that is damaged.
 pub(super) fn not_a_database(path: &Path) -> Error {
     Error::configuration(format!(
         "{} is not a SQLite database, or is damaged: restore it from a backup; nothing was touched",
@@ -37,12 +37,12 @@ pub(super) fn not_a_database(path: &Path) -> Error {
     ))
 }
 
-/// Returns the error for a file that exists but that this process may not read.
+/// Returns the error for an existing file that this process may not read.
 pub(super) fn unreadable(path: &Path, error: std::io::Error) -> Error {
     blocked(Need::Read, path, &error).caused_by(error)
 }
 
-/// Returns whether the read failed because SQLite would have to write, which it must not or cannot do here.
+/// Returns whether a read failed because SQLite needs to write, which is forbidden or impossible here.
 pub(super) fn is_read_only(error: &Error) -> bool {
     sqlite_code(error).is_some_and(|code| {
         matches!(code, ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
@@ -136,9 +136,9 @@ fn of_postgres(error: &Error, url: &SecretString) -> Option<Error> {
     Some(Error::configuration(reported))
 }
 
-/// Returns whether the server that was tried last is read-only.
+/// Returns whether the server that was tried last accepts no writes.
 ///
-/// The driver determines that for `target_session_attrs`, with this message and without a system error
+/// Either the driver reports this for `target_session_attrs`, with this message and without a system error
 /// number, or a statement fails.
 fn accepts_no_writes(error: &Error) -> bool {
     let is_found = |cause: &std::io::Error| {
@@ -150,7 +150,8 @@ fn accepts_no_writes(error: &Error) -> bool {
     })
 }
 
-/// Returns the reason why a Unix socket in the address refuses connections, as far as its file shows.
+/// Returns the reason why a Unix socket in the URL refuses connections, if the socket's file shows the
+/// reason.
 fn closed_socket(url: &SecretString) -> Option<String> {
     let url = DatabaseUrl::parse(url.expose_secret()).ok()?;
     let mut hosts = url.hosts().iter();
@@ -166,7 +167,7 @@ fn lacks_privilege(error: &Error) -> bool {
     causes(error).any(|cause| cause.to_string().starts_with(SqlState::INSUFFICIENT_PRIVILEGE.code()))
 }
 
-/// Returns the TLS error behind a cause. An I/O error contains it inside, not as its source.
+/// Returns the TLS error inside an I/O error, where it is not the source of that error.
 fn tls_error<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
     cause.downcast_ref::<std::io::Error>()?.get_ref()?.downcast_ref()
 }

@@ -23,7 +23,8 @@ impl Row {
         Self { columns: columns.into_iter() }
     }
 
-    /// Takes the next column.
+    /// Removes the next column and returns its value. Fails if no column remains or the value has another
+    /// type.
     pub fn take<T: FromValue>(&mut self) -> Result<T> {
         let value =
             self.columns.next().ok_or_else(|| Error::internal("the row has fewer columns than are read"))?;

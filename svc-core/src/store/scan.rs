@@ -1,7 +1,7 @@
-//! Scans: statements with any number of rows, which are visited one by one.
+//! Scans: statements that return any number of rows, which are visited one by one.
 //!
 //! SQLite steps through one statement; Postgres uses a cursor, from which a few rows are fetched at a time.
-//! So neither holds all rows, and the time limit of a statement applies to each step.
+//! So neither engine holds all rows in memory, and the time limit of a statement applies to each step.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex};
@@ -19,7 +19,7 @@ pub(crate) struct Scan {
 }
 
 /// Number of rows fetched from a cursor at a time.
-pub(super) const FETCHED: usize = 128;
+pub(super) const FETCH_ROWS: usize = 128;
 
 impl Scan {
     /// Creates a scan of the rows that these statements select.
@@ -32,7 +32,7 @@ impl Scan {
         Self {
             sqlite: interned(sqlite.to_owned()),
             declare: interned(format!("declare {cursor} no scroll cursor for {postgres}")),
-            fetch: interned(format!("fetch forward {FETCHED} from {cursor}")),
+            fetch: interned(format!("fetch forward {FETCH_ROWS} from {cursor}")),
             close: interned(format!("close {cursor}")),
         }
     }
@@ -40,7 +40,7 @@ impl Scan {
 
 /// Returns a shared copy of a statement that is generated from declarations.
 ///
-/// The copy is never freed; there is one per declaration.
+/// There is one copy per declaration, which is never freed.
 pub(crate) fn interned(sql: String) -> &'static str {
     static STATEMENTS: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
     let mut statements = lock(&STATEMENTS);

@@ -1,25 +1,25 @@
-//! Scratch: a map from bytes to bytes on disk, for temporary data that does not fit into memory.
+//! A temporary map from bytes to bytes on disk, for data that does not fit into memory.
 //!
-//! Its file has no name, so no other process can open the file, and the file disappears when it is closed,
-//! also after a crash. Its contents are deliberately not durable.
+//! The map's file has no name, so no other process can open it, and it disappears when it is closed, also
+//! after a crash. Its contents are deliberately not durable.
 
 use std::cell::Cell;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
-use super::sqlite::failed;
+use super::sqlite::sqlite_error;
 use crate::Result;
 use crate::error::Error;
 use crate::error::blocked::{Need, describe_denial};
 use crate::spool::SpoolFolder;
 
-/// Page cache in memory, in KiB.
+/// Size of the map's page cache in memory, in KiB.
 const CACHE_KIB: u32 = 4096;
 
 /// Number of bytes written between two measurements of the free disk space.
-const CHECKED_AT_ONCE: usize = 256 << 10;
+const CHECK_INTERVAL_BYTES: usize = 256 << 10;
 
-/// A map from bytes to bytes on disk.
+/// A temporary map from bytes to bytes on disk.
 pub(crate) struct Scratch {
     conn: Connection,
     spools: SpoolFolder,
@@ -47,52 +47,54 @@ impl Scratch {
             Ok(conn)
         };
         // The file is deleted here, but stays open.
-        let conn = open().map_err(failed)?;
+        let conn = open().map_err(sqlite_error)?;
         Ok(Self { conn, spools: spools.clone(), unchecked: Cell::new(0) })
     }
 
     /// Sets the value of a key. Fails with 507 `insufficient-storage` if the disk has no space for the value.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let unchecked = self.unchecked.get().saturating_add(key.len()).saturating_add(value.len());
-        if unchecked >= CHECKED_AT_ONCE {
+        if unchecked >= CHECK_INTERVAL_BYTES {
             self.spools.check_reserve(u64::try_from(unchecked).unwrap_or(u64::MAX))?;
         }
-        self.unchecked.set(if unchecked >= CHECKED_AT_ONCE { 0 } else { unchecked });
+        self.unchecked.set(if unchecked >= CHECK_INTERVAL_BYTES { 0 } else { unchecked });
         let put = "insert into entries (key, value) values (?1, ?2)
             on conflict (key) do update set value = excluded.value";
-        let mut statement = self.conn.prepare_cached(put).map_err(failed)?;
-        statement.execute((key, value)).map(drop).map_err(failed)
+        let mut statement = self.conn.prepare_cached(put).map_err(sqlite_error)?;
+        statement.execute((key, value)).map(drop).map_err(sqlite_error)
     }
 
     /// Returns the value of a key. For an array type, the value must have the size of the array.
     pub fn get<T: rusqlite::types::FromSql>(&self, key: &[u8]) -> Result<Option<T>> {
         let get = "select value from entries where key = ?1";
-        let mut statement = self.conn.prepare_cached(get).map_err(failed)?;
-        statement.query_row((key,), |row| row.get(0)).optional().map_err(failed)
+        let mut statement = self.conn.prepare_cached(get).map_err(sqlite_error)?;
+        statement.query_row((key,), |row| row.get(0)).optional().map_err(sqlite_error)
     }
 
     /// Removes a key and its value, if the key exists.
     pub fn remove(&self, key: &[u8]) -> Result<()> {
         let remove = "delete from entries where key = ?1";
-        let mut statement = self.conn.prepare_cached(remove).map_err(failed)?;
-        statement.execute((key,)).map(drop).map_err(failed)
+        let mut statement = self.conn.prepare_cached(remove).map_err(sqlite_error)?;
+        statement.execute((key,)).map(drop).map_err(sqlite_error)
     }
 
-    /// Removes all keys.
+    /// Removes all keys and values.
     pub fn clear(&self) -> Result<()> {
-        self.conn.execute("delete from entries", []).map(drop).map_err(failed)
+        self.conn.execute("delete from entries", []).map(drop).map_err(sqlite_error)
     }
 
-    /// Returns the first key that begins with `begin` and comes after `after`, and its value.
+    /// Returns the first key after `after` that begins with `begin`, and its value.
     pub fn next(&self, after: Option<&[u8]>, begin: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let next = match after {
             Some(_) => "select key, value from entries where key > ?1 order by key limit 1",
             None => "select key, value from entries where key >= ?1 order by key limit 1",
         };
-        let mut statement = self.conn.prepare_cached(next).map_err(failed)?;
+        let mut statement = self.conn.prepare_cached(next).map_err(sqlite_error)?;
         let from = after.unwrap_or(begin);
-        let found: Option<(Vec<u8>, Vec<u8>)> =
-            statement.query_row((from,), |row| Ok((row.get(0)?, row.get(1)?))).optional().map_err(failed)?;
+        let found: Option<(Vec<u8>, Vec<u8>)> = statement
+            .query_row((from,), |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+            .map_err(sqlite_error)?;
         Ok(found.filter(|(key, _)| key.starts_with(begin)))
     }
 }

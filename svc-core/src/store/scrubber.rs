@@ -1,9 +1,9 @@
-//! Removes the bytes of destroyed keys from the key tables of a Postgres server that is in use.
+//! Removes the bytes of destroyed keys from the key tables of a Postgres database while the service runs.
 //!
-//! A rewritten table keeps rows that an older transaction may still see, so each mark waits for the
-//! transactions that were in progress when the mark was first seen. Nothing waits for the scrubber, and the
-//! scrubber never blocks: it retries later if something is not possible now. SQLite's file needs none of this
-//! (see [`Conn::truncate_wal`]).
+//! A mark requests that a table is rewritten. A rewritten table keeps rows that an older transaction may
+//! still see, so each mark waits for the transactions that were in progress when the mark was first seen.
+//! Nothing waits for the scrubber, and the scrubber never blocks: it retries later if something is not
+//! possible now. SQLite's file needs none of this (see [`Conn::truncate_wal`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::time::Monotonic;
 
 /// Minimum time between two checkpoints that the scrubber requests, because each checkpoint makes the next
 /// changes costly.
-const CHECKPOINTS: Duration = Duration::from_secs(60);
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The state of scrubbing in one process. `M` is the type of a table's mark.
+/// The scrubbing state of one process. `M` is the type of a mark, which requests that a table is scrubbed.
 pub(crate) struct Scrubber<M> {
     waiting: BTreeMap<&'static str, PendingMarks<M>>,
     /// Whether the write-ahead log may still contain old bytes of rewritten tables.
-    owes_checkpoint: bool,
+    needs_checkpoint: bool,
     checkpoint_after: Option<Monotonic>,
 }
 
@@ -29,21 +29,22 @@ struct PendingMarks<M> {
     marks: Vec<M>,
     /// Number of failed rewrites of the table. Tables that keep failing come last.
     failures: u32,
-    /// The transaction horizon: older transactions may still see the rows that the marks refer to.
+    /// The server's transaction id when the marks were first seen. Older transactions may still see destroyed
+    /// rows.
     horizon: String,
 }
 
 impl<M> Default for Scrubber<M> {
     fn default() -> Self {
-        Self { waiting: BTreeMap::new(), owes_checkpoint: false, checkpoint_after: None }
+        Self { waiting: BTreeMap::new(), needs_checkpoint: false, checkpoint_after: None }
     }
 }
 
 impl<M> Scrubber<M> {
     /// Scrubs the tables whose marks are `pending`, and returns the finished marks.
     ///
-    /// It does as much as possible without waiting. A table that cannot be rewritten does not delay the other
-    /// tables.
+    /// Does not wait: a later call retries tables that cannot be rewritten now. A table that cannot be
+    /// rewritten does not delay the other tables.
     pub fn scrub(
         &mut self,
         conn: &Conn,
@@ -69,14 +70,14 @@ impl<M> Scrubber<M> {
             {
                 Ok(true) => {
                     done.extend(self.waiting.remove(table).into_iter().flat_map(|waiting| waiting.marks));
-                    self.owes_checkpoint = true;
+                    self.needs_checkpoint = true;
                 }
                 Ok(false) => {}
                 Err(error) => {
                     waiting.failures = waiting.failures.saturating_add(1);
                     let cause = error.cause();
                     tracing::warn!(table, %error, ?cause, "a table of keys was not rewritten");
-                    // Without its session, each further table would have to wait for a new session.
+                    // If the session is lost, each further table would have to wait for a new session.
                     if !conn.is_connected() {
                         break;
                     }
@@ -88,17 +89,17 @@ impl<M> Scrubber<M> {
         Ok(done)
     }
 
-    /// Returns whether a checkpoint is still due although no mark is pending.
-    pub fn owes_checkpoint(&self) -> bool {
-        self.owes_checkpoint
+    /// Returns whether the scrubber still has to request a checkpoint, even if no mark is pending.
+    pub fn needs_checkpoint(&self) -> bool {
+        self.needs_checkpoint
     }
 
     fn checkpoint(&mut self, conn: &PgConn, now: Monotonic) {
-        if !self.owes_checkpoint || self.checkpoint_after.is_some_and(|after| now < after) {
+        if !self.needs_checkpoint || self.checkpoint_after.is_some_and(|after| now < after) {
             return;
         }
-        self.owes_checkpoint = false;
-        self.checkpoint_after = Some(now.plus(CHECKPOINTS));
+        self.needs_checkpoint = false;
+        self.checkpoint_after = Some(now.plus(CHECKPOINT_INTERVAL));
         // Only some roles may request a checkpoint. Otherwise the server's own checkpoints retire the log.
         if let Err(error) = conn.batch("checkpoint") {
             tracing::debug!(cause = ?error.cause(), "the role may not checkpoint");

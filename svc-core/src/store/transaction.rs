@@ -13,10 +13,10 @@ use crate::error::{Code, Error, Result};
 pub(super) struct TransactionState {
     state: Cell<State>,
     /// The failure to report if the engine no longer has the current transaction.
-    lost: TransactionFailure,
-    /// The prefix of the names of this connection's transactions. A number is appended to it.
+    failure_if_lost: TransactionFailure,
+    /// Prefix of the transaction names of this connection. A name is the prefix and a number.
     name: String,
-    begun: Cell<u64>,
+    begun_count: Cell<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,22 +31,27 @@ enum State {
 impl TransactionState {
     /// Creates the state of a connection without a transaction.
     ///
-    /// `lost` is the failure to report if the engine ends a transaction by itself.
-    pub fn new(lost: TransactionFailure) -> Result<Self> {
+    /// `failure_if_lost` is the failure to report if the engine ends a transaction by itself.
+    pub fn new(failure_if_lost: TransactionFailure) -> Result<Self> {
         let mut name = [0; 16];
         getrandom::fill(&mut name).map_err(|error| Error::internal(error.to_string()))?;
-        Ok(Self { state: Cell::new(State::None), lost, name: hex::encode(name), begun: Cell::new(0) })
+        Ok(Self {
+            state: Cell::new(State::None),
+            failure_if_lost,
+            name: hex::encode(name),
+            begun_count: Cell::new(0),
+        })
     }
 
     /// Records the beginning of a transaction. Returns the unique name of the transaction.
     pub fn begin(&self) -> String {
-        self.begun.set(self.begun.get().wrapping_add(1));
+        self.begun_count.set(self.begun_count.get().wrapping_add(1));
         self.state.set(State::Open);
         self.current_name()
     }
 
     fn current_name(&self) -> String {
-        format!("{}-{}", self.name, self.begun.get())
+        format!("{}-{}", self.name, self.begun_count.get())
     }
 
     /// Returns whether a transaction was begun and has neither been committed nor rolled back.
@@ -54,7 +59,7 @@ impl TransactionState {
         self.state.get() != State::None
     }
 
-    /// Records a failure that ends the current transaction, if there is one.
+    /// Marks the current transaction as failed. Does nothing outside of a transaction.
     pub fn fail(&self, failure: TransactionFailure) {
         if self.state.get() == State::Open {
             self.state.set(State::Failed(failure));
@@ -66,7 +71,7 @@ impl TransactionState {
     /// `is_alive` returns whether the engine still has the transaction.
     pub fn failure(&self, is_alive: impl FnOnce() -> bool) -> Option<TransactionFailure> {
         if self.state.get() == State::Open && !is_alive() {
-            self.fail(self.lost);
+            self.fail(self.failure_if_lost);
         }
         match self.state.get() {
             State::Failed(failure) => Some(failure),
@@ -86,11 +91,11 @@ impl TransactionState {
         }
     }
 
-    /// Checks `shown`, the transaction name that the engine returned with its reply to a commit.
+    /// Checks `reported_name`, the transaction name that the engine returned with its reply to a commit.
     ///
     /// The current transaction has been committed only if the name matches.
-    pub fn committed(&self, shown: Option<&str>) -> Result<()> {
-        if self.state.get() == State::Open && shown == Some(&self.current_name()) {
+    pub fn committed(&self, reported_name: Option<&str>) -> Result<()> {
+        if self.state.get() == State::Open && reported_name == Some(&self.current_name()) {
             self.state.set(State::None);
             return Ok(());
         }
@@ -98,13 +103,13 @@ impl TransactionState {
         Err(outcome_unknown("the transaction that was begun is not the one that has ended"))
     }
 
-    /// Records the end of the transaction. Returns whether there was one.
+    /// Records the end of the transaction. Returns `false` if no transaction was in progress.
     pub fn end(&self) -> bool {
         self.state.replace(State::None) != State::None
     }
 }
 
-/// Returns the error for a commit that was sent but whose outcome is unknown.
+/// Returns the error for a commit whose outcome is unknown.
 pub(super) fn outcome_unknown(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(
         Code::OutcomeUnknown,

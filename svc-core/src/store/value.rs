@@ -1,6 +1,6 @@
-//! Values bound to a statement and read from a row.
+//! Values that are bound to statements and read from rows.
 //!
-//! Only this file maps the types of the engines: integers and times are 64-bit, ids are UUIDs, hashed JSON is
+//! The types are the same on both engines: integers and times are 64-bit, ids are UUIDs, hashed JSON is
 //! canonical text.
 
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::error::Error;
 
 /// A borrowed value for a statement's parameter.
 ///
-/// Its Debug form hides texts and bytes: the Postgres client logs every parameter, and messages or wrapped
+/// The Debug form hides texts and bytes: the Postgres client logs every parameter, and messages or wrapped
 /// keys must not be logged.
 #[derive(Clone, Copy)]
 pub enum Param<'a> {
@@ -23,9 +23,9 @@ pub enum Param<'a> {
     Text(&'a str),
     Bytes(&'a [u8]),
     Uuid(Uuid),
-    /// A list of integers for `= any($n)`; Postgres only.
+    /// A list of integers, as an array for `= any($n)`; Postgres only.
     Ints(&'a [i64]),
-    /// A list of ids for `= any($n)`; Postgres only.
+    /// A list of ids: an array for `= any($n)` on Postgres, a JSON array for `json_each($n)` on SQLite.
     Uuids(&'a [Uuid]),
 }
 
@@ -44,7 +44,7 @@ impl fmt::Debug for Param<'_> {
     }
 }
 
-/// An owned value from a row. Its Debug form hides texts and bytes, as that of [`Param`] does.
+/// An owned value from a row. The Debug form hides texts and bytes, as that of [`Param`] does.
 #[derive(Clone, PartialEq)]
 pub enum Value {
     Null,
@@ -98,7 +98,7 @@ impl fmt::Debug for Value {
 
 /// A type that can be bound to a statement's parameter.
 pub trait ToParam {
-    /// Returns the value to bind.
+    /// Returns the value to bind to the parameter.
     fn param(&self) -> Param<'_>;
 }
 

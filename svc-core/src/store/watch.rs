@@ -7,12 +7,12 @@ use std::sync::Arc;
 pub struct ExecutedStatement {
     /// The SQL text of the statement.
     pub sql: &'static str,
-    /// The cost: steps of SQLite's virtual machine, or on Postgres the rows that scans examined.
+    /// Cost of the statement: virtual machine steps on SQLite, rows that scans examined on Postgres.
     pub cost: u64,
 }
 
 impl ExecutedStatement {
-    /// The commit of a transaction that has changed something.
+    /// The commit of a write transaction.
     pub const COMMIT: Self = Self { sql: "commit", cost: 0 };
 }
 

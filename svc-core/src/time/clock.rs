@@ -29,7 +29,7 @@ struct Inner {
 enum Source {
     /// The machine's clock, shifted by this many microseconds, for testing servers whose clocks disagree.
     Machine(i64),
-    /// A clock that stands still until [`Clock::advance`] is called.
+    /// A mock clock, which moves only on request.
     Mock(MockTime),
 }
 
@@ -43,7 +43,7 @@ struct FollowedClocks {
     latest: Option<Time>,
 }
 
-/// The state of a mock clock: the times that it shows, and its sleepers.
+/// The state of a mock clock: the times that it shows, and the sleepers that it wakes.
 struct MockTime {
     shown: Mutex<ClockReading>,
     sleepers: Mutex<Vec<Weak<dyn Sleeper>>>,
@@ -52,7 +52,7 @@ struct MockTime {
 #[derive(Clone, Copy)]
 struct ClockReading {
     wall: Time,
-    /// The time that the clock of every database shows.
+    /// The time that the mocked clock of the database shows.
     database: Time,
     monotonic: Monotonic,
 }
@@ -65,7 +65,7 @@ impl std::fmt::Debug for MockTime {
 
 /// A waiter that must read a mock clock again after it has moved.
 pub(crate) trait Sleeper: Send + Sync {
-    /// Handles a movement of the mock clock.
+    /// Called after the mock clock has moved.
     fn clock_moved(&self);
 }
 
@@ -73,7 +73,8 @@ pub(crate) trait Sleeper: Send + Sync {
 static START: OnceLock<Instant> = OnceLock::new();
 
 impl Clock {
-    /// Creates a clock that follows the machine's clock or, once that has been read, the database's clock.
+    /// Creates a clock that follows the machine's clock, until a database's clock is read, and then the
+    /// database's.
     pub fn system() -> Self {
         Self::wrong(0)
     }
@@ -105,13 +106,13 @@ impl Clock {
         let now = Time::from_micros(ahead_of(monotonic, counts));
         followed.latest = followed.latest.max(Some(now));
         drop(followed);
-        report(MACHINE, finding);
+        log_step(MACHINE_CLOCK, finding);
         now
     }
 
-    /// Follows the database's clock, which showed `theirs` when it was read at `asked`.
+    /// Follows the database's clock, which showed `theirs` in the reply to a query sent at `asked`.
     ///
-    /// From then on, the current time is that of the database.
+    /// After that, the current time is that of the database.
     pub fn hear(&self, theirs: Time, asked: Monotonic) {
         let mut followed = lock(&self.0.followed);
         let now = self.monotonic();
@@ -127,11 +128,11 @@ impl Clock {
         }
         let finding = follow(&mut followed.database, reading, now);
         drop(followed);
-        report(DATABASE, finding);
+        log_step(DATABASE_CLOCK, finding);
     }
 
     /// Records a time that was stored before this process started. Logs the time if it is in the future.
-    pub fn remember(&self, stored: Time) {
+    pub fn note_stored_time(&self, stored: Time) {
         let now = self.now();
         let mut followed = lock(&self.0.followed);
         followed.latest = followed.latest.max(Some(stored));
@@ -141,18 +142,18 @@ impl Clock {
         }
     }
 
-    /// Returns a message about unusual states of the clocks, if there are any.
-    pub fn remark(&self) -> Option<String> {
+    /// Returns a warning if a clock was set or times in the future were used, or `None` if all is well.
+    pub fn warning(&self) -> Option<String> {
         let now = self.now();
         let followed = lock(&self.0.followed);
         let step = |name, steady: Option<SteadyClock>| {
             let by = steady?.step()?;
-            Some(format!("{name} was set {}, which does not count yet", span(by)))
+            Some(format!("{name} was set {}, which does not count yet", format_step(by)))
         };
         let latest = followed.latest.filter(|latest| is_ahead(*latest, now));
         let remarks = [
-            step(MACHINE, followed.machine),
-            step(DATABASE, followed.database),
+            step(MACHINE_CLOCK, followed.machine),
+            step(DATABASE_CLOCK, followed.database),
             latest.map(|latest| {
                 format!("times up to {latest} were given, which lie in the future: it is {now}")
             }),
@@ -181,7 +182,7 @@ impl Clock {
         self.monotonic().plus(span)
     }
 
-    /// Returns the time left until `deadline`, or zero if it has passed.
+    /// Returns the remaining time until `deadline`, or zero if the deadline has passed.
     pub fn remaining(&self, deadline: Monotonic) -> Duration {
         deadline.since(self.monotonic())
     }
@@ -215,14 +216,14 @@ impl Clock {
         self.wake_sleepers();
     }
 
-    /// Sets the machine's clock beneath a mock clock ahead by `micros`, or back if they are negative.
+    /// Sets the mocked clock of the machine `micros` microseconds ahead, or back if `micros` is negative.
     ///
     /// Has no effect on the system's clock.
     pub fn step(&self, micros: i64) {
         self.move_mock(|shown| ClockReading { wall: shown.wall.shifted(micros), ..shown });
     }
 
-    /// Sets the database's clock beneath a mock clock ahead by `micros`, or back if they are negative.
+    /// Sets the mocked clock of the database `micros` microseconds ahead, or back if `micros` is negative.
     ///
     /// Has no effect on the system's clock.
     pub fn step_database(&self, micros: i64) {
@@ -278,8 +279,8 @@ impl Source {
     }
 }
 
-const MACHINE: &str = "the machine's clock";
-const DATABASE: &str = "the database's clock";
+const MACHINE_CLOCK: &str = "the machine's clock";
+const DATABASE_CLOCK: &str = "the database's clock";
 
 fn follow(steady: &mut Option<SteadyClock>, reading: ClockOffset, now: Monotonic) -> Option<ReadingResult> {
     match steady {
@@ -291,21 +292,23 @@ fn follow(steady: &mut Option<SteadyClock>, reading: ClockOffset, now: Monotonic
     }
 }
 
-fn report(clock: &'static str, finding: Option<ReadingResult>) {
+fn log_step(clock: &'static str, finding: Option<ReadingResult>) {
     match finding {
         None => {}
-        Some(ReadingResult::Begun(by)) => {
+        Some(ReadingResult::StepPending(by)) => {
             let secs = CLOCK_STEP_COUNTS_AFTER.as_secs();
-            tracing::warn!("{clock} was set {}: that counts if it lasts {secs} s", span(by));
+            tracing::warn!("{clock} was set {}: that counts if it lasts {secs} s", format_step(by));
         }
-        Some(ReadingResult::Undone) => tracing::warn!("{clock} is right again: nothing has followed from it"),
-        Some(ReadingResult::Counted(by)) => {
-            tracing::warn!("{clock} was set {}: that counts from now on", span(by))
+        Some(ReadingResult::StepUndone) => {
+            tracing::warn!("{clock} is right again: nothing has followed from it")
+        }
+        Some(ReadingResult::StepApplied(by)) => {
+            tracing::warn!("{clock} was set {}: that counts from now on", format_step(by))
         }
     }
 }
 
-fn span(micros: i64) -> String {
+fn format_step(micros: i64) -> String {
     let secs = micros.unsigned_abs() / 1_000_000;
     format!("{secs} s {}", if micros < 0 { "back" } else { "ahead" })
 }
@@ -368,7 +371,7 @@ mod tests {
             let (clock, start) = mock();
             clock.step(step);
             assert_eq!(clock.now(), start);
-            assert!(clock.remark().unwrap().starts_with("the machine's clock was set 86400 s "));
+            assert!(clock.warning().unwrap().starts_with("the machine's clock was set 86400 s "));
             clock.advance(Duration::from_secs(59));
             assert_eq!(clock.now(), after(start, 59));
             clock.advance(Duration::from_secs(1));
@@ -380,7 +383,7 @@ mod tests {
                     clock.now()
                 )
             });
-            assert_eq!(clock.remark(), back, "later times were handed out before");
+            assert_eq!(clock.warning(), back, "later times were handed out before");
         }
     }
 
@@ -391,11 +394,11 @@ mod tests {
         assert_eq!(clock.now(), start);
         clock.advance(Duration::from_secs(6));
         clock.step(-DAY);
-        assert_eq!((clock.now(), clock.remark()), (after(start, 6), None));
+        assert_eq!((clock.now(), clock.warning()), (after(start, 6), None));
         clock.advance(Duration::from_secs(3600));
-        assert_eq!((clock.now(), clock.remark()), (after(start, 3606), None));
+        assert_eq!((clock.now(), clock.warning()), (after(start, 3606), None));
         clock.step(9_000_000);
-        assert_eq!((clock.now(), clock.remark()), (after(start, 3615), None), "this is a small one");
+        assert_eq!((clock.now(), clock.warning()), (after(start, 3615), None), "this is a small one");
     }
 
     #[test]
@@ -407,18 +410,18 @@ mod tests {
         hear();
         assert_eq!(clock.now(), after(start, 3));
         clock.step(DAY);
-        assert!(clock.remark().unwrap().starts_with("the machine's clock was set 86400 s ahead"));
+        assert!(clock.warning().unwrap().starts_with("the machine's clock was set 86400 s ahead"));
         clock.advance(Duration::from_secs(60));
         hear();
         assert_eq!(
-            (clock.now(), clock.remark()),
+            (clock.now(), clock.warning()),
             (after(start, 63), None),
             "the machine's counts for nothing"
         );
         clock.step_database(-DAY);
         hear();
         assert_eq!(clock.now(), after(start, 63));
-        assert!(clock.remark().unwrap().starts_with("the database's clock was set 86400 s back"));
+        assert!(clock.warning().unwrap().starts_with("the database's clock was set 86400 s back"));
         clock.advance(Duration::from_secs(60));
         assert_eq!(clock.now(), after(start, 123), "it was not heard again");
         hear();
@@ -436,17 +439,17 @@ mod tests {
         let asked = Monotonic::default();
         clock.hear(clock.now().before(Duration::from_micros(clock.monotonic().micros())), asked);
         assert!(clock.now() >= right);
-        assert_eq!(clock.remark(), None);
+        assert_eq!(clock.warning(), None);
     }
 
     #[test]
     fn a_stored_time_is_remarked_on_until_it_has_come() {
         let (clock, start) = mock();
-        clock.remember(after(start, 10));
-        assert_eq!(clock.remark(), None);
-        clock.remember(after(start, 11));
-        assert!(clock.remark().unwrap().starts_with("times up to "));
+        clock.note_stored_time(after(start, 10));
+        assert_eq!(clock.warning(), None);
+        clock.note_stored_time(after(start, 11));
+        assert!(clock.warning().unwrap().starts_with("times up to "));
         clock.advance(Duration::from_secs(1));
-        assert_eq!(clock.remark(), None);
+        assert_eq!(clock.warning(), None);
     }
 }

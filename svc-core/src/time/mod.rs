@@ -61,7 +61,7 @@ impl Time {
         Self(self.0.saturating_sub(i64::try_from(span.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// Returns the time `micros` microseconds after this one, or before it if they are negative.
+    /// Returns the time `micros` microseconds after this one, or before it if `micros` is negative.
     #[must_use]
     pub fn shifted(self, micros: i64) -> Self {
         Self(self.0.saturating_add(micros))
@@ -100,9 +100,10 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
-/// Returns whether `text` is in the last hours of the year 9999.
+/// Returns whether `text` is a time in the year 9999.
 ///
-/// Many clients send such a time for "never", and no timestamp can represent it.
+/// Called for text that is not a timestamp. Many clients send a time in the last hours of that year for
+/// "never", and no timestamp can represent such a time.
 fn exceeds_last_time(text: &str) -> bool {
     let Ok(pieces) = jiff::fmt::temporal::Pieces::parse(text) else { return false };
     pieces.date().year() == 9999 && pieces.time().is_some() && pieces.offset().is_some()
@@ -132,7 +133,7 @@ impl FromValue for Time {
     }
 }
 
-/// A point in time on a clock that never jumps, counted from an origin known only to this process.
+/// A point in time on the monotonic clock, which never jumps. Its origin differs between processes.
 ///
 /// Deadlines use this clock, so setting the machine's clock neither ends a wait nor prolongs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,16 +1,16 @@
-//! Following a clock that may be set, the machine's or a database's, by its offset from the monotonic clock.
+//! Follows a clock that may be set, the machine's or a database's, by its offset from the monotonic clock.
 //!
-//! Small differences apply at once. A larger step applies only after it has persisted, so that a clock that
-//! is wrong for a moment has no effect.
+//! Small differences apply immediately. A larger step applies only after it has persisted, so that a clock
+//! that is wrong for a moment has no effect.
 
 use crate::limits::{CLOCK_STEP_COUNTS_AFTER, CLOCK_STEP_MIN};
 
 use super::Monotonic;
 
-/// A reading of the followed clock: how many microseconds it is ahead, as a minimum and a maximum.
+/// A reading of the followed clock: its offset from the monotonic clock, as a minimum and a maximum.
 ///
-/// The clock is read between two readings of the monotonic clock, so its offset is known only within these
-/// bounds.
+/// In microseconds. The clock is read between two readings of the monotonic clock, so its offset is known
+/// only within these bounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClockOffset {
     pub at_least: i64,
@@ -18,7 +18,7 @@ pub(super) struct ClockOffset {
 }
 
 impl ClockOffset {
-    /// Returns the value within the reading that is closest to `ahead`.
+    /// Returns the offset within the bounds of the reading that is closest to `ahead`.
     fn closest_to(self, ahead: i64) -> i64 {
         ahead.max(self.at_least).min(self.at_most)
     }
@@ -27,47 +27,47 @@ impl ClockOffset {
 /// The state of a followed clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SteadyClock {
-    /// How many microseconds the clock is ahead, without a pending step.
+    /// Offset of the clock in microseconds, without a pending step.
     ahead: i64,
-    /// How many microseconds the clock was ahead some time ago. Steps are measured from this value, so that
-    /// many small ones add up to a large one.
-    before: i64,
-    before_at: Monotonic,
+    /// Offset of the clock in microseconds at `reference_at`. Steps are measured from this offset, so that
+    /// many small steps add up to a large one.
+    reference: i64,
+    reference_at: Monotonic,
     step: Option<PendingStep>,
 }
 
 /// A step of the clock that does not apply yet.
 #[derive(Clone, Copy, Debug)]
 struct PendingStep {
-    /// How many microseconds ahead the clock has been since the step.
+    /// Offset of the clock in microseconds since the step.
     ahead: i64,
     since: Monotonic,
 }
 
-/// The effect of a reading.
+/// The effect of a reading on the state of a followed clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadingResult {
     /// The clock was set, by this many microseconds. The step is pending.
-    Begun(i64),
+    StepPending(i64),
     /// The clock has returned to its previous offset.
-    Undone,
+    StepUndone,
     /// The step has persisted, and applies from now on.
-    Counted(i64),
+    StepApplied(i64),
 }
 
 impl SteadyClock {
     /// Follows a clock from its first reading, as if the reply had taken no time.
     pub fn new(first: ClockOffset, now: Monotonic) -> Self {
         let ahead = first.at_least;
-        Self { ahead, before: ahead, before_at: now, step: None }
+        Self { ahead, reference: ahead, reference_at: now, step: None }
     }
 
-    /// Returns how many microseconds the clock is ahead, without a pending step.
+    /// Returns the offset of the clock in microseconds, without a pending step.
     pub fn ahead(&self) -> i64 {
         self.ahead
     }
 
-    /// Returns by how many microseconds the clock was set, if that step is still pending.
+    /// Returns by how many microseconds the clock was set, or `None` if no step is pending.
     pub fn step(&self) -> Option<i64> {
         self.step.map(|step| step.ahead.saturating_sub(self.ahead))
     }
@@ -75,12 +75,12 @@ impl SteadyClock {
     /// Applies a reading at the time `now`.
     pub fn follow(&mut self, reading: ClockOffset, now: Monotonic) -> Option<ReadingResult> {
         let found = reading.closest_to(self.ahead);
-        if is_small(found, self.before) {
+        if is_small(found, self.reference) {
             self.ahead = found;
-            if now.since(self.before_at) >= CLOCK_STEP_COUNTS_AFTER {
-                (self.before, self.before_at) = (found, now);
+            if now.since(self.reference_at) >= CLOCK_STEP_COUNTS_AFTER {
+                (self.reference, self.reference_at) = (found, now);
             }
-            return self.step.take().map(|_| ReadingResult::Undone);
+            return self.step.take().map(|_| ReadingResult::StepUndone);
         }
         match self.step {
             Some(step) if is_small(reading.closest_to(step.ahead), step.ahead) => {
@@ -88,12 +88,12 @@ impl SteadyClock {
                     return None;
                 }
                 let by = found.saturating_sub(self.ahead);
-                *self = Self { ahead: found, before: found, before_at: now, step: None };
-                Some(ReadingResult::Counted(by))
+                *self = Self { ahead: found, reference: found, reference_at: now, step: None };
+                Some(ReadingResult::StepApplied(by))
             }
             _ => {
                 self.step = Some(PendingStep { ahead: found, since: now });
-                Some(ReadingResult::Begun(found.saturating_sub(self.ahead)))
+                Some(ReadingResult::StepPending(found.saturating_sub(self.ahead)))
             }
         }
     }
@@ -148,10 +148,10 @@ mod tests {
     fn a_step_counts_once_it_has_lasted() {
         for step in [10 * SECOND + 1, DAY, -10 * SECOND - 1, -DAY] {
             let mut clock = Followed::new();
-            assert_eq!(clock.after(7, step), Some(ReadingResult::Begun(step)));
+            assert_eq!(clock.after(7, step), Some(ReadingResult::StepPending(step)));
             assert_eq!((clock.ahead(), clock.0.step()), (0, Some(step)));
             assert_eq!((clock.after(59, step + step.signum()), clock.ahead()), (None, 0), "it may drift");
-            assert_eq!(clock.after(1, step), Some(ReadingResult::Counted(step)));
+            assert_eq!(clock.after(1, step), Some(ReadingResult::StepApplied(step)));
             assert_eq!((clock.ahead(), clock.0.step()), (step, None));
             assert_eq!((clock.after(1, step), clock.ahead()), (None, step));
         }
@@ -160,11 +160,11 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_in_time_was_never_set() {
         let mut clock = Followed::new();
-        assert_eq!(clock.after(1, DAY), Some(ReadingResult::Begun(DAY)));
-        assert_eq!((clock.after(59, 1), clock.ahead()), (Some(ReadingResult::Undone), 1));
+        assert_eq!(clock.after(1, DAY), Some(ReadingResult::StepPending(DAY)));
+        assert_eq!((clock.after(59, 1), clock.ahead()), (Some(ReadingResult::StepUndone), 1));
         assert_eq!(
             (clock.after(1, DAY), clock.ahead()),
-            (Some(ReadingResult::Begun(DAY - 1)), 1),
+            (Some(ReadingResult::StepPending(DAY - 1)), 1),
             "begun anew"
         );
         assert_eq!((clock.after(59, DAY), clock.ahead()), (None, 1));
@@ -173,12 +173,12 @@ mod tests {
     #[test]
     fn another_step_begins_anew() {
         let mut clock = Followed::new();
-        assert_eq!(clock.after(1, DAY), Some(ReadingResult::Begun(DAY)));
-        assert_eq!(clock.after(59, 2 * DAY), Some(ReadingResult::Begun(2 * DAY)));
+        assert_eq!(clock.after(1, DAY), Some(ReadingResult::StepPending(DAY)));
+        assert_eq!(clock.after(59, 2 * DAY), Some(ReadingResult::StepPending(2 * DAY)));
         assert_eq!((clock.after(59, 2 * DAY), clock.ahead()), (None, 0));
         assert_eq!(
             (clock.after(1, 2 * DAY), clock.ahead()),
-            (Some(ReadingResult::Counted(2 * DAY)), 2 * DAY)
+            (Some(ReadingResult::StepApplied(2 * DAY)), 2 * DAY)
         );
     }
 
@@ -186,7 +186,7 @@ mod tests {
     fn many_small_steps_are_a_large_one() {
         let mut clock = Followed::new();
         assert_eq!((clock.after(1, 9 * SECOND), clock.ahead()), (None, 9 * SECOND));
-        assert_eq!(clock.after(1, 18 * SECOND), Some(ReadingResult::Begun(9 * SECOND)));
+        assert_eq!(clock.after(1, 18 * SECOND), Some(ReadingResult::StepPending(9 * SECOND)));
         assert_eq!(clock.after(1, 27 * SECOND), None, "it moves on with the clock");
         assert_eq!(clock.ahead(), 9 * SECOND);
         let mut slow = Followed::new();
@@ -203,6 +203,6 @@ mod tests {
         assert_eq!((clock.after_between(1, -30 * SECOND, -SECOND), clock.ahead()), (None, -SECOND));
         assert_eq!((clock.after_between(1, SECOND, DAY), clock.ahead()), (None, SECOND));
         let step = clock.after_between(1, 20 * SECOND, DAY);
-        assert_eq!((step, clock.ahead()), (Some(ReadingResult::Begun(19 * SECOND)), SECOND));
+        assert_eq!((step, clock.ahead()), (Some(ReadingResult::StepPending(19 * SECOND)), SECOND));
     }
 }

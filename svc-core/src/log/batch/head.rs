@@ -1,4 +1,4 @@
-//! The head of a workspace's logs: their last positions, and the stored row.
+//! The head of a workspace: the last positions of its event log and of its audit trail, stored in one row.
 //!
 //! A head row is updated only if it is still at the position at which it was read.
 
@@ -18,12 +18,12 @@ pub(crate) struct Head {
     pub audit_seq: i64,
     pub epochs: Epochs,
     pub(super) touched: bool,
-    /// The position in the stored row, or `None` while there is no row.
+    /// The event position in the stored head row, or `None` if no row is stored yet.
     pub(super) stored: Option<i64>,
 }
 
 impl Head {
-    /// Returns the head of a new log, which is being created.
+    /// Returns the head of a new, empty log.
     pub(super) fn empty() -> Self {
         let at = Time::from_micros(0);
         Self {
@@ -57,7 +57,7 @@ impl Head {
         })
     }
 
-    /// Returns the head as it will be once the batch has been committed.
+    /// Returns the head as it will be after the commit of the batch.
     pub(super) fn committed(self) -> Self {
         Self { touched: false, stored: Some(self.lsn), ..self }
     }
@@ -73,7 +73,7 @@ pub(crate) struct ImportedHead {
     pub floor: i64,
     pub pruned_at: i64,
     pub words_floor: i64,
-    /// The epoch for cached entries of the log, which no earlier log of the workspace had.
+    /// The first epoch of the log's cached entries. No earlier log of the workspace has had it.
     pub epoch: i64,
 }
 
@@ -85,7 +85,7 @@ pub(super) const INSERT_HEADS: BulkWrite = BulkWrite {
                    $6::bigint[], $7::bigint[])",
 };
 
-/// Returns the columns of a head row, followed by the previous position if there is one.
+/// Returns the values of a head row, followed by the previously stored position if the row exists.
 pub(super) fn head_columns<'a>((workspace, head): (&WorkspaceId, &'a Head)) -> Vec<Param<'a>> {
     let columns = [
         Param::Uuid(workspace.uuid()),

@@ -1,8 +1,8 @@
-//! Locking the heads of a batch, on Postgres, where several servers write.
+//! Locks the heads of a batch's workspaces on Postgres, where several servers write.
 //!
-//! The server that has locked a head row assigns the positions of its log. Heads that other servers have
-//! locked are left for a later batch as long as any head is free, so that one busy workspace does not delay
-//! the others.
+//! The server that has locked a head row assigns the positions of its log. As long as any head is free, heads
+//! that other servers have locked are left for a later batch, so that one busy workspace does not delay the
+//! others.
 
 use std::collections::BTreeSet;
 
@@ -34,11 +34,12 @@ const LIMIT_LOCKS: &str = "select set_config('lock_timeout', $1, true)";
 
 const UNLIMIT_LOCKS: &str = "set local lock_timeout to default";
 
-/// Locks the heads of a batch in the order of their ids, so that servers cannot deadlock.
+/// Locks the heads of a batch in the order of the workspace ids, so that servers cannot deadlock.
 impl Batch {
-    /// Locks the heads in `wanted` that are free, or waits for all of them if none is free.
+    /// Locks the free heads of the workspaces `wanted`.
     ///
-    /// Returns the heads that other servers have locked.
+    /// If no head is free, waits a short time for all of them, unless `held` is [`LockedWorkspaces::Skip`].
+    /// Returns the workspaces whose heads other servers have locked.
     pub(super) fn lock_heads(
         &mut self,
         conn: &Conn,

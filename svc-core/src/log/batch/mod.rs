@@ -1,7 +1,7 @@
 //! The batch: the events and audit rows that the jobs of one commit append to the logs of their workspaces.
 //!
-//! Events get their positions and hashes at once and are written together at the end; a job that fails
-//! discards its own events.
+//! An event gets its position and its hash when a job emits it. All events are written together before the
+//! commit. The events of a failed job are discarded.
 
 mod head;
 mod locks;
@@ -27,7 +27,7 @@ pub(crate) use head::{Head, ImportedHead, newest_time};
 pub(crate) use records::AuditEntry;
 use records::{AuditRow, RECORDS, audit_columns, event_columns};
 
-/// A state of the batch to which a failing job is rolled back.
+/// The numbers of events and audit rows in the batch to which a failed job is rolled back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RollbackPoint {
     events: usize,
@@ -39,26 +39,25 @@ pub(crate) struct Batch {
     pub cache: Cache,
     clock: Clock,
     heads: HashMap<WorkspaceId, Head>,
-    /// The workspaces named by the tasks of the batch. Only the logs of these workspaces are written.
-    named: BTreeSet<WorkspaceId>,
+    /// The workspaces whose logs the tasks of the batch may write.
+    writable: BTreeSet<WorkspaceId>,
     /// The heads that the running job has changed, in their state before the job. `None` if the job creates
     /// the log.
     undo: Vec<(WorkspaceId, Option<Head>)>,
     events: Vec<Recorded>,
     audit: Vec<AuditRow>,
-    /// The state of the batch at the beginning of the running job.
+    /// The numbers of events and audit rows at the beginning of the running job.
     job: RollbackPoint,
     /// The channel of the first object that the running job has loaded.
     loaded: Option<(WorkspaceId, ChannelId)>,
-    /// Whether audit rows of the running job must not contain the place of its object.
+    /// Whether audit rows of the running job must not contain the channel, because it is a direct message.
     pub discreet: bool,
-    /// Whether the running job has declared that it changes nothing notable.
+    /// Whether the running job has declared that its change is not notable, so that no audit row is written.
     pub unchanged: bool,
-    /// The threads that the jobs of the batch name, each with the workspace of the caller, until they are
-    /// loaded together.
+    /// Threads that jobs of the batch will read, each with the caller's workspace. Emptied when they are
+    /// loaded.
     pub named_threads: Vec<(WorkspaceId, ThreadId)>,
-    /// Number of jobs in the batch that claim the next thread of a queue, until the heads of the queue are
-    /// read.
+    /// Number of jobs in the batch that will claim the next thread of a queue. Reset when the queue is read.
     pub takes: usize,
     bus: Arc<Bus>,
 }
@@ -69,7 +68,7 @@ impl Batch {
             cache: Cache::default(),
             clock,
             heads: HashMap::new(),
-            named: BTreeSet::new(),
+            writable: BTreeSet::new(),
             undo: Vec::new(),
             events: Vec::new(),
             audit: Vec::new(),
@@ -83,7 +82,7 @@ impl Batch {
         }
     }
 
-    /// Returns the current time, on which leases, expiry and due times are based.
+    /// Returns the current time of the service's clock, which determines leases, expiry and due times.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
@@ -105,7 +104,7 @@ impl Batch {
         if let Some(head) = self.heads.get(&workspace) {
             return Ok(Some(*head));
         }
-        if !self.named.contains(&workspace) {
+        if !self.writable.contains(&workspace) {
             return Err(Error::internal(format!("no task of the batch has named the workspace {workspace}")));
         }
         // On Postgres the heads were locked and read when the batch began, so a missing head does not exist.
@@ -131,7 +130,7 @@ impl Batch {
         let params: [&dyn ToParam; 9] =
             [&workspace, lsn, hash, at, audit_seq, floor, pruned_at, words_floor, epoch];
         conn.defer(Some(1), IMPORTED_HEAD, &params)?;
-        // The cached head of an erased log is no longer valid, because its row was free.
+        // A cached head of an erased log is no longer valid, because the row of the head was removed.
         self.heads.remove(&workspace);
         self.add_log(workspace, Head::imported(head))
     }
@@ -197,8 +196,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Raises an epoch of the workspace, which invalidates the entries that any connection has cached under
-    /// that epoch.
+    /// Raises an epoch of the workspace, which invalidates the cached entries of that kind on every
+    /// connection.
     pub fn invalidate(&mut self, conn: &Conn, workspace: WorkspaceId, cached: Invalidates) -> Result<()> {
         let mut head = self.touch(conn, workspace)?;
         head.epochs.raise(cached);
@@ -207,7 +206,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns the hash of an event that this batch has appended, if it has.
+    /// Returns the content hash of the event at `lsn`, or `None` if this batch has not appended that event.
     pub fn hash_of(&self, workspace: WorkspaceId, lsn: i64) -> Option<[u8; 32]> {
         let mut events = self.events.iter();
         let found = events.find(|event| (event.workspace_id, event.lsn) == (workspace, lsn));
@@ -260,7 +259,7 @@ impl BatchState for Batch {
         others_wrote: bool,
         held: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>> {
-        self.named.clone_from(workspaces);
+        self.writable.clone_from(workspaces);
         self.named_threads.clear();
         self.takes = 0;
         self.cache.end_transaction();
@@ -356,7 +355,7 @@ mod tests {
         uuid::Uuid::from_u128(7).into()
     }
 
-    /// Begins a batch that names the instance, on an empty database.
+    /// Begins a batch for the log of the instance, on an empty database.
     fn begun(conn: &Conn) -> Batch {
         migrate(conn, Time::from_micros(1)).unwrap();
         let clock = Clock::mock(Time::from_micros(5));

@@ -1,6 +1,6 @@
-//! The filter of a listener, which selects the events that it waits for.
+//! Filters that select the events for which a listener waits.
 //!
-//! The filter uses only the kind and the subject of an event, so waking a listener reads no payload.
+//! A filter uses only the kind and the subject of an event, so waking a listener reads no payload.
 
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::log::event::Subject;
@@ -25,19 +25,19 @@ impl EventFilter {
         Self { kinds: kinds.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// Restricts the filter to this channel, if one is given.
+    /// Restricts the filter to events in this channel, or in any channel if `channel_id` is `None`.
     #[must_use]
     pub fn in_channel(self, channel_id: Option<ChannelId>) -> Self {
         Self { channel_id, ..self }
     }
 
-    /// Restricts the filter to this thread, if one is given.
+    /// Restricts the filter to events in this thread, or in any thread if `thread_id` is `None`.
     #[must_use]
     pub fn in_thread(self, thread_id: Option<ThreadId>) -> Self {
         Self { thread_id, ..self }
     }
 
-    /// Restricts the filter to events that concern this member, if one is given.
+    /// Restricts the filter to events that concern this member, or any member if `member_id` is `None`.
     #[must_use]
     pub fn about(self, member_id: Option<MemberId>) -> Self {
         Self { member_id, ..self }
@@ -61,7 +61,7 @@ impl EventFilter {
         self
     }
 
-    /// Replaces the waiting member in the filter by `member`.
+    /// Sets `member` as the waiting member of the filter.
     #[must_use]
     pub(crate) fn of(self, member: Option<MemberId>) -> Self {
         let or = self.or.into_iter().map(|other| other.of(member)).collect();
@@ -71,8 +71,7 @@ impl EventFilter {
         }
     }
 
-    /// Returns the member whose inbox the filter selects, after the waiting member was resolved, or `None` if
-    /// it selects events.
+    /// Returns the member whose inbox the filter selects, or `None` if the filter selects events.
     pub(super) fn inbox_of(&self) -> Option<MemberId> {
         self.member_id.filter(|_| self.inbox)
     }

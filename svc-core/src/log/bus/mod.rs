@@ -1,11 +1,10 @@
 //! The event bus: wakes listeners when matching events are appended to a workspace's log.
 //!
 //! One thread reads new events from the log and wakes the listeners whose filter matches, and the listeners
-//! for an inbox to which one of the events added an item. The bus does not pass the events on: a listener
-//! that needs them holds the workspace's tail, which the thread fills. A listener has read the log up to a
-//! position and passes that position, so it misses nothing between reading and listening. The thread polls
-//! for commits of other processes at fixed times, even while this process commits. The timers handle
-//! deadlines.
+//! for an inbox to which one of the events added an item. The bus does not pass the events on: listeners that
+//! need them read them from the workspace's tail, which the thread fills. A listener passes the position up
+//! to which it has read the log, so it misses nothing between reading and listening. The thread polls for
+//! commits of other processes at fixed times, even while this process commits. The timers handle deadlines.
 
 mod filter;
 mod watch;
@@ -73,7 +72,8 @@ pub(crate) struct Bus {
 }
 
 impl Bus {
-    /// Creates a bus that polls a shared database at the interval `reconcile`, even if it gets notifications.
+    /// Creates a bus that polls a Postgres database at the interval `reconcile`, even if it receives
+    /// notifications.
     pub fn new(clock: &Clock, reconcile: Duration) -> Self {
         Self {
             reconcile,
@@ -85,7 +85,7 @@ impl Bus {
         }
     }
 
-    /// Announces that a workspace's log has reached `lsn`. This is cheap if nothing listens.
+    /// Announces that a workspace's log has reached `lsn`. This is cheap if the bus has no listeners.
     pub fn announce(&self, workspace: WorkspaceId, lsn: i64) {
         if self.listening.load(Ordering::SeqCst) == 0 {
             return;
@@ -112,7 +112,7 @@ impl Bus {
         }
     }
 
-    /// Calls `wake` on every matching event after `seen`.
+    /// Registers a listener: the bus calls `wake` with the matching events after position `seen`.
     ///
     /// Of several listeners, the one with the lowest `id` is woken first. Ids must be unique.
     pub fn listen(&self, workspace: WorkspaceId, id: u64, seen: i64, filter: EventFilter, wake: Wake) {
@@ -130,7 +130,7 @@ impl Bus {
         }
     }
 
-    /// Removes a listener.
+    /// Removes the listener with this id.
     pub fn unlisten(&self, workspace: WorkspaceId, id: u64) {
         let mut state = self.state.lock();
         let Some(watch) = state.watches.get_mut(&workspace) else { return };
@@ -157,7 +157,7 @@ impl Bus {
 
     /// Records whether notifications from other servers are interrupted.
     ///
-    /// When they resume, the bus polls at once for the commits that it missed.
+    /// When notifications resume, the bus polls immediately for the commits that it has missed.
     pub fn set_interrupted(&self, interrupted: bool) {
         self.interrupted.store(interrupted, Ordering::SeqCst);
         if !interrupted {
@@ -171,7 +171,7 @@ impl Bus {
         self.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Returns whether the thread has spent too long on one task, during which it wakes no listener.
+    /// Returns whether the bus's thread is stuck: it has spent too long on one task, and wakes no listener.
     pub fn is_stuck(&self) -> bool {
         let since = self.at_work_since.load(Ordering::SeqCst);
         let now = self.state.clock().monotonic().micros();
@@ -204,7 +204,7 @@ impl Bus {
 
     /// Waits for the next task, or returns `None` once the bus is closed.
     ///
-    /// Polling for commits of other processes comes first when it is due, independent of how often this
+    /// A poll for commits of other processes has priority when its time has come, no matter how often this
     /// process wakes the bus.
     fn next_work(&self, poll: Duration) -> Option<BusWork> {
         let mut state: MutexGuard<'_, State> = self.state.lock();
@@ -241,7 +241,7 @@ impl Bus {
         // Nothing has changed unless another process wrote to the file.
         if conn.engine() == Engine::Sqlite && !conn.others_wrote().unwrap_or(true) {
             let tails = watched.iter().filter_map(|workspace| self.feed.tail(*workspace));
-            tails.for_each(|tail| tail.is_current(self.state.clock()));
+            tails.for_each(|tail| tail.mark_current(self.state.clock()));
             return Ok(());
         }
         for LogEnd { workspace, lsn, epoch } in heads(conn, self.state.clock(), watched)? {
@@ -252,8 +252,9 @@ impl Bus {
     }
 
     fn deliver(&self, conn: &Conn, workspace: WorkspaceId) -> Result<()> {
-        let begin =
-            |watch: &mut Watch| (watch.begin(), watch.has_inboxes(), events_at_once(watch.listeners()));
+        let begin = |watch: &mut Watch| {
+            (watch.begin(), watch.has_inboxes(), events_at_once(watch.event_listener_count()))
+        };
         let begun = self.state.lock().watches.get_mut(&workspace).map(begin);
         let Some((after, has_inboxes, most)) = begun else { return Ok(()) };
         let read = self.new_events(conn, workspace, after, most).and_then(|new| {
@@ -268,17 +269,17 @@ impl Bus {
         })?;
         let mut state = self.state.lock();
         let Some(watch) = state.watches.get_mut(&workspace) else { return Ok(()) };
-        // Listeners that follow the log must learn that it ends here.
-        let mut woken = if is_broken { watch.all() } else { Vec::new() };
-        woken.extend(watch.woken(&events, &items));
+        // Listeners that follow the log must be notified that it is broken here.
+        let mut woken = if is_broken { watch.all_listeners() } else { Vec::new() };
+        woken.extend(watch.listeners_to_wake(&events, &items));
         watch.end(after, events.last().map(|(_, event)| event.lsn), has_more);
         drop(state);
         woken.iter().for_each(|(wake, matching)| wake(matching));
         Ok(())
     }
 
-    /// Returns up to `most` events after `after`: from the workspace's tail if that has kept them, otherwise
-    /// from the log.
+    /// Returns up to `most` events after position `after`, from the workspace's tail if it still contains
+    /// them, otherwise from the log.
     fn new_events(&self, conn: &Conn, workspace: WorkspaceId, after: i64, most: usize) -> Result<NewEvents> {
         let tail = self.feed.tail(workspace);
         let tail_has_more = tail.as_ref().map_or(Ok(false), |tail| tail.pull(conn, self.state.clock()))?;
@@ -307,7 +308,7 @@ pub(crate) struct LogEnd {
     pub epoch: i64,
 }
 
-/// Reads the heads of these workspaces. Workspaces without a log are omitted.
+/// Reads the log heads of `workspaces`. Workspaces without a log are omitted.
 pub(crate) fn heads(conn: &Conn, clock: &Clock, workspaces: &[WorkspaceId]) -> Result<Vec<LogEnd>> {
     let sql = match conn.engine() {
         Engine::Sqlite => HEADS_SQLITE,
@@ -333,16 +334,16 @@ const HEADS_POSTGRES: &str = "
     select workspace_id, lsn, epoch, cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
     from heads where workspace_id = any($1)";
 
-/// Maximum events read in one query.
+/// Maximum number of events that one query reads from the log.
 const EVENTS_MAX: usize = 1000;
-/// Approximate maximum of comparisons of listeners with events in one read of a workspace's log.
+/// Approximate maximum number of comparisons between listeners and events in one read of a workspace's log.
 ///
 /// The commits of all workspaces wait for these comparisons, and so do the listeners of other workspaces.
-const COMPARED_MAX: usize = 50_000;
+const COMPARISONS_MAX: usize = 50_000;
 
 /// Returns how many events to read in one query for this number of listeners.
 fn events_at_once(listeners: usize) -> usize {
-    COMPARED_MAX.checked_div(listeners).unwrap_or(EVENTS_MAX).clamp(1, EVENTS_MAX)
+    COMPARISONS_MAX.checked_div(listeners).unwrap_or(EVENTS_MAX).clamp(1, EVENTS_MAX)
 }
 
 fn next_events(
@@ -355,7 +356,7 @@ fn next_events(
     conn.query(NEXT_EVENTS, &[&workspace, &after, &most])?.iter_mut().map(new_event).collect()
 }
 
-/// Reads up to the head, as every reader does.
+/// Selects events up to the head of the log, as every reader does.
 ///
 /// A listener woken by an event beyond the head would not find that event, and would be woken again and
 /// again.
@@ -402,7 +403,7 @@ mod tests {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let opener = Opener::new(&Database::Sqlite(folder.path().join("t.db"))).unwrap();
-            let writer = opener.first(OpenMode::Create).unwrap();
+            let writer = opener.first_connection(OpenMode::Create).unwrap();
             writer
                 .batch(
                     "create table heads (workspace_id blob primary key, lsn bigint, epoch bigint default 0);
@@ -438,7 +439,7 @@ mod tests {
                 .unwrap();
         }
 
-        /// Returns once the thread has nothing left to do until the clock is advanced.
+        /// Waits until the thread has no more work before the clock is advanced.
         fn wait_until_idle(&self) {
             let has_work = || {
                 let state = self.bus.state.lock();
@@ -569,7 +570,7 @@ mod tests {
         for lsn in 1..=8 {
             fixture.append(HERE, lsn, "Any");
         }
-        for id in 1..u64::try_from(COMPARED_MAX / 2).unwrap() {
+        for id in 1..u64::try_from(COMPARISONS_MAX / 2).unwrap() {
             fixture.bus.listen(HERE, id, 8, EventFilter::on(["Any"]), Arc::new(|_| {}));
         }
         let (sender, told) = channel();

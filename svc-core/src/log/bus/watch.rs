@@ -17,7 +17,7 @@ pub(crate) struct NewEvent {
     pub subject: Subject,
 }
 
-/// Called on the bus's thread with the matching events. The function must only pass them on.
+/// A function that the bus's thread calls with the matching events. It must only pass the events on.
 pub(crate) type Wake = Arc<dyn Fn(&[NewEvent]) + Send + Sync>;
 
 pub(super) struct Listener {
@@ -34,9 +34,9 @@ pub(super) struct Watch {
     /// The listeners for events, in the order in which they are woken.
     listeners: BTreeMap<u64, Listener>,
     /// The listeners for inboxes, by the owner of the inbox.
-    of_inboxes: HashMap<MemberId, BTreeMap<u64, Listener>>,
-    /// The owner of the inbox that each of these listeners waits for.
-    inboxes: HashMap<u64, MemberId>,
+    inbox_listeners: HashMap<MemberId, BTreeMap<u64, Listener>>,
+    /// For each listener for an inbox, the owner of the inbox.
+    inbox_owners: HashMap<u64, MemberId>,
 }
 
 /// A new item in an inbox, with the position of its event.
@@ -46,59 +46,63 @@ pub(super) struct NewItem {
     pub lsn: i64,
 }
 
-/// A listener to wake, with the events that it selects.
+/// A listener to wake, with the events that the listener's filter selects.
 pub(super) type WokenListener = (Wake, Vec<NewEvent>);
 
 impl Watch {
     /// Creates a watch of a log that has been read up to `delivered`.
     pub fn new(delivered: i64) -> Self {
-        let (listeners, of_inboxes, inboxes) = Default::default();
-        Self { delivered, stale: true, listeners, of_inboxes, inboxes }
+        let (listeners, inbox_listeners, inbox_owners) = Default::default();
+        Self { delivered, stale: true, listeners, inbox_listeners, inbox_owners }
     }
 
     pub fn insert(&mut self, id: u64, listener: Listener) {
         match listener.filter.inbox_of() {
             Some(member) => {
-                self.inboxes.insert(id, member);
-                self.of_inboxes.entry(member).or_default().insert(id, listener);
+                self.inbox_owners.insert(id, member);
+                self.inbox_listeners.entry(member).or_default().insert(id, listener);
             }
             None => drop(self.listeners.insert(id, listener)),
         }
     }
 
     pub fn remove(&mut self, id: u64) -> Option<Listener> {
-        let Some(member) = self.inboxes.remove(&id) else { return self.listeners.remove(&id) };
-        let of_member = self.of_inboxes.get_mut(&member)?;
+        let Some(member) = self.inbox_owners.remove(&id) else { return self.listeners.remove(&id) };
+        let of_member = self.inbox_listeners.get_mut(&member)?;
         let removed = of_member.remove(&id);
         if of_member.is_empty() {
-            self.of_inboxes.remove(&member);
+            self.inbox_listeners.remove(&member);
         }
         removed
     }
 
     pub fn is_empty(&self) -> bool {
-        self.listeners.is_empty() && self.inboxes.is_empty()
+        self.listeners.is_empty() && self.inbox_owners.is_empty()
     }
 
     /// Returns how many listeners are compared with each event.
-    pub fn listeners(&self) -> usize {
+    pub fn event_listener_count(&self) -> usize {
         self.listeners.len()
     }
 
     /// Returns whether any listener waits for an inbox.
     pub fn has_inboxes(&self) -> bool {
-        !self.inboxes.is_empty()
+        !self.inbox_owners.is_empty()
     }
 
     /// Returns all listeners, to be woken without events.
-    pub fn all(&self) -> Vec<WokenListener> {
-        let of_inboxes = self.of_inboxes.values().flat_map(BTreeMap::values);
-        let all = self.listeners.values().chain(of_inboxes);
+    pub fn all_listeners(&self) -> Vec<WokenListener> {
+        let inbox_listeners = self.inbox_listeners.values().flat_map(BTreeMap::values);
+        let all = self.listeners.values().chain(inbox_listeners);
         all.map(|listener| (Arc::clone(&listener.wake), Vec::new())).collect()
     }
 
-    /// Returns the listeners for which these events and items are new, each with the events that it selects.
-    pub fn woken(&mut self, events: &[(String, NewEvent)], items: &[NewItem]) -> Vec<WokenListener> {
+    /// Returns the listeners to wake for new events and items, each with the events that its filter selects.
+    pub fn listeners_to_wake(
+        &mut self,
+        events: &[(String, NewEvent)],
+        items: &[NewItem],
+    ) -> Vec<WokenListener> {
         let mut woken = Vec::new();
         for listener in self.listeners.values_mut() {
             let new = events.iter().filter(|(_, event)| event.lsn > listener.seen);
@@ -112,7 +116,8 @@ impl Watch {
             }
         }
         for NewItem { member_id, lsn } in items {
-            let of_member = self.of_inboxes.get_mut(member_id).into_iter().flat_map(BTreeMap::values_mut);
+            let of_member =
+                self.inbox_listeners.get_mut(member_id).into_iter().flat_map(BTreeMap::values_mut);
             for listener in of_member.filter(|listener| *lsn > listener.seen) {
                 listener.seen = *lsn;
                 let event = NewEvent { lsn: *lsn, subject: Subject::WORKSPACE };
@@ -122,7 +127,8 @@ impl Watch {
         woken
     }
 
-    /// Begins a read of the log from the returned position. The read may miss later announcements.
+    /// Begins a read of the log, and returns the position after which to read. The read may miss later
+    /// announcements.
     pub fn begin(&mut self) -> i64 {
         self.stale = false;
         self.delivered
@@ -195,11 +201,15 @@ mod tests {
             watch.insert(id, listener(member));
         }
         let events = [("Any".to_owned(), NewEvent { lsn: 6, subject: Subject::WORKSPACE.about(one) })];
-        assert!(watch.woken(&events, &[]).is_empty(), "an event about a member is no item");
+        assert!(watch.listeners_to_wake(&events, &[]).is_empty(), "an event about a member is no item");
         let item = |member_id, lsn| NewItem { member_id, lsn };
-        assert_eq!(watch.woken(&events, &[item(one, 6)]).len(), 2);
-        assert_eq!(watch.woken(&[], &[item(one, 6), item(other, 7)]).len(), 1, "each item counts once");
-        assert_eq!(watch.all().len(), 3);
+        assert_eq!(watch.listeners_to_wake(&events, &[item(one, 6)]).len(), 2);
+        assert_eq!(
+            watch.listeners_to_wake(&[], &[item(one, 6), item(other, 7)]).len(),
+            1,
+            "each item counts once"
+        );
+        assert_eq!(watch.all_listeners().len(), 3);
         let left = [1, 3, 2].map(|id| (watch.remove(id).is_some(), watch.has_inboxes()));
         assert_eq!(left, [(true, true), (true, true), (true, false)]);
         assert!(watch.is_empty() && watch.remove(2).is_none());

@@ -1,4 +1,4 @@
-//! An event in the form that is kept for subscribers: verified, and encoded once per form.
+//! A verified event for subscribers, encoded once for each form of frame.
 //!
 //! The encoded form contains no plaintext: the sender of an event adds the content of its message.
 
@@ -27,7 +27,7 @@ pub enum FrameForm {
     /// The complete event, with the plaintext of messages.
     #[default]
     Full,
-    /// The event without payload and plaintext, but with its place.
+    /// The event without payload and plaintext, but with its channel, thread and member.
     Lean,
 }
 
@@ -62,7 +62,7 @@ struct WireEvent<'a> {
     attribution: Option<&'a RawValue>,
 }
 
-/// The place of an event and the member that it concerns, for a frame without the payload.
+/// The channel, the thread and the member of an event, for a frame without the payload.
 #[derive(Serialize)]
 struct EventPlace {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ impl FeedEvent {
         self.payload.len().saturating_mul(2).saturating_add(FRAME_BYTES)
     }
 
-    /// Returns the frame without plaintext, which is encoded on the first call.
+    /// Returns the frame of the event without plaintext. The frame is encoded on the first call.
     pub fn frame(&self, form: FrameForm) -> Result<FrameBytes> {
         let encoded = match form {
             FrameForm::Full => &self.full,
@@ -147,7 +147,7 @@ impl FeedEvent {
     }
 }
 
-/// Approximate bytes of the frame around a payload, and of the event value itself.
+/// Approximate memory in bytes that an event needs in addition to the bytes of its payload.
 const FRAME_BYTES: usize = 600;
 
 #[cfg(test)]

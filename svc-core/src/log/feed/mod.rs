@@ -1,7 +1,7 @@
-//! The feed: the events that the subscribers of this process share.
+//! The feed: the newest events, shared by all subscribers of this process.
 //!
-//! Each workspace with subscribers has a [`Tail`], which the bus's thread fills as long as anything holds it.
-//! The sender of an event checks which subscribers may see it, and adds its plaintext.
+//! Each workspace with subscribers has a [`Tail`], which the bus's thread fills while the tail is in use. The
+//! sender of an event checks which subscribers may see it, and adds its plaintext.
 
 mod event;
 mod tail;
@@ -17,7 +17,7 @@ pub(crate) use event::FeedEvent;
 pub use event::{FrameBytes, FrameForm};
 pub(crate) use tail::{Tail, TailHead, TailView};
 
-/// The tails of this process.
+/// The tails of the workspaces that have subscribers in this process.
 #[derive(Default)]
 pub(crate) struct Feed {
     tails: Mutex<HashMap<WorkspaceId, Weak<Tail>>>,
@@ -26,7 +26,7 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// Returns the tail of a workspace. A new tail begins after `lsn`.
+    /// Returns the tail of a workspace. A new tail begins after position `lsn`.
     pub fn enter(&self, workspace: WorkspaceId, lsn: i64, clock: &Clock) -> Arc<Tail> {
         let mut tails = lock(&self.tails);
         if let Some(tail) = tails.get(&workspace).and_then(Weak::upgrade) {

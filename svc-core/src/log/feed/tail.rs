@@ -39,17 +39,17 @@ pub(crate) struct TailHead {
     pub lsn: i64,
     /// The epoch of the workspace's access rules.
     pub epoch: i64,
-    /// When this process read the head.
+    /// Time at which this process read the head.
     pub read_at: Monotonic,
 }
 
-/// The result of reading a tail from a position.
+/// The result of reading a tail after a position.
 pub(crate) enum TailView {
     /// The events after the position, the position up to which events were examined, and the head of the log.
     Events { events: Vec<Arc<FeedEvent>>, up_to: i64, head: TailHead },
     /// The events after the position are no longer in the tail.
     Behind,
-    /// The log is broken.
+    /// The log is broken. Contains the first defect.
     Broken(Break),
 }
 
@@ -62,7 +62,7 @@ impl Tail {
         Self { workspace, state: Mutex::new(state), total }
     }
 
-    /// Returns up to `max` events after `after` that `takes` selects, among the events read so far.
+    /// Returns up to `max` events after position `after` for which `takes` returns true.
     pub fn view(&self, after: i64, max: usize, takes: impl Fn(&FeedEvent) -> bool) -> TailView {
         let state = lock(&self.state);
         if let Some(broken) = state.broken {
@@ -97,8 +97,10 @@ impl Tail {
         lock(&self.state).head
     }
 
-    /// Returns up to `max` events after `after`, or `None` unless the tail has read that far and has kept all
-    /// of them.
+    /// Returns up to `max` events after position `after`, if the tail still contains all of them.
+    ///
+    /// Returns `None` if the tail has not been filled up to `after`, if it has dropped an event after it, or
+    /// if the log is broken.
     pub fn kept_after(&self, after: i64, max: usize) -> Option<Vec<Arc<FeedEvent>>> {
         if after > lock(&self.state).cursor.lsn() {
             return None;
@@ -118,7 +120,7 @@ impl Tail {
     }
 
     /// Records that the log has not changed since the head was read.
-    pub fn is_current(&self, clock: &Clock) {
+    pub fn mark_current(&self, clock: &Clock) {
         lock(&self.state).head.read_at = clock.monotonic();
     }
 
@@ -127,7 +129,7 @@ impl Tail {
         lock(&self.state).broken.is_some()
     }
 
-    /// Reads the next events of the log. Returns whether there are more.
+    /// Reads the next events of the log into the tail. Returns whether the log has more events.
     ///
     /// The head is read first. Everything up to the head is committed, so an event that is not found is
     /// missing.
@@ -137,7 +139,7 @@ impl Tail {
         };
         let (mut cursor, broken) = {
             let mut state = lock(&self.state);
-            self.begin_at(&mut state, floor);
+            self.skip_pruned(&mut state, floor);
             (state.cursor.clone(), state.broken)
         };
         if broken.is_some() || lsn <= cursor.lsn() {
@@ -161,7 +163,7 @@ impl Tail {
 
     /// Drops the events below the floor of the log. If the next events to read were pruned, continues at the
     /// floor.
-    fn begin_at(&self, state: &mut State, floor: i64) {
+    fn skip_pruned(&self, state: &mut State, floor: i64) {
         while state.ring.front().is_some_and(|event| event.lsn < floor) {
             self.drop_oldest(state);
         }

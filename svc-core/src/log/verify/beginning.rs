@@ -1,9 +1,9 @@
-//! The beginning of a log, and its checks in a pruned log.
+//! Determines where a log begins, and checks the beginning of a pruned log.
 //!
 //! Pruning raises the floor, which is both in the head row and in an event, and removes events only after
 //! that. So there may still be events below the floor. They must be intact, and be linked up to the floor.
 
-use super::rows::{Head, HeadRow, PositionRow, Source, declared_at, head_row, link_at, oldest};
+use super::rows::{Head, HeadRow, PositionRow, Source, declared_at, head_row, link_at, oldest_event};
 use super::verifier::{Position, Verifier};
 use super::{Break, Defect};
 use crate::Result;
@@ -12,10 +12,10 @@ use crate::log::tree::Frontier;
 /// Positions a verifier before the oldest stored event.
 ///
 /// This event is read before the head: a floor never goes back, and only events below it are removed. The
-/// link of the oldest event is trusted at first; [`check`] verifies it after the walk.
-pub(super) fn begin(source: &impl Source, verifier: &mut Verifier) -> Result<Result<(), Break>> {
+/// link of the oldest event is trusted at first; [`check_declared_beginning`] verifies it after the walk.
+pub(super) fn find_beginning(source: &impl Source, verifier: &mut Verifier) -> Result<Result<(), Break>> {
     let workspace = verifier.workspace_id;
-    let oldest = oldest(source, workspace)?;
+    let oldest = oldest_event(source, workspace)?;
     let (floor, pruned_at) = floor(source, verifier)?;
     verifier.floor = floor;
     if let Some(tree) = &mut verifier.tree {
@@ -37,12 +37,12 @@ pub(super) fn begin(source: &impl Source, verifier: &mut Verifier) -> Result<Res
     })
 }
 
-/// Returns whether a walk did not find events because they were pruned in the meantime.
+/// Returns whether a walk missed events because they were pruned during the walk.
 pub(super) fn is_overtaken(source: &impl Source, verifier: &Verifier, broken: Break) -> Result<bool> {
     if broken.defect != Defect::Missing {
         return Ok(false);
     }
-    let Some(PositionRow(Some((oldest, _)))) = oldest(source, verifier.workspace_id)? else {
+    let Some(PositionRow(Some((oldest, _)))) = oldest_event(source, verifier.workspace_id)? else {
         return Ok(false);
     };
     let is_gone = oldest > broken.lsn && oldest > verifier.began.saturating_add(1);
@@ -51,7 +51,7 @@ pub(super) fn is_overtaken(source: &impl Source, verifier: &Verifier, broken: Br
 
 /// Returns the floor in the head row, and the position of the event that declared the floor.
 ///
-/// If they cannot be read, returns the values of a log that was never pruned.
+/// If the head row cannot be read, returns the values of a log that was never pruned.
 fn floor(source: &impl Source, verifier: &Verifier) -> Result<(i64, i64)> {
     Ok(match head_row(source, verifier.workspace_id)? {
         Some(HeadRow(Some(head))) => (head.floor, head.pruned_at),
@@ -63,13 +63,13 @@ fn floor(source: &impl Source, verifier: &Verifier) -> Result<(i64, i64)> {
 /// declared.
 ///
 /// Returns `None` if the log was pruned during the walk, so that the walk must be repeated.
-pub(super) fn check(
+pub(super) fn check_declared_beginning(
     source: &impl Source,
     verifier: &mut Verifier,
     head: Head,
 ) -> Result<Option<Result<(), Break>>> {
     let checked = check_floor(source, verifier, head)?;
-    Ok(checked.map(|checked| checked.and_then(|()| verifier.check_words(head.words_floor))))
+    Ok(checked.map(|checked| checked.and_then(|()| verifier.check_purged_messages(head.words_floor))))
 }
 
 fn check_floor(

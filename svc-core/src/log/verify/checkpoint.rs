@@ -1,11 +1,10 @@
-//! Checkpoints of a log: signing its size and root, and proving later that it still contains the signed
-//! events.
+//! Signs checkpoints of a log, and verifies later that the log still contains the signed events.
 //!
 //! A checkpoint signs the root of the Merkle tree over the log. The log is verified while the tree is
-//! computed. Pruning does not change the root, because the event about pruning contains the frontier of the
-//! tree over the removed events.
+//! computed. Pruning does not change the root, because the event that declares it contains the frontier of
+//! the tree over the removed events.
 
-use super::database::{open, the_log};
+use super::database::{find_workspace, open};
 use super::walk::LogVerification;
 use super::{Break, ChainReport, Defect, ExpectedFound};
 use crate::Result;
@@ -15,21 +14,21 @@ use crate::log::signed_note::{Checkpoint, NoteSigner, PublicKey};
 use crate::store::refusal::refusal;
 use crate::store::{Conn, Database};
 
-/// Prefix of a log's name, before the id of the workspace.
-const ORIGIN: &str = "svc/";
+/// Prefix of a log's name in checkpoints, before the id of the workspace.
+const LOG_NAME_PREFIX: &str = "svc/";
 
-/// A checkpoint with its signed note.
+/// A checkpoint of a workspace's log, and the signed note of the checkpoint.
 #[derive(Clone, Debug)]
 pub struct SignedCheckpoint {
     /// The workspace of the log.
     pub workspace_id: WorkspaceId,
-    /// The checkpoint that was signed.
+    /// The checkpoint that the note signs.
     pub checkpoint: Checkpoint,
     /// The text of the signed note.
     pub note: String,
 }
 
-/// Signs a checkpoint of the log of `workspace`, or of the only workspace.
+/// Signs a checkpoint of the log of the workspace `workspace_id`, or of the only workspace if that is `None`.
 ///
 /// Fails with `event-log-broken` if the log does not verify.
 pub fn sign_checkpoint(
@@ -37,16 +36,16 @@ pub fn sign_checkpoint(
     workspace_id: Option<WorkspaceId>,
     signer: &NoteSigner,
 ) -> Result<SignedCheckpoint> {
-    signed(database, workspace_id, signer).map_err(|error| refusal(error, database))
+    walk_and_sign(database, workspace_id, signer).map_err(|error| refusal(error, database))
 }
 
-fn signed(
+fn walk_and_sign(
     database: &Database,
     workspace_id: Option<WorkspaceId>,
     signer: &NoteSigner,
 ) -> Result<SignedCheckpoint> {
     let (_opener, conn) = open(database)?;
-    let workspace_id = the_log(&conn, workspace_id)?;
+    let workspace_id = find_workspace(&conn, workspace_id)?;
     let (report, verification) = walk(&conn, workspace_id, None)?;
     if let Some(broken) = report.broken {
         let reason = broken.defect.reason();
@@ -60,31 +59,32 @@ fn signed(
     Ok(SignedCheckpoint { workspace_id, checkpoint, note })
 }
 
-/// Returns the checkpoint of a workspace's log.
+/// Returns the checkpoint of a workspace's log with this size and Merkle root.
 pub(crate) fn checkpoint_of(workspace_id: WorkspaceId, size: u64, root: [u8; 32]) -> Checkpoint {
-    Checkpoint { origin: format!("{ORIGIN}{workspace_id}"), size, root }
+    Checkpoint { origin: format!("{LOG_NAME_PREFIX}{workspace_id}"), size, root }
 }
 
-/// Verifies the log that a checkpoint refers to, and that the log contains the events that the checkpoint
-/// signs.
+/// Verifies the log of a checkpoint, and that it still contains the events that the checkpoint signs.
 ///
 /// Fails with 400 if none of the keys has signed the note, or if the note is not a checkpoint of a log.
 pub fn verify_checkpoint(database: &Database, note: &str, keys: &[PublicKey]) -> Result<ChainReport> {
     let refused = |reason: &str| Error::malformed(format!("the checkpoint is refused: {reason}"));
     let checkpoint = Checkpoint::open(note, keys).map_err(|defect| refused(defect.reason()))?;
-    let named = checkpoint.origin.strip_prefix(ORIGIN).and_then(|id| id.parse().ok());
-    let workspace_id: WorkspaceId = named.ok_or_else(|| refused("it names no log of this service"))?;
+    let named = checkpoint.origin.strip_prefix(LOG_NAME_PREFIX).and_then(|id| id.parse().ok());
+    let workspace_id: WorkspaceId =
+        named.ok_or_else(|| refused("its name is not the name of a log of this service"))?;
     let (_opener, conn) = open(database).map_err(|error| refusal(error, database))?;
     let (mut report, verification) =
         walk(&conn, workspace_id, Some(checkpoint.size)).map_err(|error| refusal(error, database))?;
-    let found = verification.walk.verifier.tree.and_then(|tree| tree.found());
-    judge(&mut report, &checkpoint, found);
+    let found = verification.walk.verifier.tree.and_then(|tree| tree.requested_root());
+    compare_checkpoint(&mut report, &checkpoint, found);
     Ok(report)
 }
 
-/// Adds to the report of a log whether the log matches the checkpoint. `found` is the root of the log at the
-/// checkpoint's size.
-fn judge(report: &mut ChainReport, checkpoint: &Checkpoint, found: Option<[u8; 32]>) {
+/// Adds to the report of an intact log whether the log matches the checkpoint.
+///
+/// `found` is the root of the log's Merkle tree at the size of the checkpoint.
+fn compare_checkpoint(report: &mut ChainReport, checkpoint: &Checkpoint, found: Option<[u8; 32]>) {
     if !report.valid {
         return;
     }

@@ -1,4 +1,4 @@
-//! A verified position in a log, from which reading continues and accepts only events that link to it.
+//! A cursor at a verified position in a log, which accepts only events that link to that position.
 //!
 //! For followers of a log that store a position themselves. Everything before the position was verified when
 //! it was read, or is trusted by a reader that begins there.
@@ -26,7 +26,7 @@ pub(crate) struct ChainCursor {
 /// The limits of one read of the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadBounds {
-    /// The last position to read, which must be known to be in the log.
+    /// The last position to read. The caller must know that the log has reached it.
     pub up_to: i64,
     pub rows: i64,
     /// Total bytes of payloads after which no further row is read.
@@ -118,7 +118,8 @@ impl ChainCursor {
         let mut rows = bounds.rows;
         let mut bytes = bounds.bytes;
         let mut at = self.clone();
-        // The database may send fewer rows than it could, so only an empty result is the end.
+        // The database may send fewer rows than it could, so only an empty result means that no event is
+        // left.
         while checked.is_ok() && !stopped && rows > 0 && at.lsn() < bounds.up_to {
             let after = at.lsn();
             let asked = rows;

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
-use super::beginning::{begin, check, is_overtaken};
+use super::beginning::{check_declared_beginning, find_beginning, is_overtaken};
 use super::presence::{self, WorkspacePresence};
 use super::rows::{Head, PositionRow, position};
 use super::verifier::Verifier;
@@ -21,14 +21,14 @@ use crate::store::refusal::refusal;
 use crate::store::{Conn, Database, Opener};
 
 /// Number of events in a section. Shorter logs are walked by one thread.
-const PART_EVENTS: i64 = 16_384;
-/// Maximum number of threads. Each has a connection.
+const SECTION_EVENTS: i64 = 16_384;
+/// Maximum number of threads that verify sections of one log. Each thread has a connection.
 const THREADS_MAX: usize = 8;
 
 /// Verifies the logs in a database: the log of `workspace_id`, or all logs.
 ///
-/// If `expected` is given, there must be only one log, which has to contain that head. A log that should
-/// exist but does not is broken, and so is a log with missing audit rows.
+/// If `expected` is set, the log must contain that head; without a `workspace_id`, there must be only one
+/// workspace. A log that should exist but does not is broken, and so is a log with missing audit rows.
 pub fn verify_database(
     database: &Database,
     workspace_id: Option<WorkspaceId>,
@@ -56,20 +56,20 @@ fn verify_logs(
         (None, None) => verify_all(&opener, &conn, &presence),
         (None, Some(_)) => match only_workspace(&presence)? {
             Some(workspace_id) => verify_one(workspace_id),
-            None => Ok(vec![missing(WorkspaceId::INSTANCE)]),
+            None => Ok(vec![missing_log(WorkspaceId::INSTANCE)]),
         },
     }
 }
 
-/// Opens a database read-only. Temporary copies made for that are removed with the opener.
+/// Opens a database read-only. A temporary copy of its file is removed when the opener is dropped.
 pub(crate) fn open(database: &Database) -> Result<(Opener, Conn)> {
     let opener = Opener::for_audit(database)?;
     let conn = opener.auditor()?;
     if Schema::read(&conn)?.exists() { Ok((opener, conn)) } else { Err(migrate::not_set_up()) }
 }
 
-/// Returns the workspace `named`, or else the only workspace.
-pub(super) fn the_log(conn: &Conn, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
+/// Returns the workspace `named`, or the only workspace if `named` is `None`. Fails if it does not exist.
+pub(super) fn find_workspace(conn: &Conn, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
     let presence = WorkspacePresence::read(conn)?;
     let found = match named {
         Some(workspace) => presence.workspaces().find(|found| *found == workspace),
@@ -78,7 +78,7 @@ pub(super) fn the_log(conn: &Conn, named: Option<WorkspaceId>) -> Result<Workspa
     found.ok_or_else(|| Error::not_found("workspace"))
 }
 
-/// Returns the only workspace that exists or existed, for an expected head without a workspace.
+/// Returns the only workspace that exists or existed, or `None` without any. Fails if there are several.
 fn only_workspace(presence: &WorkspacePresence) -> Result<Option<WorkspaceId>> {
     let mut workspaces = presence.workspaces().filter(|workspace_id| *workspace_id != WorkspaceId::INSTANCE);
     match (workspaces.next(), workspaces.next()) {
@@ -95,7 +95,7 @@ fn verify_all(opener: &Opener, conn: &Conn, presence: &WorkspacePresence) -> Res
     for workspace_id in presence.workspaces() {
         let mut report = verify_whole(opener, conn, presence, workspace_id, None)?;
         // Without the instance's log, every workspace would be unlisted, which adds no information.
-        if presence.is_unlisted(workspace_id) && presence.names_any() {
+        if presence.is_unlisted(workspace_id) && presence.lists_any() {
             report.mark(Break { lsn: 1, defect: Defect::Unlisted });
         }
         // A workspace that was erased in the meantime is neither broken, nor missing, nor unlisted.
@@ -113,8 +113,8 @@ fn verify_all(opener: &Opener, conn: &Conn, presence: &WorkspacePresence) -> Res
     Ok(reports)
 }
 
-/// Returns the report about a log that does not exist.
-fn missing(workspace_id: WorkspaceId) -> ChainReport {
+/// Returns the report on a log that does not exist.
+fn missing_log(workspace_id: WorkspaceId) -> ChainReport {
     Verifier::new(workspace_id, None).report(Some(Break { lsn: 1, defect: Defect::LogMissing }))
 }
 
@@ -128,11 +128,11 @@ fn verify_whole(
 ) -> Result<ChainReport> {
     let needs_log = workspace_id != WorkspaceId::INSTANCE || presence.has_workspaces();
     if needs_log && !presence::has_log(conn, workspace_id)? {
-        return Ok(missing(workspace_id));
+        return Ok(missing_log(workspace_id));
     }
     let mut report = verify_log(opener, conn, workspace_id, expected)?;
     if needs_log && report.valid && report.events == 0 {
-        return Ok(missing(workspace_id));
+        return Ok(missing_log(workspace_id));
     }
     if let Some(seq) = presence::first_wrong_audit_row(conn, workspace_id)? {
         report.mark(Break { lsn: seq, defect: Defect::Audit });
@@ -158,22 +158,22 @@ fn verify_log(
     let most = available_parallelism().map_or(1, Into::into).min(THREADS_MAX);
     loop {
         let mut whole = Verifier::new(workspace_id, expected);
-        let began = begin(conn, &mut whole)?;
-        let parts = parts(conn, &whole, PART_EVENTS)?;
+        let began = find_beginning(conn, &mut whole)?;
+        let parts = split_log(conn, &whole, SECTION_EVENTS)?;
         let threads = most.min(parts.len());
         if threads < 2 || began.is_err() {
             return verify(conn, workspace_id, expected);
         }
-        if let Some(report) = verify_parts(opener, conn, threads, whole, parts)? {
+        if let Some(report) = verify_sections(opener, conn, threads, whole, parts)? {
             return Ok(report);
         }
     }
 }
 
-/// Verifies the sections of a log that begins where `whole` does, on several threads.
+/// Verifies the sections of a log on several threads, and adds the results to `whole`.
 ///
-/// Returns `None` if the log was pruned in the meantime, so that the verification must be repeated.
-fn verify_parts(
+/// Returns `None` if the log was pruned during the verification, which must then be repeated.
+fn verify_sections(
     opener: &Opener,
     conn: &Conn,
     threads: usize,
@@ -192,8 +192,8 @@ fn verify_parts(
         Ok::<_, Error>(walked)
     })?;
     walked.sort_unstable_by_key(|part| part.number);
-    let ended = match join(&mut whole, walked) {
-        Ok(Some(head)) => match check(conn, &mut whole, head)? {
+    let ended = match join_sections(&mut whole, walked) {
+        Ok(Some(head)) => match check_declared_beginning(conn, &mut whole, head)? {
             None => return Ok(None),
             Some(ended) => ended,
         },
@@ -204,32 +204,35 @@ fn verify_parts(
     Ok(Some(whole.report(ended.err())))
 }
 
-/// A section of a log: the events after one position, up to and including another.
+/// A section of a log: the events after position `after`, up to and including position `last`.
 ///
-/// The next section begins after the latter position.
+/// The next section begins after `last`.
 struct LogSection {
     after: i64,
     hash: [u8; 32],
     last: i64,
 }
 
-const LAST: &str = "select lsn, content_hash from events where workspace_id = $1 order by lsn desc limit 1";
-const AT: &str = "select lsn, content_hash from events where workspace_id = $1 and lsn = $2";
+const LAST_EVENT: &str =
+    "select lsn, content_hash from events where workspace_id = $1 order by lsn desc limit 1";
+const EVENT_AT: &str = "select lsn, content_hash from events where workspace_id = $1 and lsn = $2";
 
-/// Splits a log that begins where `whole` does into sections of `length` events.
+/// Splits a log into sections of `length` events, after the position at which `whole` begins.
 ///
 /// If the event at a split is missing or unreadable, the section extends to the end, and the walk will report
 /// that event.
-fn parts(conn: &Conn, whole: &Verifier, length: i64) -> Result<Vec<LogSection>> {
+fn split_log(conn: &Conn, whole: &Verifier, length: i64) -> Result<Vec<LogSection>> {
     let workspace_id = whole.workspace_id;
-    let last = match position(conn, LAST, &[&workspace_id])? {
+    let last = match position(conn, LAST_EVENT, &[&workspace_id])? {
         Some(PositionRow(Some((last, _)))) => last,
         _ => 0,
     };
     let mut parts = vec![LogSection { after: whole.lsn, hash: whole.hash, last: i64::MAX }];
     let mut cut = whole.lsn.saturating_add(length);
     while cut < last {
-        let Some(PositionRow(Some((_, hash)))) = position(conn, AT, &[&workspace_id, &cut])? else { break };
+        let Some(PositionRow(Some((_, hash)))) = position(conn, EVENT_AT, &[&workspace_id, &cut])? else {
+            break;
+        };
         if let Some(before) = parts.last_mut() {
             before.last = cut;
         }
@@ -239,7 +242,7 @@ fn parts(conn: &Conn, whole: &Verifier, length: i64) -> Result<Vec<LogSection>> 
     Ok(parts)
 }
 
-/// The state that the verifying threads share.
+/// A verification of a log's sections, shared by the verifying threads.
 struct SharedTask {
     workspace_id: WorkspaceId,
     expected: Option<ExpectedHead>,
@@ -258,8 +261,9 @@ struct WalkedSection {
 }
 
 impl SharedTask {
-    /// Takes sections and walks them until none are left, or until one is broken, which makes later ones
-    /// irrelevant.
+    /// Walks sections until none remains or one is broken.
+    ///
+    /// Sections after a broken one are irrelevant.
     fn work(&self, opener: &Opener) -> Result<Vec<WalkedSection>> {
         let conn = opener.auditor()?;
         let mut walked = Vec::new();
@@ -284,14 +288,14 @@ impl SharedTask {
             let ended = walk.run(conn)?.and_then(|()| walk.verifier.reached(part.last)).map(|()| None);
             return Ok(WalkedSection { number, began: part.hash, verifier: walk.verifier, ended });
         }
-        let mut rest = LogVerification::rest(walk);
+        let mut rest = LogVerification::last_section(walk);
         let ended = rest.run(conn)?;
         Ok(WalkedSection { number, began: part.hash, verifier: rest.walk.verifier, ended })
     }
 }
 
-/// Joins the sections and returns the head. Only the first defect and the events before it count.
-fn join(whole: &mut Verifier, walked: Vec<WalkedSection>) -> Result<Option<Head>, Break> {
+/// Joins the results of the sections, and returns the head or the first defect.
+fn join_sections(whole: &mut Verifier, walked: Vec<WalkedSection>) -> Result<Option<Head>, Break> {
     let mut head = None;
     for part in walked {
         if part.began != whole.hash {
@@ -359,7 +363,7 @@ mod tests {
     fn database() -> (tempfile::TempDir, Opener, Conn) {
         let folder = tempfile::tempdir().unwrap();
         let opener = Opener::new(&Database::Sqlite(folder.path().join("t.db"))).unwrap();
-        let conn = opener.first(OpenMode::Create).unwrap();
+        let conn = opener.first_connection(OpenMode::Create).unwrap();
         migrate::migrate(&conn, Time::from_micros(1)).unwrap();
         (folder, opener, conn)
     }
@@ -373,11 +377,11 @@ mod tests {
         let walked = verify(conn, home(), expected).unwrap();
         for length in [1, 6, 10] {
             let mut whole = Verifier::new(home(), expected);
-            let together = match begin(conn, &mut whole).unwrap() {
+            let together = match find_beginning(conn, &mut whole).unwrap() {
                 Err(broken) => whole.report(Some(broken)),
                 Ok(()) => {
-                    let parts = parts(conn, &whole, length).unwrap();
-                    verify_parts(opener, conn, 2, whole, parts).unwrap().unwrap()
+                    let parts = split_log(conn, &whole, length).unwrap();
+                    verify_sections(opener, conn, 2, whole, parts).unwrap().unwrap()
                 }
             };
             assert_eq!(together, walked, "{what}, parts of {length}");
@@ -460,7 +464,7 @@ mod tests {
     fn a_head_below_the_floor_is_neither_contained_nor_missed() {
         let (_folder, opener, conn) = database();
         store_log(&conn, home(), 8, 15);
-        let hash_at = |lsn: i64| match position(&conn, AT, &[&home(), &lsn]).unwrap() {
+        let hash_at = |lsn: i64| match position(&conn, EVENT_AT, &[&home(), &lsn]).unwrap() {
             Some(PositionRow(Some((_, hash)))) => hash,
             _ => panic!("no event {lsn}"),
         };

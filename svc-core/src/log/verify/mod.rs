@@ -1,4 +1,4 @@
-//! Verifying: checks that a workspace's log is intact, or reports the first event that is not.
+//! Verifies that a workspace's log is intact, or reports the first event that is broken.
 //!
 //! Verification shares with the writing code only the definitions of a link and a hash; it recomputes
 //! everything else from the stored columns and bytes. It needs no key, parses only the JSON of events that
@@ -9,7 +9,7 @@
 //! This file defines the defects and the report; `rows` defines the rows as they are stored, `verifier`
 //! checks them in order, `cursor` continues from a verified position, `walk` reads page by page, `beginning`
 //! determines and checks where a log begins, `database` verifies all logs of a database, `presence` checks
-//! the audit trail, `checkpoint` signs the size of a log, by the Merkle tree that `tree` grows, and
+//! the audit trail, `checkpoint` signs the size of a log, with the Merkle tree that `tree` computes, and
 //! `payloads` verifies a log without a database.
 
 mod presence;
@@ -38,7 +38,7 @@ pub(crate) use cursor::{ChainCursor, ReadBounds, RecentTimes, has_its_hash};
 pub(crate) use database::open as open_for_audit;
 pub use database::verify_database;
 pub(crate) use payloads::{EventColumns, PayloadVerifier};
-pub(crate) use presence::named as named_workspaces;
+pub(crate) use presence::listed_workspaces as named_workspaces;
 pub(crate) use rows::{Fields, Source};
 pub(crate) use walk::LogVerification;
 
@@ -48,9 +48,9 @@ pub(crate) use walk::LogVerification;
 pub enum Defect {
     /// The event at this position is missing.
     Missing,
-    /// A column does not contain a value of its type.
+    /// A column of the event or the head row does not contain a value of its type.
     Unreadable,
-    /// The columns differ from the columns in the payload.
+    /// The columns of the event differ from the columns in its payload.
     Columns,
     /// The type in the payload does not match the kind of the event.
     Type,
@@ -60,11 +60,11 @@ pub enum Defect {
     Link,
     /// The log has events, but no head row.
     NoHead,
-    /// The head row contains the position of the last event with another hash, or an earlier position.
+    /// The position, the hash or the time in the head row differs from the last event.
     Head,
     /// The log does not contain the expected head.
     Expected,
-    /// Events are stored where none can be: before the first position, or under an invalid workspace id.
+    /// Events are stored where none may be: before the first position, or under an invalid workspace id.
     Stray,
     /// The log does not exist, although it should.
     ///
@@ -86,22 +86,20 @@ impl Defect {
     pub fn reason(self) -> &'static str {
         match self {
             Self::Missing => "the event is missing",
-            Self::Unreadable => "a column of the event or head does not hold a value of its type",
-            Self::Columns => "the columns of the event are not those that its payload was written with",
-            Self::Type => "the payload of the event is of another type than its kind",
-            Self::Content => "the payload of the event is not the text that was hashed",
+            Self::Unreadable => "a column of the event or head does not contain a value of its type",
+            Self::Columns => "the columns of the event differ from the columns in its payload",
+            Self::Type => "the type in the payload does not match the kind of the event",
+            Self::Content => "the payload does not have the content hash of the event",
             Self::Link => "the event does not link to the event before it",
             Self::NoHead => "the log has events, but no head row",
             Self::Head => "the head row does not agree with the last event",
             Self::Expected => "the log does not contain the expected head",
-            Self::Stray => {
-                "events are stored where none can be: before the first, or under no workspace's id"
-            }
+            Self::Stray => "events are stored before the first position, or under an invalid workspace id",
             Self::LogMissing => "the log is missing",
-            Self::Unlisted => "the instance's log does not name the workspace",
+            Self::Unlisted => "the instance's log does not list the workspace",
             Self::Audit => "the audit trail does not have the rows that the head row counts",
-            Self::Floor => "where the log begins is not what its newest pruning has declared",
-            Self::Words => "which messages are gone is not what their newest pruning has declared",
+            Self::Floor => "the log does not begin where its newest pruning has declared",
+            Self::Words => "the purged messages are not those that the newest purge has declared",
         }
     }
 }
@@ -111,7 +109,7 @@ impl Defect {
 pub struct Break {
     /// The position of the first broken event, or of the first broken audit row for the defect `audit`.
     pub lsn: i64,
-    /// The kind of defect.
+    /// The kind of the defect.
     pub defect: Defect,
 }
 
@@ -150,7 +148,7 @@ pub struct ChainReport {
     ///
     /// Keep this head: a log that still contains it later has preserved everything before it.
     pub head: ChainHead,
-    /// Whether the expected head was found. `None` if none was given, or if the log is broken.
+    /// Whether the expected head was found. `None` if no head was expected, or if the log is broken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<ExpectedFound>,
     /// The first defect in the log, if there is one.
@@ -158,7 +156,7 @@ pub struct ChainReport {
     pub broken: Option<Break>,
 }
 
-/// A head that was noted earlier. A log that contains it has preserved everything before it.
+/// A head of a log that was noted earlier. If the log contains the head, everything before it is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedHead {
     pub lsn: i64,

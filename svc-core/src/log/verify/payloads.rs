@@ -1,4 +1,4 @@
-//! Verifying a log from the payloads of its events, without a database.
+//! Verifies a log from the payloads of its events, without a database.
 //!
 //! A payload contains all columns of its event, so nothing else is needed. The log begins at its floor.
 
@@ -13,7 +13,7 @@ use crate::log::event::Subject;
 use crate::log::floor::DeclaredFloor;
 use crate::time::Time;
 
-/// The first members of a payload.
+/// The member with which a payload begins.
 #[derive(Deserialize)]
 struct PayloadStart {
     #[serde(rename = "$chain")]
@@ -58,7 +58,7 @@ impl EventColumns {
 pub(crate) struct PayloadVerifier {
     verifier: Verifier,
     pruned_at: i64,
-    /// The hash that the event at the floor links to.
+    /// The hash that the event at the floor links to, or `None` before that event.
     begins_at: Option<[u8; 32]>,
     declared: Option<DeclaredFloor>,
 }
@@ -105,8 +105,9 @@ impl PayloadVerifier {
         self.verifier.lsn
     }
 
-    /// Checks, after the last event, that the log has the given end, and that the log and its messages begin
-    /// where its events have declared.
+    /// Checks, after the last event, that the log ends with this position, hash and time.
+    ///
+    /// Also checks that the log and its messages begin where its events have declared.
     pub fn end(&self, (lsn, hash, at): (i64, [u8; 32], Time), words_floor: i64) -> Result<(), Break> {
         let floor = self.verifier.floor;
         let pruned_at = self.pruned_at;
@@ -122,6 +123,6 @@ impl PayloadVerifier {
                 declared.floor == floor && floor <= pruned_at && self.begins_at == Some(declared.prev_hash)
             }
         };
-        if is_declared { self.verifier.check_words(words_floor) } else { broken }
+        if is_declared { self.verifier.check_purged_messages(words_floor) } else { broken }
     }
 }

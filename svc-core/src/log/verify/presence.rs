@@ -1,4 +1,4 @@
-//! The required contents of a database apart from the chains.
+//! Checks that a database contains all logs and audit rows that it should contain.
 //!
 //! Every workspace that is listed in the instance's log must have a log, every workspace with data must be
 //! listed there, and there must be as many audit rows as each head row counts. A service may write during the
@@ -16,80 +16,86 @@ use crate::Result;
 use crate::id::WorkspaceId;
 use crate::store::{Conn, ToParam};
 
-/// The workspaces that exist according to their rows, to their logs, and to the instance's log.
+/// The workspaces that have rows, and the workspaces that the instance's log lists.
 pub(super) struct WorkspacePresence {
     /// Workspaces with a workspace row, a head row or events.
     stored: BTreeSet<WorkspaceId>,
     /// Workspaces that are listed in the instance's log.
-    named: BTreeSet<WorkspaceId>,
+    listed: BTreeSet<WorkspaceId>,
     /// Whether any data is stored under an invalid id.
     pub stray: bool,
 }
 
 impl WorkspacePresence {
     pub fn read(conn: &Conn) -> Result<Self> {
-        let known = owners(conn, KNOWN, &[])?;
+        let known = workspace_ids(conn, KNOWN_WORKSPACES, &[])?;
         let mut stray = known.contains(&None);
         let mut stored: BTreeSet<WorkspaceId> = known.into_iter().flatten().collect();
-        stray |= !owners(conn, BELOW_ALL, &[&Uuid::nil()])?.is_empty();
-        stray |= add_owners_of_events(conn, &mut stored)?;
-        for hidden in owners(conn, HIDDEN, &[])?.into_iter().flatten() {
+        stray |= !workspace_ids(conn, EVENTS_BELOW_NIL, &[&Uuid::nil()])?.is_empty();
+        stray |= add_workspaces_of_events(conn, &mut stored)?;
+        for hidden in workspace_ids(conn, HIDDEN_WORKSPACES, &[])?.into_iter().flatten() {
             stored.remove(&hidden);
         }
         // Read after the stored data, because the transaction that creates a workspace also lists it.
-        Ok(Self { stored, named: named(conn)?, stray })
+        Ok(Self { stored, listed: listed_workspaces(conn)?, stray })
     }
 
     /// Iterates over all workspaces that have a log or should have one, ordered by id. The instance comes
     /// first.
     pub fn workspaces(&self) -> impl Iterator<Item = WorkspaceId> {
         let all: BTreeSet<WorkspaceId> =
-            self.stored.iter().chain(&self.named).copied().chain([WorkspaceId::INSTANCE]).collect();
+            self.stored.iter().chain(&self.listed).copied().chain([WorkspaceId::INSTANCE]).collect();
         all.into_iter()
     }
 
-    /// Returns whether there is any workspace apart from the instance.
+    /// Returns whether the database has any workspace apart from the instance.
     pub fn has_workspaces(&self) -> bool {
-        self.stored.iter().chain(&self.named).any(|workspace_id| *workspace_id != WorkspaceId::INSTANCE)
+        self.stored.iter().chain(&self.listed).any(|workspace_id| *workspace_id != WorkspaceId::INSTANCE)
     }
 
     /// Returns whether the instance's log lists any workspace.
-    pub fn names_any(&self) -> bool {
-        !self.named.is_empty()
+    pub fn lists_any(&self) -> bool {
+        !self.listed.is_empty()
     }
 
     /// Returns whether a workspace has data but is not listed in the instance's log.
     pub fn is_unlisted(&self, workspace_id: WorkspaceId) -> bool {
         workspace_id != WorkspaceId::INSTANCE
             && self.stored.contains(&workspace_id)
-            && !self.named.contains(&workspace_id)
+            && !self.listed.contains(&workspace_id)
     }
 }
 
-const KNOWN: &str = "select workspace_id from heads union select id from workspaces";
+const KNOWN_WORKSPACES: &str = "select workspace_id from heads union select id from workspaces";
 
-/// Selects one workspace per call, which is cheaper than reading the workspace of every event.
+/// Selects the next workspace with events. This is cheaper than reading the workspace of every event.
 const NEXT_WORKSPACE: &str =
     "select workspace_id from events where workspace_id >= $1 order by workspace_id limit 1";
 
+/// Selects events whose workspace id sorts before the nil id, and is therefore invalid.
+///
 /// On SQLite a column can contain any value. Values that are not blobs sort before the nil id.
-const BELOW_ALL: &str = "select workspace_id from events where workspace_id < $1 limit 1";
+const EVENTS_BELOW_NIL: &str = "select workspace_id from events where workspace_id < $1 limit 1";
 
-/// Reads the workspace ids that a statement selects. `None` stands for a column that does not contain an id.
-fn owners(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Option<WorkspaceId>>> {
-    let mut owners = Vec::new();
+/// Reads the workspace ids that a statement selects, with `None` for a value that is not an id.
+fn workspace_ids(
+    conn: &Conn,
+    sql: &'static str,
+    params: &[&dyn ToParam],
+) -> Result<Vec<Option<WorkspaceId>>> {
+    let mut workspace_ids = Vec::new();
     conn.visit(sql, params, &mut |row| {
-        owners.push(row.id(0).flatten().map(Into::into));
+        workspace_ids.push(row.id(0).flatten().map(Into::into));
         ControlFlow::Continue(())
     })?;
-    Ok(owners)
+    Ok(workspace_ids)
 }
 
-/// Adds every workspace with events, and returns whether there are events under an invalid id.
-fn add_owners_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> Result<bool> {
+/// Adds every workspace with events to `stored`. Returns whether an event has an invalid workspace id.
+fn add_workspaces_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> Result<bool> {
     let mut from = Some(Uuid::nil());
     while let Some(least) = from {
-        from = match owners(conn, NEXT_WORKSPACE, &[&least])?.pop() {
+        from = match workspace_ids(conn, NEXT_WORKSPACE, &[&least])?.pop() {
             None => None,
             Some(Some(workspace_id)) => {
                 stored.insert(workspace_id);
@@ -102,30 +108,30 @@ fn add_owners_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> Resu
     Ok(false)
 }
 
-const NAMED: &str = "
+const LISTING_EVENTS: &str = "
     select payload, kind from events where workspace_id = $1 and kind in ($2, $3, $4) order by lsn";
 
 /// Selects workspaces that are being imported or erased, which are hidden and need no log.
-const HIDDEN: &str = "select id from workspaces where state <> 'live'";
+const HIDDEN_WORKSPACES: &str = "select id from workspaces where state <> 'live'";
 
-/// The field of a [`WorkspaceCreated`] that is needed here.
+/// The workspace of an event that creates, imports or erases a workspace.
 #[derive(Deserialize)]
-struct CreatedWorkspace {
+struct EventWorkspace {
     workspace_id: WorkspaceId,
 }
 
 /// Reads the workspaces that are listed in the instance's log. Unreadable events list none; verifying the
 /// chain reveals them.
-pub(crate) fn named(conn: &Conn) -> Result<BTreeSet<WorkspaceId>> {
+pub(crate) fn listed_workspaces(conn: &Conn) -> Result<BTreeSet<WorkspaceId>> {
     let mut named = BTreeSet::new();
     let kinds = [WorkspaceCreated::KIND, WorkspaceImported::KIND, WorkspaceErased::KIND];
-    conn.visit(NAMED, &[&WorkspaceId::INSTANCE, &kinds[0], &kinds[1], &kinds[2]], &mut |row| {
-        let read = row.text(0).and_then(|payload| serde_json::from_str::<CreatedWorkspace>(payload).ok());
+    conn.visit(LISTING_EVENTS, &[&WorkspaceId::INSTANCE, &kinds[0], &kinds[1], &kinds[2]], &mut |row| {
+        let read = row.text(0).and_then(|payload| serde_json::from_str::<EventWorkspace>(payload).ok());
         match read {
-            Some(CreatedWorkspace { workspace_id }) if row.text(1) == Some(WorkspaceErased::KIND) => {
+            Some(EventWorkspace { workspace_id }) if row.text(1) == Some(WorkspaceErased::KIND) => {
                 named.remove(&workspace_id);
             }
-            Some(CreatedWorkspace { workspace_id }) => drop(named.insert(workspace_id)),
+            Some(EventWorkspace { workspace_id }) => drop(named.insert(workspace_id)),
             None => {}
         }
         ControlFlow::Continue(())
@@ -133,14 +139,14 @@ pub(crate) fn named(conn: &Conn) -> Result<BTreeSet<WorkspaceId>> {
     Ok(named)
 }
 
-const LOG: &str = "
+const LOG_ROWS: &str = "
     select workspace_id from heads where workspace_id = $1
     union all
     select workspace_id from events where workspace_id = $1 limit 1";
 
 /// Returns whether a workspace has a head row or an event.
 pub(super) fn has_log(conn: &Conn, workspace_id: WorkspaceId) -> Result<bool> {
-    Ok(!owners(conn, LOG, &[&workspace_id])?.is_empty())
+    Ok(!workspace_ids(conn, LOG_ROWS, &[&workspace_id])?.is_empty())
 }
 
 /// Maximum audit rows counted by one statement.
@@ -164,17 +170,17 @@ const AUDIT_ROWS: &str = "select seq from audit where workspace_id = $1 and seq 
 ///
 /// Audit rows are numbered from 1 without gaps, up to the number in the head row.
 pub(super) fn first_wrong_audit_row(conn: &Conn, workspace_id: WorkspaceId) -> Result<Option<i64>> {
-    if let Some(before) = ints(conn, AUDIT_BEFORE_FIRST, &[&workspace_id])?.first() {
+    if let Some(before) = int_columns(conn, AUDIT_BEFORE_FIRST, &[&workspace_id])?.first() {
         return Ok(Some(*before));
     }
-    let last = ints(conn, LAST_AUDIT, &[&workspace_id])?.first().copied().unwrap_or(0);
+    let last = int_columns(conn, LAST_AUDIT, &[&workspace_id])?.first().copied().unwrap_or(0);
     // Read after the rows, because the transaction that adds rows also updates the number.
-    let promised = ints(conn, AUDIT_SEQ, &[&workspace_id])?.first().copied().unwrap_or(0);
+    let promised = int_columns(conn, AUDIT_SEQ, &[&workspace_id])?.first().copied().unwrap_or(0);
     let mut whole = 0;
     while whole < promised {
         let page = promised.saturating_sub(whole).min(AUDIT_PAGE);
         let dense = whole.saturating_add(page);
-        if ints(conn, COUNT_AUDIT, &[&workspace_id, &whole, &page])? != [page, dense] {
+        if int_columns(conn, COUNT_AUDIT, &[&workspace_id, &whole, &page])? != [page, dense] {
             return first_gap(conn, workspace_id, whole).map(Some);
         }
         whole = dense;
@@ -182,7 +188,7 @@ pub(super) fn first_wrong_audit_row(conn: &Conn, workspace_id: WorkspaceId) -> R
     Ok((last > promised).then(|| promised.saturating_add(1)))
 }
 
-/// Returns the first number after `whole` for which there is no row.
+/// Returns the first position after `whole` at which there is no audit row.
 fn first_gap(conn: &Conn, workspace_id: WorkspaceId, whole: i64) -> Result<i64> {
     let mut next = whole.saturating_add(1);
     conn.visit(AUDIT_ROWS, &[&workspace_id, &whole, &AUDIT_PAGE], &mut |row| {
@@ -196,7 +202,7 @@ fn first_gap(conn: &Conn, workspace_id: WorkspaceId, whole: i64) -> Result<i64> 
 }
 
 /// Reads the columns of a statement's only row, which are numbers. Any other value counts as -1.
-fn ints(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<i64>> {
+fn int_columns(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<i64>> {
     let mut found = Vec::new();
     conn.visit(sql, params, &mut |row| {
         found = (0..2)

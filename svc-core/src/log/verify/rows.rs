@@ -66,8 +66,7 @@ const EVENTS: &str = "
     select lsn, kind, at, channel_id, thread_id, member_id, prev_hash, content_hash, payload
     from events where workspace_id = $1 and lsn > $2 and lsn <= $3 order by lsn limit $4";
 
-/// Visits the events after one position up to another: up to `rows` events, with about `bytes` bytes of
-/// payloads.
+/// Visits the events after position `after`, up to position `up_to`, in a page limited by `rows` and `bytes`.
 pub(super) fn visit_events(
     source: &impl Source,
     (workspace, after, up_to): (WorkspaceId, i64, i64),
@@ -79,7 +78,7 @@ pub(super) fn visit_events(
 }
 
 impl<'a> EventRow<'a> {
-    /// Reads a row of the statement [`EVENTS`].
+    /// Reads the columns of a row that the statement [`EVENTS`] has selected.
     pub fn of(row: &'a dyn Columns) -> Self {
         Self { lsn: row.int(0), fields: Fields::of(row) }
     }
@@ -102,15 +101,15 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A position and the hash at that position, or `None` if they cannot be read.
+/// A position and the hash at that position. Contains `None` if a column cannot be read.
 #[derive(Clone, Copy)]
 pub(super) struct PositionRow(pub Option<(i64, [u8; 32])>);
 
-/// The head row of a log, or `None` if a column cannot be read.
+/// The head row of a log. Contains `None` if a column cannot be read.
 #[derive(Clone, Copy)]
 pub(super) struct HeadRow(pub Option<Head>);
 
-/// The position at which a log ends, and where it begins.
+/// The end of a log, and where the log begins, as stored in the head row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub lsn: i64,
@@ -135,16 +134,16 @@ pub(super) fn head_row(source: &impl Source, workspace: WorkspaceId) -> Result<O
         let [floor, pruned_at, words_floor, at] = [row.int(2)?, row.int(3)?, row.int(4)?, row.int(5)?];
         Some(Head { lsn, hash, floor, pruned_at, words_floor, at: Time::from_micros(at) })
     };
-    first(source, HEAD, &[&workspace], |row| HeadRow(head(row)))
+    read_first(source, HEAD, &[&workspace], |row| HeadRow(head(row)))
 }
 
 const OLDEST: &str = "select lsn, prev_hash from events where workspace_id = $1 order by lsn limit 1";
 
 /// Returns the position of the oldest stored event, and the hash that the event links to.
-pub(super) fn oldest(source: &impl Source, workspace: WorkspaceId) -> Result<Option<PositionRow>> {
+pub(super) fn oldest_event(source: &impl Source, workspace: WorkspaceId) -> Result<Option<PositionRow>> {
     // An unreadable link is reported when the whole event is read.
     let position = |row: &dyn Columns| Some((row.int(0)?, row.hash(1).unwrap_or_default()));
-    first(source, OLDEST, &[&workspace], |row| PositionRow(position(row)))
+    read_first(source, OLDEST, &[&workspace], |row| PositionRow(position(row)))
 }
 
 const LINK: &str = "select lsn, prev_hash from events where workspace_id = $1 and lsn = $2";
@@ -156,14 +155,15 @@ pub(super) fn link_at(source: &impl Source, workspace: WorkspaceId, lsn: i64) ->
 
 const PAYLOAD: &str = "select payload from events where workspace_id = $1 and lsn = $2";
 
-/// Returns the beginning of the log that an event declares. The inner value is `None` if the event does not
-/// declare one.
+/// Returns the beginning of the log that the event at `lsn` declares.
+///
+/// Returns `None` if there is no such event, and `Some(None)` if the event does not declare a beginning.
 pub(super) fn declared_at(
     source: &impl Source,
     workspace: WorkspaceId,
     lsn: i64,
 ) -> Result<Option<Option<DeclaredFloor>>> {
-    first(source, PAYLOAD, &[&workspace, &lsn], |row| row.text(0).and_then(DeclaredFloor::of))
+    read_first(source, PAYLOAD, &[&workspace, &lsn], |row| row.text(0).and_then(DeclaredFloor::of))
 }
 
 /// Returns the only row of a statement that selects a position and a hash, if there is one.
@@ -172,11 +172,11 @@ pub(super) fn position(
     sql: &'static str,
     params: &[&dyn ToParam],
 ) -> Result<Option<PositionRow>> {
-    first(source, sql, params, |row| PositionRow(row.int(0).zip(row.hash(1))))
+    read_first(source, sql, params, |row| PositionRow(row.int(0).zip(row.hash(1))))
 }
 
 /// Returns the result of `read` for a statement's only row, if there is one.
-fn first<T>(
+fn read_first<T>(
     source: &impl Source,
     sql: &'static str,
     params: &[&dyn ToParam],

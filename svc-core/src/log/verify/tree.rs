@@ -1,4 +1,4 @@
-//! The Merkle tree over a log, grown during a walk.
+//! The Merkle tree over a log, computed during a walk.
 //!
 //! In a pruned log the tree begins at the floor, with the frontier that the newest pruning has declared.
 
@@ -11,25 +11,25 @@ pub(super) struct TreeWalk {
     frontier: Option<Frontier>,
     /// The tree size for which the root is requested.
     wanted: Option<u64>,
-    /// The root of the tree at the requested size.
+    /// The root of the tree at the requested size, once the walk has reached that size.
     found: Option<[u8; 32]>,
 }
 
 impl TreeWalk {
-    /// Creates a tree that keeps the root at `size`.
-    pub fn wanting(size: Option<u64>) -> Self {
+    /// Creates a tree that records the root at tree size `size`.
+    pub fn recording_root_at(size: Option<u64>) -> Self {
         Self { wanted: size, ..Self::default() }
     }
 
     /// Returns a new empty tree for the same requested size.
-    pub fn again(&self) -> Self {
-        Self::wanting(self.wanted)
+    pub fn restarted(&self) -> Self {
+        Self::recording_root_at(self.wanted)
     }
 
-    /// Sets the tree over the events before the walk.
+    /// Sets the frontier of the tree over the events before the walk.
     pub fn begin(&mut self, frontier: Frontier) {
         self.frontier = Some(frontier);
-        self.look();
+        self.record_root();
     }
 
     /// Adds the event at a position, unless it is already part of the tree.
@@ -37,11 +37,11 @@ impl TreeWalk {
         let Some(frontier) = &mut self.frontier else { return };
         if u64::try_from(lsn) == Ok(frontier.size().saturating_add(1)) {
             frontier.push(content_hash);
-            self.look();
+            self.record_root();
         }
     }
 
-    fn look(&mut self) {
+    fn record_root(&mut self) {
         if let Some(frontier) = &self.frontier
             && self.wanted == Some(frontier.size())
         {
@@ -49,12 +49,12 @@ impl TreeWalk {
         }
     }
 
-    /// Returns the root of the tree at the requested size, if the walk has passed it.
-    pub fn found(&self) -> Option<[u8; 32]> {
+    /// Returns the root of the tree at the requested size, or `None` if the walk has not reached that size.
+    pub fn requested_root(&self) -> Option<[u8; 32]> {
         self.found
     }
 
-    /// Returns the size and the root at the end of the walk.
+    /// Returns the size and the root of the tree at the end of the walk.
     pub fn end(&self) -> Option<(u64, [u8; 32])> {
         self.frontier.as_ref().map(|frontier| (frontier.size(), frontier.root()))
     }

@@ -1,4 +1,4 @@
-//! The verifier: checks the rows of one log in order, and stops at the first that is broken.
+//! The verifier: checks the rows of one log in order, and stops at the first broken row.
 //!
 //! The verifier does not read the database. A row with unreadable columns is checked too, so that it is
 //! reported.
@@ -40,9 +40,9 @@ pub(super) struct Verifier {
     pub began: i64,
     /// The position of the newest event so far that declares pruning, or 0 if there was none.
     pub pruned_at: i64,
-    /// The position of the newest event so far that declares purged messages, and the position up to which
-    /// they are purged.
-    words: Option<(i64, Option<i64>)>,
+    /// The newest event so far that declares purged messages: its position, and the position up to which
+    /// messages are purged.
+    newest_purge: Option<(i64, Option<i64>)>,
     pub events: i64,
     pub lsn: i64,
     pub hash: [u8; 32],
@@ -64,7 +64,7 @@ impl Verifier {
             floor: 1,
             began: 0,
             pruned_at: 0,
-            words: None,
+            newest_purge: None,
             events: 0,
             lsn: 0,
             hash: genesis(),
@@ -74,7 +74,7 @@ impl Verifier {
         }
     }
 
-    /// Continues after a position. If that is the position of the expected head, checks its hash.
+    /// Positions the verifier after an event. If the expected head is there, checks the hash of that head.
     pub fn begin_after(&mut self, position: Position) -> Result<(), Break> {
         (self.began, self.lsn, self.hash) = (position.lsn, position.lsn, position.hash);
         self.check_expected()
@@ -85,7 +85,7 @@ impl Verifier {
         self.events = self.events.saturating_add(next.events);
         (self.lsn, self.hash) = (next.lsn, next.hash);
         self.pruned_at = self.pruned_at.max(next.pruned_at);
-        (self.words, self.at) = (next.words.or(self.words), next.at.or(self.at));
+        (self.newest_purge, self.at) = (next.newest_purge.or(self.newest_purge), next.at.or(self.at));
         self.is_expected_found |= next.is_expected_found;
     }
 
@@ -134,7 +134,9 @@ impl Verifier {
         self.at = Some(fields.at);
         match fields.kind {
             EventsPruned::KIND => self.pruned_at = lsn,
-            MessagesPruned::KIND => self.words = Some((lsn, MessagesPruned::floor_of(fields.payload))),
+            MessagesPruned::KIND => {
+                self.newest_purge = Some((lsn, MessagesPruned::purged_up_to(fields.payload)))
+            }
             _ => {}
         }
         if let Some(tree) = &mut self.tree {
@@ -190,8 +192,8 @@ impl Verifier {
     /// Checks that the newest event that declares purged messages agrees with the head row.
     ///
     /// That event may itself have been pruned, with all events before the floor.
-    pub fn check_words(&self, words_floor: i64) -> Result<(), Break> {
-        let (lsn, agrees) = match self.words {
+    pub fn check_purged_messages(&self, words_floor: i64) -> Result<(), Break> {
+        let (lsn, agrees) = match self.newest_purge {
             Some((lsn, declared)) => (lsn, declared == Some(words_floor)),
             None => (self.lsn, (0..self.began.max(1)).contains(&words_floor)),
         };
@@ -417,7 +419,7 @@ mod tests {
         let verified = |rows: &[Stored], words_floor| {
             let mut verifier = Verifier::new(workspace(1), None);
             rows.iter().try_for_each(|row| verifier.accept(&row.row()))?;
-            verifier.check_words(words_floor)
+            verifier.check_purged_messages(words_floor)
         };
         assert_eq!(verified(&rows, 0), Ok(()));
         for other in [-1, 1, 5] {
@@ -439,7 +441,7 @@ mod tests {
         verifier.begin_after(Position { lsn: 7, hash: hash_of(&rows[6]) }).unwrap();
         verifier.accept(&rows[7].row()).unwrap();
         for (floor, agrees) in [(0, true), (4, true), (6, true), (7, false), (-1, false)] {
-            assert_eq!(verifier.check_words(floor).is_ok(), agrees, "{floor}");
+            assert_eq!(verifier.check_purged_messages(floor).is_ok(), agrees, "{floor}");
         }
     }
 

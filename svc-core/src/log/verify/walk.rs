@@ -1,10 +1,10 @@
-//! Walking a log: reads its rows one page at a time and passes them to a verifier.
+//! Walks a log: reads one page of rows at a time and passes the rows to a verifier.
 //!
 //! Each page is one statement, so that no snapshot is held for long. The log may grow during the walk.
 
 use std::ops::ControlFlow;
 
-use super::beginning::{begin, check, is_overtaken};
+use super::beginning::{check_declared_beginning, find_beginning, is_overtaken};
 use super::rows::{EventRow, Head, HeadRow, Source, head_row, visit_events};
 use super::tree::TreeWalk;
 use super::verifier::Verifier;
@@ -17,7 +17,7 @@ const PAGE_ROWS: i64 = 1024;
 /// Maximum bytes of payloads read by one statement, unless a single payload is larger.
 const PAGE_BYTES: usize = 1024 * 1024;
 
-/// Verifies the log of `workspace_id`, and that it contains `expected` if that is given.
+/// Verifies the log of `workspace_id`, and that it contains the head `expected` if one is set.
 ///
 /// The log may grow during the walk.
 pub(super) fn verify(
@@ -40,7 +40,7 @@ pub(crate) struct LogVerification {
     pub(super) walk: EventWalk,
     /// Whether the beginning of the log has been determined.
     has_begun: bool,
-    /// The position of the walk at the time when the head was read, and the head.
+    /// The last head that was read, with the position of the walk at that time.
     head: Option<(i64, Option<HeadRow>)>,
 }
 
@@ -58,21 +58,21 @@ impl LogVerification {
     /// `wanted`.
     pub(super) fn with_tree(workspace_id: WorkspaceId, wanted: Option<u64>) -> Self {
         let mut verification = Self::new(workspace_id, None);
-        verification.walk.verifier.tree = Some(Box::new(TreeWalk::wanting(wanted)));
+        verification.walk.verifier.tree = Some(Box::new(TreeWalk::recording_root_at(wanted)));
         verification
     }
 
     /// Creates the verification of a log's last section, after the position at which another section ends.
-    pub(super) fn rest(walk: EventWalk) -> Self {
+    pub(super) fn last_section(walk: EventWalk) -> Self {
         Self { walk, has_begun: true, head: None }
     }
 
-    /// Reads a page. Returns the report once the end of the log or a defect is reached.
+    /// Verifies the next page. Returns the report once the end of the log or a defect is reached.
     pub fn next_page(&mut self, source: &impl Source) -> Result<Option<ChainReport>> {
         let ended = match self.advance(source)? {
             None => return Ok(None),
             Some(Ok(head)) => self.check_beginning(source, head)?,
-            Some(Err(broken)) => self.confirm(source, broken)?,
+            Some(Err(broken)) => self.confirm_defect(source, broken)?,
         };
         Ok(ended.map(|ended| self.walk.verifier.clone().report(ended.err())))
     }
@@ -86,13 +86,13 @@ impl LogVerification {
         }
     }
 
-    /// Checks a page of events or, at the end of the log, the head, which is then returned.
+    /// Checks the next page of events. At the end of the log, checks the head and returns it.
     ///
     /// The head is read after the events. The walk tries to read all events that the head counts before it
     /// reports any of them as missing.
     fn advance(&mut self, source: &impl Source) -> Result<Option<Result<Option<Head>, Break>>> {
         if !self.has_begun {
-            if let Err(broken) = begin(source, &mut self.walk.verifier)? {
+            if let Err(broken) = find_beginning(source, &mut self.walk.verifier)? {
                 return Ok(Some(Err(broken)));
             }
             self.has_begun = true;
@@ -124,31 +124,32 @@ impl LogVerification {
     ) -> Result<Option<Result<(), Break>>> {
         // Only the instance may have neither head nor events.
         let Some(head) = head else { return Ok(Some(Ok(()))) };
-        let checked = check(source, &mut self.walk.verifier, head)?;
+        let checked = check_declared_beginning(source, &mut self.walk.verifier, head)?;
         if checked.is_none() {
-            self.begin_again();
+            self.restart();
         }
         Ok(checked)
     }
 
-    /// Returns the defect, unless the events that the walk was about to read were pruned in the meantime.
-    fn confirm(&mut self, source: &impl Source, broken: Break) -> Result<Option<Result<(), Break>>> {
+    /// Returns the defect, or restarts the walk and returns `None` if the missing events were pruned during
+    /// the walk.
+    fn confirm_defect(&mut self, source: &impl Source, broken: Break) -> Result<Option<Result<(), Break>>> {
         if is_overtaken(source, &self.walk.verifier, broken)? {
-            self.begin_again();
+            self.restart();
             return Ok(None);
         }
         Ok(Some(Err(broken)))
     }
 
-    fn begin_again(&mut self) {
+    fn restart(&mut self) {
         let Verifier { workspace_id, expected, tree, .. } = &self.walk.verifier;
-        let tree = tree.as_ref().map(|tree| Box::new(tree.again()));
+        let tree = tree.as_ref().map(|tree| Box::new(tree.restarted()));
         *self = Self::new(*workspace_id, *expected);
         self.walk.verifier.tree = tree;
     }
 }
 
-/// A walk over the events after one position up to another.
+/// A walk over the events after one position, up to another position.
 pub(super) struct EventWalk {
     pub verifier: Verifier,
     /// The position after which the next page begins.
@@ -160,7 +161,7 @@ pub(super) struct EventWalk {
 enum PageEnd {
     /// There may be more events.
     More,
-    /// The page was the last one for now.
+    /// The walk has reached the current end of the log.
     Last,
     /// An event in the page is broken.
     Broken(Break),
@@ -171,7 +172,7 @@ impl EventWalk {
         Self { verifier, after, last }
     }
 
-    /// Checks the events of one statement. A failed statement does not change the walk.
+    /// Reads and checks one page of events. A failed statement does not change the walk.
     fn next_page(&mut self, source: &impl Source) -> Result<PageEnd> {
         let mut verifier = self.verifier.clone();
         let mut rows = 0;

@@ -1,7 +1,7 @@
-//! Simultaneous reads, collected so that they share one transaction on a caller's thread.
+//! Collects reads that arrive at the same time, so that they share one transaction on a caller's thread.
 //!
-//! For a lone caller, waiting for others costs more than its read. The sizes of previous batches show whether
-//! others are likely to come.
+//! For a single caller, waiting for other reads costs more than the read itself. The sizes of previous
+//! batches show whether other reads are likely to arrive.
 
 use std::sync::Mutex;
 
@@ -10,10 +10,10 @@ use super::readers::ReadTask;
 use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
 use crate::sync::lock;
 
-/// Number of consecutive single-read batches after which callers no longer wait for others.
-const LONE_MAX: u32 = 8;
+/// Number of consecutive single-read batches after which callers no longer wait for other reads.
+const LONE_BATCHES_MAX: u32 = 8;
 
-/// Number of single-read batches after which one caller waits again, to check whether others come.
+/// Interval, in single-read batches, at which one caller waits again to check whether other reads arrive.
 const PROBE_EVERY: u32 = 32;
 
 /// Reads that wait to run together in one transaction.
@@ -22,7 +22,7 @@ pub(super) struct BatchedReads<N>(Mutex<ReadBatches<N>>);
 struct ReadBatches<N> {
     current: ReadBatch<N>,
     /// Number of consecutive single-read batches.
-    lone: u32,
+    lone_batches: u32,
 }
 
 struct ReadBatch<N> {
@@ -38,26 +38,26 @@ impl<N> Default for ReadBatch<N> {
 
 impl<N> Default for BatchedReads<N> {
     fn default() -> Self {
-        Self(Mutex::new(ReadBatches { current: ReadBatch::default(), lone: 0 }))
+        Self(Mutex::new(ReadBatches { current: ReadBatch::default(), lone_batches: 0 }))
     }
 }
 
-/// The caller's responsibility for the batch to which it has added a read.
+/// Whether the caller must run the batch that contains its read, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchRole {
     /// Another caller runs the batch.
     Others,
-    /// The caller must run the batch at once.
+    /// The caller must run the batch immediately.
     Now,
-    /// The caller must run the batch, after a pause in which others can add their reads.
+    /// The caller must run the batch, after a pause in which other callers can add their reads.
     AfterOthers,
 }
 
-/// The result of adding a read.
+/// The result of adding a read to a batch.
 pub(super) struct AddedRead<N> {
-    /// A full batch, to be run now.
+    /// The previous batch if it was full. The caller must run it now.
     pub full: Vec<Box<dyn ReadTask<N>>>,
-    pub turn: BatchRole,
+    pub role: BatchRole,
 }
 
 impl<N> BatchedReads<N> {
@@ -68,15 +68,15 @@ impl<N> BatchedReads<N> {
         let batch = &mut batches.current;
         batch.capacity.take(task.bytes());
         batch.tasks.push(task);
-        let turn = match batch.tasks.len() {
+        let role = match batch.tasks.len() {
             1 if batches.has_lone_reads() => BatchRole::Now,
             1 => BatchRole::AfterOthers,
             _ => BatchRole::Others,
         };
-        AddedRead { full, turn }
+        AddedRead { full, role }
     }
 
-    /// Returns the current batch, and begins an empty one.
+    /// Removes and returns the reads of the current batch, and begins an empty batch.
     pub fn take(&self) -> Vec<Box<dyn ReadTask<N>>> {
         lock(&self.0).take()
     }
@@ -84,15 +84,15 @@ impl<N> BatchedReads<N> {
 
 impl<N> ReadBatches<N> {
     fn has_lone_reads(&self) -> bool {
-        self.lone >= LONE_MAX && !self.lone.is_multiple_of(PROBE_EVERY)
+        self.lone_batches >= LONE_BATCHES_MAX && !self.lone_batches.is_multiple_of(PROBE_EVERY)
     }
 
     fn take(&mut self) -> Vec<Box<dyn ReadTask<N>>> {
         let tasks = std::mem::take(&mut self.current).tasks;
         match tasks.len() {
             0 => {}
-            1 => self.lone = self.lone.wrapping_add(1),
-            _ => self.lone = 0,
+            1 => self.lone_batches = self.lone_batches.wrapping_add(1),
+            _ => self.lone_batches = 0,
         }
         tasks
     }

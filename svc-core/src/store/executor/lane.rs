@@ -1,7 +1,7 @@
 //! A writer lane: one thread, one connection, one queue.
 //!
-//! Queued tasks are batched into one transaction. A failure to begin fails the whole batch at once; a task
-//! that fails is rolled back alone; a batch whose transaction was lost before its commit is run once more.
+//! Queued tasks are batched into one transaction. If the transaction cannot begin, the whole batch fails. A
+//! task that fails is rolled back alone. A batch whose transaction was lost before its commit runs once more.
 //! Tasks of a workspace that another server has locked are set aside, so that the other tasks of the lane
 //! continue.
 
@@ -28,7 +28,7 @@ use crate::time::Clock;
 pub(super) struct WriterLane<S: BatchState> {
     queue: WriterQueue<dyn WriteTask<S>>,
     writer: Mutex<Writer<S>>,
-    /// Number of callers that wait for the writer. Its thread lets them in between two batches.
+    /// Number of callers that wait to use the writer between two batches.
     waiters: AtomicUsize,
     disk: DiskState,
 }
@@ -36,25 +36,25 @@ pub(super) struct WriterLane<S: BatchState> {
 /// Pause after a commit while another process or caller waits to write to the same file.
 ///
 /// It must be longer than the interval at which a waiting process retries the lock.
-const YIELD: Duration = Duration::from_micros(1500);
-/// Number of batches for which the pauses continue after another process was seen writing to the file.
+const CONTENTION_PAUSE: Duration = Duration::from_micros(1500);
+/// Number of batches after which the pauses end, unless another process writes to the file again.
 const CONTENDED_BATCHES: u32 = 64;
-/// How long a batch on Postgres waits for callers that the previous batch has answered.
+/// Maximum time for which a batch on Postgres waits for the callers of the previous batch.
 ///
-/// The wait costs these callers less than a second commit, because they share the commit of this batch
-/// instead.
+/// For these callers, the wait costs less than a second commit: their next changes are committed with this
+/// batch.
 const GATHERING_TIME: Duration = Duration::from_micros(200);
 /// Maximum number of callers that a batch waits for. With more, a second commit costs less than waiting for
 /// all of them.
-const GATHERED_MAX: usize = 16;
-/// Interval at which an idle writer checks for remaining work.
-const TICK: Duration = Duration::from_millis(250);
-/// Interval at which an idle writer checks for remaining work while tasks are set aside.
+const GATHERED_CALLERS_MAX: usize = 16;
+/// Interval at which an idle writer wakes up without a task, to repair the effects of a failed write.
+const IDLE_TICK: Duration = Duration::from_millis(250);
+/// Interval at which an idle writer retries set-aside tasks.
 const ASIDE_TICK: Duration = Duration::from_millis(2);
-/// How long a batch begins further tasks.
+/// Maximum time from the beginning of a batch to the beginning of its last task.
 ///
 /// Tasks that have not begun after this time run in the next batch. So expensive changes in one workspace
-/// delay the changes of others by one task, not by as many as fit into a batch.
+/// delay the changes of other workspaces by one task, not by a full batch.
 const BATCH_TIME: Duration = Duration::from_millis(50);
 
 impl<S: BatchState> WriterLane<S> {
@@ -66,10 +66,10 @@ impl<S: BatchState> WriterLane<S> {
             state: state.into(),
             clock,
             contended: 0,
-            aside: TaskTurns::new(QUEUE_MAX),
-            skipped: false,
-            again: Vec::new(),
-            late: Vec::new(),
+            postponed: TaskTurns::new(QUEUE_MAX),
+            skipped_locked: false,
+            postponed_again: Vec::new(),
+            not_begun: Vec::new(),
         };
         Self { queue, writer: Mutex::new(writer), waiters: AtomicUsize::new(0), disk }
     }
@@ -81,18 +81,18 @@ impl<S: BatchState> WriterLane<S> {
     /// Runs a task on the calling thread if the writer is idle, or queues it.
     pub fn run_inline(&self, task: Box<dyn WriteTask<S>>) {
         let writer = if self.queue.is_empty() { self.writer.try_lock().ok() } else { None };
-        let Some(mut writer) = writer.filter(|writer| writer.aside.len() == 0) else {
+        let Some(mut writer) = writer.filter(|writer| writer.postponed.len() == 0) else {
             return self.submit(task);
         };
         let queued = QueuedTask::in_order(task, &writer.clock);
         writer.run(vec![queued]);
         // The caller must not wait for another server; the lane's own thread can.
-        self.queue.put_first(writer.aside.drain().collect());
+        self.queue.put_first(writer.postponed.drain().collect());
     }
 
     /// Runs queued tasks, until the queue is closed and empty.
     pub fn serve(&self) {
-        let mut tick = TICK;
+        let mut tick = IDLE_TICK;
         let mut callers = 0;
         loop {
             let first = match self.queue.wait_for(tick) {
@@ -101,17 +101,17 @@ impl<S: BatchState> WriterLane<S> {
                 ReceiveResult::Nothing => None,
             };
             let mut writer = lock(&self.writer);
-            let batch = first.map(|first| self.queue.gather(first, capacity(), writer.patience(callers)));
+            let batch = first.map(|first| self.queue.gather(first, capacity(), writer.batch_delay(callers)));
             let batch = batch.unwrap_or_default();
             let size = batch.len();
-            let late = writer.run(batch);
-            self.queue.put_first(late);
+            let not_begun = writer.run(batch);
+            self.queue.put_first(not_begun);
             callers = size.saturating_add(self.queue.len());
-            tick = if writer.aside.len() == 0 { TICK } else { ASIDE_TICK };
+            tick = if writer.postponed.len() == 0 { IDLE_TICK } else { ASIDE_TICK };
             let must_yield = writer.contended > 0 || self.waiters.load(Ordering::Relaxed) > 0;
             drop(writer);
             if must_yield {
-                std::thread::park_timeout(YIELD);
+                std::thread::park_timeout(CONTENTION_PAUSE);
             }
         }
     }
@@ -132,7 +132,7 @@ impl<S: BatchState> WriterLane<S> {
         Ok(())
     }
 
-    /// Runs `run` with the writer's connection while no batch is in progress.
+    /// Calls `run` with the writer's connection between two batches.
     pub fn between_batches<T>(&self, run: impl FnOnce(&Conn) -> T) -> T {
         self.waiters.fetch_add(1, Ordering::Relaxed);
         let writer = lock(&self.writer);
@@ -157,17 +157,18 @@ struct Writer<S: BatchState> {
     conn: Conn,
     state: RefCell<S>,
     clock: Clock,
-    /// Remaining batches after which to pause, since another process was seen writing to the file.
+    /// Number of further batches after which the writer pauses, because another process has written to the
+    /// file.
     contended: u32,
     /// Tasks that were set aside because another server has locked their workspaces.
-    aside: TaskTurns<dyn WriteTask<S>>,
-    /// Whether the last attempt at tasks that were set aside skipped locked workspaces instead of waiting for
-    /// them.
-    skipped: bool,
+    postponed: TaskTurns<dyn WriteTask<S>>,
+    /// Whether the last attempt to run set-aside tasks skipped locked workspaces instead of waiting for the
+    /// locks.
+    skipped_locked: bool,
     /// Tasks that the current batch has set aside for the second time.
-    again: Vec<BatchTask<S>>,
-    /// Tasks that the current batch has not begun, because it took too long.
-    late: Vec<BatchTask<S>>,
+    postponed_again: Vec<BatchTask<S>>,
+    /// Tasks that the current batch has not begun, because its time was used up.
+    not_begun: Vec<BatchTask<S>>,
 }
 
 /// A task in a batch.
@@ -177,60 +178,64 @@ type BatchTask<S> = QueuedTask<dyn WriteTask<S>>;
 enum BatchOutcome {
     /// The batch was committed. Contains the outcome of each task.
     Committed(Vec<Result<()>>),
-    /// No transaction was begun, or the database did not respond. No task is at fault, and none is retried.
+    /// The transaction could not begin, or the database did not respond. No task is at fault, and no task is
+    /// retried.
     Failed(Error),
     /// The batch was rolled back, because the connection broke or the server resolved a conflict.
     Lost(Error),
     /// The batch was rolled back because of the task at this index.
-    Culprit(usize, Error),
-    /// The batch was rolled back because of a task that is not known.
-    Unclear(Error),
+    TaskFailed(usize, Error),
+    /// The batch was rolled back because of one of its tasks, but it is unknown which one.
+    UnknownTaskFailed(Error),
     /// The batch may or may not have been committed, so it must not run again.
-    Unknown(Error),
+    CommitUnknown(Error),
 }
 
 impl<S: BatchState> Writer<S> {
-    /// Returns how long to wait for a batch of `callers` tasks.
-    fn patience(&self, callers: usize) -> BatchDelay {
+    /// Returns how long a batch waits for the next tasks of `callers` callers.
+    fn batch_delay(&self, callers: usize) -> BatchDelay {
         match self.conn.engine() {
             Engine::Sqlite => BatchDelay::NONE,
-            Engine::Postgres => BatchDelay { tasks: callers.min(GATHERED_MAX), span: GATHERING_TIME },
+            Engine::Postgres => BatchDelay { tasks: callers.min(GATHERED_CALLERS_MAX), span: GATHERING_TIME },
         }
     }
 
-    /// Runs the tasks, together if possible, and finishes each that is not set aside.
+    /// Runs a batch, in one transaction if possible, and reports the outcome of each task that is not set
+    /// aside.
     ///
-    /// Tasks that were set aside get a separate attempt. If other tasks are waiting too, every second such
-    /// attempt does not wait for the server that has locked their workspaces.
+    /// Tasks that earlier batches have set aside run first, in a separate attempt. If `batch` contains tasks
+    /// too, every second such attempt skips workspaces that are still locked, instead of waiting for the
+    /// locks.
     ///
-    /// Returns the tasks that the batch has not begun because it took too long.
+    /// Returns the tasks that have not begun within [`BATCH_TIME`].
     fn run(&mut self, mut batch: Vec<BatchTask<S>>) -> Vec<BatchTask<S>> {
-        let waiting = self.take_aside();
+        let waiting = self.take_set_aside();
         if !waiting.is_empty() {
-            self.skipped = !batch.is_empty() && !self.skipped;
-            let held = if self.skipped { LockedWorkspaces::Skip } else { LockedWorkspaces::Wait };
+            self.skipped_locked = !batch.is_empty() && !self.skipped_locked;
+            let held = if self.skipped_locked { LockedWorkspaces::Skip } else { LockedWorkspaces::Wait };
             self.run_batch(waiting, held);
         }
-        // All tasks at once and the oldest first, because the tasks of a workspace keep their order.
-        let mut older = std::mem::take(&mut self.again);
-        older.append(&mut self.late);
+        // All tasks are put back together, the oldest first, so that the tasks of a workspace keep their
+        // order.
+        let mut older = std::mem::take(&mut self.postponed_again);
+        older.append(&mut self.not_begun);
         older.sort_by_key(|waiting| waiting.since);
-        self.aside.put_back(older);
+        self.postponed.put_back(older);
         let held: BTreeSet<WorkspaceId> =
-            self.aside.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
+            self.postponed.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
         // The tasks of a workspace keep their order.
         self.set_aside(&mut batch, &held);
         self.run_batch(batch, LockedWorkspaces::Skip);
-        self.aside.put_back(std::mem::take(&mut self.again));
-        std::mem::take(&mut self.late)
+        self.postponed.put_back(std::mem::take(&mut self.postponed_again));
+        std::mem::take(&mut self.not_begun)
     }
 
-    /// Takes the tasks that were set aside and whose turn it is, up to the limits of a batch.
-    fn take_aside(&mut self) -> Vec<BatchTask<S>> {
+    /// Removes and returns the set-aside tasks whose turn it is, up to the capacity of a batch.
+    fn take_set_aside(&mut self) -> Vec<BatchTask<S>> {
         let mut capacity = capacity();
         let mut taken = Vec::new();
         while capacity.is_any_left()
-            && let Some(waiting) = self.aside.pop(|_| true)
+            && let Some(waiting) = self.postponed.pop(|_| true)
         {
             capacity.take(waiting.bytes);
             taken.push(waiting);
@@ -244,18 +249,22 @@ impl<S: BatchState> Writer<S> {
         }
         let mut alone = Vec::new();
         let mut was_lost = false;
-        while self.reject_late(&mut batch) {
+        while self.reject_expired(&mut batch) {
             match self.attempt(&mut batch, held) {
                 BatchOutcome::Lost(_) if !std::mem::replace(&mut was_lost, true) => {}
                 BatchOutcome::Committed(outcomes) => finish_all(batch.drain(..), outcomes),
-                BatchOutcome::Failed(error) | BatchOutcome::Unknown(error) | BatchOutcome::Lost(error) => {
+                BatchOutcome::Failed(error)
+                | BatchOutcome::CommitUnknown(error)
+                | BatchOutcome::Lost(error) => {
                     fail_all(batch.drain(..), &error);
                 }
-                BatchOutcome::Culprit(_, error) | BatchOutcome::Unclear(error) if batch.len() == 1 => {
+                BatchOutcome::TaskFailed(_, error) | BatchOutcome::UnknownTaskFailed(error)
+                    if batch.len() == 1 =>
+                {
                     fail_all(batch.drain(..), &error);
                 }
-                BatchOutcome::Culprit(place, _) => alone.push(batch.remove(place)),
-                BatchOutcome::Unclear(_) => alone.append(&mut batch),
+                BatchOutcome::TaskFailed(place, _) => alone.push(batch.remove(place)),
+                BatchOutcome::UnknownTaskFailed(_) => alone.append(&mut batch),
             }
         }
         self.run_alone(alone, held);
@@ -263,13 +272,13 @@ impl<S: BatchState> Writer<S> {
 
     /// Runs each task in its own transaction.
     ///
-    /// Once no transaction can be begun, all remaining tasks fail. If the reason is that another server has
+    /// Once no transaction can begin, all remaining tasks fail. If the reason is that another server has
     /// locked the workspace, the other tasks of the workspace are set aside too.
     fn run_alone(&mut self, alone: Vec<BatchTask<S>>, held: LockedWorkspaces) {
         let mut alone = alone.into_iter();
         while let Some(waiting) = alone.next() {
             let mut single = vec![waiting];
-            if !self.reject_late(&mut single) {
+            if !self.reject_expired(&mut single) {
                 continue;
             }
             // If the disk was full, the space that the other tasks of the batch have used is free again.
@@ -290,23 +299,25 @@ impl<S: BatchState> Writer<S> {
                 }
                 BatchOutcome::Failed(error) => return fail_all(single.into_iter().chain(alone), &error),
                 BatchOutcome::Lost(error)
-                | BatchOutcome::Culprit(_, error)
-                | BatchOutcome::Unclear(error)
-                | BatchOutcome::Unknown(error) => fail_all(single, &error),
+                | BatchOutcome::TaskFailed(_, error)
+                | BatchOutcome::UnknownTaskFailed(error)
+                | BatchOutcome::CommitUnknown(error) => fail_all(single, &error),
             }
         }
     }
 
-    /// Rejects the tasks of a batch that were queued for too long.
+    /// Rejects the tasks of a batch that were queued for too long, or whose callers have disconnected.
     ///
-    /// Each attempt may have waited for a lock. Returns whether any tasks are left.
-    fn reject_late(&self, batch: &mut Vec<BatchTask<S>>) -> bool {
+    /// Each attempt may have waited for a lock, so this is called before the next one. Returns whether any
+    /// tasks remain.
+    fn reject_expired(&self, batch: &mut Vec<BatchTask<S>>) -> bool {
         let now = self.clock.monotonic();
         *batch = std::mem::take(batch).into_iter().filter_map(|waiting| waiting.if_in_time(now)).collect();
         !batch.is_empty()
     }
 
-    /// Attempts to run a batch. Tasks whose workspace is locked are removed from the batch and set aside.
+    /// Tries to run a batch in one transaction. Tasks of locked workspaces are removed from the batch and set
+    /// aside.
     fn attempt(&mut self, batch: &mut Vec<BatchTask<S>>, held: LockedWorkspaces) -> BatchOutcome {
         let workspaces = batch.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
         match self.begin(&workspaces, held) {
@@ -323,7 +334,7 @@ impl<S: BatchState> Writer<S> {
                         self.set_aside(batch, &workspaces);
                         BatchOutcome::Failed(error)
                     }
-                    Some(TransactionFailure::Silent | TransactionFailure::Statement) | None => {
+                    Some(TransactionFailure::Timeout | TransactionFailure::Statement) | None => {
                         BatchOutcome::Failed(error)
                     }
                 };
@@ -340,15 +351,17 @@ impl<S: BatchState> Writer<S> {
             if place > 0 && self.clock.monotonic() >= until {
                 break;
             }
-            match self.run_one(waiting.task.as_mut()) {
+            match self.run_task(waiting.task.as_mut()) {
                 Ok(outcome) => outcomes.push(outcome),
-                Err(error) => return self.lost(|error| BatchOutcome::Culprit(place, error), error),
+                Err(error) => {
+                    return self.roll_back_lost(|error| BatchOutcome::TaskFailed(place, error), error);
+                }
             }
         }
-        // Placed before the tasks that an earlier attempt has left, because they are older.
-        self.late.splice(..0, batch.drain(outcomes.len()..));
+        // These tasks come before those that an earlier attempt has not begun, because they are older.
+        self.not_begun.splice(..0, batch.drain(outcomes.len()..));
         if let Err(error) = self.flush() {
-            return self.lost(BatchOutcome::Unclear, error);
+            return self.roll_back_lost(BatchOutcome::UnknownTaskFailed, error);
         }
         let lsns = self.state.get_mut().committed_lsns();
         match self.conn.commit(&lsns) {
@@ -362,21 +375,23 @@ impl<S: BatchState> Writer<S> {
                     let cause = error.cause();
                     tracing::warn!(%error, ?cause, "a failed commit has not been overwritten yet");
                 }
-                BatchOutcome::Unknown(error)
+                BatchOutcome::CommitUnknown(error)
             }
-            Err(error) => self.lost(BatchOutcome::Unclear, error),
+            Err(error) => self.roll_back_lost(BatchOutcome::UnknownTaskFailed, error),
         }
     }
 
-    /// Rolls back after an error. The outcome is `Lost` if the connection failed, otherwise the result of
-    /// `blamed`.
-    fn lost(&mut self, blamed: impl FnOnce(Error) -> BatchOutcome, error: Error) -> BatchOutcome {
+    /// Rolls back after an error, and returns the outcome of the batch.
+    ///
+    /// The outcome is `Lost` after a lost connection or a conflict, `Failed` if the server did not respond,
+    /// and otherwise the result of `blamed`.
+    fn roll_back_lost(&mut self, blamed: impl FnOnce(Error) -> BatchOutcome, error: Error) -> BatchOutcome {
         let failure = self.conn.failure();
         self.roll_back();
         match failure {
             Some(TransactionFailure::Broken | TransactionFailure::Conflict) => BatchOutcome::Lost(error),
-            // A caller that has waited that long does not have to wait again.
-            Some(TransactionFailure::Silent) => BatchOutcome::Failed(error),
+            // The callers have already waited for the timeout, so the batch is not retried.
+            Some(TransactionFailure::Timeout) => BatchOutcome::Failed(error),
             Some(TransactionFailure::LockTimeout | TransactionFailure::Statement) | None => blamed(error),
         }
     }
@@ -393,10 +408,9 @@ impl<S: BatchState> Writer<S> {
         self.state.get_mut().begin(&self.conn, workspaces, others_wrote, held)
     }
 
-    /// Sets aside the tasks of the `busy` workspaces. Tasks that have been set aside for too long are
-    /// rejected.
+    /// Sets aside the tasks of the locked workspaces `busy`. Rejects tasks that were set aside for too long.
     ///
-    /// A workspace may have as many tasks set aside as queued, independent of other workspaces.
+    /// A workspace may have up to [`QUEUE_MAX`] tasks set aside, independent of other workspaces.
     fn set_aside(&mut self, batch: &mut Vec<BatchTask<S>>, busy: &BTreeSet<WorkspaceId>) {
         let now = self.clock.monotonic();
         let waits = |waiting: &mut BatchTask<S>| waiting.task.workspaces().iter().any(|id| busy.contains(id));
@@ -405,20 +419,20 @@ impl<S: BatchState> Writer<S> {
             if since.is_some_and(|since| now.since(since) >= LOCK_TIMEOUT) {
                 waiting.task.finish(Err(locked_elsewhere()));
             } else if since.is_some() {
-                self.again.push(waiting);
-            } else if let Some(rejected) = self.aside.push(waiting) {
+                self.postponed_again.push(waiting);
+            } else if let Some(rejected) = self.postponed.push(waiting) {
                 rejected.finish();
             }
         }
     }
 
-    /// Rejects the tasks that are set aside, on shutdown.
+    /// Rejects all set-aside tasks, when the lane shuts down.
     fn reject_set_aside(&mut self) {
-        fail_all(self.aside.drain(), &locked_elsewhere());
+        fail_all(self.postponed.drain(), &locked_elsewhere());
     }
 
-    /// Runs one task. The outer error means that the whole transaction was lost.
-    fn run_one(&mut self, task: &mut dyn WriteTask<S>) -> Result<Result<()>> {
+    /// Runs one task of a batch. The outer error means that the whole transaction must be rolled back.
+    fn run_task(&mut self, task: &mut dyn WriteTask<S>) -> Result<Result<()>> {
         self.conn.begin_job();
         self.state.get_mut().begin_job();
         let ran = catch_unwind(AssertUnwindSafe(|| task.run(&self.conn, &self.state)));
@@ -437,7 +451,7 @@ impl<S: BatchState> Writer<S> {
         Ok(Err(error))
     }
 
-    /// Writes the remaining rows of the batch.
+    /// Writes the rows that the batch state has collected.
     ///
     /// Checks before and after the write that the transaction is still the one that was begun.
     fn flush(&mut self) -> Result<()> {
@@ -532,7 +546,7 @@ mod tests {
         writer.run(vec![change(other, 0)]);
         // The tasks are tried again, and set aside again.
         writer.run(Vec::new());
-        assert!(done.try_recv().is_err() && writer.aside.len() == 11);
+        assert!(done.try_recv().is_err() && writer.postponed.len() == 11);
         writer.state.get_mut().locked.clear();
         writer.run(Vec::new());
         let first: Vec<_> = done.try_iter().collect();
@@ -625,12 +639,12 @@ mod tests {
         let small = |number| queued(Box::new(Small(Change(other, number, sender.clone()))));
         let loses = queued(Box::new(Loses(Change(bad, 9, sender.clone()), other, 0)));
         writer.run(vec![loses, small(0), small(1), small(2)]);
-        assert_eq!(writer.aside.len(), 4);
+        assert_eq!(writer.postponed.len(), 4);
         // The changes run together, the batch is lost, and each change runs alone, when the workspace is
         // locked again.
         writer.state.get_mut().locked.clear();
         writer.run(Vec::new());
-        assert_eq!(writer.aside.len(), 3);
+        assert_eq!(writer.postponed.len(), 3);
         writer.state.get_mut().locked.clear();
         writer.run(Vec::new());
         assert_eq!(done.try_iter().map(|(_, number)| number).collect::<Vec<_>>(), [0, 1, 2]);

@@ -1,10 +1,10 @@
 //! The executor: core threads own the connections, and callers submit tasks.
 //!
-//! A writer lane batches its queue into one transaction, so that many callers share one flush to disk; a
-//! failing task alone is rolled back. Readers share a queue. Long reads have a separate queue, and run in
-//! short pages; so do scans, which have no time limit. Short reads that arrive at the same moment can share
-//! one transaction on a caller's thread. A full queue rejects tasks instead of growing. A task that was
-//! queued for too long, or whose caller has disconnected, is rejected instead of run.
+//! A writer lane batches its queue into one transaction, so that many callers share one flush to disk; only
+//! the tasks that fail are rolled back. Readers share a queue. Long reads and scans, which have no time
+//! limit, have separate queues. Short reads that arrive at the same moment can share one transaction on a
+//! caller's thread. A full queue rejects tasks instead of growing. A task that was queued for too long, or
+//! whose caller has disconnected, is rejected instead of run.
 
 mod task;
 mod turns;
@@ -41,11 +41,12 @@ pub(crate) use task::{Task, TaskSource};
 
 /// The state that the tasks in a writer's batch share.
 pub(crate) trait BatchState: Send + 'static {
-    /// The state that each reader keeps beside its connection.
+    /// The cache that each reader keeps across transactions.
     type ReaderState: ReaderState;
-    /// Handles the beginning of a transaction. `workspaces` are the workspaces that its tasks have named.
+    /// Prepares the state for a new transaction, whose tasks may write the logs of `workspaces`.
     ///
-    /// Returns the workspaces among them that another server has locked: their tasks cannot run now.
+    /// Returns those of the workspaces that another server has locked. Tasks of these workspaces cannot run
+    /// now.
     fn begin(
         &mut self,
         conn: &Conn,
@@ -53,17 +54,18 @@ pub(crate) trait BatchState: Send + 'static {
         others_wrote: bool,
         held: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>>;
-    /// Handles the beginning of a task.
+    /// Prepares the state for the next task of the transaction.
     fn begin_job(&mut self);
-    /// Discards everything that a failed task has added. `wrote` is whether the task has changed rows.
+    /// Discards the changes that a failed task made to the state. `wrote` is whether the task has changed
+    /// rows.
     fn undo_job(&mut self, wrote: bool);
-    /// Writes the batched rows, before the commit.
+    /// Writes the rows that the state has collected, before the commit.
     fn flush(&mut self, conn: &Conn) -> Result<()>;
-    /// Returns the positions that the logs will have reached after the commit.
+    /// Returns the last position that the log of each changed workspace will have after the commit.
     fn committed_lsns(&self) -> BTreeMap<Uuid, i64>;
-    /// Handles a successful commit.
+    /// Updates the state after a successful commit.
     fn committed(&mut self);
-    /// Handles a rollback of the transaction.
+    /// Discards the state of a transaction that was rolled back.
     fn rolled_back(&mut self);
 }
 
@@ -72,38 +74,39 @@ pub(crate) trait BatchState: Send + 'static {
 pub(crate) enum LockedWorkspaces {
     /// Wait a short time for the locks.
     Wait,
-    /// Omit the tasks of these workspaces.
+    /// Skip the tasks of locked workspaces.
     Skip,
 }
 
-/// A task that changes data. It may run more than once; only the last run counts.
+/// A task that changes data. The executor may run it several times; only the effects of the last run are
+/// kept.
 pub(crate) trait WriteTask<S>: Task {
     /// Returns the workspace that determines the lane of the task.
     fn home(&self) -> WorkspaceId;
     /// Returns the workspaces whose logs the task may write.
     ///
-    /// They must be known before the task runs, so that their heads are locked first.
+    /// The executor needs them before the task runs, to lock the heads of their logs first.
     fn workspaces(&self) -> Vec<WorkspaceId>;
-    /// Announces to the batch state what the task will read, once the transaction has begun.
+    /// Registers with the batch state the rows that the task will read, after the transaction has begun.
     fn announce(&self, _state: &mut S) {}
     /// Runs the task inside the transaction.
     fn run(&mut self, conn: &Conn, state: &std::cell::RefCell<S>) -> Result<()>;
 }
 
-/// Opens a connection for a core thread.
+/// A function that opens a connection for a core thread.
 pub(crate) type Connect = Arc<dyn Fn() -> Result<Conn> + Send + Sync>;
 
-/// The core threads of a service.
+/// The core threads of a service, and the queues of their tasks.
 pub(crate) struct Executor<S: BatchState> {
     lanes: Vec<Arc<WriterLane<S>>>,
     reads: Arc<ReadPool<S::ReaderState>>,
     long_reads: Arc<ReadPool<S::ReaderState>>,
     scans: Arc<ReadPool<S::ReaderState>>,
-    /// The only reader for health checks, which do not wait for other reads.
+    /// The pool for health checks. It has one reader, so that health checks do not wait for other reads.
     health: Arc<ReadPool<S::ReaderState>>,
     interrupt: ReadInterrupt,
     batched: BatchedReads<S::ReaderState>,
-    local: bool,
+    is_local: bool,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -152,7 +155,7 @@ impl<S: BatchState> Executor<S> {
         let long_reads = pool("svc-long-reader", &opens.reader, own(1, None))?;
         let scans = pool("svc-scanner", &opens.scanner, own(SCANNERS, None))?;
         let health = pool("svc-health-reader", &opens.reader, own(1, readers.limit))?;
-        let local = reads.engine() == Some(Engine::Sqlite);
+        let is_local = reads.engine() == Some(Engine::Sqlite);
         Ok(Self {
             lanes,
             reads,
@@ -161,12 +164,12 @@ impl<S: BatchState> Executor<S> {
             health,
             interrupt,
             batched: BatchedReads::default(),
-            local,
+            is_local,
             threads: Mutex::new(threads),
         })
     }
 
-    /// Queues a change.
+    /// Queues a task that changes data, in the lane of its workspace.
     pub fn write(&self, task: Box<dyn WriteTask<S>>) {
         match self.lane(task.home()) {
             Some(lane) => lane.submit(task),
@@ -182,12 +185,14 @@ impl<S: BatchState> Executor<S> {
         }
     }
 
-    /// Returns whether reads need no network, so that a read may run on a thread that must not block.
+    /// Returns whether reads need no network, as on SQLite.
+    ///
+    /// Only such a read may run on a thread that must not block.
     pub fn reads_locally(&self) -> bool {
-        self.local
+        self.is_local
     }
 
-    /// Queues a read.
+    /// Queues a read, in the queue for long reads if `long` is true.
     pub fn read(&self, task: Box<dyn ReadTask<S::ReaderState>>, long: bool) {
         if long { self.long_reads.submit(task) } else { self.reads.submit(task) }
     }
@@ -204,7 +209,7 @@ impl<S: BatchState> Executor<S> {
 
     /// Reads on the calling thread if a reader is idle, or queues the read.
     pub fn read_inline(&self, task: Box<dyn ReadTask<S::ReaderState>>) {
-        self.reads.run_here(vec![task]);
+        self.reads.run_inline(vec![task]);
     }
 
     /// Adds a read to the batch that will share one transaction.
@@ -212,24 +217,24 @@ impl<S: BatchState> Executor<S> {
     /// Returns whether and when the caller must run the batch with [`Executor::flush_batched`].
     pub fn batch(&self, task: Box<dyn ReadTask<S::ReaderState>>) -> BatchRole {
         let added = self.batched.add(task);
-        self.reads.run_here(added.full);
-        added.turn
+        self.reads.run_inline(added.full);
+        added.role
     }
 
     /// Runs the batched reads in one transaction.
     ///
-    /// They run on the calling thread if a reader is idle; otherwise they are queued.
+    /// The reads run on the calling thread if a reader is idle; otherwise they are queued.
     pub fn flush_batched(&self) {
-        self.reads.run_here(self.batched.take());
+        self.reads.run_inline(self.batched.take());
     }
 
-    /// Returns how often statements were compiled.
+    /// Returns how often SQLite compiled statements on the connections of writers and of short reads.
     pub fn statement_counts(&self) -> StatementCounts {
         let lanes = self.lanes.iter().map(|lane| lane.statement_counts());
         lanes.fold(self.reads.statement_counts(), StatementCounts::plus)
     }
 
-    /// Returns the settings of every writer connection on which durability depends.
+    /// Returns the settings that determine the durability of commits, one text per writer connection.
     pub fn durability(&self) -> Result<Vec<String>> {
         self.lanes.iter().map(|lane| lane.durability()).collect()
     }
@@ -244,15 +249,15 @@ impl<S: BatchState> Executor<S> {
         self.lanes.iter().map(|lane| lane.queued()).fold(0, usize::saturating_add)
     }
 
-    /// Returns the number of queued reads of all kinds.
+    /// Returns the number of queued reads, including long reads and scans, but not health checks.
     pub fn queued_reads(&self) -> usize {
         let pools = [&self.reads, &self.long_reads, &self.scans];
         pools.map(|pool| pool.queued()).into_iter().fold(0, usize::saturating_add)
     }
 
-    /// Removes destroyed bytes from SQLite's files, and truncates its write-ahead log.
+    /// Checkpoints and truncates SQLite's write-ahead log, which removes destroyed bytes from the files.
     ///
-    /// The writer is stopped while this runs.
+    /// The writer runs no batch during this time.
     pub fn truncate_wal(&self) -> Result<WalCut> {
         self.lanes.first().map_or(Ok(WalCut::Done), |lane| lane.between_batches(Conn::truncate_wal))
     }
@@ -262,27 +267,27 @@ impl<S: BatchState> Executor<S> {
         self.interrupt.interrupt();
     }
 
-    /// Ends the threads. Queued changes are finished, and reads are interrupted.
+    /// Finishes queued changes, interrupts reads, and stops the core threads.
     pub fn close(&self) {
         self.lanes.iter().for_each(|lane| lane.close());
         self.interrupt_reads();
         [&self.reads, &self.long_reads, &self.scans, &self.health].into_iter().for_each(|pool| pool.close());
         for thread in lock(&self.threads).drain(..) {
-            // A core thread catches the panics of its tasks. If the thread itself died, there is nothing left
-            // to report.
+            // A core thread catches the panics of its tasks. If the thread itself has panicked, there is
+            // nothing to report.
             let _ = thread.join();
         }
     }
 
     fn lane(&self, workspace: WorkspaceId) -> Option<&Arc<WriterLane<S>>> {
         let lanes = u64::try_from(self.lanes.len()).ok()?;
-        self.lanes.get(usize::try_from(spread(workspace).checked_rem(lanes)?).ok()?)
+        self.lanes.get(usize::try_from(hash_id(workspace).checked_rem(lanes)?).ok()?)
     }
 }
 
 /// Hashes an id with the finalizer of SplitMix64, because ids of workspaces created in sequence differ in few
 /// bits.
-fn spread(workspace: WorkspaceId) -> u64 {
+fn hash_id(workspace: WorkspaceId) -> u64 {
     let (high, low) = workspace.uuid().as_u64_pair();
     let mut mixed = high ^ low;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -309,7 +314,7 @@ mod tests {
     use crate::store::sqlite::{Role, SqliteConn};
     use crate::time::{Monotonic, Time};
 
-    /// A task that writes a row, and then ends as its number determines.
+    /// A task that inserts its number, and then succeeds or fails depending on the number.
     struct Numbered(i64, mpsc::Sender<(i64, bool)>);
 
     impl WriteTask<Tally> for Numbered {
@@ -662,7 +667,7 @@ mod tests {
         let mut lanes = [0; 4];
         for number in 0..1000_u128 {
             let id = uuid::Uuid::from_u128((0x0190_0000_0000_7000_8000_u128 << 48) + number);
-            lanes[usize::try_from(spread(id.into()) % 4).unwrap()] += 1;
+            lanes[usize::try_from(hash_id(id.into()) % 4).unwrap()] += 1;
         }
         assert!(lanes.iter().all(|share| (200..300).contains(share)), "{lanes:?}");
     }

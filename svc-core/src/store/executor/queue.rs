@@ -11,14 +11,14 @@ use crate::limits::QUEUE_MAX;
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// The remaining capacity of a transaction. The last task may exceed the capacity.
+/// The remaining capacity of a transaction for tasks. The last task may exceed the capacity.
 pub(super) struct BatchCapacity {
     tasks: usize,
     bytes: usize,
 }
 
 impl BatchCapacity {
-    /// Creates a capacity for `tasks` tasks that together hold `bytes` bytes.
+    /// Creates a capacity of `tasks` tasks with a total of `bytes` bytes.
     pub fn new(tasks: usize, bytes: usize) -> Self {
         Self { tasks, bytes }
     }
@@ -33,7 +33,7 @@ impl BatchCapacity {
     }
 }
 
-/// The time for which a batch waits for further tasks that are not queued yet.
+/// How long a batch waits for tasks that are not queued yet, and for how many tasks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchDelay {
     /// Number of tasks at which the batch no longer waits.
@@ -45,7 +45,7 @@ impl BatchDelay {
     pub const NONE: Self = Self { tasks: 0, span: Duration::ZERO };
 }
 
-/// A queue that a writer's thread takes from.
+/// The queue of tasks for a writer's thread.
 pub(super) struct WriterQueue<T: ?Sized> {
     turns: Mutex<TaskTurns<T>>,
     arrived: Condvar,
@@ -64,7 +64,7 @@ impl<T: Task + ?Sized> WriterQueue<T> {
         Self { turns: Mutex::new(TaskTurns::new(QUEUE_MAX)), arrived: Condvar::new(), clock }
     }
 
-    /// Queues a task, or rejects it if the workspace has no place left or the queue is closed.
+    /// Queues a task. Rejects the task if its workspace has too many queued tasks, or if the queue is closed.
     pub fn push(&self, task: Box<T>) {
         let rejected = lock(&self.turns).push(QueuedTask::in_order(task, &self.clock));
         match rejected {
@@ -73,13 +73,13 @@ impl<T: Task + ?Sized> WriterQueue<T> {
         }
     }
 
-    /// Puts back tasks that were taken, before all others.
+    /// Returns tasks to the queue, before all other tasks.
     pub fn put_first(&self, tasks: Vec<QueuedTask<T>>) {
         lock(&self.turns).put_first(tasks);
         self.arrived.notify_one();
     }
 
-    /// Waits for a task for up to `span`.
+    /// Takes the next task from the queue. Waits for up to `span` if the queue is empty.
     pub fn wait_for(&self, span: Duration) -> ReceiveResult<T> {
         let turns = lock(&self.turns);
         let waits = |turns: &mut TaskTurns<T>| turns.len() == 0 && !turns.is_closed();
@@ -105,23 +105,23 @@ impl<T: Task + ?Sized> WriterQueue<T> {
         }
     }
 
-    /// Returns a task together with the tasks whose turns come next, up to the capacity.
+    /// Collects a batch: the task `first`, and the next tasks of the queue up to `capacity`.
     ///
-    /// Waits for more tasks as long as `patience` allows.
+    /// Waits for more tasks as long as `delay` allows.
     pub fn gather(
         &self,
         first: QueuedTask<T>,
         mut capacity: BatchCapacity,
-        patience: BatchDelay,
+        delay: BatchDelay,
     ) -> Vec<QueuedTask<T>> {
         let mut tasks = Vec::new();
         let mut next = Some(first);
-        let until = self.clock.monotonic().plus(patience.span);
+        let until = self.clock.monotonic().plus(delay.span);
         while let Some(queued) = next {
             capacity.take(queued.bytes);
             tasks.push(queued);
             next = if capacity.is_any_left() { self.try_next() } else { None };
-            if next.is_none() && capacity.is_any_left() && tasks.len() < patience.tasks {
+            if next.is_none() && capacity.is_any_left() && tasks.len() < delay.tasks {
                 next = self.next_until(until);
             }
         }
@@ -148,7 +148,7 @@ impl<T: Task + ?Sized> WriterQueue<T> {
         self.len() == 0
     }
 
-    /// Rejects new tasks from now on. Queued tasks can still be taken.
+    /// Closes the queue: new tasks are rejected, and queued tasks can still be taken.
     pub fn close(&self) {
         lock(&self.turns).close();
         self.arrived.notify_all();
@@ -182,8 +182,8 @@ mod tests {
         let clock = Clock::system();
         let queue: WriterQueue<dyn Task> = WriterQueue::new(clock.clone());
         let first = || QueuedTask::new(Box::new(Idle) as Box<dyn Task>, &clock);
-        let patience = |tasks| BatchDelay { tasks, span: QUEUED_MAX };
-        let gathered = |tasks| queue.gather(first(), BatchCapacity::new(8, 8), patience(tasks)).len();
+        let delay = |tasks| BatchDelay { tasks, span: QUEUED_MAX };
+        let gathered = |tasks| queue.gather(first(), BatchCapacity::new(8, 8), delay(tasks)).len();
         assert_eq!(gathered(1), 1, "it has all that it waits for");
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| gathered(3));
@@ -193,6 +193,6 @@ mod tests {
         let none = BatchDelay { tasks: 3, span: Duration::ZERO };
         assert_eq!(queue.gather(first(), BatchCapacity::new(8, 8), none).len(), 1, "nobody comes");
         queue.push(Box::new(Idle));
-        assert_eq!(queue.gather(first(), BatchCapacity::new(1, 8), patience(3)).len(), 1, "it is full");
+        assert_eq!(queue.gather(first(), BatchCapacity::new(1, 8), delay(3)).len(), 1, "it is full");
     }
 }

@@ -1,9 +1,10 @@
-//! Threads that read, each with a connection, which on Postgres takes a session for each transaction.
+//! Reader threads, each with its own connection. On Postgres, the connection takes a session per transaction.
 //!
 //! A few more connections are for short reads on the callers' own threads. Workspaces take turns. No
-//! workspace takes more than half of the readers, and none takes the last free reader while it already has
-//! another. Waiting tasks of one workspace share a read transaction, for a short time; a task that fails or
-//! panics fails alone. A task whose connection broke is run once more on another connection.
+//! workspace occupies more than half of the readers, and none takes the last free reader while it occupies
+//! another one. Waiting tasks of one workspace share a read transaction for a short time. A task that fails
+//! or panics does not affect the others. A task whose session broke or whose transaction met a conflict runs
+//! once more in a new transaction.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -25,14 +26,15 @@ use crate::store::engine::{Engine, StatementCounts, TransactionFailure};
 use crate::sync::lock;
 use crate::time::Clock;
 
-/// How long a read transaction begins further tasks, and thereby how long a workspace's turn is.
+/// Maximum time from the beginning of a read transaction to the beginning of its last task.
 ///
-/// Tasks that have not begun after this time go back to the queue, where an idle reader can take them.
+/// This is also the length of a workspace's turn. Tasks that have not begun after this time go back to the
+/// queue, where an idle reader can take them.
 const BATCH_TIME: Duration = Duration::from_millis(10);
 
 /// The cache that a reader keeps across transactions.
 pub(crate) trait ReaderState: Default + Send + 'static {
-    /// Handles the beginning of a read transaction.
+    /// Prepares the state for a new read transaction.
     fn begin(&mut self);
 }
 
@@ -42,9 +44,9 @@ pub(crate) struct Reader<N> {
     pub cache: RefCell<N>,
 }
 
-/// A task that reads. It may run more than once; only the last run counts.
+/// A task that reads. The pool may run it more than once; only the result of the last run is reported.
 pub(crate) trait ReadTask<N>: Task {
-    /// Prepares the task before a transaction begins in which it may run.
+    /// Prepares the task, before the transaction begins in which the task may run.
     ///
     /// The task must read anything that it needs from outside the database here: later reads may reflect a
     /// change that the transaction does not see.
@@ -64,14 +66,14 @@ pub(super) struct ReadPool<N> {
     clock: Clock,
 }
 
-/// The settings of a pool.
+/// The settings of a pool of readers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolSettings {
     /// Prefix of the names of the pool's threads.
     pub name: &'static str,
     /// Number of threads in the pool.
     pub threads: usize,
-    /// Number of readers for callers' own threads.
+    /// Number of readers for reads on the callers' own threads.
     pub inline: usize,
     /// Maximum time for which one task may read. `None` means no limit.
     pub limit: Option<Duration>,
@@ -84,49 +86,51 @@ struct State<N> {
 }
 
 impl<N> State<N> {
-    fn seats(&mut self, inline: bool) -> &mut ReaderOccupancy {
+    fn occupancy(&mut self, inline: bool) -> &mut ReaderOccupancy {
         if inline { &mut self.inline } else { &mut self.threads }
     }
 }
 
-/// Which workspaces occupy the readers of a kind.
+/// The readers of one kind, and the number of readers that each workspace occupies.
 #[derive(Default)]
 struct ReaderOccupancy {
     all: usize,
     free: usize,
-    taken: HashMap<Option<WorkspaceId>, usize>,
+    by_workspace: HashMap<Option<WorkspaceId>, usize>,
 }
 
 impl ReaderOccupancy {
-    /// Returns whether a workspace may take a reader: up to half of the readers, and the last free one only
-    /// if it has no other.
-    fn may(&self, workspace: Option<WorkspaceId>) -> bool {
-        match self.taken.get(&workspace) {
+    /// Returns whether a workspace may occupy one more reader.
+    ///
+    /// A workspace may occupy up to half of the readers, but the last free reader only if it occupies no
+    /// other one.
+    fn may_occupy(&self, workspace: Option<WorkspaceId>) -> bool {
+        match self.by_workspace.get(&workspace) {
             None => self.free > 0,
-            Some(own) => self.free > 1 && *own < self.most(),
+            Some(own) => self.free > 1 && *own < self.max_per_workspace(),
         }
     }
 
     /// Returns the maximum number of readers for one workspace.
-    fn most(&self) -> usize {
+    fn max_per_workspace(&self) -> usize {
         self.all.div_ceil(2)
     }
 
-    fn take(&mut self, workspaces: &BTreeSet<Option<WorkspaceId>>) {
+    fn occupy(&mut self, workspaces: &BTreeSet<Option<WorkspaceId>>) {
         self.free = self.free.saturating_sub(1);
         for workspace in workspaces {
-            let own = self.taken.entry(*workspace).or_default();
+            let own = self.by_workspace.entry(*workspace).or_default();
             *own = own.saturating_add(1);
         }
     }
 
-    fn give_back(&mut self, workspaces: &BTreeSet<Option<WorkspaceId>>) {
+    fn release(&mut self, workspaces: &BTreeSet<Option<WorkspaceId>>) {
         self.free = self.free.saturating_add(1);
         for workspace in workspaces {
-            let left = self.taken.get(workspace).map_or(0, |own| own.saturating_sub(1));
+            let left = self.by_workspace.get(workspace).map_or(0, |own| own.saturating_sub(1));
             match left {
-                0 => drop(self.taken.remove(workspace)),
-                left => drop(self.taken.insert(*workspace, left)),
+                0 => drop(self.by_workspace.remove(workspace)),
+                left => drop(self.by_workspace.insert(*workspace, left)),
             }
         }
     }
@@ -143,7 +147,7 @@ impl<N> Drop for OccupiedReader<'_, N> {
     fn drop(&mut self) {
         // No thread needs to be woken: a thread of the pool finds its next turn by itself, and queued tasks
         // do not wait for an inline reader.
-        lock(&self.pool.state).seats(self.inline).give_back(&self.workspaces);
+        lock(&self.pool.state).occupancy(self.inline).release(&self.workspaces);
     }
 }
 
@@ -159,10 +163,10 @@ impl<N: ReaderState> ReadPool<N> {
         let conn = || open()?.for_reads(interrupt, limit);
         let reader = || Ok(Mutex::new(Reader { conn: conn()?, cache: RefCell::default() }));
         let connect = |count: usize| (0..count).map(|_| reader()).collect::<Result<_>>();
-        let seats = |all| ReaderOccupancy { all, free: all, ..ReaderOccupancy::default() };
+        let occupancy = |all| ReaderOccupancy { all, free: all, ..ReaderOccupancy::default() };
         let turns = TaskTurns::new(READS_QUEUED_MAX);
-        let of_threads = seats(size);
-        let of_callers = seats(inline);
+        let of_threads = occupancy(size);
+        let of_callers = occupancy(inline);
         let pool = Arc::new(Self {
             state: Mutex::new(State { turns, threads: of_threads, inline: of_callers }),
             changed: Condvar::new(),
@@ -182,7 +186,7 @@ impl<N: ReaderState> ReadPool<N> {
         let mut state = lock(&self.state);
         let rejected = state.turns.push(QueuedTask::new(task, &self.clock));
         // Otherwise the task waits for a reader in use, whose thread finds it.
-        let may_run = state.threads.may(workspace);
+        let may_run = state.threads.may_occupy(workspace);
         drop(state);
         match rejected {
             Some(rejected) => rejected.finish(),
@@ -197,21 +201,21 @@ impl<N: ReaderState> ReadPool<N> {
     }
 
     /// Runs tasks on the calling thread if an inline reader is free for them, or queues them.
-    pub fn run_here(&self, tasks: Vec<Box<dyn ReadTask<N>>>) {
+    pub fn run_inline(&self, tasks: Vec<Box<dyn ReadTask<N>>>) {
         if tasks.is_empty() {
             return;
         }
         let Some(reader) = self.idle_inline() else { return self.submit_all(tasks) };
         let mut state = lock(&self.state);
-        let seats = &mut state.inline;
+        let occupancy = &mut state.inline;
         let (here, queued): (Vec<_>, Vec<_>) =
-            tasks.into_iter().partition(|task| seats.may(task.source().workspace));
+            tasks.into_iter().partition(|task| occupancy.may_occupy(task.source().workspace));
         let workspaces: BTreeSet<_> = here.iter().map(|task| task.source().workspace).collect();
         if here.is_empty() {
             drop(state);
             return self.submit_all(queued);
         }
-        seats.take(&workspaces);
+        occupancy.occupy(&workspaces);
         drop(state);
         let seat = OccupiedReader { pool: self, inline: true, workspaces };
         self.submit_all(queued);
@@ -253,19 +257,18 @@ impl<N: ReaderState> ReadPool<N> {
         }
     }
 
-    /// Waits for the tasks of the next workspace that may take a reader. Returns `None` once the pool is
-    /// closed.
+    /// Waits for queued tasks, and returns those of the next workspace that may occupy a reader.
     ///
-    /// Takes a fair part of the workspace's queued tasks before the transaction begins: later callers may
-    /// know of a change that this transaction does not see. Tasks that have not begun after [`BATCH_TIME`]
-    /// wait for the next turn.
+    /// Takes a fair share of the workspace's queued tasks before the transaction begins: the callers of later
+    /// tasks may know of a change that this transaction does not see. Returns `None` once the pool is closed
+    /// and no task remains.
     fn next(&self) -> Option<(Vec<QueuedRead<N>>, OccupiedReader<'_, N>)> {
         let mut state = lock(&self.state);
         loop {
-            let State { turns, threads: seats, .. } = &mut *state;
-            if let Some(first) = turns.pop(|workspace| seats.may(workspace)) {
+            let State { turns, threads: occupancy, .. } = &mut *state;
+            if let Some(first) = turns.pop(|workspace| occupancy.may_occupy(workspace)) {
                 let workspace = first.source.workspace;
-                let part = turns.len_of(workspace).checked_div(seats.most()).unwrap_or(0);
+                let part = turns.len_of(workspace).checked_div(occupancy.max_per_workspace()).unwrap_or(0);
                 let mut capacity =
                     BatchCapacity::new(part.min(READ_BATCH_MAX).saturating_add(1), BATCH_BYTES_MAX);
                 capacity.take(first.bytes);
@@ -277,10 +280,10 @@ impl<N: ReaderState> ReadPool<N> {
                     tasks.push(queued);
                 }
                 let workspaces = BTreeSet::from([workspace]);
-                seats.take(&workspaces);
-                // A workspace that has given a reader back may have one again, while this thread serves
-                // others.
-                if turns.any(|workspace| seats.may(workspace)) {
+                occupancy.occupy(&workspaces);
+                // A workspace that has returned a reader may occupy one again, while this thread runs other
+                // tasks.
+                if turns.any(|workspace| occupancy.may_occupy(workspace)) {
                     self.changed.notify_one();
                 }
                 return Some((tasks, OccupiedReader { pool: self, inline: false, workspaces }));
@@ -302,7 +305,7 @@ impl<N: ReaderState> ReadPool<N> {
         counts.fold(StatementCounts::default(), StatementCounts::plus)
     }
 
-    /// Ends the threads and rejects queued tasks. The connections interrupt running tasks.
+    /// Rejects queued tasks, and ends the threads after their current tasks.
     pub fn close(&self) {
         let mut state = lock(&self.state);
         state.turns.close();
@@ -312,9 +315,9 @@ impl<N: ReaderState> ReadPool<N> {
         left.into_iter().for_each(|queued| queued.task.finish(Err(interrupted())));
     }
 
-    /// Runs tasks in one read transaction, and in a second one if the first is lost.
+    /// Runs tasks in one read transaction. If the transaction is lost, the remaining tasks run in a new one.
     ///
-    /// Returns the tasks that have not begun after [`BATCH_TIME`].
+    /// Returns the tasks that have not begun within [`BATCH_TIME`].
     fn read(&self, reader: &Reader<N>, tasks: Vec<QueuedRead<N>>) -> Vec<QueuedRead<N>> {
         let now = self.clock.monotonic();
         let mut tasks: Vec<QueuedRead<N>> =
@@ -323,7 +326,7 @@ impl<N: ReaderState> ReadPool<N> {
             return tasks;
         }
         tasks.iter_mut().for_each(|queued| queued.task.prepare());
-        let mut begun = begin(reader);
+        let mut begun = begin_read(reader);
         let mut tasks = tasks.into_iter();
         let until = now.plus(BATCH_TIME);
         let mut is_first = true;
@@ -332,23 +335,23 @@ impl<N: ReaderState> ReadPool<N> {
             let Some(QueuedTask { mut task, .. }) = tasks.next() else { break };
             let mut outcome = Self::attempt(reader, &begun, task.as_mut());
             if let Some(failure) = reader.conn.failure() {
-                begun = begin_again(reader);
+                begun = restart_read(reader);
                 if matches!(failure, TransactionFailure::Broken | TransactionFailure::Conflict) {
                     outcome = Self::attempt(reader, &begun, task.as_mut());
                 }
             }
             task.finish(outcome);
             if reader.conn.failure().is_some() {
-                begun = begin_again(reader);
+                begun = restart_read(reader);
             }
         }
-        end(reader);
+        end_read(reader);
         tasks.collect()
     }
 
     fn attempt(reader: &Reader<N>, begun: &Result<()>, task: &mut dyn ReadTask<N>) -> Result<()> {
         begun.clone()?;
-        // The service's own reads have no budget, because no caller has requested too much.
+        // The service's own reads have no budget, which only limits the reads of callers.
         if task.source() != TaskSource::SERVICE {
             reader.conn.begin_budget();
         }
@@ -359,17 +362,17 @@ impl<N: ReaderState> ReadPool<N> {
     }
 }
 
-fn begin<N: ReaderState>(reader: &Reader<N>) -> Result<()> {
+fn begin_read<N: ReaderState>(reader: &Reader<N>) -> Result<()> {
     reader.cache.borrow_mut().begin();
     reader.conn.begin_read()
 }
 
-fn begin_again<N: ReaderState>(reader: &Reader<N>) -> Result<()> {
-    end(reader);
-    begin(reader)
+fn restart_read<N: ReaderState>(reader: &Reader<N>) -> Result<()> {
+    end_read(reader);
+    begin_read(reader)
 }
 
-fn end<N>(reader: &Reader<N>) {
+fn end_read<N>(reader: &Reader<N>) {
     if let Err(error) = reader.conn.end_read() {
         tracing::warn!(%error, cause = ?error.cause(), "a read transaction did not end");
     }
@@ -516,7 +519,8 @@ mod tests {
                 ["other"],
                 "a second reader is free, but not for the first workspace"
             );
-            // Callers' threads have readers of another kind, and may not take the last one of these either.
+            // Reads on callers' threads use other readers, and may not take the last free one of those
+            // either.
             let (entered, enter) = mpsc::channel();
             let (release, released) = mpsc::channel::<()>();
             let inline = fixture.probe("inline", 1, move |_| {
@@ -525,11 +529,11 @@ mod tests {
                 Ok(())
             });
             std::thread::scope(|scope| {
-                scope.spawn(|| fixture.pool.run_here(vec![inline]));
+                scope.spawn(|| fixture.pool.run_inline(vec![inline]));
                 enter.recv().unwrap();
                 fixture
                     .pool
-                    .run_here(vec![fixture.probe("queued", 1, nothing), fixture.probe("here", 3, nothing)]);
+                    .run_inline(vec![fixture.probe("queued", 1, nothing), fixture.probe("here", 3, nothing)]);
                 assert_eq!(fixture.ended(1), ["here"]);
                 drop(release);
                 assert_eq!(fixture.ended(1), ["inline"]);

@@ -1,4 +1,4 @@
-//! Tasks of core threads, and their sources.
+//! The interface of the tasks that core threads run, and the workspace and client of a task.
 
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
@@ -11,12 +11,12 @@ use crate::time::{Clock, Monotonic};
 pub(crate) struct TaskSource {
     /// The workspace that the work is charged to, or `None` for the service itself.
     pub workspace: Option<WorkspaceId>,
-    /// The client, or `None` if all tasks of the workspace must keep their order.
+    /// The client that the task runs for, or `None` if all tasks of the workspace must keep their order.
     pub client: Option<Client>,
 }
 
 impl TaskSource {
-    /// The source of work by the service itself.
+    /// The source of tasks that the service runs for itself.
     pub const SERVICE: Self = Self { workspace: None, client: None };
 
     /// Returns the same source without its client, so that the tasks of the workspace keep their order.
@@ -29,11 +29,12 @@ impl TaskSource {
 pub(crate) trait Task: Send {
     /// Returns the source of the task.
     fn source(&self) -> TaskSource;
-    /// Returns the approximate number of bytes that the task holds.
+    /// Returns the approximate size of the task's data in bytes.
     fn bytes(&self) -> usize;
     /// Returns whether the caller no longer waits for the task.
     fn is_abandoned(&self) -> bool;
-    /// Reports the outcome, after the task ran or instead of running it.
+    /// Reports the outcome of the task to the caller, after the task ran or when it is rejected without
+    /// running.
     ///
     /// Runs on a core thread, so it must only pass the outcome on.
     fn finish(self: Box<Self>, outcome: Result<()>);
@@ -42,8 +43,7 @@ pub(crate) trait Task: Send {
 /// A queued task with the time at which it was queued.
 pub(super) struct QueuedTask<T: ?Sized> {
     pub since: Monotonic,
-    /// The time at which another server was first found to have locked the task's workspace, if the task was
-    /// set aside for that.
+    /// Time at which the task was first set aside because another server had locked its workspace, if ever.
     pub held_since: Option<Monotonic>,
     pub source: TaskSource,
     pub bytes: usize,
@@ -65,18 +65,18 @@ impl<T: Task + ?Sized> QueuedTask<T> {
         Self { source: queued.source.in_order(), ..queued }
     }
 
-    /// Returns the task if its caller still waits and it is not too late at `now`.
+    /// Returns the task, if its caller still waits and it was not queued for too long at the time `now`.
     ///
-    /// Rejects the task otherwise.
+    /// Otherwise rejects the task and returns `None`.
     pub fn if_in_time(self, now: Monotonic) -> Option<Self> {
         if self.task.is_abandoned() || now.since(self.since) >= QUEUED_MAX {
-            self.task.finish(Err(too_late()));
+            self.task.finish(Err(queued_too_long()));
             return None;
         }
         Some(self)
     }
 }
 
-fn too_late() -> Error {
+fn queued_too_long() -> Error {
     Error::new(Code::Unavailable, "the database was busy for too long; nothing was changed")
 }

@@ -17,7 +17,7 @@ use crate::round_robin::RoundRobin;
 pub(super) struct TaskTurns<T: ?Sized> {
     workspaces: RoundRobin<Option<WorkspaceId>, WorkspaceTasks<T>>,
     /// Maximum number of waiting tasks per workspace.
-    most: usize,
+    max_per_workspace: usize,
     len: usize,
     is_closed: bool,
 }
@@ -49,9 +49,9 @@ impl<T: ?Sized> Default for WorkspaceTasks<T> {
 }
 
 impl<T: Task + ?Sized> TaskTurns<T> {
-    /// Creates an empty queue in which each workspace may have `most` tasks.
-    pub fn new(most: usize) -> Self {
-        Self { workspaces: RoundRobin::default(), most, len: 0, is_closed: false }
+    /// Creates an empty queue in which each workspace may have `max_per_workspace` tasks.
+    pub fn new(max_per_workspace: usize) -> Self {
+        Self { workspaces: RoundRobin::default(), max_per_workspace, len: 0, is_closed: false }
     }
 
     pub fn len(&self) -> usize {
@@ -67,7 +67,7 @@ impl<T: Task + ?Sized> TaskTurns<T> {
         self.is_closed
     }
 
-    /// Rejects new tasks from now on. Waiting tasks can still be taken.
+    /// Closes the queue: new tasks are rejected, and waiting tasks can still be taken.
     pub fn close(&mut self) {
         self.is_closed = true;
     }
@@ -81,9 +81,9 @@ impl<T: Task + ?Sized> TaskTurns<T> {
         None
     }
 
-    /// Puts back tasks that were taken in turn and have not begun, in the order in which they were taken.
+    /// Returns tasks that have not begun to the queue, in the order in which they were taken.
     ///
-    /// They come before the other tasks of their workspaces, whose turns have ended.
+    /// The tasks precede the other tasks of their workspaces. The turns of these workspaces have ended.
     pub fn put_back(&mut self, tasks: Vec<QueuedTask<T>>) {
         for queued in tasks.into_iter().rev() {
             let source = queued.source;
@@ -94,7 +94,7 @@ impl<T: Task + ?Sized> TaskTurns<T> {
         }
     }
 
-    /// Puts back tasks whose workspaces' turns have not ended, before the tasks of all workspaces.
+    /// Returns tasks to the front of the queue, because the turns of their workspaces have not ended.
     pub fn put_first(&mut self, tasks: Vec<QueuedTask<T>>) {
         let workspaces: Vec<_> = tasks.iter().map(|queued| queued.source.workspace).collect();
         self.put_back(tasks);
@@ -110,7 +110,7 @@ impl<T: Task + ?Sized> TaskTurns<T> {
         place(own.clients.entry(client), queued);
     }
 
-    /// Returns the reason why a task cannot be added, if there is one.
+    /// Returns the error if a task cannot be added to the queue, or `None` if it can.
     ///
     /// A task larger than the limit is accepted if no other task of its workspace waits.
     fn rejection(&self, queued: &QueuedTask<T>) -> Option<Error> {
@@ -118,23 +118,24 @@ impl<T: Task + ?Sized> TaskTurns<T> {
             return Some(overloaded("server", "the server is closing its queue"));
         }
         let own = self.workspaces.get(queued.source.workspace)?;
-        let is_full = own.len >= self.most || own.bytes.saturating_add(queued.bytes) > QUEUED_BYTES_MAX;
+        let is_full =
+            own.len >= self.max_per_workspace || own.bytes.saturating_add(queued.bytes) > QUEUED_BYTES_MAX;
         is_full.then(|| overloaded("workspace", "too many requests of this workspace wait for the database"))
     }
 
-    /// Takes the task of the next workspace for which `may` returns true, and there of the next client.
+    /// Removes and returns the next task of the next workspace for which `may` returns true.
     pub fn pop(&mut self, may: impl Fn(Option<WorkspaceId>) -> bool) -> Option<QueuedTask<T>> {
         let workspace = self.workspaces.keys().find(|workspace| may(*workspace))?;
         self.pop_of(workspace)
     }
 
-    /// Returns the waiting tasks in any order.
+    /// Iterates over the waiting tasks in an unspecified order.
     pub fn iter(&self) -> impl Iterator<Item = &QueuedTask<T>> {
         let clients = self.workspaces.iter().flat_map(|(_, own)| own.clients.iter());
         clients.flat_map(|(_, tasks)| tasks)
     }
 
-    /// Takes all waiting tasks.
+    /// Removes and returns all waiting tasks, in the order of their turns.
     pub fn drain(&mut self) -> impl Iterator<Item = QueuedTask<T>> {
         std::iter::from_fn(|| self.pop(|_| true))
     }
@@ -144,7 +145,7 @@ impl<T: Task + ?Sized> TaskTurns<T> {
         self.workspaces.keys().any(may)
     }
 
-    /// Takes the next task of a workspace.
+    /// Removes and returns the next task of a workspace, from the client whose turn it is.
     pub fn pop_of(&mut self, workspace: Option<WorkspaceId>) -> Option<QueuedTask<T>> {
         let own = self.workspaces.get_mut(workspace)?;
         let client = own.clients.keys().next()?;

@@ -1,4 +1,4 @@
-//! Certificates as OpenSSL checks them for libpq, including those that webpki does not accept for a server.
+//! Checks server certificates as OpenSSL does for libpq, including those that webpki does not accept.
 //!
 //! Such certificates are certificates of version 1, which `openssl x509 -req` creates without extensions, and
 //! certificates of an authority (`CA:TRUE`), which `openssl req -x509` creates and the PostgreSQL manual uses
@@ -18,7 +18,7 @@ use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, NameConstraints, SubjectAltName};
 
 /// The key purpose of a server certificate (RFC 5280, section 4.2.1.12).
-const SERVER: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
+const SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const POLICIES: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.32");
 
@@ -54,12 +54,12 @@ impl Certificate {
         &self.der
     }
 
-    /// Returns whether the certificate names itself as its issuer, as roots do.
+    /// Returns whether the subject of the certificate is also its issuer, as in a root certificate.
     pub fn is_self_issued(&self) -> bool {
         self.parsed.tbs_certificate.subject == self.parsed.tbs_certificate.issuer
     }
 
-    /// Returns the public key of the certificate in encoded form.
+    /// Returns the public key of the certificate, encoded with its algorithm as DER.
     pub fn key(&self) -> Option<Vec<u8>> {
         self.parsed.tbs_certificate.subject_public_key_info.to_der().ok()
     }
@@ -88,7 +88,8 @@ impl Certificate {
         Ok(())
     }
 
-    /// Returns whether the key of this certificate made a signature, by one of the algorithms.
+    /// Returns whether the key of this certificate has signed `message` with `signature`, by one of the
+    /// algorithms.
     pub fn has_signed<'a>(
         &self,
         algorithms: impl IntoIterator<Item = &'a &'static dyn SignatureVerificationAlgorithm>,
@@ -100,12 +101,12 @@ impl Certificate {
             return false;
         };
         algorithms.into_iter().any(|algorithm| {
-            Some(&*algorithm.public_key_alg_id()) == content(&kind)
+            Some(&*algorithm.public_key_alg_id()) == sequence_content(&kind)
                 && algorithm.verify_signature(bits, message, signature).is_ok()
         })
     }
 
-    /// Checks that the certificate is one of the roots, or was issued by one of them.
+    /// Checks that the certificate is one of the roots, or that one of the roots has issued it.
     pub fn check_issued(
         &self,
         roots: &[Self],
@@ -113,14 +114,14 @@ impl Certificate {
         now: UnixTime,
     ) -> Result<(), CertificateError> {
         self.check_time(now)?;
-        self.check_known()?;
+        self.check_extensions()?;
         if roots.iter().any(|root| root.der == self.der) {
             return Ok(());
         }
         let issuer = roots.iter().take(ROOTS_MAX).find(|root| root.has_issued(self, algorithms));
         let issuer = issuer.ok_or(CertificateError::UnknownIssuer)?;
         issuer.check_time(now)?;
-        issuer.check_known()
+        issuer.check_extensions()
     }
 
     fn has_issued(&self, other: &Self, algorithms: Algorithms) -> bool {
@@ -133,16 +134,17 @@ impl Certificate {
         else {
             return false;
         };
-        let named = algorithms.iter().filter(|known| Some(&*known.signature_alg_id()) == content(&kind));
+        let named =
+            algorithms.iter().filter(|known| Some(&*known.signature_alg_id()) == sequence_content(&kind));
         self.has_signed(named, &other.signed, signature)
     }
 
-    /// Returns whether the certificate may issue server certificates, apart from constraints on names.
+    /// Returns whether the certificate may issue server certificates. Name constraints are ignored here.
     pub fn is_authority(&self) -> bool {
         let usage = self.extension::<KeyUsage>();
         let is_authority = match self.extension::<BasicConstraints>() {
             Ok(Some(found)) => found.ca,
-            // A root without extensions, or one that is only allowed to sign certificates.
+            // Without basic constraints: a version 1 root, or a root whose key usage is limited.
             Ok(None) => {
                 let is_first_version = self.parsed.tbs_certificate.version == Version::V1;
                 self.is_self_issued() && (is_first_version || matches!(usage, Ok(Some(_))))
@@ -155,11 +157,11 @@ impl Certificate {
     }
 
     fn is_for_servers(&self) -> Result<bool, CertificateError> {
-        Ok(self.extension::<ExtendedKeyUsage>()?.is_none_or(|found| found.0.contains(&SERVER)))
+        Ok(self.extension::<ExtendedKeyUsage>()?.is_none_or(|found| found.0.contains(&SERVER_AUTH)))
     }
 
     /// Fails if the certificate has a critical extension that this module does not know.
-    fn check_known(&self) -> Result<(), CertificateError> {
+    fn check_extensions(&self) -> Result<(), CertificateError> {
         let known =
             [BasicConstraints::OID, KeyUsage::OID, ExtendedKeyUsage::OID, SubjectAltName::OID, POLICIES];
         let mut all = self.parsed.tbs_certificate.extensions.iter().flatten();
@@ -177,7 +179,7 @@ impl Certificate {
     /// Returns whether the certificate is valid for a host, compared as in libpq.
     ///
     /// The alternative names of the host's kind are compared if there are any, otherwise the common name.
-    pub fn names(&self, host: &Host) -> Result<bool, CertificateError> {
+    pub fn is_valid_for(&self, host: &Host) -> Result<bool, CertificateError> {
         let alternatives = self.extension::<SubjectAltName>()?.map(|found| found.0).unwrap_or_default();
         let text = match host {
             Host::Name(name) => name.clone(),
@@ -188,11 +190,11 @@ impl Certificate {
             let is_same = match alternative {
                 GeneralName::DnsName(name) => {
                     is_named_elsewhere |= matches!(host, Host::Name(_));
-                    is_named(name.as_str(), &text)
+                    matches_host(name.as_str(), &text)
                 }
                 GeneralName::IpAddress(bytes) => {
                     is_named_elsewhere |= matches!(host, Host::Address(_));
-                    matches!(host, Host::Address(address) if is_address(bytes.as_bytes(), *address))
+                    matches!(host, Host::Address(address) if matches_address(bytes.as_bytes(), *address))
                 }
                 _ => false,
             };
@@ -200,11 +202,11 @@ impl Certificate {
                 return Ok(true);
             }
         }
-        Ok(!is_named_elsewhere && self.common_name().is_some_and(|name| is_named(name, &text)))
+        Ok(!is_named_elsewhere && self.common_name().is_some_and(|name| matches_host(name, &text)))
     }
 
-    /// Returns the names in the certificate, for an error.
-    pub fn presented(&self) -> Vec<String> {
+    /// Returns the host names and addresses in the certificate, for an error message.
+    pub fn presented_names(&self) -> Vec<String> {
         let alternatives = self.extension::<SubjectAltName>().ok().flatten();
         let alternatives = alternatives.map(|found| found.0).unwrap_or_default();
         let named = alternatives.iter().filter_map(|name| match name {
@@ -222,17 +224,16 @@ impl Certificate {
     }
 }
 
-/// Returns the contents of a short DER sequence.
-fn content(der: &[u8]) -> Option<&[u8]> {
+/// Returns the contents of a DER sequence with a length of one byte, or `None` for other bytes.
+fn sequence_content(der: &[u8]) -> Option<&[u8]> {
     match der {
         [0x30, len, rest @ ..] if usize::from(*len) == rest.len() => Some(rest),
         _ => None,
     }
 }
 
-/// Returns whether a name in a certificate matches a host: it is equal, or has `*` in place of the first
-/// label.
-fn is_named(name: &str, host: &str) -> bool {
+/// Returns whether a name in a certificate matches a host name. The name may have `*` as its first label.
+fn matches_host(name: &str, host: &str) -> bool {
     if name.eq_ignore_ascii_case(host) {
         return true;
     }
@@ -240,7 +241,7 @@ fn is_named(name: &str, host: &str) -> bool {
     host.split_once('.').is_some_and(|(label, rest)| !label.is_empty() && rest.eq_ignore_ascii_case(domain))
 }
 
-fn is_address(bytes: &[u8], address: IpAddr) -> bool {
+fn matches_address(bytes: &[u8], address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => bytes == address.octets(),
         IpAddr::V6(address) => bytes == address.octets(),
@@ -263,7 +264,7 @@ mod tests {
             ("d*.example", "db.example", false),
             ("*.example", ".example", false),
         ] {
-            assert_eq!(is_named(name, host), same, "{name} {host}");
+            assert_eq!(matches_host(name, host), same, "{name} {host}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Deferred statements, which are sent together with the next statement whose reply the caller waits for.
+//! Deferred statements, which are sent together with the next statement that waits for its reply.
 
 use tokio_postgres::types::ToSql;
 
@@ -16,9 +16,10 @@ impl PgConn {
         self.push_change(rows, sql, owned)
     }
 
-    /// Changes rows that are given as lists of columns: for each part the rows, with its number of columns.
+    /// Writes the rows of several tables with one statement, whose parameters are one array per column.
     ///
-    /// The statement must change all rows of the last part.
+    /// Each part contains the rows of one table and the number of their columns. The statement must report as
+    /// many changed rows as the last part contains.
     pub fn write_many(&self, sql: &'static str, parts: &[(&[Vec<Param<'_>>], usize)]) -> Result<()> {
         if parts.iter().all(|(rows, _)| rows.is_empty()) {
             return Ok(());
@@ -29,7 +30,8 @@ impl PgConn {
         self.push_change(Some(touched), sql, columns.collect())
     }
 
-    /// Defers a change. If `rows` is given, the change must affect exactly that many rows.
+    /// Defers a statement that changes rows. If `rows` is set, the statement must change exactly that number
+    /// of rows.
     pub(super) fn push_change(
         &self,
         rows: Option<u64>,

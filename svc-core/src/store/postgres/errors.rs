@@ -6,17 +6,17 @@ use crate::error::{Code, Error};
 use crate::store::engine::{DuplicateKey, TransactionFailure};
 use crate::store::transaction::outcome_unknown;
 
-/// A failure, with the error for the caller.
+/// A failure on a connection: its effect on the transaction, and the error for the caller.
 pub(super) struct PgFailure {
     pub failure: TransactionFailure,
     pub error: Error,
 }
 
-/// The result of waiting for the server.
+/// The result of waiting for the server's reply.
 pub(super) type PgResult<T> = std::result::Result<T, PgFailure>;
 
 impl PgFailure {
-    /// Creates the failure of a statement that was sent.
+    /// Creates the failure for the driver's error about the statement `sql`.
     pub fn of(error: tokio_postgres::Error, sql: &str) -> Self {
         let failure = failure_of(&error);
         let error = match error.as_db_error() {
@@ -31,7 +31,7 @@ impl PgFailure {
         Self { failure, error }
     }
 
-    /// Creates the failure of a commit that was sent.
+    /// Creates the failure for the driver's error about a commit.
     ///
     /// After an error that leaves the session open, the server has rolled back. After any other error, such
     /// as an unreadable reply, the outcome is unknown and the session is closed.
@@ -45,8 +45,8 @@ impl PgFailure {
     /// Creates the failure for a server that did not respond in time.
     ///
     /// The outcome of the statement is not known, so the session is closed.
-    pub fn silent() -> Self {
-        Self { failure: TransactionFailure::Silent, error: broken("the server did not respond in time") }
+    pub fn timed_out() -> Self {
+        Self { failure: TransactionFailure::Timeout, error: broken("the server did not respond in time") }
     }
 
     /// Creates the failure for a session that ended before anything was sent.
@@ -112,7 +112,7 @@ pub(super) fn broken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>)
         .caused_by(cause)
 }
 
-/// Returns the error for a database that cannot be connected to.
+/// Returns the error for a database to which no connection can be opened.
 pub(super) fn unreachable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(Code::Unavailable, "the database cannot be reached").caused_by(cause)
 }

@@ -1,5 +1,5 @@
-//! Listens for commits of other servers with LISTEN on a separate connection, which is reopened after it
-//! broke.
+//! Receives notifications of other servers' commits, on a separate connection that is reopened when it
+//! breaks.
 
 use std::convert::Infallible;
 use std::sync::{Arc, mpsc};
@@ -23,8 +23,8 @@ const CLOSING_POLL: Duration = Duration::from_millis(100);
 
 /// Starts a thread that receives the log positions of other servers' commits.
 ///
-/// It reconnects after a lost connection. Until it listens, the bus is marked as interrupted. Returns when
-/// the first attempt has finished.
+/// The thread reconnects after a lost connection. While it does not listen, the bus is marked as interrupted.
+/// Returns when the first connection attempt has finished.
 pub(crate) fn listen(server: &Server, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
     bus.set_interrupted(true);
     let server = server.clone();
@@ -57,7 +57,7 @@ pub(crate) fn listen(server: &Server, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
     thread.map_err(Error::internal)
 }
 
-/// A sender that is dropped when the first attempt has finished.
+/// A sender that is dropped when the first connection attempt has finished.
 type FirstAttempt = Option<mpsc::Sender<Infallible>>;
 
 async fn closed(bus: &Bus) {
@@ -68,7 +68,7 @@ async fn closed(bus: &Bus) {
 
 /// Receives notifications until the connection ends.
 ///
-/// Each reply may take as long as opening any other session.
+/// Each reply has the same time limit as opening a session.
 async fn receive(server: &Server, bus: &Bus, tried: &mut FirstAttempt) -> Result<()> {
     let limit = server.opening_limit();
     let connecting = timeout(limit, server.connect()).await.map_err(unreachable)?;

@@ -1,11 +1,11 @@
 //! A PostgreSQL connection, which takes its sessions from a pool.
 //!
-//! A core thread drives the session that it has taken, without handing the work to another thread. Changes
-//! whose reply the caller does not wait for are deferred, and sent with the next statement whose reply it
-//! waits for. A transaction uses one session: the pool checks it before begin, without a round trip, and gets
-//! it back after commit or rollback. If the session ends in between, the transaction fails: no other session
-//! is taken, and no connection is opened. The timeout of a reply is a little longer than the server's own
-//! limit.
+//! The core thread that has taken a session also does the session's network input and output. Changes whose
+//! reply the caller does not wait for are deferred, and sent with the next statement that waits for a reply.
+//! A transaction uses one session. The pool checks the session before the transaction begins, without a round
+//! trip, and receives it back after commit or rollback. If the session ends in between, the transaction
+//! fails: no other session is taken, and no connection is opened. The timeout of a reply is a little longer
+//! than the server's own limit.
 
 mod errors;
 mod certificate;
@@ -36,7 +36,7 @@ use super::budget::ReadBudget;
 use super::engine::TransactionFailure;
 use super::row::{Row, Visitor};
 
-use super::scan::{FETCHED, Scan};
+use super::scan::{FETCH_ROWS, Scan};
 use super::transaction::{TransactionState, outcome_unknown};
 use super::value::{FromValue, Param};
 use super::watch::Watcher;
@@ -59,18 +59,18 @@ pub struct PgConn {
     /// transaction begins.
     session: RefCell<Option<PooledSession>>,
     /// The id of the session at the last call of [`Self::others_wrote`].
-    seen: Cell<Option<ObjectId>>,
+    last_session: Cell<Option<ObjectId>>,
     transaction: TransactionState,
     deferred: RefCell<Vec<Deferred>>,
     wrote: Cell<bool>,
     budget: ReadBudget,
-    /// The limits of the connection's reads, or `None` unless the connection only reads.
+    /// The limits of reads, or `None` if the connection may write.
     reads: Option<ReadLimits>,
     watcher: Option<Watcher>,
 }
 
 impl PgConn {
-    /// Opens a connection with its own pool.
+    /// Opens a connection with a separate pool of one session.
     pub(crate) fn open(server: &Server) -> Result<Self> {
         let conn = Self::of(&pool(server, 1)?)?;
         conn.client()?;
@@ -82,7 +82,7 @@ impl PgConn {
         Ok(Self {
             pool: pool.clone(),
             session: RefCell::default(),
-            seen: Cell::default(),
+            last_session: Cell::default(),
             transaction: TransactionState::new(TransactionFailure::Broken)?,
             deferred: RefCell::default(),
             wrote: Cell::new(false),
@@ -101,7 +101,7 @@ impl PgConn {
         match self.live_client() {
             Some(client) => Ok(client),
             None if self.transaction.is_begun() => Err(broken("the session of the transaction has ended")),
-            None => self.take(),
+            None => self.take_session(),
         }
     }
 
@@ -111,12 +111,14 @@ impl PgConn {
         live.map(|session| Arc::clone(&session.client))
     }
 
-    /// Returns whether there is a live session, as far as is known without asking the server.
+    /// Returns whether the connection has an open session.
+    ///
+    /// Sends nothing to the server, so a recent loss of the session may be unknown.
     pub fn is_connected(&self) -> bool {
         self.live_client().is_some()
     }
 
-    fn take(&self) -> Result<Arc<ClientWrapper>> {
+    fn take_session(&self) -> Result<Arc<ClientWrapper>> {
         self.close();
         // Statements deferred for the last session must not reach another session.
         self.deferred.take();
@@ -131,7 +133,7 @@ impl PgConn {
         drop(self.session.take().map(PooledSession::take));
     }
 
-    /// Gives the session back to the pool, or closes it if it is in a transaction.
+    /// Returns the session to the pool, or closes the session if it is in a transaction.
     pub(crate) fn release(&self) {
         if self.transaction.is_begun() {
             self.close();
@@ -139,12 +141,12 @@ impl PgConn {
         drop(self.session.take());
     }
 
-    /// Returns whether the session has changed since the last call.
+    /// Returns whether the connection uses another session than at the last call.
     ///
     /// A new session may be connected to another server, with other rows and another clock.
     pub fn others_wrote(&self) -> bool {
         let now = self.session.borrow().as_ref().map(PooledSession::id);
-        self.seen.replace(now) != now
+        self.last_session.replace(now) != now
     }
 
     /// Waits for the server, and records the effect of a failure on the session and the transaction.
@@ -159,13 +161,13 @@ impl PgConn {
             None => Err(PgFailure::ended()),
         };
         outcome.map_err(|failed| {
-            self.record(failed.failure);
-            self.explained(failed)
+            self.record_failure(failed.failure);
+            self.explain_failure(failed)
         })
     }
 
-    fn record(&self, failure: TransactionFailure) {
-        if matches!(failure, TransactionFailure::Broken | TransactionFailure::Silent) {
+    fn record_failure(&self, failure: TransactionFailure) {
+        if matches!(failure, TransactionFailure::Broken | TransactionFailure::Timeout) {
             self.close();
         }
         self.transaction.fail(failure);
@@ -181,7 +183,7 @@ impl PgConn {
         self.transaction.failure(|| self.live_client().is_some())
     }
 
-    /// Waits for a future, after all deferred statements.
+    /// Sends the deferred statements and `last`, and waits for all of their results.
     fn after_deferred<T>(&self, last: impl Future<Output = PgResult<T>>) -> Result<T> {
         let deferred = self.deferred.take();
         self.wait(async {
@@ -195,7 +197,7 @@ impl PgConn {
         self.fetch(ResultForm::Whole, sql, params)?.iter().map(decode).collect()
     }
 
-    /// Runs a statement with a limit in bytes: the server sends no rows after those with the total weight
+    /// Runs a statement and returns its first rows. The server omits rows after the total weight has reached
     /// `bytes`.
     pub(crate) fn query_within(
         &self,
@@ -210,7 +212,7 @@ impl PgConn {
         visit(&self.fetch(ResultForm::Whole, sql, params)?, each)
     }
 
-    /// Visits the rows of a statement with the same limit in bytes as [`Self::query_within`].
+    /// Runs a statement and visits its first rows, with the same limit in bytes as [`Self::query_within`].
     pub(crate) fn visit_within(
         &self,
         bytes: usize,
@@ -221,12 +223,12 @@ impl PgConn {
         visit(&self.fetch_within(bytes, sql, params)?, each)
     }
 
-    /// Visits the rows of a cursor, fetching a few at a time.
+    /// Visits the rows of a scan through a cursor, fetching a limited number of rows at a time.
     pub(crate) fn scan(&self, scan: &Scan, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
         self.fetch(ResultForm::Whole, scan.declare, params)?;
         loop {
             let rows = self.fetch(ResultForm::Whole, scan.fetch, &[])?;
-            let is_last = rows.len() < FETCHED;
+            let is_last = rows.len() < FETCH_ROWS;
             if rows.iter().any(|row| each(row).is_break()) || is_last {
                 break;
             }
@@ -253,7 +255,7 @@ impl PgConn {
     ) -> Result<Vec<tokio_postgres::Row>> {
         self.watch_query(form, sql, params)?;
         let (client, statement) = self.prepared_as(form, sql)?;
-        self.limit_next(&client)?;
+        self.limit_next_statement(&client)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
         self.after_deferred(async {
@@ -272,18 +274,20 @@ impl PgConn {
         })
     }
 
-    /// Waits for all deferred statements.
+    /// Sends the deferred statements and waits for their results.
     pub fn flush(&self) -> Result<()> {
         self.check_transaction()?;
         self.after_deferred(async { Ok(()) })
     }
 
-    /// Begins a transaction, together with its first statement.
+    /// Begins a transaction on a session that the pool has just checked.
+    ///
+    /// The statement `sql` is sent together with the next statement.
     pub fn begin(&self, sql: &'static str) -> Result<()> {
         // The pool checks the session before the transaction uses it.
         self.release();
         let client = self.client()?;
-        let first = self.first_of(&self.transaction.begin());
+        let first = self.first_statement(&self.transaction.begin());
         let begun = format!("{sql}; {first}");
         self.deferred.borrow_mut().push(Box::pin(async move {
             client.batch_execute(&begun).await.map_err(|error| PgFailure::of(error, sql))
@@ -291,26 +295,25 @@ impl PgConn {
         Ok(())
     }
 
-    /// Runs statements at once, outside of any job.
+    /// Runs statements outside of any job, without deferring them.
     pub fn batch(&self, sql: &str) -> Result<()> {
         let client = self.client()?;
-        // The reply to the transaction's begin comes first, because no statement may run outside of the
-        // transaction.
+        // The server must have begun the transaction before, because no statement may run outside of it.
         self.flush()?;
         self.wait(async { client.batch_execute(sql).await.map_err(|error| PgFailure::of(error, sql)) })
     }
 
-    /// Returns the current position in the order of transactions.
+    /// Returns the server's current transaction id, for [`Self::has_passed`].
     pub fn horizon(&self) -> Result<String> {
-        first(self.query(NOW, &[])?)
+        first_value(self.query(CURRENT_TRANSACTION, &[])?)
     }
 
     /// Returns whether every transaction that was in progress at `horizon` has ended.
     ///
-    /// Rows that one of them may still see cannot be removed. Sessions that the role may not inspect are
-    /// assumed to have ended.
+    /// Rows that such a transaction may still see cannot be removed. Sessions that the role may not inspect
+    /// are assumed to have ended.
     pub fn has_passed(&self, horizon: &str) -> Result<bool> {
-        Ok(first::<i64>(self.query(OLDER, &[Param::Text(horizon)])?)? == 0)
+        Ok(first_value::<i64>(self.query(COUNT_OLDER, &[Param::Text(horizon)])?)? == 0)
     }
 
     /// Commits and, in the same round trip, notifies other servers of the last positions of the logs.
@@ -320,7 +323,7 @@ impl PgConn {
         Ok(())
     }
 
-    /// Commits, and checks that the transaction which ends in this round trip is the one that was begun.
+    /// Commits, and checks that the server has committed the transaction that this connection has begun.
     ///
     /// The server reports success even for a COMMIT outside of a transaction.
     fn commit_and_notify(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
@@ -329,10 +332,10 @@ impl PgConn {
         let (client, notify) = self.prepared("select pg_notify('svc_log', $1)")?;
         self.check_transaction()?;
         let notice: String = lsns.iter().map(|(workspace, lsn)| format!("{workspace}:{lsn} ")).collect();
-        let parts = if notice.is_empty() { Vec::new() } else { notices(&notice) };
-        let replies = self.committing(async {
-            // The reconcile poll makes up for a lost notification, so neither its outcome nor its duration
-            // matters.
+        let parts = if notice.is_empty() { Vec::new() } else { split_notice(&notice) };
+        let replies = self.wait_for_commit(async {
+            // The reconcile poll finds commits whose notification was lost, so neither the outcome nor the
+            // duration of the notification matters.
             let notified = join_all(parts.iter().map(|part| client.execute_raw(&notify, [part])));
             let committed = std::pin::pin!(client.simple_query(COMMIT));
             let outcome = match select(committed, notified).await {
@@ -344,8 +347,8 @@ impl PgConn {
         self.transaction.committed(first_text(&replies))
     }
 
-    /// Waits for a commit. A commit without a reply in time may still take effect.
-    fn committing<T>(&self, work: impl Future<Output = PgResult<T>>) -> Result<T> {
+    /// Waits for the reply to a commit. Without a reply in time, the error reports an unknown outcome.
+    fn wait_for_commit<T>(&self, work: impl Future<Output = PgResult<T>>) -> Result<T> {
         let answered = Cell::new(false);
         let result = self.wait(async {
             let outcome = work.await;
@@ -355,7 +358,7 @@ impl PgConn {
         if answered.get() { result } else { result.map_err(outcome_unknown) }
     }
 
-    /// Ends the transaction without any effect.
+    /// Rolls back the transaction, and returns the session to the pool.
     ///
     /// If the rollback fails, the session is closed, which has the same effect.
     pub fn rollback(&self) -> Result<()> {
@@ -390,7 +393,7 @@ impl PgConn {
             }
         };
         let statement = prepared.map_err(|failed| {
-            self.record(failed.failure);
+            self.record_failure(failed.failure);
             failed.error
         })?;
         Ok((client, statement))
@@ -420,18 +423,18 @@ fn visit(rows: &[tokio_postgres::Row], each: Visitor<'_>) -> Result<()> {
     Ok(())
 }
 
-fn first<T: FromValue>(mut rows: Vec<Row>) -> Result<T> {
+fn first_value<T: FromValue>(mut rows: Vec<Row>) -> Result<T> {
     let row = rows.first_mut().ok_or_else(|| Error::internal("a statement returned no row"))?;
     row.take()
 }
 
-const NOW: &str = "select cast(cast(pg_current_xact_id() as xid) as text)";
+const CURRENT_TRANSACTION: &str = "select cast(cast(pg_current_xact_id() as xid) as text)";
 
-/// Counts the obstacles to removing rows that were deleted before a given transaction.
+/// Counts the obstacles to removing rows that were deleted before the transaction with the id `$1`.
 ///
 /// These are the snapshots of this database, standbys that report the rows they need, and transactions that
 /// write, in any database, because every new snapshot of this one begins before them.
-const OLDER: &str = "
+const COUNT_OLDER: &str = "
     select count(*) from (
         select backend_xmin as oldest from pg_stat_activity
         where pid <> pg_backend_pid() and (datname is null or datname = current_database())
@@ -444,7 +447,7 @@ const OLDER: &str = "
 const NOTICE_BYTES: usize = 7000;
 
 /// Splits a notification text at spaces into parts that fit one notification each.
-fn notices(notice: &str) -> Vec<String> {
+fn split_notice(notice: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for word in notice.split_whitespace() {
         if let Some(last) = parts.last_mut().filter(|last| last.len() + word.len() < NOTICE_BYTES) {
@@ -488,9 +491,9 @@ mod tests {
 
     #[test]
     fn notices_are_split_between_words() {
-        assert_eq!(notices("a:1 b:2 "), ["a:1 b:2 "]);
+        assert_eq!(split_notice("a:1 b:2 "), ["a:1 b:2 "]);
         let words: Vec<String> = (0..1000).map(|n| format!("{}:{n}", Uuid::from_u128(n))).collect();
-        let parts = notices(&words.join(" "));
+        let parts = split_notice(&words.join(" "));
         assert!(parts.len() > 1 && parts.iter().all(|part| part.len() <= NOTICE_BYTES));
         let split: Vec<&str> = parts.iter().flat_map(|part| part.split_whitespace()).collect();
         assert_eq!(split, words);

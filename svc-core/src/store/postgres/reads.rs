@@ -1,7 +1,7 @@
-//! The time limits of reads, and their interruption.
+//! Time limits of reads on Postgres, and their interruption.
 //!
-//! In a read transaction, the server ends statements after the limit of one read. If a read has less time
-//! left, the server ends its statement when that time is over.
+//! In a read transaction, the server ends each statement after the time limit of a read. If less than half of
+//! that time remains for the current read, the server ends the statement after the remaining time.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -26,15 +26,18 @@ pub(super) struct ReadLimits {
 }
 
 impl PgConn {
-    /// Makes this a connection for reads that `interrupt` can end, with the time limit `limit` for each read.
+    /// Configures the connection for reads: `interrupt` ends them, and `limit` is the time limit of each
+    /// read.
     pub(crate) fn for_reads(mut self, interrupt: &ReadInterrupt, limit: Option<Duration>) -> Self {
         self.reads = Some(ReadLimits { interrupt: interrupt.clone(), limit, is_shortened: Cell::new(false) });
         self
     }
 
-    /// Returns the first statement of a transaction, which sets the limit of its reads, or the name that its
-    /// commit returns.
-    pub(super) fn first_of(&self, name: &str) -> String {
+    /// Returns the first statement of a transaction.
+    ///
+    /// With a time limit for reads, the statement sets that limit. Otherwise it sets the transaction name
+    /// that the commit returns.
+    pub(super) fn first_statement(&self, name: &str) -> String {
         match &self.reads {
             Some(ReadLimits { limit: Some(limit), is_shortened, .. }) => {
                 is_shortened.set(false);
@@ -49,7 +52,7 @@ impl PgConn {
         &self.budget
     }
 
-    /// Begins a read with the full time limit.
+    /// Begins the time budget of a new read, with the full limit.
     pub(crate) fn begin_budget(&self) {
         let Some(ReadLimits { limit, is_shortened, .. }) = &self.reads else { return };
         self.budget.begin(*limit);
@@ -58,18 +61,17 @@ impl PgConn {
         }
     }
 
-    /// Fails if the time of the read is over. Otherwise, makes the server end the next statement when the
-    /// time is over.
+    /// Fails if the time of the read is used up. Otherwise limits the next statement to the remaining time.
     ///
-    /// A transaction begins with the full limit, which is shortened once less than half of it is left.
-    pub(super) fn limit_next(&self, client: &Arc<ClientWrapper>) -> Result<()> {
+    /// A transaction begins with the full limit, which is shortened once less than half of it remains.
+    pub(super) fn limit_next_statement(&self, client: &Arc<ClientWrapper>) -> Result<()> {
         let (Some(ReadLimits { limit: Some(limit), is_shortened, .. }), Some(left)) =
-            (&self.reads, self.budget.left())
+            (&self.reads, self.budget.remaining())
         else {
             return Ok(());
         };
         if left.is_zero() {
-            return Err(too_expensive("its time was over before a statement"));
+            return Err(too_expensive("the time limit was reached before a statement"));
         }
         if left < *limit / 2 {
             is_shortened.set(true);
@@ -78,8 +80,7 @@ impl PgConn {
         Ok(())
     }
 
-    /// Limits the following statements of the transaction. The limit is sent together with the next
-    /// statement.
+    /// Limits the later statements of the transaction. The limit is sent together with the next statement.
     fn limit_statements(&self, client: Arc<ClientWrapper>, limit: Duration) {
         let sql = timeout(limit);
         self.deferred.borrow_mut().push(Box::pin(async move {
@@ -97,13 +98,13 @@ impl PgConn {
             outcome = work => outcome,
             // The outcome of the statement is not known, so the session is closed.
             () = reads.interrupt.interrupted() => {
-                Err(PgFailure { failure: TransactionFailure::Silent, error: interrupted() })
+                Err(PgFailure { failure: TransactionFailure::Timeout, error: interrupted() })
             }
         }
     }
 
-    /// Returns the error for a failure: the budget's error, if the budget was used up.
-    pub(super) fn explained(&self, failed: PgFailure) -> Error {
+    /// Returns the error for a failed read: the error of the time budget, if the read has used it up.
+    pub(super) fn explain_failure(&self, failed: PgFailure) -> Error {
         match failed.error.code() {
             Code::Unavailable if failed.failure == TransactionFailure::Statement && self.budget.is_over() => {
                 too_expensive(failed.error)
@@ -113,7 +114,7 @@ impl PgConn {
     }
 }
 
-/// Returns the statement that limits the following statements of the transaction, to a whole number of
+/// Returns the statement that limits later statements of the transaction to `limit`, rounded up to
 /// milliseconds.
 fn timeout(limit: Duration) -> String {
     format!("set local statement_timeout = {}", limit.as_millis().saturating_add(1))

@@ -1,24 +1,25 @@
-//! Rewriting a table without its dead rows.
+//! Rewrites a table without its dead rows.
 
 use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
 
 use super::errors::PgFailure;
-use super::{PgConn, first};
+use super::{PgConn, first_value};
 use crate::error::{Error, Result};
 use crate::limits::ANSWER_SLACK;
 use crate::store::engine::TransactionFailure;
 use crate::store::value::Param;
 
 impl PgConn {
-    /// Rewrites a table without its dead rows. Returns `false` if the table's lock was not available at once.
+    /// Rewrites a table without its dead rows. Returns `false` if the lock on the table is not granted in
+    /// time.
     ///
-    /// Later statements wait only while the rewrite waits for the lock, and then for the rewrite of a small
-    /// table. The server only warns if the role lacks the permission, so a table that is still in the same
-    /// file counts as a failure.
+    /// Other statements on the table wait while the rewrite waits for the lock and runs; the tables are
+    /// small. If the role lacks the permission, the server only warns, so a table that is still in the same
+    /// file is an error.
     pub fn rewrite(&self, table: &str) -> Result<bool> {
-        let file = || first::<i64>(self.query(FILE_OF, &[Param::Text(table)])?);
+        let file = || first_value::<i64>(self.query(FILE_OF, &[Param::Text(table)])?);
         let before = file()?;
         let rewritten = self.try_rewrite(table)?;
         if rewritten && file()? == before {
@@ -54,7 +55,8 @@ impl PgConn {
 /// Selects the file that contains a table's rows. A rewrite creates a new file.
 const FILE_OF: &str = "select cast(pg_relation_filenode(cast($1 as text)::regclass) as bigint)";
 
-/// How long a rewrite waits for its table's lock. Other statements on the table queue behind it.
+/// Maximum time that a rewrite waits for the lock on its table. Other statements on the table queue behind
+/// it.
 const REWRITE_LOCK_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Maximum duration of a rewrite. Other statements on the table fail while it runs, and must be retried.

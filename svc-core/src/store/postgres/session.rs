@@ -1,8 +1,7 @@
-//! Sessions with a server, and the pool that opens, checks, keeps and limits them.
+//! Sessions with a Postgres server, and the pool that opens, checks, keeps and limits them.
 //!
-//! A session is a connection from its opening to its end, with its own single-threaded runtime, which is
-//! driven by the thread that has taken the session. The pool is not a queue: if all sessions are taken, a
-//! thread gets an error.
+//! A session is one network connection to the server. It has a single-threaded runtime, driven by the thread
+//! that has taken the session. The pool has no queue: if all sessions are taken, taking another one fails.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -26,9 +25,9 @@ use crate::limits::{ANSWER_SLACK, ROW_BYTES};
 /// How much of a statement's result to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ResultForm {
-    /// Every row.
+    /// All rows of the result.
     Whole,
-    /// The first rows, up to a total weight that is an additional parameter.
+    /// The first rows, until their total weight reaches the limit in an additional parameter.
     Bounded,
 }
 
@@ -50,7 +49,7 @@ pub(crate) fn pool(server: &Server, size: usize) -> Result<Pool> {
     Pool::builder(sessions).max_size(size).queue_mode(QueueMode::Lifo).build().map_err(Error::internal)
 }
 
-/// Takes a live session from a pool, which opens a session if none is idle.
+/// Takes a live session from a pool. If no session is idle, the pool opens one; fails if all are taken.
 pub(super) fn take(pool: &Pool) -> Result<PooledSession> {
     // A new session is opened on its own runtime, so the pool waits for nothing else.
     match pool.get().now_or_never() {
@@ -69,8 +68,8 @@ impl managed::Manager for SessionManager {
         Session::open(self).map(Box::new)
     }
 
-    /// Lets the driver handle messages that the server has sent in the meantime, such as the end of the
-    /// session.
+    /// Lets the driver handle messages that the server has sent to the idle session, such as the session's
+    /// end.
     ///
     /// Sends nothing.
     async fn recycle(&self, session: &mut Box<Session>, metrics: &Metrics) -> RecycleResult<Error> {
@@ -92,13 +91,13 @@ impl managed::Manager for SessionManager {
     }
 }
 
-/// The runtime of a session.
+/// The single-threaded runtime of a session.
 ///
 /// The last handle of a service may be dropped inside another runtime, where blocking is not allowed, so this
 /// runtime shuts down in the background.
-struct OwnRuntime(Option<Runtime>);
+struct SessionRuntime(Option<Runtime>);
 
-impl OwnRuntime {
+impl SessionRuntime {
     fn new() -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
         Ok(Self(Some(runtime)))
@@ -110,7 +109,7 @@ impl OwnRuntime {
     }
 }
 
-impl Drop for OwnRuntime {
+impl Drop for SessionRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -118,21 +117,21 @@ impl Drop for OwnRuntime {
     }
 }
 
-/// A session with a server. Dropping it closes the socket at once.
+/// A session with a server. Dropping it closes the socket immediately.
 pub(crate) struct Session {
     pub(super) client: Arc<ClientWrapper>,
-    /// Timeout of a reply, a little longer than the server lets a statement run.
+    /// Timeout of a reply, a little longer than the server's own time limit for a statement.
     ///
     /// `None` if the server has no such limit.
     pub(super) limit: Option<Duration>,
     statements: RefCell<HashMap<(ResultForm, usize, usize), Statement>>,
-    runtime: OwnRuntime,
+    runtime: SessionRuntime,
 }
 
 impl Session {
     /// Opens a session within the time limit for connecting.
     fn open(sessions: &SessionManager) -> Result<Self> {
-        let runtime = OwnRuntime::new()?;
+        let runtime = SessionRuntime::new()?;
         let (client, limit) = runtime.drive(async {
             let opening = tokio::time::timeout(sessions.server.opening_limit(), Self::connect(sessions));
             opening.await.map_err(unreachable)?
@@ -158,7 +157,7 @@ impl Session {
         let work = async {
             match limit {
                 Some(limit) => {
-                    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(PgFailure::silent()))
+                    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(PgFailure::timed_out()))
                 }
                 None => work.await,
             }
@@ -166,7 +165,7 @@ impl Session {
         self.runtime.drive(work).map_err(PgFailure::defect)?
     }
 
-    /// Prepares a statement, which is then cached by the text's address and length.
+    /// Prepares a statement, and caches it by the address and length of its text.
     pub(super) async fn prepare(&self, form: ResultForm, sql: &'static str) -> PgResult<Statement> {
         match form {
             ResultForm::Whole => self.prepare_text(form, sql, sql).await,
@@ -175,24 +174,24 @@ impl Session {
                     Some(whole) => whole,
                     None => self.prepare_text(ResultForm::Whole, sql, sql).await?,
                 };
-                self.prepare_text(form, sql, &bounded(sql, &whole)).await
+                self.prepare_text(form, sql, &with_weight_limit(sql, &whole)).await
             }
         }
     }
 
     /// Returns a statement that was prepared earlier.
     pub(super) fn prepared(&self, form: ResultForm, sql: &'static str) -> Option<Statement> {
-        self.statements.borrow().get(&key(form, sql)).cloned()
+        self.statements.borrow().get(&statement_key(form, sql)).cloned()
     }
 
     async fn prepare_text(&self, form: ResultForm, sql: &'static str, text: &str) -> PgResult<Statement> {
         let statement = self.client.prepare(text).await.map_err(|error| PgFailure::of(error, text))?;
-        self.statements.borrow_mut().insert(key(form, sql), statement.clone());
+        self.statements.borrow_mut().insert(statement_key(form, sql), statement.clone());
         Ok(statement)
     }
 }
 
-fn key(form: ResultForm, sql: &'static str) -> (ResultForm, usize, usize) {
+fn statement_key(form: ResultForm, sql: &'static str) -> (ResultForm, usize, usize) {
     (form, sql.as_ptr().addr(), sql.len())
 }
 
@@ -200,9 +199,9 @@ fn key(form: ResultForm, sql: &'static str) -> (ResultForm, usize, usize) {
 ///
 /// The limit is an additional last parameter. Rows after those that reach this weight are omitted. The server
 /// knows the length of a text without reading it, so an omitted row only costs finding it.
-fn bounded(sql: &str, whole: &Statement) -> String {
+fn with_weight_limit(sql: &str, whole: &Statement) -> String {
     let names: Vec<String> = (0..whole.columns().len()).map(|place| format!("c{place}")).collect();
-    let long = whole.columns().iter().zip(&names).filter(|(column, _)| is_long(column.type_()));
+    let long = whole.columns().iter().zip(&names).filter(|(column, _)| has_variable_size(column.type_()));
     let bytes: String = long.map(|(_, name)| format!(" + coalesce(octet_length({name}), 0)")).collect();
     let names = names.join(", ");
     let last = whole.params().len() + 1;
@@ -216,7 +215,7 @@ fn bounded(sql: &str, whole: &Statement) -> String {
 }
 
 /// Returns whether the values of a column type have no fixed size.
-fn is_long(kind: &Type) -> bool {
+fn has_variable_size(kind: &Type) -> bool {
     matches!(kind, &(Type::TEXT | Type::VARCHAR | Type::BYTEA))
 }
 
@@ -243,7 +242,7 @@ pub(super) fn first_text(reply: &[SimpleQueryMessage]) -> Option<&str> {
 mod tests {
     use secrecy::SecretString;
 
-    use super::super::{PgConn, Server, first, parse_url, server_for_tests};
+    use super::super::{PgConn, Server, first_value, parse_url, server_for_tests};
     use super::*;
     use crate::error::Code;
     use crate::store::budget::ReadInterrupt;
@@ -257,7 +256,7 @@ mod tests {
 
     /// Returns the id of the server process for a connection.
     fn process(conn: &PgConn) -> Result<i64> {
-        first(conn.query("select cast(pg_backend_pid() as bigint)", &[])?)
+        first_value(conn.query("select cast(pg_backend_pid() as bigint)", &[])?)
     }
 
     /// Ends a process of the server, and returns once it is gone.
@@ -300,7 +299,7 @@ mod tests {
             conn.begin(READ).unwrap();
             let rows = conn.query("select current_setting('statement_timeout')", &[]).unwrap();
             conn.rollback().unwrap();
-            first::<String>(rows).unwrap()
+            first_value::<String>(rows).unwrap()
         };
         assert_eq!([timeout(&limited), timeout(&other)], ["100ms", "30s"]);
     }

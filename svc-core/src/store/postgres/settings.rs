@@ -22,7 +22,7 @@ use crate::limits::{
 pub(crate) struct Server {
     config: Config,
     tls: MakeRustlsConnect,
-    /// Whether its sessions cannot change anything.
+    /// Whether the sessions with the server are read-only.
     is_read_only: bool,
 }
 
@@ -105,7 +105,7 @@ impl Server {
         Manager::from_config(self.config.clone(), self.tls.clone(), check)
     }
 
-    /// Returns how long opening a session may take.
+    /// Returns the time limit for opening a session.
     ///
     /// The driver's own limit covers only the TCP connection, not the messages that the server sends after
     /// that.
@@ -115,40 +115,43 @@ impl Server {
 
     /// Returns the same server with sessions that have no time limits for statements.
     pub fn without_timeouts(&self) -> Self {
-        self.with("", "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0")
+        self.with_options(
+            "",
+            "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0",
+        )
     }
 
     /// Returns the same server with sessions that plan each statement once.
     ///
     /// A commit runs the same few statements again and again, and planning most of them takes longer than
     /// running them.
-    pub fn planned_once(&self) -> Self {
-        self.with("-c plan_cache_mode=force_generic_plan", "")
+    pub fn with_generic_plans(&self) -> Self {
+        self.with_options("-c plan_cache_mode=force_generic_plan", "")
     }
 
     /// Returns the same server with short timeouts, for statements whose callers can continue without a
     /// result.
-    pub fn briefly(&self) -> Self {
+    pub fn with_short_timeouts(&self) -> Self {
         let millis = RATE_LIMIT_SHARING_TIMEOUT.as_millis();
         let options = format!("-c statement_timeout={millis} -c lock_timeout={millis}");
-        self.with("-c plan_cache_mode=force_generic_plan", &options)
+        self.with_options("-c plan_cache_mode=force_generic_plan", &options)
     }
 
-    /// Returns the same server with sessions that cannot change anything.
+    /// Returns the same server with sessions that are read-only.
     pub fn read_only(&self) -> Self {
         Self { is_read_only: true, ..self.clone() }
     }
 
-    /// Returns the statement that a session begins with, if it needs one.
+    /// Returns the statement that makes a new session read-only, or `None` for sessions that may write.
     ///
-    /// With an option instead, `target_session_attrs` would mistake a primary for a standby.
+    /// If an option did this instead, `target_session_attrs` would mistake a primary for a standby.
     pub(super) fn first_statement(&self) -> Option<&'static str> {
         self.is_read_only.then_some("set default_transaction_read_only = on")
     }
 
     /// Adds options before and after the existing ones. If an option occurs twice, the server uses the last
     /// one.
-    fn with(&self, before: &str, after: &str) -> Self {
+    fn with_options(&self, before: &str, after: &str) -> Self {
         let mut server = self.clone();
         let options = [before, self.config.get_options().unwrap_or_default(), after].join(" ");
         server.config.options(options.trim());
@@ -156,9 +159,10 @@ impl Server {
     }
 }
 
-/// Lets the kernel detect that a server is gone, unless the URL sets keepalive options; 0 counts as not set.
+/// Sets the timeouts and keepalives with which the kernel detects that a server is gone.
 ///
-/// Otherwise a host that lost power is waited for as long as TCP retransmits, a quarter of an hour.
+/// Options in the URL override the defaults; 0 counts as not set. Without keepalives, a connection to a host
+/// that lost power waits as long as TCP retransmits, a quarter of an hour.
 fn detect_dead_peers(config: &mut Config, url: &DatabaseUrl) {
     let number = |name| url.number(name).filter(|number| *number > 0);
     let seconds = |name, default| number(name).map_or(default, Duration::from_secs);
@@ -265,7 +269,7 @@ mod tests {
         let server = server("postgres://svc@host/svc?options=-c%20statement_timeout%3D8");
         let options = |server: Server| server.config.get_options().unwrap().to_owned();
         assert!(options(server.without_timeouts()).contains("=8 -c statement_timeout=0"));
-        assert!(options(server.planned_once()).ends_with("-c statement_timeout=8"));
+        assert!(options(server.with_generic_plans()).ends_with("-c statement_timeout=8"));
     }
 
     #[test]

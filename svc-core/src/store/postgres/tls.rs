@@ -1,4 +1,4 @@
-//! TLS with the server, whose certificate is checked as in libpq.
+//! TLS connections to the Postgres server, whose certificate is checked as in libpq.
 //!
 //! webpki checks the certificate first. [`Certificate`] checks certificates that only OpenSSL accepts for a
 //! server; names are always compared as in libpq. As with OpenSSL, a chain ends at a self-issued certificate,
@@ -44,7 +44,7 @@ pub(super) fn connector(proof: &TlsVerification) -> Result<MakeRustlsConnect> {
             let key = private_key(key)?;
             builder
                 .with_client_auth_cert(chain, key)
-                .map_err(|error| refused(format!("sslcert and sslkey do not go together: {error}")))?
+                .map_err(|error| config_error(format!("sslcert and sslkey do not match: {error}")))?
         }
         None => builder.with_no_client_auth(),
     };
@@ -82,18 +82,18 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>> {
 
 fn read(name: &str, file: &Path) -> Result<Vec<u8>> {
     std::fs::read(file)
-        .map_err(|error| refused(format!("{name}: {}", describe_denial(Need::Read, file, &error))))
+        .map_err(|error| config_error(format!("{name}: {}", describe_denial(Need::Read, file, &error))))
 }
 
 fn unusable(name: &str, file: &Path, error: impl std::fmt::Display) -> Error {
-    refused(format!("{name}: {} cannot be used: {error}", file.display()))
+    config_error(format!("{name}: {} cannot be used: {error}", file.display()))
 }
 
-fn refused(why: impl std::fmt::Display) -> Error {
+fn config_error(why: impl std::fmt::Display) -> Error {
     Error::configuration(format!("DATABASE_URL: {why}"))
 }
 
-/// The certificates that a server's certificate chain must lead to.
+/// The roots that may issue the certificates of servers, and other certificates from the same file.
 #[derive(Debug)]
 struct TrustedCertificates {
     roots: Vec<Certificate>,
@@ -108,7 +108,7 @@ impl TrustedCertificates {
                 let found = rustls_native_certs::load_native_certs().certs;
                 let parsed: Vec<_> = found.iter().filter_map(|found| Certificate::parse(found)).collect();
                 if parsed.is_empty() {
-                    return Err(refused(
+                    return Err(config_error(
                         "sslrootcert=system: this machine has no certificates of authorities: install them \
                          (Debian and Alpine: ca-certificates), or name a file",
                     ));
@@ -154,7 +154,7 @@ impl TrustedCertificates {
 #[derive(Debug)]
 struct ServerVerifier {
     algorithms: WebPkiSupportedAlgorithms,
-    /// The accepted issuers, or `None` if any issuer is accepted.
+    /// The trusted certificates, or `None` if every server certificate is accepted without a check.
     trusted: Option<TrustedCertificates>,
     compares_name: bool,
 }
@@ -183,9 +183,9 @@ impl ServerCertVerifier for ServerVerifier {
             ServerName::IpAddress(address) => Host::Address((*address).into()),
             _ => return Err(CertificateError::NotValidForName.into()),
         };
-        if self.compares_name && !leaf.names(&host)? {
+        if self.compares_name && !leaf.is_valid_for(&host)? {
             let expected = name.to_owned();
-            let presented = leaf.presented();
+            let presented = leaf.presented_names();
             return Err(CertificateError::NotValidForNameContext { expected, presented }.into());
         }
         Ok(ServerCertVerified::assertion())

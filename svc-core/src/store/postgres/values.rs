@@ -1,5 +1,4 @@
-//! Encodes parameters for Postgres, by the types that the server inferred, and decodes the columns that it
-//! returns.
+//! Encodes parameters as the types that the Postgres server inferred, and decodes the columns of results.
 
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, Kind, ToSql, Type, to_sql_checked};

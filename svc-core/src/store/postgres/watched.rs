@@ -1,7 +1,6 @@
 //! Reports the costs of statements to a watcher in tests.
 //!
-//! For that, each statement is run once more by `explain (analyze)`, with the plan that the session has for
-//! it.
+//! For the report, each statement is run once more by `explain (analyze)`, with the session's plan for it.
 
 use super::super::value::{Param, Value};
 use super::super::watch::{ExecutedStatement, Watcher, rows_examined};
@@ -12,14 +11,14 @@ use super::values::OwnedParam;
 use crate::Result;
 
 /// Keywords of statements that change or lock rows.
-const CHANGES: [&str; 5] = ["insert into", "update ", "delete from", "for update", "pg_notify"];
+const CHANGE_KEYWORDS: [&str; 5] = ["insert into", "update ", "delete from", "for update", "pg_notify"];
 
-const NAME: &str = "select name from pg_prepared_statements where statement = $1 limit 1";
+const SELECT_PREPARED_NAME: &str = "select name from pg_prepared_statements where statement = $1 limit 1";
 
-const UNDO: &str = "rollback to savepoint watched; release savepoint watched";
+const ROLL_BACK_TO_SAVEPOINT: &str = "rollback to savepoint watched; release savepoint watched";
 
 impl PgConn {
-    /// Reports every statement to `watcher` from now on.
+    /// Makes the connection report every later statement to `watcher`.
     pub(crate) fn watch(&mut self, watcher: Watcher) {
         self.watcher = Some(watcher);
     }
@@ -40,12 +39,12 @@ impl PgConn {
         self.watch_statement(sql, &owned)
     }
 
-    /// Reports a statement with its cost. The changes of this additional run are rolled back.
+    /// Reports a statement with its cost, which is measured in a separate run whose changes are rolled back.
     pub(super) fn watch_statement(&self, sql: &'static str, params: &[OwnedParam]) -> Result<()> {
         let Some(watcher) = &self.watcher else { return Ok(()) };
         let begins = |word: &&str| sql.trim_start().starts_with(*word);
-        let changes = CHANGES.iter().any(|word| sql.contains(word));
-        let is_explained = CHANGES.iter().chain(&["select", "with "]).any(begins);
+        let changes = CHANGE_KEYWORDS.iter().any(|word| sql.contains(word));
+        let is_explained = CHANGE_KEYWORDS.iter().chain(&["select", "with "]).any(begins);
         let cost = if is_explained && (self.transaction.is_begun() || !changes) {
             self.cost_of(sql, params, changes)?
         } else {
@@ -60,7 +59,7 @@ impl PgConn {
         let literals: Vec<String> = params.iter().map(literal).collect();
         let plan = self.after_deferred(async {
             let failed = |error| PgFailure::of(error, sql);
-            let name: String = client.query_one(NAME, &[&sql]).await.map_err(failed)?.get(0);
+            let name: String = client.query_one(SELECT_PREPARED_NAME, &[&sql]).await.map_err(failed)?.get(0);
             let call = if params.is_empty() { name } else { format!("{name}({})", literals.join(", ")) };
             let explain = format!("explain (analyze, timing off) execute {call}");
             if !changes {
@@ -68,7 +67,7 @@ impl PgConn {
             }
             client.batch_execute("savepoint watched").await.map_err(failed)?;
             let plan = client.query(&explain, &[]).await;
-            client.batch_execute(UNDO).await.map_err(failed)?;
+            client.batch_execute(ROLL_BACK_TO_SAVEPOINT).await.map_err(failed)?;
             // An error here also occurs in the actual run.
             PgResult::Ok(plan.unwrap_or_default())
         })?;
@@ -84,7 +83,7 @@ impl PgConn {
     }
 }
 
-/// Formats a parameter as SQL with the type of the parameter.
+/// Formats a parameter as a quoted SQL literal, or as `null`.
 fn literal(param: &OwnedParam) -> String {
     text(param).map_or_else(|| "null".to_owned(), |text| format!("'{}'", text.replace('\'', "''")))
 }
@@ -106,7 +105,7 @@ fn text(value: &OwnedParam) -> Option<String> {
     }
 }
 
-/// Formats a value as an element of a list.
+/// Formats a value as a quoted element of an array literal.
 fn element(value: &OwnedParam) -> String {
     let quoted = |text: String| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     text(value).map_or_else(|| "null".to_owned(), quoted)

@@ -5,13 +5,13 @@ use rusqlite::{ErrorCode, ffi};
 use crate::error::{Code, Error};
 use crate::store::engine::DuplicateKey;
 
-pub(in crate::store) fn failed(error: rusqlite::Error) -> Error {
+pub(in crate::store) fn sqlite_error(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             Error::new(Code::Unavailable, "another process has locked the database").caused_by(error)
         }
         Some(ErrorCode::OperationInterrupted) => {
-            Error::new(Code::Unavailable, "the read took too long: it may have asked for too much")
+            Error::new(Code::Unavailable, "the read took too long and was stopped: request less data")
                 .caused_by(error)
         }
         Some(ErrorCode::DiskFull) => disk_is_full(error),
@@ -22,7 +22,7 @@ pub(in crate::store) fn failed(error: rusqlite::Error) -> Error {
         Some(ErrorCode::SystemIoFailure) => {
             Error::new(Code::Unavailable, "the disk failed; nothing was changed").caused_by(error)
         }
-        Some(ErrorCode::ConstraintViolation) if is_of_a_key(&error) => {
+        Some(ErrorCode::ConstraintViolation) if is_duplicate_key(&error) => {
             Error::internal(DuplicateKey(error.to_string()))
         }
         _ => Error::internal(error),
@@ -33,14 +33,14 @@ pub(super) fn disk_is_full(cause: impl std::error::Error + Send + Sync + 'static
     Error::new(Code::Unavailable, "the disk is full; nothing was changed").caused_by(cause)
 }
 
-fn is_of_a_key(error: &rusqlite::Error) -> bool {
+fn is_duplicate_key(error: &rusqlite::Error) -> bool {
     let extended = error.sqlite_error().map(|error| error.extended_code);
     matches!(extended, Some(ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_UNIQUE))
 }
 
-pub(super) fn failed_in(error: rusqlite::Error, sql: &'static str) -> Error {
+pub(super) fn sqlite_error_in(error: rusqlite::Error, sql: &'static str) -> Error {
     if error.sqlite_error_code() == Some(ErrorCode::Unknown) || error.sqlite_error_code().is_none() {
         return Error::internal(format!("{error} in: {sql}"));
     }
-    failed(error)
+    sqlite_error(error)
 }

@@ -1,4 +1,4 @@
-//! A SQLite connection: one file, write-ahead log, full durability.
+//! A connection to a SQLite file, with a write-ahead log and full durability.
 //!
 //! The `$n` in a statement are rewritten to `?n` once, because SQLite treats `$2` as a named parameter and
 //! numbers it by its first appearance.
@@ -24,13 +24,13 @@ use crate::store::disk::{DiskState, DiskTrouble};
 use crate::store::engine::{StatementCounts, TransactionFailure};
 use crate::store::file::OpenFileMark;
 use crate::store::row::{Columns as _, Row, Visitor};
-use crate::store::scan::{FETCHED, Scan};
+use crate::store::scan::{FETCH_ROWS, Scan};
 use crate::store::transaction::{TransactionState, outcome_unknown};
 use crate::store::value::{Param, Value};
 use crate::store::watch::{ExecutedStatement, Watcher};
 use crate::time::Clock;
-pub(super) use errors::failed;
-use errors::failed_in;
+pub(super) use errors::sqlite_error;
+use errors::sqlite_error_in;
 pub(crate) use open::Role;
 use space::FileSpace;
 use timeouts::{BUSY_TIMEOUT, StatementLimit};
@@ -39,21 +39,22 @@ use values::{bind, rewrite, weight};
 /// A connection to a SQLite file.
 pub struct SqliteConn {
     conn: Connection,
-    /// The space in the file, or `None` for a connection that only reads.
+    /// The database file in which commits reserve space, or `None` for a connection that only reads.
     space: Option<FileSpace>,
-    /// Declared after the connection and its file handle, so that those are dropped first.
+    /// The mark of the open file. Declared after the connection and the file handle, which must be dropped
+    /// before the mark.
     _open_here: Option<OpenFileMark>,
     rewritten: RefCell<HashMap<(usize, usize), Arc<str>>>,
     transaction: TransactionState,
-    /// Whether a job runs, and whether it has written. Its first write sets the savepoint.
+    /// Whether a job runs, and whether the job has written. The first write of a job sets the savepoint.
     job: Cell<JobState>,
     disk: DiskState,
     /// Whether a reader has prevented the truncation of the log on a full disk.
-    held_back: Cell<bool>,
+    blocked_by_reader: Cell<bool>,
     data_version: Cell<i64>,
     counts: Cell<StatementCounts>,
     limit: Option<StatementLimit>,
-    /// The time limit of a read.
+    /// Time limit of one read, or `None` without a limit.
     read_limit: Option<Duration>,
     watcher: Option<Watcher>,
 }
@@ -74,7 +75,7 @@ impl SqliteConn {
         Ok(self)
     }
 
-    /// Makes this a connection for reads that `interrupt` can end, with the time limit `span` for each read.
+    /// Configures the connection for reads: `interrupt` ends them, and `span` is the time limit of each read.
     pub(crate) fn for_reads(mut self, interrupt: &ReadInterrupt, span: Option<Duration>) -> Result<Self> {
         if let Some(limit) = &self.limit {
             let clock = limit.clock().clone();
@@ -84,7 +85,7 @@ impl SqliteConn {
         Ok(self)
     }
 
-    /// Begins a read with the full time limit.
+    /// Begins the time budget of a new read, with the full limit.
     pub(crate) fn begin_budget(&self) {
         if let Some(limit) = &self.limit {
             limit.budget.begin(self.read_limit);
@@ -96,7 +97,7 @@ impl SqliteConn {
         self.limit.as_ref().map(|limit| &limit.budget)
     }
 
-    /// Reports every statement to `watcher` from now on.
+    /// Makes the connection report every later statement to `watcher`.
     pub(crate) fn watch(&mut self, watcher: Watcher) {
         self.watcher = Some(watcher);
     }
@@ -105,7 +106,7 @@ impl SqliteConn {
         self.query_within(usize::MAX, sql, params)
     }
 
-    /// Reads the rows of a statement until their total weight reaches `bytes`.
+    /// Runs a statement and returns its first rows, until their total weight reaches `bytes`.
     pub(crate) fn query_within(
         &self,
         bytes: usize,
@@ -115,9 +116,10 @@ impl SqliteConn {
         self.step_rows(bytes, false, sql, params).map(|(rows, _)| rows)
     }
 
-    /// Reads rows as [`Self::query_within`] does, or until a page has to end, after at least one row.
+    /// Reads rows as [`Self::query_within`] does, but stops when the page's time is used up, after at least
+    /// one row.
     ///
-    /// Also returns whether the rows were cut off because the page had to end.
+    /// Also returns whether the rows were cut off because the page's time was used up.
     pub(crate) fn query_page(
         &self,
         bytes: usize,
@@ -176,7 +178,7 @@ impl SqliteConn {
         })
     }
 
-    /// Visits rows until their total weight reaches `bytes`.
+    /// Runs a statement and visits its first rows, until their total weight reaches `bytes`.
     pub(crate) fn visit_within(
         &self,
         bytes: usize,
@@ -200,7 +202,7 @@ impl SqliteConn {
         })
     }
 
-    /// Visits any number of rows, as [`Self::visit`] does. The time limit applies to each group of rows.
+    /// Visits any number of rows, as [`Self::visit`] does, with a separate time limit for each group of rows.
     pub(crate) fn scan(&self, scan: &Scan, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
         self.run(scan.sqlite, params, |statement| {
             let mut found = statement.raw_query();
@@ -210,7 +212,7 @@ impl SqliteConn {
                     break;
                 }
                 visited = visited.wrapping_add(1);
-                if let Some(limit) = self.limit.as_ref().filter(|_| visited.is_multiple_of(FETCHED)) {
+                if let Some(limit) = self.limit.as_ref().filter(|_| visited.is_multiple_of(FETCH_ROWS)) {
                     limit.restart(STATEMENT_TIMEOUT);
                 }
             }
@@ -232,22 +234,25 @@ impl SqliteConn {
         if let Some(limit) = &self.limit {
             limit.check()?;
         }
-        let text = self.question_marks(sql);
+        let text = self.with_question_marks(sql);
         let mut statement = self
             .conn
             .prepare_cached(&text)
-            .map_err(|error| self.record(error, |error| failed_in(error, sql)))?;
+            .map_err(|error| self.record(error, |error| sqlite_error_in(error, sql)))?;
         if self.job.get() == JobState::Clean && !statement.readonly() {
             self.batch("savepoint job")?;
             self.job.set(JobState::Written);
         }
         for (place, param) in params.iter().enumerate() {
-            statement.raw_bind_parameter(place + 1, bind(param)).map_err(|error| failed_in(error, sql))?;
+            statement
+                .raw_bind_parameter(place + 1, bind(param))
+                .map_err(|error| sqlite_error_in(error, sql))?;
         }
         if let Some(limit) = &self.limit {
             limit.restart(STATEMENT_TIMEOUT);
         }
-        let result = step(&mut statement).map_err(|error| self.record(error, |error| failed_in(error, sql)));
+        let result =
+            step(&mut statement).map_err(|error| self.record(error, |error| sqlite_error_in(error, sql)));
         if let Some(watcher) = &self.watcher {
             // Each report resets the count, so it contains the steps of this run.
             let steps = statement.reset_status(StatementStatus::VmStep);
@@ -263,7 +268,7 @@ impl SqliteConn {
     }
 
     /// Rewrites `$n` to `?n`, once per text. The result is cached by the text's address and length.
-    fn question_marks(&self, sql: &'static str) -> Arc<str> {
+    fn with_question_marks(&self, sql: &'static str) -> Arc<str> {
         let key = (sql.as_ptr().addr(), sql.len());
         if let Some(found) = self.rewritten.borrow().get(&key) {
             return Arc::clone(found);
@@ -280,13 +285,13 @@ impl SqliteConn {
         self.counts.get()
     }
 
-    /// Runs statements that are not part of a job.
+    /// Runs statements outside of any job.
     pub fn batch(&self, sql: &str) -> Result<()> {
         self.check_transaction()?;
-        self.conn.execute_batch(sql).map_err(|error| self.record(error, failed))
+        self.conn.execute_batch(sql).map_err(|error| self.record(error, sqlite_error))
     }
 
-    /// Records the state of the disk that the error shows, and converts the error.
+    /// Updates the state of the disk from SQLite's error, and converts the error.
     fn record(&self, error: rusqlite::Error, convert: impl FnOnce(rusqlite::Error) -> Error) -> Error {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => self.disk.set(DiskTrouble::Full),
@@ -304,14 +309,14 @@ impl SqliteConn {
         convert(error)
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction with the statement `sql`.
     pub fn begin(&self, sql: &'static str) -> Result<()> {
         self.execute(sql, &[])?;
         self.transaction.begin();
         Ok(())
     }
 
-    /// Fails if SQLite has ended the current transaction by itself.
+    /// Fails if SQLite itself has ended the current transaction.
     ///
     /// SQLite does so after some disk failures. Later statements would then run in separate transactions.
     pub fn check_transaction(&self) -> Result<()> {
@@ -323,7 +328,7 @@ impl SqliteConn {
         self.transaction.failure(|| !self.conn.is_autocommit())
     }
 
-    /// Commits the transaction.
+    /// Commits the transaction, after reserving space for it in the file.
     ///
     /// After an I/O error, a recovery may find the change in the write-ahead log, until the log is written
     /// again: see [`SqliteConn::recover`].
@@ -338,23 +343,23 @@ impl SqliteConn {
                 self.transaction.end();
                 self.reserve_again(reserved);
                 // The commit is done, even if this check fails.
-                let _ = self.written();
+                let _ = self.record_success();
                 Ok(())
             }
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) => {
                 self.disk.set(DiskTrouble::Unsettled);
                 Err(outcome_unknown(error))
             }
-            Err(error) => Err(self.record(error, failed)),
+            Err(error) => Err(self.record(error, sqlite_error)),
         }
     }
 
-    /// Ends a transaction that only read.
+    /// Ends a read-only transaction.
     pub fn end_read(&self) -> Result<()> {
         if self.transaction.end() && !self.conn.is_autocommit() {
             // Runs even if the read was interrupted.
-            let mut commit = self.conn.prepare_cached("commit").map_err(failed)?;
-            commit.execute([]).map_err(failed)?;
+            let mut commit = self.conn.prepare_cached("commit").map_err(sqlite_error)?;
+            commit.execute([]).map_err(sqlite_error)?;
         }
         Ok(())
     }
@@ -364,20 +369,20 @@ impl SqliteConn {
         self.disk.clone()
     }
 
-    /// Returns the value of an SQLite pragma.
+    /// Returns the value of a SQLite pragma.
     pub fn pragma(&self, name: &str) -> Result<i64> {
-        self.conn.pragma_query_value(None, name, |row| row.get(0)).map_err(failed)
+        self.conn.pragma_query_value(None, name, |row| row.get(0)).map_err(sqlite_error)
     }
 
     /// Returns whether another connection has committed since the last call.
     pub fn others_wrote(&self) -> Result<bool> {
-        let mut statement = self.conn.prepare_cached("pragma data_version").map_err(failed)?;
-        let version: i64 = statement.query_row([], |row| row.get(0)).map_err(failed)?;
+        let mut statement = self.conn.prepare_cached("pragma data_version").map_err(sqlite_error)?;
+        let version: i64 = statement.query_row([], |row| row.get(0)).map_err(sqlite_error)?;
         Ok(self.data_version.replace(version) != version)
     }
 
-    /// Begins a write transaction as soon as the lock is free.
-    pub fn begin_alone(&self) -> Result<()> {
+    /// Begins a write transaction, and waits for the lock without a time limit.
+    pub fn begin_write_without_timeout(&self) -> Result<()> {
         BUSY_TIMEOUT.set(Duration::MAX);
         let begun = self.begin("begin immediate");
         BUSY_TIMEOUT.set(SQLITE_BUSY);
@@ -392,7 +397,7 @@ impl SqliteConn {
         self.job.get() == JobState::Written
     }
 
-    /// Keeps the writes of the current job.
+    /// Ends the current job and keeps its writes in the transaction.
     pub fn keep_job(&self) -> Result<()> {
         match self.job.replace(JobState::None) {
             JobState::Written => self.batch("release job"),
@@ -400,7 +405,7 @@ impl SqliteConn {
         }
     }
 
-    /// Rolls back the writes of the current job.
+    /// Ends the current job and rolls back its writes.
     pub fn undo_job(&self) -> Result<()> {
         match self.job.replace(JobState::None) {
             JobState::Written => self.batch("rollback to job; release job"),

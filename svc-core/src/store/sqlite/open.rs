@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OpenFlags, ffi};
 
-use super::errors::failed;
+use super::errors::sqlite_error;
 use super::space::{FileSpace, PAGE_BYTES};
 use super::timeouts::{StatementLimit, wait_for_lock};
 use super::{JobState, SqliteConn};
@@ -24,21 +24,22 @@ use crate::store::file::{OpenFileMark, ReadableFile};
 use crate::store::transaction::TransactionState;
 use crate::time::Clock;
 
-/// Maximum cached statements. There are fewer statements in the service, so none is compiled twice.
+/// Maximum prepared statements that a connection caches, which is more than the number of statements in the
+/// service.
 const STATEMENTS_CACHED: usize = 1024;
 
 /// The role of a SQLite connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Reads and writes, and creates the file.
+    /// Reads and writes, and creates the file if it is missing.
     Creator,
     /// Reads and writes an existing file.
     Writer,
-    /// Reads only.
+    /// Reads only, with time limits for reads.
     Reader,
-    /// Reads only, and reads each row once.
+    /// Reads only, for scans that read each row once.
     Scanner,
-    /// Reads for verification a file that must not change through this connection.
+    /// Reads a file for verification, and must not change the file.
     Auditor,
 }
 
@@ -53,11 +54,11 @@ fn cache_kib(role: Role) -> i64 {
 
 /// Rejects a read-only file: SQLite would open it nevertheless, and then fail each write.
 fn check_writable(conn: &Connection) -> Result<()> {
-    if !conn.is_readonly("main").map_err(failed)? {
+    if !conn.is_readonly("main").map_err(sqlite_error)? {
         return Ok(());
     }
     let code = ffi::Error::new(ffi::SQLITE_READONLY);
-    Err(failed(rusqlite::Error::SqliteFailure(code, None)))
+    Err(sqlite_error(rusqlite::Error::SqliteFailure(code, None)))
 }
 
 /// Adds the function `sha256(text)`, which is built into PostgreSQL.
@@ -80,33 +81,33 @@ impl SqliteConn {
         Self::connect(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX, role, Some(path))
     }
 
-    /// Opens a file for verification, in place or as a copy.
+    /// Opens a file for verification, by the method of reading that `at` specifies.
     pub(crate) fn audit(at: &ReadableFile) -> Result<Self> {
         let (address, flags) = at.address();
-        Self::connect(&address, flags, Role::Auditor, at.shared())
+        Self::connect(&address, flags, Role::Auditor, at.shared_path())
     }
 
-    /// Opens a connection. `shared` is the file, if other connections may have it open too.
+    /// Opens a connection. `shared` is the path of the file, if other connections may have the file open too.
     fn connect(address: &Path, flags: OpenFlags, role: Role, shared: Option<&Path>) -> Result<Self> {
         let writes = matches!(role, Role::Creator | Role::Writer);
         // Declared before the connection, so that it is dropped after the connection.
         let mark = if role == Role::Creator { OpenFileMark::create } else { OpenFileMark::mark };
         let mut open_here = shared.and_then(mark);
-        let mut conn = Connection::open_with_flags(address, flags).map_err(failed)?;
-        // A file that turns out to be damaged is left unchanged, with its log.
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+        let mut conn = Connection::open_with_flags(address, flags).map_err(sqlite_error)?;
+        // If the file turns out to be damaged, it and its log stay unchanged.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sqlite_error)?;
         if role != Role::Auditor {
             check_writable(&conn)?;
         }
         conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
-        conn.busy_handler(Some(wait_for_lock)).map_err(failed)?;
-        add_sha256(&conn).map_err(failed)?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sqlite_error)?;
+        conn.busy_handler(Some(wait_for_lock)).map_err(sqlite_error)?;
+        add_sha256(&conn).map_err(sqlite_error)?;
         if role == Role::Creator {
-            conn.pragma_update(None, "page_size", PAGE_BYTES).map_err(failed)?;
+            conn.pragma_update(None, "page_size", PAGE_BYTES).map_err(sqlite_error)?;
         }
         if writes {
-            conn.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
+            conn.pragma_update(None, "journal_mode", "wal").map_err(sqlite_error)?;
         }
         conn.execute_batch(match role {
             Role::Creator | Role::Writer => {
@@ -118,11 +119,11 @@ impl SqliteConn {
                 "pragma query_only = on; pragma mmap_size = 0; pragma temp_store = memory;"
             }
         })
-        .map_err(failed)?;
+        .map_err(sqlite_error)?;
         if let Some(path) = shared.filter(|_| writes) {
             share_beside(path).map_err(|error| blocked(Need::Write, path, &error))?;
         }
-        conn.pragma_update(None, "cache_size", -cache_kib(role)).map_err(failed)?;
+        conn.pragma_update(None, "cache_size", -cache_kib(role)).map_err(sqlite_error)?;
         let is_limited = matches!(role, Role::Reader | Role::Scanner);
         // SQLite also creates the target of a symbolic link.
         if open_here.is_none() {
@@ -132,7 +133,7 @@ impl SqliteConn {
         let limit = is_limited
             .then(|| StatementLimit::on(&mut conn, Clock::system(), ReadInterrupt::default()))
             .transpose()?;
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(failed)?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(sqlite_error)?;
         Ok(Self {
             limit,
             read_limit: None,
@@ -143,7 +144,7 @@ impl SqliteConn {
             transaction: TransactionState::new(TransactionFailure::Statement)?,
             job: Cell::new(JobState::None),
             disk: DiskState::default(),
-            held_back: Cell::new(false),
+            blocked_by_reader: Cell::new(false),
             data_version: Cell::new(-1),
             counts: Cell::default(),
             watcher: None,

@@ -1,10 +1,10 @@
 //! Reserves space in the database file for the contents of the write-ahead log.
 //!
-//! The log is truncated once its contents have been moved into the file, which grows by them. If the log
-//! fills the disk, the file cannot grow, and the log would keep its space forever. So the file grows before
-//! the commit, which fails if there is no space. This does not work on file systems that cannot allocate
-//! space. A checkpoint can also truncate the space for the last commit; on a full disk, the same amount must
-//! then become free.
+//! A checkpoint moves the contents of the log into the file, which grows, and then truncates the log. If the
+//! log fills the disk, the file cannot grow, and the log would keep its space forever. So the file grows
+//! before the commit, which fails if there is no space. This does not work on file systems that cannot
+//! allocate space. A checkpoint can also truncate the space for the last commit; on a full disk, the same
+//! amount must then become free.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::retry_on_intr;
 
 use super::SqliteConn;
-use super::errors::{disk_is_full, failed};
+use super::errors::{disk_is_full, sqlite_error};
 use crate::error::{Result, is_full};
 use crate::store::disk::DiskTrouble;
 
@@ -24,12 +24,12 @@ use crate::store::disk::DiskTrouble;
 /// The table of key segments depends on this size: no node may share a page with other rows.
 pub(super) const PAGE_BYTES: u32 = 4096;
 
-/// Step size by which the file grows if possible, so that few commits wait for it.
-const STEP: u64 = 256 << 10;
+/// Growth step of the database file in bytes. With larger steps, fewer commits wait for the file to grow.
+const GROWTH_STEP: u64 = 256 << 10;
 
-/// Free space required after a disk was full. Nearly every write needs less, in the file and in the log
+/// Free bytes required after a disk was full. Nearly every write needs less, in the file and in the log
 /// together.
-const SPARE: u64 = 1 << 20;
+const SPARE_BYTES: u64 = 1 << 20;
 
 /// The database file of a connection that writes.
 pub(super) struct FileSpace {
@@ -50,16 +50,16 @@ impl FileSpace {
             return Ok(());
         }
         let extend = |end: u64| allocate(&self.file, length, end.saturating_sub(length));
-        match extend(bytes.next_multiple_of(STEP)) {
+        match extend(bytes.next_multiple_of(GROWTH_STEP)) {
             Err(error) if is_full(&error) => extend(bytes),
             done => done,
         }
     }
 
-    /// Allocates and frees [`SPARE`] bytes, as if the file were `bytes` long and grew by that many.
+    /// Tests whether [`SPARE_BYTES`] bytes can be allocated after the first `bytes` bytes of a file.
     ///
-    /// This uses a separate file, because only SQLite may shorten the database file.
-    fn try_spare(&self, bytes: u64) -> io::Result<()> {
+    /// Allocates and frees the space in a separate file, because only SQLite may shorten the database file.
+    fn probe_spare_space(&self, bytes: u64) -> io::Result<()> {
         let mut prefix = self.path.file_name().unwrap_or_default().to_owned();
         prefix.push("-");
         let folder = self.path.parent().unwrap_or(&self.path);
@@ -67,13 +67,13 @@ impl FileSpace {
             Ok(probe) => {
                 let (file, path) = probe.into_parts();
                 path.close()?;
-                allocate(&file, bytes, SPARE)
+                allocate(&file, bytes, SPARE_BYTES)
             }
-            // An inode or a directory entry may be unavailable, which writes to the existing files do not
-            // need.
+            // The disk may have no inode or directory entry for a new file. Writes to the existing files need
+            // neither.
             Err(_) => {
                 let found = fstatvfs(&self.file)?;
-                let is_free = found.f_bavail.saturating_mul(found.f_frsize) >= SPARE;
+                let is_free = found.f_bavail.saturating_mul(found.f_frsize) >= SPARE_BYTES;
                 if is_free { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
             }
         }
@@ -87,10 +87,10 @@ fn allocate(file: &File, from: u64, bytes: u64) -> io::Result<()> {
 impl SqliteConn {
     /// Reserves space in the file for the transaction to be committed. Fails on a full disk.
     ///
-    /// Returns the length that the file needs.
+    /// Returns the required length of the file in bytes.
     pub(super) fn reserve_space(&self) -> Result<u64> {
         let Some(space) = &self.space else { return Ok(0) };
-        let bytes = self.bytes()?;
+        let bytes = self.required_bytes()?;
         match space.extend_to(bytes) {
             Err(error) if is_full(&error) => {
                 self.disk.set(DiskTrouble::Full);
@@ -109,16 +109,19 @@ impl SqliteConn {
         let _ = self.space.as_ref().map(|space| space.extend_to(bytes));
     }
 
-    /// Returns whether the disk has space for nearly every write, as far as the file system can show.
+    /// Returns whether the disk has space for nearly every write.
+    ///
+    /// Returns `true` if the file system cannot determine this.
     pub(super) fn has_spare_space(&self) -> Result<bool> {
         let Some(space) = &self.space else { return Ok(true) };
-        Ok(!space.try_spare(self.bytes()?).is_err_and(|error| is_full(&error)))
+        Ok(!space.probe_spare_space(self.required_bytes()?).is_err_and(|error| is_full(&error)))
     }
 
-    /// Returns the length of the file including everything that is not yet in the file.
-    fn bytes(&self) -> Result<u64> {
-        let mut pages = self.conn.prepare_cached("pragma page_count").map_err(failed)?;
-        let pages: u32 = pages.query_row([], |row| row.get(0)).map_err(|error| self.record(error, failed))?;
+    /// Returns the length in bytes that the file will have after a complete checkpoint.
+    fn required_bytes(&self) -> Result<u64> {
+        let mut pages = self.conn.prepare_cached("pragma page_count").map_err(sqlite_error)?;
+        let pages: u32 =
+            pages.query_row([], |row| row.get(0)).map_err(|error| self.record(error, sqlite_error))?;
         Ok(u64::from(pages) * u64::from(PAGE_BYTES))
     }
 }
@@ -146,11 +149,11 @@ mod tests {
         for kib in [1000, 1, 3000] {
             insert(kib);
             conn.commit().unwrap();
-            let bytes = conn.bytes().unwrap();
-            assert!((bytes..bytes + STEP).contains(&length()), "{bytes}");
+            let bytes = conn.required_bytes().unwrap();
+            assert!((bytes..bytes + GROWTH_STEP).contains(&length()), "{bytes}");
         }
         conn.truncate_wal().unwrap();
-        assert_eq!(length(), conn.bytes().unwrap(), "what was not needed is given back");
+        assert_eq!(length(), conn.required_bytes().unwrap(), "what was not needed is given back");
     }
 
     /// Checks the space after a checkpoint that truncates the file, also after the reservation.
@@ -167,6 +170,6 @@ mod tests {
         conn.conn.commit_hook(Some(checkpoint)).unwrap();
         conn.commit().unwrap();
         let length = std::fs::metadata(&path).unwrap().len();
-        assert!(length >= conn.bytes().unwrap(), "{length}");
+        assert!(length >= conn.required_bytes().unwrap(), "{length}");
     }
 }

@@ -1,6 +1,6 @@
-//! The time limits of statements, and of waiting for a lock.
+//! Time limits for SQLite statements, and for waiting for SQLite's locks.
 //!
-//! Postgres has settings for both. SQLite calls a function at intervals, which can stop the statement.
+//! Postgres has settings for both limits. SQLite calls a function at intervals, which can stop the statement.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::errors::failed;
+use super::errors::sqlite_error;
 use crate::error::Result;
 use crate::limits::SQLITE_BUSY;
 use crate::store::budget::{ReadBudget, ReadInterrupt, interrupted, too_expensive};
@@ -18,14 +18,13 @@ use crate::time::Clock;
 /// Interval at which a waiting writer retries the lock.
 const BUSY_STEP: Duration = Duration::from_millis(1);
 
-/// Steps of SQLite's virtual machine between two checks of the clock, which take some tenths of a
-/// millisecond.
+/// Number of virtual machine steps between two checks of the clock. They take some tenths of a millisecond.
 const LIMIT_STEPS: i32 = 20_000;
 
-/// Interrupts a reader's statement that takes too long, as Postgres does by itself, or when the service
-/// closes.
+/// Interrupts a reader's statement after a time limit, or when the service closes.
 ///
-/// There are few readers, so a long statement would keep other callers from reading.
+/// On Postgres, the server enforces such a limit. There are few readers, so a long statement would keep other
+/// callers from reading.
 pub(super) struct StatementLimit {
     clock: Clock,
     /// Time at which the statement is interrupted, in microseconds of the monotonic clock.
@@ -48,7 +47,7 @@ impl StatementLimit {
                 || budget.is_over()
                 || now.monotonic().micros() > until.load(Ordering::Relaxed)
         };
-        conn.progress_handler(LIMIT_STEPS, Some(is_over)).map_err(failed)?;
+        conn.progress_handler(LIMIT_STEPS, Some(is_over)).map_err(sqlite_error)?;
         Ok(limit)
     }
 
@@ -56,13 +55,13 @@ impl StatementLimit {
         &self.clock
     }
 
-    /// Fails if the current read must stop.
+    /// Fails if the service is closing, or if the time budget of the read is used up.
     pub fn check(&self) -> Result<()> {
         if self.interrupt.is_interrupted() {
             return Err(interrupted());
         }
         if self.budget.is_over() {
-            return Err(too_expensive("its time was over before a statement"));
+            return Err(too_expensive("the time limit was reached before a statement"));
         }
         Ok(())
     }
@@ -73,12 +72,13 @@ impl StatementLimit {
 }
 
 thread_local! {
-    /// How long the current thread waits for a lock.
+    /// Maximum time that the current thread waits for a lock.
     pub(super) static BUSY_TIMEOUT: Cell<Duration> = const { Cell::new(SQLITE_BUSY) };
 }
 
-/// Decides whether to keep waiting while another process holds the lock. Called by SQLite; `tries` counts up
-/// from 0.
+/// Waits for a moment while another connection holds the lock, and returns whether SQLite should try again.
+///
+/// SQLite calls this function; `tries` counts up from 0.
 pub(super) fn wait_for_lock(tries: i32) -> bool {
     let waited = BUSY_STEP.saturating_mul(tries.unsigned_abs());
     if waited >= BUSY_TIMEOUT.get() {

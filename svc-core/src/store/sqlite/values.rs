@@ -1,4 +1,4 @@
-//! Statements, parameters and columns in SQLite's form.
+//! Converts statements, parameters and columns to and from SQLite's form.
 
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use crate::limits::ROW_BYTES;
 use crate::store::row::Columns;
 use crate::store::value::Param;
 
-/// Replaces `$n` by `?n`, outside of quotes.
+/// Replaces `$n` with `?n` in a statement, outside of quotes.
 pub(super) fn rewrite(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len());
     let mut quoted = false;
@@ -29,13 +29,13 @@ pub(super) fn bind<'a>(param: &'a Param<'_>) -> ToSqlOutput<'a> {
         Param::Uuid(id) => ValueRef::Blob(id.as_bytes()),
         // Lists of numbers are only for statements written for Postgres; here they match nothing.
         Param::Ints(_) => ValueRef::Null,
-        Param::Uuids(ids) => return ToSqlOutput::Owned(Value::Text(list(ids))),
+        Param::Uuids(ids) => return ToSqlOutput::Owned(Value::Text(json_ids(ids))),
     };
     ToSqlOutput::Borrowed(borrowed)
 }
 
 /// Encodes a list of ids as JSON: `unhex(value) from json_each($1)` corresponds to `any($1)` in Postgres.
-fn list(ids: &[Uuid]) -> String {
+fn json_ids(ids: &[Uuid]) -> String {
     let ids: Vec<String> = ids.iter().map(|id| format!("\"{}\"", id.simple())).collect();
     format!("[{}]", ids.join(","))
 }

@@ -1,32 +1,33 @@
-//! The write-ahead log: moving its contents into the file, and overwriting the frames of a failed commit.
+//! Checkpoints SQLite's write-ahead log, and overwrites the frames of a failed commit in the log.
 
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 
 use super::SqliteConn;
-use super::errors::failed;
+use super::errors::sqlite_error;
 use super::timeouts::BUSY_TIMEOUT;
 use crate::error::Result;
 use crate::limits::SQLITE_BUSY;
 use crate::store::disk::DiskTrouble;
 use crate::store::engine::WalCut;
 
-/// How long truncating the write-ahead log waits for readers before it is postponed.
+/// Maximum time that a truncation of the write-ahead log waits for readers before it is postponed.
 const TRUNCATE_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// How long truncation waits for readers on a full disk, where writers cannot do anything else.
+/// Maximum time that a truncation waits for readers on a full disk, where nothing can be written until it
+/// succeeds.
 const FULL_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl SqliteConn {
-    /// Sets whether SQLite leaves the write-ahead log in place when this is the last connection to close the
-    /// file.
+    /// Sets whether SQLite keeps the write-ahead log when the last connection to the file is closed.
     pub(crate) fn keep_log(&self, keep: bool) -> Result<()> {
         let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
-        self.conn.set_db_config(config, keep).map(drop).map_err(failed)
+        self.conn.set_db_config(config, keep).map(drop).map_err(sqlite_error)
     }
 
-    /// Overwrites the write-ahead log after a failed commit, so that no recovery finds that commit.
+    /// Overwrites the frames of a failed commit in the write-ahead log, so that no recovery restores the
+    /// commit.
     ///
     /// On a full disk it first moves the log into the file, so that the log does not use up the remaining
     /// space. Does nothing if no write has failed.
@@ -34,25 +35,25 @@ impl SqliteConn {
         if self.disk.trouble() == DiskTrouble::Full {
             // A reader that has prevented truncation will probably do so again, so this waits only briefly
             // for it.
-            let timeout = if self.held_back.get() { TRUNCATE_TIMEOUT } else { FULL_TIMEOUT };
+            let timeout = if self.blocked_by_reader.get() { TRUNCATE_TIMEOUT } else { FULL_TIMEOUT };
             let cut = self.truncate_wal_within(timeout)?;
-            self.held_back.set(cut == WalCut::HeldBack);
+            self.blocked_by_reader.set(cut == WalCut::BlockedByReader);
         }
         if self.disk.is_troubled() {
             let version = self.pragma("user_version")?;
             // Any write is sufficient; the number itself is never read.
             let sql = format!("pragma user_version = {}", version.wrapping_add(1) & 0xFFFF);
-            self.conn.execute_batch(&sql).map_err(|error| self.record(error, failed))?;
-            self.written()?;
+            self.conn.execute_batch(&sql).map_err(|error| self.record(error, sqlite_error))?;
+            self.record_success()?;
         }
         Ok(())
     }
 
-    /// Records that a write has succeeded.
+    /// Clears the disk's failure after a successful write.
     ///
     /// A small write may succeed even on a full disk, for example in the space of the truncated log. The disk
     /// counts as full until there is enough free space.
-    pub(super) fn written(&self) -> Result<()> {
+    pub(super) fn record_success(&self) -> Result<()> {
         if self.disk.trouble() != DiskTrouble::Full || self.has_spare_space()? {
             self.disk.set(DiskTrouble::None);
         }
@@ -72,18 +73,18 @@ impl SqliteConn {
             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
         });
         BUSY_TIMEOUT.set(SQLITE_BUSY);
-        Ok(match found.map_err(failed)? {
+        Ok(match found.map_err(sqlite_error)? {
             (0, ..) => WalCut::Done,
             // Frames remain, because a reader may still need the pages that they replace.
-            (_, frames, moved) if frames > moved => WalCut::HeldBack,
+            (_, frames, moved) if frames > moved => WalCut::BlockedByReader,
             // Another connection has the checkpoint lock or the write lock.
             _ => WalCut::Busy,
         })
     }
 
-    /// Checkpoints the write-ahead log as far as possible without waiting.
+    /// Checkpoints as many pages of the write-ahead log as possible without waiting.
     pub fn checkpoint(&self) -> Result<()> {
-        self.conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).map_err(failed)
+        self.conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).map_err(sqlite_error)
     }
 }
 
@@ -112,7 +113,7 @@ mod tests {
         let (folder, conn, other) = with_a_wal();
         other.batch("begin; select * from t").unwrap();
         conn.batch("insert into t values (2)").unwrap();
-        assert_eq!(conn.truncate_wal().unwrap(), WalCut::HeldBack, "a reader of an earlier state");
+        assert_eq!(conn.truncate_wal().unwrap(), WalCut::BlockedByReader, "a reader of an earlier state");
         other.batch("commit; begin immediate").unwrap();
         assert_eq!(conn.truncate_wal().unwrap(), WalCut::Busy, "another connection writes");
         assert!(wal_bytes(&folder) > 0);
