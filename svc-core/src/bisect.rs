@@ -2,8 +2,8 @@
 
 use crate::Result;
 
-/// Returns the last position after `low` up to `high` at which `holds` returns true, or `low` if there is
-/// none.
+/// Returns the last position from `low + 1` to `high` at which `holds` returns true, or `low` if there is no
+/// such position.
 ///
 /// `holds` must return true up to some position, and false after that.
 pub(crate) fn last_where(

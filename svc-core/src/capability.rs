@@ -1,12 +1,12 @@
-//! Capabilities: the rights of a token's holder.
+//! Capabilities: the rights that a token grants.
 //!
-//! The list of capabilities is closed and append-only; an operation names the capabilities that permit it.
+//! The list of capabilities is closed and append-only; an operation declares the capabilities that permit it.
 //! Named sets are templates: they are expanded when a token is created and are never stored.
 //!
-//! Reading requires `workspace:read`, and a subscription to events `event:subscribe`. Changing the properties
-//! of a channel or thread requires `workspace:write`; changing a thread's worker, priority and state,
-//! `thread:transition`; messages, `message:post`. Changing the rights of others requires a capability that
-//! ends in `:admin`.
+//! Reading requires `workspace:read`, and a subscription to events requires `event:subscribe`. Changing the
+//! properties of a channel or thread requires `workspace:write`. Changing a thread's worker, priority or
+//! state requires `thread:transition`. Posting and changing messages requires `message:post`. Changing the
+//! rights of others requires a capability that ends in `:admin`.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::store::{FromValue, Param, ToParam, Value};
 
 macro_rules! capabilities {
     ($($(#[doc = $doc:literal])* $variant:ident = $name:literal),* $(,)?) => {
-        /// A single right. The order is that of the stored bit set, so new capabilities are added at the end.
+        /// A single right. Variants are in the order of the stored bit set, so new ones are added at the end.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Capability { $($(#[doc = $doc])* $variant),* }
@@ -33,7 +33,7 @@ macro_rules! capabilities {
                 match self { $(Self::$variant => $name),* }
             }
 
-            /// Returns a sentence about the rights that the capability grants.
+            /// Returns a sentence that describes the rights granted by the capability.
             pub fn grants(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),*).trim_ascii()),* }
             }
@@ -134,7 +134,7 @@ impl Capabilities {
         self.0 & Self::bit(capability) != 0
     }
 
-    /// Returns whether this set contains all of `other`.
+    /// Returns whether this set contains every capability in `other`.
     pub fn covers(self, other: Self) -> bool {
         other.0 & !self.0 == 0
     }
@@ -145,13 +145,13 @@ impl Capabilities {
         Self(self.0 & !Self::bit(capability))
     }
 
-    /// Returns the union of both sets.
+    /// Returns the union of this set and `other`.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Returns the intersection of both sets.
+    /// Returns the intersection of this set and `other`.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)

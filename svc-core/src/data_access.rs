@@ -1,4 +1,4 @@
-//! The users who may access a data folder, as permission bits.
+//! Access to a data folder by its owner and its group, as permission bits.
 
 use std::fs::Permissions;
 use std::io;
@@ -9,10 +9,10 @@ use rustix::process::{getegid, geteuid};
 
 use crate::error::blocked::quoted;
 
-/// The variable that gives the folder's group access.
+/// Name of the variable that lets the folder's group access the data folder.
 pub(crate) const GROUP_ACCESS: &str = "SVC_DATA_GROUP_ACCESS";
 
-/// The users who may access a data folder.
+/// The users that may access a data folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataAccess {
     /// Only the owner of the folder.
@@ -27,29 +27,33 @@ impl DataAccess {
         if group { Self::Group } else { Self::Owner }
     }
 
-    /// Returns the access to a folder in use, which has already been checked, according to its write
-    /// permissions.
+    /// Returns the access to a folder according to the folder's write permissions.
+    ///
+    /// The folder must be in use already, so that its permissions have been checked.
     pub(crate) fn of_folder(path: &Path) -> Self {
         Self::of(path.metadata().is_ok_and(|found| found.mode() & 0o020 != 0))
     }
 
-    /// Returns the permission bits of all users without access.
-    pub(crate) fn of_others(self) -> u32 {
+    /// Returns the permission bits of the users without access.
+    pub(crate) fn bits_of_others(self) -> u32 {
         match self {
             Self::Owner => 0o077,
             Self::Group => 0o007,
         }
     }
 
-    /// Returns the mode to set on an existing folder, which keeps the permissions of its group.
-    pub(crate) fn narrowed(self, mode: u32) -> u32 {
+    /// Returns the mode to set on an existing folder. If the group has access, the group's permissions are
+    /// kept.
+    pub(crate) fn narrowed_mode(self, mode: u32) -> u32 {
         match self {
             Self::Owner => 0o700,
             Self::Group => mode & 0o7770 | 0o700,
         }
     }
 
-    /// Gives the group of `folder` the owner's permissions for a new file, regardless of the umask.
+    /// If the group has access, gives the owner's permissions for a new file to the group of `folder`.
+    ///
+    /// The permissions do not depend on the umask.
     pub(crate) fn extend(self, path: &Path, folder: &Path) -> io::Result<()> {
         if self == Self::Owner {
             return Ok(());
@@ -60,8 +64,9 @@ impl DataAccess {
     }
 }
 
-/// Gives the file at `path` to the group of `other`. In a set-group-id folder, the file already belongs to
-/// that group.
+/// Changes the group of the file at `path` to the group of `other`.
+///
+/// In a set-group-id folder, a new file already belongs to that group.
 fn give_to_group_of(path: &Path, other: &Path) -> io::Result<()> {
     let group = other.metadata()?.gid();
     if path.metadata()?.gid() == group {
@@ -78,7 +83,9 @@ fn give_to_group_of(path: &Path, other: &Path) -> io::Result<()> {
     })
 }
 
-/// Gives SQLite's files beside a database to the database's group, which SQLite does only as root.
+/// Changes the group of SQLite's files beside a database to the group of the database.
+///
+/// SQLite does this itself only as root.
 pub(crate) fn share_beside(database: &Path) -> io::Result<()> {
     if database.metadata()?.mode() & 0o020 == 0 {
         return Ok(());
@@ -88,7 +95,7 @@ pub(crate) fn share_beside(database: &Path) -> io::Result<()> {
         let mut name = whole.clone().into_os_string();
         name.push(end);
         let file = PathBuf::from(name);
-        // Files that another user owns are left to that user's process.
+        // Another user's process changes the files of that user.
         if file.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw()) {
             give_to_group_of(&file, &whole)?;
         }
@@ -114,8 +121,8 @@ mod tests {
             DataAccess::Group.extend(&file, folder.path()).unwrap();
             assert_eq!(mode(), after);
         }
-        assert_eq!(DataAccess::Group.narrowed(0o2777), 0o2770);
-        assert_eq!(DataAccess::Group.narrowed(0o755), 0o750);
-        assert_eq!(DataAccess::Owner.narrowed(0o2777), 0o700);
+        assert_eq!(DataAccess::Group.narrowed_mode(0o2777), 0o2770);
+        assert_eq!(DataAccess::Group.narrowed_mode(0o755), 0o750);
+        assert_eq!(DataAccess::Owner.narrowed_mode(0o2777), 0o700);
     }
 }

@@ -7,10 +7,10 @@
 //! workspace makes a set-up final; the database does that between [`DataDir::create`] and
 //! [`UnfinishedSetup::finish`].
 //!
-//! A folder belongs to its owner alone, or also to its group if that is configured ([`DataAccess`]). Any
-//! other user with write permission could plant keys or a database, so such a folder is not opened, and a key
-//! that other users can write is not used. Files that other users can read are reported in the log. A folder
-//! of another owner, such as a mount, is used unchanged if its permissions allow that.
+//! Only its owner may access a folder, or also its group if that is configured ([`DataAccess`]). Any other
+//! user with write permission could plant keys or a database, so such a folder is not opened, and a key that
+//! other users can write is not used. Files that other users can read are reported in the log. A folder of
+//! another owner, such as a mount, is used unchanged if its permissions allow that.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 use crate::config::{ENV_FILE, VapidKey};
 use crate::data_access::{DataAccess, GROUP_ACCESS};
 use crate::entropy::Entropy;
-use crate::error::blocked::{Need, blocked, described, quoted, standing};
+use crate::error::blocked::{Need, blocked, owner_and_mode, quoted, with_owner_and_mode};
 use crate::error::{Code, Error, Result};
 
 /// Path of the default data folder.
@@ -35,11 +35,11 @@ const ARTIFACTS: &str = "artifacts";
 const KEYS: &str = "keys";
 /// Name of the file that marks an unfinished set-up. A process locks it while setting up.
 const MARKER: &str = ".setup";
-/// Name of the file with the address of the last server on a folder. That server locks the file while it
-/// runs.
+/// Name of the file with the address of the last server that used a folder. That server locks the file while
+/// it runs.
 const LISTENING: &str = "listening";
 
-/// The generated keys: the variable of each and its file in `keys`. Each key is 32 random bytes, in hex.
+/// The variable of each generated key, and the key's file in `keys`. Each key is 32 random bytes, in hex.
 const KEY_FILES: [(&str, &str); 4] = [
     ("SVC_CONTENT_KEK", "content.kek"),
     ("SVC_SESSION_SECRET", "session.secret"),
@@ -47,8 +47,8 @@ const KEY_FILES: [(&str, &str); 4] = [
     ("SVC_VAPID_PRIVATE_KEY", "vapid.key"),
 ];
 
-/// Generates a key that is suitable for each variable. Almost all random bytes are a private key on P-256.
-fn draw_key(entropy: &Entropy) -> Result<Zeroizing<[u8; 32]>> {
+/// Generates a key that every variable accepts: a private key on P-256, which almost all random bytes are.
+fn generate_key(entropy: &Entropy) -> Result<Zeroizing<[u8; 32]>> {
     loop {
         let key = Zeroizing::new(entropy.bytes::<32>()?);
         if VapidKey::new(&key).is_some() {
@@ -59,7 +59,7 @@ fn draw_key(entropy: &Entropy) -> Result<Zeroizing<[u8; 32]>> {
 
 const SPOOL: &str = "spool";
 
-/// Returns the folder for files that are too large for memory, which is in the data folder if that exists.
+/// Returns the folder for temporary files, which is in the data folder if that folder exists.
 pub(crate) fn spool_folder(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(SPOOL) } else { crate::spool::default_folder() }
 }
@@ -68,7 +68,7 @@ pub(crate) fn spool_folder(path: &Path) -> PathBuf {
 const WRITE: u32 = 0o222;
 const READ: u32 = 0o444;
 
-/// Name of the folder that some file systems create in an empty folder.
+/// Name of a folder that some file systems create in an empty folder.
 const OF_FILE_SYSTEMS: &str = "lost+found";
 
 /// Rejects files that users other than the owner can write, and returns the files that they can read.
@@ -90,7 +90,7 @@ pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAcces
             of_another.push(file);
         }
         let access = if is_within && has_group { access } else { DataAccess::Owner };
-        let open = found.mode() & access.of_others();
+        let open = found.mode() & access.bits_of_others();
         if open & WRITE != 0 {
             writable.push((file, found.mode()));
         } else if open & READ != 0 {
@@ -101,17 +101,17 @@ pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAcces
         return Ok(readable);
     }
     if let (Some(group), false) = (group, of_another.is_empty()) {
-        let named: Vec<String> = of_another.iter().map(|file| described(file)).collect();
+        let named: Vec<String> = of_another.iter().map(|file| with_owner_and_mode(file)).collect();
         let words: Vec<String> = of_another.iter().map(|file| quoted(file)).collect();
         return Err(Error::configuration(format!(
             "another group than that of the data folder ({group}) can write {}, and so could change keys and \
-             messages; give that to the group of the folder with `chgrp {group} {}`",
+             messages; change the group with `chgrp {group} {}`",
             named.join(", "),
             words.join(" ")
         )));
     }
     writable.dedup();
-    let named: Vec<String> = writable.iter().map(|(file, _)| described(file)).collect();
+    let named: Vec<String> = writable.iter().map(|(file, _)| with_owner_and_mode(file)).collect();
     let words: Vec<String> = writable.iter().map(|(file, _)| quoted(file)).collect();
     let by_group_alone = writable.iter().all(|(file, mode)| mode & 0o002 == 0 && file.starts_with(path));
     let instead = match access {
@@ -153,12 +153,12 @@ impl DataDir {
             }
             _ => {}
         }
-        if dir.is(MARKER) {
+        if dir.has_file(MARKER) {
             return Err(Error::wrong_state(format!(
                 "the set-up of {shown} was interrupted; `svc init --data {shown}` completes it"
             )));
         }
-        if !dir.is(ENV_FILE) {
+        if !dir.has_file(ENV_FILE) {
             return Err(Error::new(
                 Code::NotFound,
                 format!("{shown} is not set up; run `svc init --data {shown}`"),
@@ -179,7 +179,7 @@ impl DataDir {
         let (marker, fresh) = match locked {
             Ok(locked) => locked,
             Err(error) => {
-                // The error explains why the folder cannot be used. Nothing of the set-up remains.
+                // The error explains why the folder cannot be used. All changes of the set-up are undone.
                 let _ = undo(&created, tightened.as_ref(), path);
                 return Err(error);
             }
@@ -188,10 +188,10 @@ impl DataDir {
             created.push(dir.file(MARKER));
         }
         let mut setup = UnfinishedSetup { dir, access, _marker: marker, created, tightened };
-        match setup.fill(fresh, entropy) {
+        match setup.create_files(fresh, entropy) {
             Ok(()) => Ok(setup),
             Err(error) => {
-                // The folder is occupied or cannot be written, and the error says so.
+                // The error explains why the folder is occupied or cannot be written.
                 let _ = setup.undo();
                 Err(error)
             }
@@ -217,21 +217,21 @@ impl DataDir {
         self.path.join(name)
     }
 
-    fn is(&self, name: &str) -> bool {
+    fn has_file(&self, name: &str) -> bool {
         self.file(name).exists()
     }
 
-    /// Rejects a folder that is already set up, or that contains files of another origin.
+    /// Rejects a folder that is already set up, or contains files of another origin.
     fn reject_occupied(&self) -> Result<()> {
         let shown = self.path.display();
-        if self.is(MARKER) {
+        if self.has_file(MARKER) {
             return Ok(());
         }
-        if self.is(ENV_FILE) {
+        if self.has_file(ENV_FILE) {
             let detail = format!("{shown} is already set up; nothing was changed");
             return Err(Error::new(Code::AlreadyInitialised, detail));
         }
-        match [DATABASE, KEYS].into_iter().find(|name| self.is(name)) {
+        match [DATABASE, KEYS].into_iter().find(|name| self.has_file(name)) {
             Some(name) => Err(Error::wrong_state(format!(
                 "{shown} contains {name} but no {ENV_FILE}; restore that file, or choose another folder"
             ))),
@@ -249,28 +249,28 @@ impl DataDir {
             Ok(_) => return Err(blocked(Need::Write, &self.path, &ErrorKind::NotADirectory.into())),
             Err(_) => return Ok(None),
         };
-        if before.mode() & access.of_others() & (WRITE | READ) == 0 {
+        if before.mode() & access.bits_of_others() & (WRITE | READ) == 0 {
             return Ok(None);
         }
         let mut entries = std::fs::read_dir(&self.path).map_err(|error| io_error(&self.path, &error))?;
         let is_ours = |name: std::ffi::OsString| name != OF_FILE_SYSTEMS;
         let is_used = entries.any(|entry| entry.is_ok_and(|entry| is_ours(entry.file_name())));
-        if !self.is(MARKER) && is_used {
+        if !self.has_file(MARKER) && is_used {
             return open_to_others(&self.path, &[], access).map(|_| None);
         }
-        let narrowed = Permissions::from_mode(access.narrowed(before.mode()));
+        let narrowed = Permissions::from_mode(access.narrowed_mode(before.mode()));
         match std::fs::set_permissions(&self.path, narrowed) {
             Ok(()) => Ok(Some(before)),
             // Only the owner may change the permissions, and only write permissions of other users matter.
-            Err(_) if before.mode() & access.of_others() & WRITE == 0 => Ok(None),
+            Err(_) if before.mode() & access.bits_of_others() & WRITE == 0 => Ok(None),
             Err(error) => Err(self.refuse_open(access, &before, &error)),
         }
     }
 
-    /// Returns the error for an empty folder that other users can write, if this user may not change that.
+    /// Returns the error for an empty folder with write permissions that this user may not remove.
     fn refuse_open(&self, access: DataAccess, before: &Permissions, error: &std::io::Error) -> Error {
         let shown = self.path.display();
-        let standing = standing(&self.path).unwrap_or_default();
+        let standing = owner_and_mode(&self.path).unwrap_or_default();
         let (who, others) = match access {
             DataAccess::Owner => ("go", "users other than its owner"),
             DataAccess::Group => ("o", "users outside of its group"),
@@ -291,7 +291,7 @@ impl DataDir {
         ))
     }
 
-    /// Locks the marker of an unfinished set-up. Returns it and whether this call created it.
+    /// Locks the marker of an unfinished set-up. Returns the marker and whether this call created it.
     fn lock_marker(&self) -> Result<(File, bool)> {
         let path = self.file(MARKER);
         let mut options = OpenOptions::new();
@@ -362,9 +362,9 @@ impl UnfinishedSetup {
         undo(&self.created, self.tightened.as_ref(), &self.dir.path)
     }
 
-    /// Creates missing files. The marker exists, so the folder cannot be mistaken for one that is set up.
-    fn fill(&mut self, fresh: bool, entropy: &Entropy) -> Result<()> {
-        if fresh && self.dir.is(ENV_FILE) {
+    /// Creates missing files. The marker exists, so the folder cannot be mistaken for a complete one.
+    fn create_files(&mut self, fresh: bool, entropy: &Entropy) -> Result<()> {
+        if fresh && self.dir.has_file(ENV_FILE) {
             let detail = format!("{} is already set up; nothing was changed", self.dir.path.display());
             return Err(Error::new(Code::AlreadyInitialised, detail));
         }
@@ -372,7 +372,7 @@ impl UnfinishedSetup {
         create_folders(&keys, self.access, &self.dir.path, &mut self.created)?;
         create_folders(&self.dir.artifacts(), self.access, &self.dir.path, &mut self.created)?;
         for (_, name) in KEY_FILES {
-            let key = draw_key(entropy)?;
+            let key = generate_key(entropy)?;
             let text = Zeroizing::new(hex::encode(key.as_slice()) + "\n");
             self.write_missing(keys.join(name), &text)?;
         }
@@ -402,9 +402,9 @@ impl UnfinishedSetup {
     }
 }
 
-/// The address of a running server, as stored in its data folder. Dropped when the server ends.
+/// The address of a running server, as stored in the data folder. The server drops this value when it ends.
 #[derive(Debug)]
-#[must_use = "the address counts while this is kept"]
+#[must_use = "the address is valid only while this value exists"]
 pub struct PublishedAddress {
     _locked: File,
 }
@@ -413,7 +413,7 @@ impl PublishedAddress {
     /// Stores the address of a server in the folder at `path`, replacing the address of an earlier server.
     pub fn leave(path: &Path, address: SocketAddr) -> Result<Self> {
         let place = path.join(LISTENING);
-        // Created complete and locked, even if an earlier server is just ending.
+        // The file is created complete and locked, even if an earlier server is just ending.
         let draft = path.join(format!("{LISTENING}.{}.new", std::process::id()));
         let written = || {
             let mut options = OpenOptions::new();
@@ -431,7 +431,8 @@ impl PublishedAddress {
         Ok(Self { _locked: locked })
     }
 
-    /// Returns the address of the server that runs on the folder at `path`, if the address is known.
+    /// Returns the address of the server that runs on the folder at `path`, or `None` if no server runs
+    /// there.
     pub fn find(path: &Path) -> Option<SocketAddr> {
         let mut file = File::open(path.join(LISTENING)).ok()?;
         if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {

@@ -1,4 +1,4 @@
-//! Randomness, provided by the service.
+//! Random bytes and ids for the whole service.
 //!
 //! The source is either the operating system or a seeded stream that makes tests repeatable.
 
@@ -45,14 +45,14 @@ impl Entropy {
         Ok(bytes)
     }
 
-    /// Returns a fresh id (UUID version 7, RFC 9562) for the time `now`.
+    /// Returns a new id (UUID version 7, RFC 9562) for the time `now`.
     pub fn id<T: Id>(&self, now: Time) -> Result<T> {
         let millis = u64::try_from(now.micros() / 1000).unwrap_or(0);
         Ok(T::from(uuid::Builder::from_unix_timestamp_millis(millis, &self.bytes()?).into_uuid()))
     }
 }
 
-/// One step of SplitMix64.
+/// Performs one step of the random number generator SplitMix64, and returns the next number.
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;

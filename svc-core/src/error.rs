@@ -1,9 +1,9 @@
 //! Errors: one enum for the whole service.
 //!
 //! Each code has a status, a title and a sentence with the next step. The detail of a single error describes
-//! what was wrong with this request, and leaves the next step to its code. Causes go to the server's log and
-//! never to the caller. The shells map a [`Problem`] to RFC 9457 bodies, JSON-RPC errors and exit codes,
-//! without further decisions.
+//! the fault in this request; the next step is defined with the code. Causes are written to the server's log
+//! and never returned to the caller. The shells map a [`Problem`] to RFC 9457 bodies, JSON-RPC errors and
+//! exit codes, without further decisions.
 
 pub(crate) mod blocked;
 mod causes;
@@ -77,33 +77,34 @@ macro_rules! codes {
 codes! {
     /// The request could not be read: a path, query or body field is missing, unknown or of the wrong form.
     ///
-    /// `errors` has up to 8 faulty fields, each with what is expected of it.
+    /// `errors` lists up to 8 faulty fields, each with the value that is expected.
     Malformed = "malformed-request", 400, "The request could not be read",
-        "Correct the fields that the detail names.";
-    /// No credential came with the request, or it is unknown, expired or revoked.
+        "Correct the fields that are listed in the detail.";
+    /// The request has no credential, or the credential is unknown, expired or revoked.
     Unauthenticated = "unauthenticated", 401, "A valid credential is needed",
         "Use a token that is live; over HTTP it is sent as `Authorization: Bearer`.";
-    /// The credential is valid, but lacks a capability that the operation needs and the detail names.
+    /// The credential is valid but lacks a capability that the operation needs. The detail contains its name.
     MissingCapability = "missing-capability", 403, "The credential lacks a capability",
         "Use a token with the capability, or ask a holder of `token:admin` for one; `whoami` lists yours.";
     /// A rule about this caller and this object forbids the change, such as editing another's message.
     Forbidden = "forbidden", 403, "Not allowed for this caller",
-        "Leave the change to someone who may make it; the detail says who, where that is known.";
-    /// A person has to accept this approval: `link` has the address of the page, and when it expires.
+        "Leave the change to someone who may make it; the detail says who, if that is known.";
+    /// A person has to accept this approval: `link` has the address of the page, and when the address
+    /// expires.
     NeedsPerson = "needs-person", 403, "A person has to accept this",
         "Hand the address in `link` to a person, who decides there; `get_approval_gate` has the outcome.";
     /// The member is frozen and may only read until an administrator unfreezes it.
     MemberFrozen = "member-frozen", 403, "The member is frozen",
         "Ask an administrator to unfreeze the member, and change nothing until then.";
-    /// There is no such object, or the caller may not see it.
+    /// The object does not exist, or the caller may not see it.
     NotFound = "not-found", 404, "Not found",
         "Check the id; if the object is in a private channel, ask a member of that channel to add you.";
-    /// The service has no such route.
+    /// The service has no route with this path.
     UnknownRoute = "unknown-route", 404, "No such route",
         "Choose a route that `GET /openapi.json` lists.";
-    /// The route exists, but not with this method; the `Allow` header names the methods that it has.
+    /// The route exists, but not with this method; the `Allow` header lists the methods of the route.
     MethodNotAllowed = "method-not-allowed", 405, "Wrong method",
-        "Use a method that the `Allow` header names.";
+        "Use a method that the `Allow` header lists.";
     /// The handle is already in use in this workspace.
     HandleTaken = "handle-taken", 409, "The handle is taken",
         "Choose another handle.";
@@ -113,41 +114,43 @@ codes! {
     /// The object's current state does not allow the change.
     WrongState = "wrong-state", 409, "The state does not allow this",
         "Read the object again, and do what its state allows.";
-    /// The object does not have the expected version: `version` is the current one, and `updated_by` its
-    /// writer.
+    /// The object does not have the expected version: `version` is the current version, and `updated_by` the
+    /// member who wrote it.
     VersionConflict = "version-conflict", 409, "The object has changed since",
-        "Read the object again, and make the change to its present version.";
-    /// The close is rejected: the detail and `reasons` name the conditions that are not met.
+        "Read the object again, and make the change to its current version.";
+    /// The close is rejected: the detail and `reasons` list the conditions that are not met.
     CloseRefused = "close-refused", 409, "The thread may not close yet",
         "Meet the conditions in `reasons` and close the thread again, or cancel the thread.";
-    /// The workspace is under a legal hold, and nothing of it is destroyed before the last one is released.
+    /// The workspace is under a legal hold, and no content is destroyed before the last hold is released.
     LegalHold = "legal-hold", 409, "The workspace is under a legal hold",
-        "Leave it as it is, or have the holds that `list_legal_holds` returns released.";
-    /// The operation belongs to a part of the service that the operator has not enabled.
+        "Leave the content unchanged, or have the holds that `list_legal_holds` returns released.";
+    /// The operation requires a part of the service that the operator has not enabled.
     NotEnabled = "not-enabled", 409, "Not enabled here",
-        "Do without it, or ask the operator to set the variable that the detail names.";
-    /// The lease id is not that of the live claim: the claim lapsed, was released or handed over.
+        "Do without the operation, or ask the operator to set the variable in the detail.";
+    /// The lease id is not the id of the live claim: the claim lapsed, was released or was handed over.
     StaleClaim = "stale-claim", 409, "The claim is no longer current",
         "Stop working on the thread, or claim it again with `claim_thread`.";
-    /// Another member, or no one, holds the claim that the change needs.
+    /// The change requires a claim that the caller does not hold: another member holds the claim, or no
+    /// member does.
     ClaimNotHeld = "claim-not-held", 409, "The caller does not hold the claim",
         "Claim the thread with `claim_thread` if it is free, or leave it to the holder. If the \
          holder is gone, a member with `channel:admin` can release or hand off its claim.";
-    /// The thread cannot be claimed by this member now; the detail says why.
+    /// This member cannot claim the thread now; the detail contains the reason.
     NotClaimable = "not-claimable", 409, "The thread cannot be claimed",
         "Take another thread, or wait for one with `wait_for_ready`.";
-    /// Live claims, a paused repository or a full slot conflict with the footprint: `conflicts` names each.
+    /// Live claims, a paused repository or a full slot conflict with the footprint: `conflicts` lists each
+    /// conflict.
     FootprintConflict = "footprint-conflict", 409, "The footprint conflicts with others",
         "Take another thread, or wait for one with `wait_for_ready` until the conflicting claims have ended.";
-    /// A limit of the thread's budget is used up: `exceeded` names each such limit.
+    /// A limit of the thread's budget is used up: `exceeded` lists each such limit.
     BudgetExhausted = "budget-exhausted", 409, "The thread's budget is used up",
         "Take another thread, or have the limits in `exceeded` raised and the thread requeued.";
-    /// A spawn budget of the workspace does not allow the child: `limit` names the limit.
+    /// A spawn budget of the workspace does not allow the child: `limit` is the name of the limit.
     SpawnRejected = "spawn-rejected", 409, "The spawn budget does not allow this child",
         "Do the work in the thread itself, or ask an administrator to raise the limit.";
     /// A different report of the thread's usage has this id.
     ReportTaken = "report-taken", 409, "The report id is taken",
-        "Send a new report under an id of its own, and a repeated one exactly as it was.";
+        "Send a new report with a new id, and a repeated report without any change.";
     /// The dependency would form a cycle in which every thread waits for itself.
     DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle",
         "Remove another dependency of the cycle first, or do without the new dependency.";
@@ -156,14 +159,15 @@ codes! {
         "Use a new key for each new request, and the same key only to repeat it.";
     /// The first request with this idempotency key created the object `id`; its secret is shown only once.
     IdempotencyReplayed = "idempotency-replayed", 409, "The secret was already shown",
-        "If you lost the secret, revoke what `id` names and create another with a new key.";
-    /// A thread cannot wait for one in another, private channel, which some of its readers may not see.
+        "If you lost the secret, revoke the object `id` and create another with a new key.";
+    /// A thread cannot wait for a thread in another, private channel, which some readers of the first may not
+    /// see.
     ///
     /// Likewise a channel cannot become private while threads outside it wait for its threads, and a message
-    /// cannot refute one that is visible to members who do not see the first.
+    /// cannot refute a message that is visible to members who do not see the first.
     NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it",
         "Keep what belongs together in one channel, or remove the dependency or the refutation.";
-    /// The event log does not verify: `lsn` names the first broken event.
+    /// The event log does not verify: `lsn` is the position of the first broken event.
     EventLogBroken = "event-log-broken", 409, "The event log is broken",
         "Stop everything that uses the database, keep a copy of it, and restore a backup or truncate the \
          event log; `svc verify` in svc(1) says how.";
@@ -178,21 +182,22 @@ codes! {
         "Read the state again from `snapshot`, and continue from a position at or after `floor`.";
     /// The instance has the workspace that is to be restored, or is importing it.
     WorkspaceExists = "workspace-exists", 409, "The workspace exists",
-        "Use the workspace that is there, or import the file as a new one.";
+        "Use the existing workspace, or import the file as a new one.";
     /// The file is not a whole export of a workspace that a known key has signed: `reason` is not-an-export,
     /// truncated, order, hash, signature, unknown-key, credential-field, unknown-field or chain, and `record`
-    /// the number of the record, if it is about one.
+    /// the number of the faulty record, if the fault is in a record.
     ExportInvalid = "export-invalid", 400, "The export is refused",
-        "Export the workspace again; to take one of another instance, add its key to SVC_EXPORT_VERIFY_KEYS.";
-    /// The head that was expected is older than the log's floor: nothing is broken, and nothing is proven.
+        "Export the workspace again; to accept an export of another instance, add the key of that instance \
+         to SVC_EXPORT_VERIFY_KEYS.";
+    /// The expected head is older than the log's floor: nothing is broken, and nothing is proven.
     BelowFloor = "below-floor", 409, "The expected head is below the floor",
         "Expect a head that is at least as new as the event before the floor.";
     /// Setup has already been done; nothing was changed.
     AlreadyInitialised = "already-initialised", 409, "Already set up",
-        "Use the service as it is set up; `svc token mint --as-instance` gives a new token.";
+        "Use the service as it is set up; `svc token mint --as-instance` creates a new token.";
     /// A variable or file of the configuration is missing, unknown or has a value that is not allowed.
     Configuration = "configuration", 500, "The configuration is refused",
-        "Correct what the detail names; svc-env(7) lists every variable.";
+        "Correct the setting in the detail; svc-env(7) lists every variable.";
     /// The body is larger than the server accepts (`SVC_MAX_BODY_BYTES`).
     BodyTooLarge = "body-too-large", 413, "The body is too large",
         "Send a smaller body, or several requests.";
@@ -206,21 +211,21 @@ codes! {
     /// budget, or only the database may use the rest of the disk.
     InsufficientStorage = "insufficient-storage", 507, "No space for the file",
         "Read or drop the exports that you have begun, and try again once other transfers have ended; if \
-         the failure lasts, ask the operator to free space on the disk or to raise SVC_SPOOL_MAX_BYTES.";
+         the failure continues, ask the operator to free space on the disk or to raise SVC_SPOOL_MAX_BYTES.";
     /// The body uses a transfer coding other than `chunked`.
     UnsupportedTransferCoding = "unsupported-transfer-coding", 501, "The transfer coding is not known",
         "Send the body without a transfer coding, or as `Transfer-Encoding: chunked`.";
     /// Too many requests in the window.
     RateLimited = "rate-limited", 429, "Too many requests",
-        "Try again after as many seconds as `Retry-After` or `retry_after_secs` says.";
+        "Try again after the number of seconds in `Retry-After` or `retry_after_secs`.";
     /// The service failed because of an internal fault.
     Internal = "internal", 500, "Internal error",
-        "The server's log has the cause: tell the operator, and do not try again at once.";
+        "The server's log has the cause: tell the operator, and do not try again immediately.";
     /// The service is overloaded and did not accept the request.
     Overloaded = "overloaded", 503, "Overloaded",
-        "Try again in a second, or later where the response says so.";
-    /// The read has used up the time that one read may take (`SVC_READ_BUDGET_MS`), and returns no page that
-    /// could end early.
+        "Try again in a second, or later if the response says so.";
+    /// The read has used up the time limit of a read (`SVC_READ_BUDGET_MS`), and cannot return a shorter
+    /// page.
     ReadTooExpensive = "read-too-expensive", 503, "The read takes too long",
         "Ask for less: a smaller `limit`, a narrower filter or a single object.";
     /// The server is shutting down and did not accept the request, or ended a wait.
@@ -229,13 +234,13 @@ codes! {
     /// The database cannot serve the request now. Nothing was changed, unless the detail says that the change
     /// was begun.
     ///
-    /// It did not respond in time, its disk is full or failing, another process or server has locked what the
-    /// request needs, or too many requests were ahead of it.
+    /// The database did not respond in time, its disk is full or failing, another process or server has
+    /// locked what the request needs, or too many requests were ahead of it.
     Unavailable = "unavailable", 503, "The database is unavailable",
-        "Try again shortly; if the failure lasts, tell the operator.";
+        "Try again shortly; if the failure continues, tell the operator.";
     /// The identity provider does not respond, or responds incorrectly.
     ProviderUnavailable = "provider-unavailable", 503, "The identity provider is unavailable",
-        "Sign in again shortly, or with a token; if the failure lasts, tell the operator.";
+        "Sign in again shortly, or with a token; if the failure continues, tell the operator.";
     /// The database failed during the commit, so the change may or may not have happened.
     ///
     /// The connection broke, the reply did not arrive in time, or the disk failed.
@@ -289,20 +294,20 @@ impl Code {
     }
 }
 
-/// Member of a problem that lists each fault of an input separately, with its field.
+/// Name of the member of a problem document that lists each fault of an input, with its field.
 pub(crate) const ERRORS: &str = "errors";
 
-/// A failure: its report for the caller, and a cause for the server's log.
+/// A failure, with a report for the caller and a cause for the server's log.
 #[derive(Clone, Debug)]
 pub struct Error {
     code: Code,
     detail: Cow<'static, str>,
     extra: Map<String, Value>,
-    /// The next step, if the code's own advice does not apply.
+    /// The next step, if the advice of the code does not apply.
     next: Option<&'static str>,
     room_lsn: Option<i64>,
     is_repeated: bool,
-    /// Maximum bytes of the answer, if the request has set it.
+    /// Maximum bytes of the answer, if the request has set a maximum.
     pub(crate) max_bytes: Option<NonZeroU32>,
     cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -323,8 +328,8 @@ impl std::error::Error for Error {
 impl Error {
     /// Creates an error with the code `code`.
     ///
-    /// `detail` tells the caller what was wrong with this request. The middle of a long detail is omitted,
-    /// and so are secrets of the service in it.
+    /// `detail` describes the fault in this request. The middle of a long detail is omitted, and secrets of
+    /// the service are removed from it.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,
@@ -348,7 +353,7 @@ impl Error {
         Self::in_fields(&[field], detail)
     }
 
-    /// Creates an error for fields of an input that must not be combined.
+    /// Creates an error for several fields of an input. `detail` describes the fault in these fields.
     pub fn in_fields(fields: &[&str], detail: impl Into<Cow<'static, str>>) -> Self {
         let detail = without_secrets(shortened(detail.into()));
         let names: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
@@ -357,8 +362,7 @@ impl Error {
         Self::malformed(format!("{}: {detail}", names.join(", "))).with(ERRORS, faults)
     }
 
-    /// Turns an error about a value within a field into an error about that field. Other errors are
-    /// unchanged.
+    /// Attributes an error in a value to the input field `field`. Errors with other codes are unchanged.
     pub fn about(self, field: &str) -> Self {
         match self.code {
             Code::Malformed if !self.extra.contains_key(ERRORS) => Self::in_field(field, self.detail),
@@ -386,7 +390,7 @@ impl Error {
         Self::new(Code::Configuration, detail)
     }
 
-    /// Creates an error for a failure of the service itself. `cause` goes only to the server's log.
+    /// Creates an error for a failure of the service itself. `cause` is written only to the server's log.
     pub fn internal(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::new(Code::Internal, "internal error; the server's log has the cause").caused_by(cause)
     }
@@ -398,7 +402,7 @@ impl Error {
         self
     }
 
-    /// Replaces the code's own advice on what to do next.
+    /// Replaces the advice of the code on what to do next.
     #[must_use]
     pub fn with_next(self, next: &'static str) -> Self {
         Self { next: Some(next), ..self }
@@ -434,7 +438,7 @@ impl Error {
             return self;
         }
         Self { detail: "the change was begun and is not complete".into(), ..self }
-            .with_next("Send it again: it goes on from there.")
+            .with_next("Send the request again: the change continues.")
     }
 
     /// Marks the error as the answer to a repeated request.
@@ -447,12 +451,12 @@ impl Error {
         self.is_repeated
     }
 
-    /// Adds the position that the log of the caller's workspace had reached, once the caller is known.
+    /// Adds the last position in the log of the caller's workspace, once the caller is known.
     pub(crate) fn seen_at(self, room_lsn: Option<i64>) -> Self {
         Self { room_lsn, ..self }
     }
 
-    /// Returns the position that the log of the caller's workspace had reached, if the caller was known.
+    /// Returns the last position in the log of the caller's workspace, if the caller was known.
     ///
     /// Returns `None` for rejected callers (401, 403, 429) and for failures of the service (5xx), which
     /// reveal nothing about the log.

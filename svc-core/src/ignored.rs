@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use crate::sync::lock;
 
-/// Maximum attributes that are logged. Further ones are ignored silently.
+/// Maximum attributes that are logged. Further attributes are ignored silently.
 const LOGGED_MAX: usize = 200;
 /// Maximum characters of a logged name.
 const NAME_MAX: usize = 60;
@@ -16,10 +16,12 @@ const NAME_MAX: usize = 60;
 /// The attributes that have been logged, each with its document type.
 struct LoggedAttributes(Mutex<BTreeSet<(&'static str, String)>>);
 
-/// Whether to log an attribute.
+/// Whether to log that an attribute is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LogStatus {
-    Before,
+    /// The attribute was logged before, or the maximum number of attributes was logged.
+    NotLogged,
+    /// The attribute is logged for the first time.
     First,
     /// The attribute is the last one to be logged.
     Last,
@@ -30,10 +32,10 @@ impl LoggedAttributes {
         Self(Mutex::new(BTreeSet::new()))
     }
 
-    fn see(&self, document: &'static str, attribute: &str) -> LogStatus {
+    fn register(&self, document: &'static str, attribute: &str) -> LogStatus {
         let mut logged = lock(&self.0);
         if logged.len() >= LOGGED_MAX || !logged.insert((document, attribute.to_lowercase())) {
-            LogStatus::Before
+            LogStatus::NotLogged
         } else if logged.len() == LOGGED_MAX {
             LogStatus::Last
         } else {
@@ -45,16 +47,16 @@ impl LoggedAttributes {
 static LOGGED: LoggedAttributes = LoggedAttributes::new();
 
 /// Returns the path of an attribute without any values, for the log.
-fn name_of(path: &str) -> String {
+fn path_without_values(path: &str) -> String {
     let begins_a_value = |c: char| matches!(c, '[' | '(' | '"' | '=') || c.is_whitespace();
     path.chars().take_while(|c| !begins_a_value(*c)).take(NAME_MAX).collect()
 }
 
 /// Logs, once per process, that an attribute of a document type is ignored.
 pub fn note(document: &'static str, attribute: &str, why: &'static str) {
-    let name = name_of(attribute);
-    let seen = LOGGED.see(document, &name);
-    if seen != LogStatus::Before {
+    let name = path_without_values(attribute);
+    let seen = LOGGED.register(document, &name);
+    if seen != LogStatus::NotLogged {
         tracing::info!(document, attribute = ?name, why, "an attribute is ignored");
     }
     if seen == LogStatus::Last {
@@ -69,17 +71,17 @@ mod tests {
     #[test]
     fn an_attribute_is_logged_once_and_only_so_many_are() {
         let logged = LoggedAttributes::new();
-        assert_eq!(logged.see("a user", "title"), LogStatus::First);
-        assert_eq!(logged.see("a user", "TITLE"), LogStatus::Before);
-        assert_eq!(logged.see("a group", "title"), LogStatus::First);
+        assert_eq!(logged.register("a user", "title"), LogStatus::First);
+        assert_eq!(logged.register("a user", "TITLE"), LogStatus::NotLogged);
+        assert_eq!(logged.register("a group", "title"), LogStatus::First);
         let long = "x".repeat(NAME_MAX);
-        assert_eq!(logged.see("a user", &name_of(&format!("{long}1"))), LogStatus::First);
+        assert_eq!(logged.register("a user", &path_without_values(&format!("{long}1"))), LogStatus::First);
         assert_eq!(
-            logged.see("a user", &name_of(&format!("{long}2"))),
-            LogStatus::Before,
+            logged.register("a user", &path_without_values(&format!("{long}2"))),
+            LogStatus::NotLogged,
             "no more of it is kept"
         );
-        let seen: Vec<LogStatus> = (0..300).map(|n| logged.see("a user", &format!("n{n}"))).collect();
+        let seen: Vec<LogStatus> = (0..300).map(|n| logged.register("a user", &format!("n{n}"))).collect();
         assert_eq!(seen.iter().filter(|seen| **seen == LogStatus::First).count(), LOGGED_MAX - 4);
         assert_eq!(seen.iter().filter(|seen| **seen == LogStatus::Last).count(), 1);
         assert_eq!(lock(&logged.0).len(), LOGGED_MAX);
@@ -94,7 +96,7 @@ mod tests {
             ("emails.value eq \"ada@corp.example\"", "emails.value"),
             ("\"ada@corp.example\"", ""),
         ] {
-            assert_eq!(name_of(path), name);
+            assert_eq!(path_without_values(path), name);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Lenient parsing of external JSON: members that are not used never make it fail.
+//! Lenient parsing of external JSON, which does not fail because of members that are not used.
 //!
 //! Only the requested members are parsed. A text that is not JSON is rejected. Within JSON,
 //!
@@ -34,7 +34,9 @@ pub enum ReadFailure {
     TooMany,
 }
 
-/// Parses the used members of an object. `named` returns the name of a used member, or `None` for others.
+/// Parses the used members of an object.
+///
+/// `named` returns the name under which to store a member, or `None` if the member is not used.
 pub fn members(
     text: &[u8],
     named: impl Fn(&str) -> Option<String>,
@@ -62,7 +64,7 @@ pub fn value(text: &[u8]) -> Result<Value, ReadFailure> {
     Reader::default().value(whole, DEPTH_MAX)
 }
 
-/// Adds a value to a member. If the member already has a value, it becomes a list.
+/// Adds a value to a member. If the member already has another value, it becomes a list of both values.
 fn add(members: &mut Map<String, Value>, name: String, value: Value) {
     match members.entry(name) {
         Entry::Vacant(entry) => {
@@ -76,6 +78,7 @@ fn add(members: &mut Map<String, Value>, name: String, value: Value) {
     }
 }
 
+/// A parser with a limit on the number of values.
 struct Reader {
     /// Number of values that may still be read.
     left: Cell<usize>,
@@ -88,7 +91,7 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Parses a value of up to `depth` levels.
+    /// Parses a value. Values below `depth` levels become empty objects.
     fn value(&self, raw: &RawValue, depth: usize) -> Result<Value, ReadFailure> {
         let left = self.left.get().checked_sub(1).ok_or(ReadFailure::TooMany)?;
         self.left.set(left);
@@ -186,15 +189,15 @@ impl<'t, F: FnMut(&'t RawValue) -> Result<(), ReadFailure>> Visitor<'t> for &mut
     }
 }
 
-/// Replaces NUL by the control character SUBSTITUTE in a text that is not JSON, such as a query.
+/// Replaces NUL with the control character SUBSTITUTE in a text that is not JSON, such as a query.
 pub fn text(text: &str) -> String {
     text.replace('\0', "\u{1a}")
 }
 
-/// Replaces text that cannot be stored by the control character SUBSTITUTE.
+/// Replaces text that cannot be stored with the control character SUBSTITUTE.
 ///
-/// That is NUL, half of a surrogate pair, as in a name that was cut within a character, and bytes that are
-/// not UTF-8. Members with an effect reject SUBSTITUTE, and decorative ones show a space in its place.
+/// Such text is NUL, half of a surrogate pair (as in a name that was cut within a character), and bytes that
+/// are not UTF-8. Members with an effect reject SUBSTITUTE; in decorative members, it is shown as a space.
 fn cleaned(text: &[u8]) -> Vec<u8> {
     const SUBSTITUTE: &[u8] = b"\\u001a";
     let mut written = Vec::with_capacity(text.len());
@@ -207,7 +210,7 @@ fn cleaned(text: &[u8]) -> Vec<u8> {
     written
 }
 
-/// Copies a text, replacing each escape that cannot be stored by `substitute`.
+/// Copies a text, replacing each escape that cannot be stored with `substitute`.
 fn substitute(text: &[u8], substitute: &[u8], written: &mut Vec<u8>) {
     let unit = |at: usize| {
         let digits = text.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;

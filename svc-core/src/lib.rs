@@ -1,12 +1,12 @@
 //! The core of the Agent Collaboration Service: one place where a team of agents and people coordinate work.
 //!
-//! Workspaces hold channels, channels hold threads, and a thread is a task; threads carry messages, claims
-//! and results. This crate owns storage, the claim engine, sealing and the event chain, and defines every
-//! operation. The shells (`svc-http`, `svc-mcp-stdio`, `svc-cli`) frame bytes and call it.
+//! Workspaces contain channels, channels contain threads, and a thread is a task; threads contain messages,
+//! claims and results. This crate owns storage, the claim engine, sealing and the event chain, and defines
+//! every operation. The shells (`svc-http`, `svc-mcp-stdio`, `svc-cli`) frame bytes and call this crate.
 //!
 //! [`setup`] creates a database, on SQLite or Postgres ([`Database`]), with its first workspace. [`Service`]
-//! opens it with [`ServiceOptions`]: it owns the connections and the threads that use them, and runs
-//! requests:
+//! opens a database with [`ServiceOptions`]. A service owns the connections and the threads that use them,
+//! and runs requests:
 //!
 //! - [`Service::admit`] admits a request by its head: rate limit, credential, capability.
 //! - [`Service::run`] runs the operation with its input ([`op::Input`]) and returns an [`op::Reply`], or an
@@ -19,7 +19,7 @@
 //! `tracing`.
 //!
 //! `ARCHITECTURE.md` beside the sources explains how the crate is built, with a glossary; `CONVENTIONS.md`
-//! explains how its code is written, `DECISIONS.md` why its large parts are as they are.
+//! explains how its code is written, and `DECISIONS.md` explains the design of its large parts.
 
 #[cfg(test)]
 mod strangers;

@@ -17,7 +17,7 @@ const MAIL_ADDRESS_MAX: usize = 254;
 pub struct MailAddress(String);
 
 impl MailAddress {
-    /// Parses an email address.
+    /// Parses an email address. Returns `None` if the text is not a valid address.
     pub fn parse(text: &str) -> Option<Self> {
         let (local, domain) = text.rsplit_once('@')?;
         let is_local = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+/=?^_`{|}~-".contains(c);
@@ -134,10 +134,10 @@ impl JsonSchema for DeliveryAddress {
     }
 }
 
-/// An email address, and the name that is shown beside it.
+/// An email address, and the name that is shown beside the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mailbox {
-    /// The display name.
+    /// The display name, if the mailbox has one.
     pub name: Option<String>,
     /// The email address.
     pub address: MailAddress,

@@ -3,7 +3,7 @@
 /// The byte order mark, which editors and shells on Windows write.
 const MARK: &str = "\u{feff}";
 
-/// Returns a text without a byte order mark at its beginning. A second mark belongs to the text.
+/// Returns a text without a byte order mark at its beginning. A second mark is kept as part of the text.
 pub fn without_mark(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic, Sleeper};
 
-/// A value that several threads change, and for whose changes threads can wait.
+/// A value that several threads share. A thread can wait for a change of the value.
 pub(crate) struct Monitor<T> {
     value: Mutex<T>,
     changed: Condvar,
@@ -31,7 +31,7 @@ impl<T> Monitor<T> {
         &self.clock
     }
 
-    /// Locks the value.
+    /// Locks the value until the guard is dropped.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         lock(&self.value)
     }
@@ -41,7 +41,7 @@ impl<T> Monitor<T> {
         self.changed.notify_all();
     }
 
-    /// Waits for [`Monitor::notify`] or until `until`, or indefinitely if it is `None`.
+    /// Waits for [`Monitor::notify`] or until `until`, or indefinitely if `until` is `None`.
     ///
     /// May return early, so the caller must check its condition and the clock again.
     pub fn wait<'a>(&self, guard: MutexGuard<'a, T>, until: Option<Monotonic>) -> MutexGuard<'a, T> {
@@ -61,8 +61,7 @@ impl<T> Monitor<T> {
 
 impl<T: Send> Sleeper for Monitor<T> {
     fn clock_moved(&self) {
-        // Done under the lock, so that no thread reads the clock before it moves and starts to wait
-        // afterwards.
+        // The lock prevents a thread from reading the clock before it moves and starting to wait afterwards.
         let _guard = self.lock();
         self.changed.notify_all();
     }

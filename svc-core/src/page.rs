@@ -1,4 +1,4 @@
-//! Lists: `{items, next_cursor}`.
+//! Pages of lists, `{items, next_cursor}`, and the cursors between them.
 //!
 //! A cursor is opaque and contains a position, normally one in a log (LSN), because LSNs become visible in
 //! order. Ids and times do not, so a cursor on them could skip a row that commits late. A list in another
@@ -6,8 +6,8 @@
 //!
 //! A page scans a bounded number of rows. If many of them are omitted, the page is short or empty, and its
 //! cursor continues after the scanned rows. A page is also bounded in bytes while it is read: it can only be
-//! made from [`PageRows`], which are fetched from the database no further than the page needs. And it is
-//! bounded in time: it ends when half of the read's budget is used up, after at least one row.
+//! made from [`PageRows`], which are fetched from the database no further than the page needs. Finally, a
+//! page is bounded in time: it ends when half of the read's budget is used up, after at least one row.
 
 mod cursor;
 
@@ -50,13 +50,14 @@ pub struct Page<T, K = i64> {
 
 /// The rows read for one page.
 ///
-/// Reading stops at [`PAGE_BYTES`], after one larger row, or when the page has to end.
+/// Reading stops at [`PAGE_BYTES`], after a single row that is larger, or when the time of the page is used
+/// up.
 #[derive(Debug)]
 pub struct PageRows<T> {
     rows: Vec<T>,
-    /// Whether reading stopped at the byte limit, or because the page had to end.
+    /// Whether reading stopped at the byte limit, or because the time of the page was used up.
     full: bool,
-    /// Whether reading stopped because the page had to end.
+    /// Whether reading stopped because the time of the page was used up.
     is_late: bool,
     budget: Option<ReadBudget>,
 }
@@ -77,7 +78,7 @@ impl<T> PageRows<T> {
         Ok(Self { rows, full: weight >= PAGE_BYTES || is_late, is_late, budget })
     }
 
-    /// Creates page rows from items in list order. `full` states whether the list may have more items.
+    /// Creates page rows from items in the order of the list. `full` is whether the list may have more items.
     pub fn collected(rows: Vec<T>, full: bool) -> Self {
         Self { rows, full, is_late: false, budget: None }
     }
@@ -89,8 +90,9 @@ impl<T> PageRows<T> {
     }
 }
 
-/// Returns whether a page has to end now. If so, the page gets another half of the budget to complete its
-/// items.
+/// Returns whether a page must end now, because its time is used up.
+///
+/// If so, the page gets another half of the budget to complete its items.
 pub(crate) fn ends_now(budget: &ReadBudget) -> bool {
     let ends = budget.is_page_over();
     if ends {
@@ -109,9 +111,9 @@ pub struct BoundedCount {
 }
 
 impl BoundedCount {
-    /// Creates a count of matches in `looked_at` rows, of which up to `most` were read.
-    pub fn of(count: i64, looked_at: i64, most: i64) -> Self {
-        Self { count, is_all: looked_at < most }
+    /// Creates a count of matches among the `rows_read` rows that were read, of at most `most`.
+    pub fn of(count: i64, rows_read: i64, most: i64) -> Self {
+        Self { count, is_all: rows_read < most }
     }
 }
 
@@ -126,7 +128,7 @@ impl Limit {
         Count::new(number).map(Self)
     }
 
-    /// Returns the limit for a page with up to `most` items, even if the caller requested more.
+    /// Returns the limit for a page with up to `most` items, even if the caller requested more items.
     pub(crate) fn at_most(limit: Option<Self>, most: i64) -> Option<Self> {
         Self::new(limit.map_or(PAGE_DEFAULT, Self::get).min(most)).ok()
     }
@@ -164,7 +166,7 @@ pub(crate) enum Detail {
     Full,
 }
 
-/// The limits on the bytes of an answer, and the offset of its text.
+/// The maximum size of an answer in bytes, and the offset of the text in the answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnswerBounds {
     /// Maximum bytes of the answer in JSON.
@@ -179,8 +181,7 @@ pub fn rows_to_read(limit: Option<Limit>) -> i64 {
     limit.map_or(PAGE_DEFAULT, Limit::get).saturating_add(1)
 }
 
-/// Returns the first items, up to and including the one that reaches `most` bytes, for a list that is not a
-/// page.
+/// Cuts a list after the item with which the list reaches `most` bytes of JSON.
 pub(crate) fn within<T: Serialize>(mut items: Vec<T>, most: usize) -> Result<Vec<T>> {
     let mut kept = 0_usize;
     let mut bytes = 0_usize;
@@ -195,7 +196,8 @@ pub(crate) fn within<T: Serialize>(mut items: Vec<T>, most: usize) -> Result<Vec
     Ok(items)
 }
 
-/// Returns how many of the first items fill a page, by the bytes of each, including the item that fills it.
+/// Returns how many of the first items fill a page, including the item that fills it. `weight` returns the
+/// bytes of an item.
 pub(crate) fn filling<T>(items: &[T], weight: impl Fn(&T) -> usize) -> usize {
     let mut bytes: usize = 0;
     let last = items.iter().position(|item| {
@@ -253,7 +255,8 @@ impl<T, K: Position> Page<T, K> {
         Self { positions, ..Self::whole(items) }
     }
 
-    /// Cuts the page after its first `most` items, if it has more. The next page continues after them.
+    /// Cuts the page after the first `most` items, if the page has more. The next page continues after these
+    /// items.
     pub fn keep(&mut self, most: usize, position: impl Fn(&T) -> K) {
         if self.items.len() > most {
             self.items.truncate(most);
@@ -282,9 +285,9 @@ impl<T, K: Position> Page<T, K> {
         self.try_filter_map(|item| each(item).map(Some))
     }
 
-    /// Converts the items and omits some, keeping the cursor. The page may be short or empty.
+    /// Converts the items and omits some of them, keeping the cursor. The page may be short or empty.
     ///
-    /// If the page has to end during the conversion of an item, it ends after that item.
+    /// If the time of the page is used up during the conversion of an item, the page ends after that item.
     pub fn try_filter_map<U>(self, mut each: impl FnMut(T) -> Result<Option<U>>) -> Result<Page<U, K>> {
         let Self { items, mut next_cursor, positions, budget, mut is_late } = self;
         let last = positions.len().saturating_sub(1);
@@ -309,7 +312,8 @@ impl<T, K: Position> Page<T, K> {
 
     /// Converts the items, and ends the page with the item at which their JSON reaches [`PAGE_BYTES`].
     ///
-    /// For items that are larger than their rows, such as messages whose text `each` decrypts.
+    /// Use this function for items that are larger than their rows, such as messages whose text `each`
+    /// decrypts.
     pub fn try_fill<U: Serialize>(
         self,
         position: impl Fn(&U) -> K,
@@ -352,7 +356,7 @@ impl<T, K: Position> Page<T, K> {
     }
 }
 
-/// The position of the last row that one page may scan, or `None` if the list ends before that.
+/// The position of the last row that one page may scan, or `None` if the list ends before such a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanHorizon<K = i64>(pub Option<K>);
 
@@ -381,7 +385,7 @@ impl ScanHorizon {
 impl<T> Page<T> {
     /// Creates a page with the rest of an entire list after the cursor, which is an index into the list.
     ///
-    /// For lists that are not ordered by position, for example by number.
+    /// Use this function for lists that are not ordered by a position.
     pub fn after_place(items: Vec<T>, cursor: Option<Cursor>) -> Self {
         let skipped = usize::try_from(Cursor::after(cursor)).unwrap_or(usize::MAX);
         let items: Vec<T> = items.into_iter().skip(skipped).collect();

@@ -1,17 +1,17 @@
-//! Values by key, where the keys take turns.
+//! A map whose keys take turns.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// Values by key, with the order in which the keys take turns. A new key comes last.
+/// A map from keys to values, with the order in which the keys take turns. A new key is last.
 pub(crate) struct RoundRobin<K, V> {
     order: VecDeque<K>,
-    of: HashMap<K, V>,
+    values: HashMap<K, V>,
 }
 
 impl<K, V> Default for RoundRobin<K, V> {
     fn default() -> Self {
-        Self { order: VecDeque::new(), of: HashMap::new() }
+        Self { order: VecDeque::new(), values: HashMap::new() }
     }
 }
 
@@ -27,15 +27,15 @@ impl<K: Copy + Eq + Hash, V> RoundRobin<K, V> {
 
     /// Returns the keys with their values in the order of their turns.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
-        self.order.iter().filter_map(|key| Some((*key, self.of.get(key)?)))
+        self.order.iter().filter_map(|key| Some((*key, self.values.get(key)?)))
     }
 
     pub fn get(&self, key: K) -> Option<&V> {
-        self.of.get(&key)
+        self.values.get(&key)
     }
 
     pub fn get_mut(&mut self, key: K) -> Option<&mut V> {
-        self.of.get_mut(&key)
+        self.values.get_mut(&key)
     }
 
     /// Returns the value of a key. A new key is created with a default value.
@@ -43,7 +43,7 @@ impl<K: Copy + Eq + Hash, V> RoundRobin<K, V> {
     where
         V: Default,
     {
-        self.of.entry(key).or_insert_with(|| {
+        self.values.entry(key).or_insert_with(|| {
             self.order.push_back(key);
             V::default()
         })
@@ -51,25 +51,25 @@ impl<K: Copy + Eq + Hash, V> RoundRobin<K, V> {
 
     /// Moves a key to the front, so that it has the next turn.
     pub fn move_to_front(&mut self, key: K) {
-        if self.leaves(key) {
+        if self.remove_from_order(key) {
             self.order.push_front(key);
         }
     }
 
-    /// Ends the turn of a key, which then comes last.
+    /// Ends the turn of a key, and moves the key to the end of the order.
     pub fn end_turn(&mut self, key: K) {
-        if self.leaves(key) {
+        if self.remove_from_order(key) {
             self.order.push_back(key);
         }
     }
 
     pub fn remove(&mut self, key: K) {
-        self.leaves(key);
-        self.of.remove(&key);
+        self.remove_from_order(key);
+        self.values.remove(&key);
     }
 
     /// Removes a key from the order, and returns whether it was present.
-    fn leaves(&mut self, key: K) -> bool {
+    fn remove_from_order(&mut self, key: K) -> bool {
         if self.order.front() == Some(&key) {
             return self.order.pop_front().is_some();
         }
@@ -79,9 +79,11 @@ impl<K: Copy + Eq + Hash, V> RoundRobin<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, T> RoundRobin<K, VecDeque<T>> {
-    /// Takes the first item of a key and ends the key's turn. A key without further items is removed.
+    /// Removes and returns the first item of a key, and ends the key's turn.
+    ///
+    /// A key without further items is removed.
     pub fn pop(&mut self, key: K) -> Option<T> {
-        let items = self.of.get_mut(&key)?;
+        let items = self.values.get_mut(&key)?;
         let item = items.pop_front();
         if items.is_empty() {
             self.remove(key)

@@ -10,7 +10,7 @@ const INPUTS: &str = "SVC_TEST_INPUTS";
 /// Number of inputs for each property if the variable is not set.
 const INPUTS_DEFAULT: u32 = 4000;
 
-/// Number of inputs in one case. They share most pieces, which are slow to choose.
+/// Number of inputs in one case. The inputs of a case share most pieces, because pieces are slow to choose.
 const PER_CASE: usize = 8;
 
 /// Returns the settings for a property whose cases are created by [`sent`].

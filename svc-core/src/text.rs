@@ -41,7 +41,7 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES
         }
     }
 
-    /// Converts an external text to a valid one. Returns `None` if too little is left.
+    /// Converts an external text to a valid one. Returns `None` if fewer than `MIN` characters remain.
     ///
     /// Each character that is not allowed is replaced by a space, and a text that is too long is cut.
     pub fn cut(text: &str) -> Option<Self> {
@@ -101,8 +101,8 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> ToParam for Text<MIN
 
 /// A name that can be used in a path or URL.
 ///
-/// It has up to `MAX` lower-case letters, digits, `.`, `_` and `-`, and begins with a letter or digit. Input
-/// is converted to lower case.
+/// A handle has up to `MAX` lower-case letters, digits, `.`, `_` and `-`, and begins with a letter or digit.
+/// Input is converted to lower case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Handle<const MAX: usize>(String);
@@ -111,7 +111,8 @@ pub struct Handle<const MAX: usize>(String);
 pub(crate) const APP_HANDLES: &str = "app:";
 /// Prefix that only the handles of removed people have.
 pub(crate) const DELETED_HANDLES: &str = "deleted:";
-/// Reserved prefixes, which a chosen handle must not have: for apps, other services and removed people.
+/// Reserved prefixes of handles: for apps, other services and removed people. A chosen handle must not have
+/// one.
 const RESERVED_HANDLES: [&str; 3] = [APP_HANDLES, "peer:", DELETED_HANDLES];
 
 /// Fails if a handle, in lower case, has a reserved prefix.
@@ -224,7 +225,8 @@ impl de::Visitor<'_> for WholeNumber {
         if number.fract() != 0.0 || number.abs() > EXACT_DOUBLES {
             return Err(E::custom(format!("expected a whole number, found {number}")));
         }
-        // Formatted without a fraction and parsed again, because a cast from a float reports no failure.
+        // The number is formatted without a fraction and parsed again, because a cast from a float reports no
+        // failure.
         format!("{number:.0}").parse().map_err(E::custom)
     }
 }
@@ -264,7 +266,7 @@ impl<T, const MAX: usize> Items<T, MAX> {
         self.0.retain(keep);
     }
 
-    /// Changes each item. Fails with the first failure.
+    /// Converts each item with `change`. Fails with the first error that `change` returns.
     pub(crate) fn try_map<U, E>(self, change: impl FnMut(T) -> Result<U, E>) -> Result<Items<U, MAX>, E> {
         self.0.into_iter().map(change).collect::<Result<_, E>>().map(Items)
     }
@@ -308,9 +310,10 @@ impl<T: JsonSchema, const MAX: usize> JsonSchema for Items<T, MAX> {
 /// Keyword in the schema of a field in which null has a meaning.
 pub(crate) const NULL_CLEARS: &str = "x-null-clears";
 
-/// A field of a PATCH that can be cleared: absent keeps the value, `null` clears it, anything else sets it.
+/// A field of a PATCH that can be cleared: absent keeps the value, `null` clears it, any other value replaces
+/// it.
 ///
-/// Always use it with `#[serde(default)]`, and with `skip_serializing_if` if it is encoded.
+/// Always use this type with `#[serde(default)]`, and with `skip_serializing_if` if it is encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Patch<T> {
     /// The field was absent.
@@ -363,7 +366,7 @@ impl<T: JsonSchema> JsonSchema for Patch<T> {
 
 /// A field of a PATCH that cannot be cleared: absent keeps the value.
 ///
-/// The decoder of inputs treats `null` as absent. Always use it with `#[serde(default)]`, and with
+/// The decoder of inputs treats `null` as absent. Always use this type with `#[serde(default)]`, and with
 /// `skip_serializing_if` if it is encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Change<T> {
@@ -375,7 +378,7 @@ pub enum Change<T> {
 }
 
 impl<T> Change<T> {
-    /// Returns the new value, if there is one.
+    /// Returns the new value, or `None` if the field was absent.
     pub fn get(&self) -> Option<&T> {
         match self {
             Self::Keep => None,
@@ -431,10 +434,13 @@ pub fn echo(sent: &str) -> Cow<'_, str> {
 
 /// Prefix of the secrets that the service issues.
 pub(crate) const SECRET_PREFIX: &str = "svc_";
-/// Minimum characters after the prefix for a text to count as a secret. Names of that length contain a space.
+/// Minimum characters after the prefix for a text to count as a secret. Names such as `svc_session` are
+/// shorter.
 const SECRET_MIN: usize = 24;
 
-/// Removes secrets from a message. Callers confuse fields and paths, and problems are logged.
+/// Removes secrets from a message.
+///
+/// Callers may send a secret in the wrong field or path, and problems are logged.
 pub(crate) fn without_secrets(message: Cow<'static, str>) -> Cow<'static, str> {
     if !message.contains(SECRET_PREFIX) {
         return message;
@@ -467,7 +473,7 @@ pub(crate) fn shortened(message: Cow<'static, str>) -> Cow<'static, str> {
     parts.map(|(beginning, end)| format!("{beginning} ... {end}")).unwrap_or_default().into()
 }
 
-/// Maximum bytes of a message that is not shortened. Only messages that repeat long input exceed it.
+/// Maximum bytes of a message that is not shortened. Only messages that repeat long input exceed this number.
 const MESSAGE_MAX_BYTES: usize = 2000;
 
 /// Maximum characters of a name for which a similar one is searched, because the cost grows with the length.

@@ -1,7 +1,7 @@
-//! Timers: callbacks at a given time of the service's clock.
+//! Timers, which call a callback at a given time of the service's clock.
 //!
-//! One thread calls them and does nothing else, so that deadlines do not depend on the database. A callback
-//! must not block: it may only pass work on.
+//! One thread calls the callbacks and does nothing else, so that deadlines do not depend on the database. A
+//! callback must not block: it may only pass work to another thread.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ type Callback = Box<dyn FnOnce() + Send>;
 pub(crate) struct TimerId(Monotonic, u64);
 
 #[derive(Default)]
-struct State {
+struct TimerState {
     due: BTreeMap<TimerId, Callback>,
     next: u64,
     closing: bool,
@@ -26,12 +26,12 @@ struct State {
 /// The timers of a service. Clones share the timers.
 #[derive(Clone)]
 pub(crate) struct Timers {
-    state: Arc<Monitor<State>>,
+    state: Arc<Monitor<TimerState>>,
 }
 
 impl Timers {
     pub fn new(clock: &Clock) -> Self {
-        Self { state: Monitor::new(clock, State::default()) }
+        Self { state: Monitor::new(clock, TimerState::default()) }
     }
 
     /// Returns the clock that the timers run on.
@@ -39,7 +39,7 @@ impl Timers {
         self.state.clock()
     }
 
-    /// Calls `callback` at `moment`, or at once if that time has passed.
+    /// Calls `callback` at `moment`, or immediately if that time has passed.
     pub fn at(&self, moment: Monotonic, callback: impl FnOnce() + Send + 'static) -> TimerId {
         let mut state = self.state.lock();
         let id = TimerId(moment, state.next);
@@ -61,7 +61,8 @@ impl Timers {
     /// Cancels a timer that has not fired.
     pub fn stop(&self, id: TimerId) {
         let stopped = self.state.lock().due.remove(&id);
-        // Dropped outside of the lock, because dropping the captured values may cancel other timers.
+        // The callback is dropped outside of the lock, because dropping its captured values may cancel other
+        // timers.
         drop(stopped);
     }
 
@@ -71,7 +72,7 @@ impl Timers {
         self.state.notify();
     }
 
-    /// Calls callbacks at their times, until the timers are closed.
+    /// Runs the callbacks of due timers, until the timers are closed.
     pub fn serve(&self) {
         let mut state = self.state.lock();
         while !state.closing {

@@ -1,4 +1,4 @@
-//! Common mistakes in place of a token: a placeholder, quotation marks, a scheme, white space.
+//! Common mistakes in a text that should be a token: a placeholder, quotation marks, a scheme, white space.
 //!
 //! A token begins with `svc_` and contains only letters, digits, `_` and `-`, so none of these can be a
 //! token. Messages never repeat the text.
@@ -11,18 +11,20 @@ const QUOTED: &str = "is in quotation marks: leave them out";
 const SCHEME: &str = "begins with a scheme: leave `Bearer ` out, and send the token alone";
 const SPACE: &str = "has white space or a line break in it: a token has none";
 
-/// Quotation marks and brackets that people put around a token.
+/// Quotation marks that people put around a token.
 const MARKS: [char; 9] =
     ['"', '\'', '`', '\u{201c}', '\u{201d}', '\u{201e}', '\u{2018}', '\u{2019}', '\u{201a}'];
 
-/// Returns a token without the characters that editors add around it: a byte order mark, spaces, line breaks.
+/// Returns a token without the characters that editors add around it: a byte order mark, spaces and line
+/// breaks.
 pub(crate) fn trimmed(text: &str) -> &str {
     without_mark(text).trim()
 }
 
-/// Returns the reason why a text cannot be a token, as the end of a sentence, or `None` if it may be a token.
+/// Returns the reason why a text cannot be a token, as the end of a sentence, or `None` if the text may be a
+/// token.
 pub(crate) fn flaw(text: &str) -> Option<&'static str> {
-    let bare = bare(text);
+    let bare = without_decoration(text);
     if is_placeholder(bare) {
         return Some(PLACEHOLDER);
     }
@@ -35,8 +37,8 @@ pub(crate) fn flaw(text: &str) -> Option<&'static str> {
     text.contains(char::is_whitespace).then_some(SPACE)
 }
 
-/// Returns the text without quotation marks around it and schemes before it.
-fn bare(text: &str) -> &str {
+/// Returns the text without quotation marks around it and without schemes before it.
+fn without_decoration(text: &str) -> &str {
     let mut bare = text;
     loop {
         let unmarked = bare.trim_matches(MARKS).trim();

@@ -3,7 +3,7 @@
 //!
 //! Row numbers are counted separately in each workspace's audit trail, so rows are ordered by time, then
 //! workspace, then number. A row that is committed late is sorted by its time: a reader that has already
-//! passed that time misses the row. A reader of one workspace's trail misses none.
+//! passed that time misses the row. A reader of one workspace's trail misses no row.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ struct ListOperatorAudit {
 /// that trail.
 type RowPosition = (Time, WorkspaceId, i64);
 
-/// An audit row: an action, and the member that performed it.
+/// An audit row, which records an action and the member who performed it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct InstanceAuditRow {
     /// The row's number in the audit trail of its workspace, or of the instance, counted from 1 without gaps.
@@ -95,7 +95,7 @@ columns! {
 }
 
 impl InstanceAuditRow {
-    fn place(&self) -> RowPosition {
+    fn position(&self) -> RowPosition {
         (self.at, self.workspace_id.unwrap_or(WorkspaceId::INSTANCE), self.seq)
     }
 }
@@ -143,5 +143,5 @@ fn list_operator_audit(
             &rows_to_read(input.limit),
         ]),
     )?;
-    Ok(Page::within(ScanHorizon(last), rows, input.limit, InstanceAuditRow::place))
+    Ok(Page::within(ScanHorizon(last), rows, input.limit, InstanceAuditRow::position))
 }

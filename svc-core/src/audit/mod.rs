@@ -3,8 +3,8 @@
 //! - `instance`: reads the rows of all workspaces, and the rows of the instance itself
 //! - `state`: compares the tables of a workspace with its log
 //!
-//! The pipeline writes the audit rows, except those with a specific name, which the function of the change
-//! writes. This module writes none.
+//! The pipeline writes the audit rows of changes. A row with a specific action name is written by the
+//! function of the operation instead. This module writes no rows.
 
 mod instance;
 pub(crate) mod state;
@@ -80,7 +80,7 @@ struct ListAudit {
     limit: Option<Limit>,
 }
 
-/// An audit row: an action, and the member that performed it.
+/// An audit row, which records an action and the member who performed it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct AuditRow {
     /// The row's number in the workspace's trail, counted from 1 without gaps.

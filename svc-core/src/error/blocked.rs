@@ -1,4 +1,4 @@
-//! The reason why a file or a folder cannot be used, for the person who starts a program.
+//! Explains why a file or a folder cannot be used, for the person who starts a program.
 //!
 //! The text contains the file or folder that denies access, which may be a parent folder, its owner and its
 //! mode, the user of this process, and the command that fixes the problem. It never contains a byte of a
@@ -18,14 +18,15 @@ use super::{Error, is_full};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Read,
-    /// The file is written, created or removed.
+    /// The file will be written, created or removed.
     Write,
-    /// The folder is created.
+    /// The folder will be created.
     Folder,
 }
 
 impl Need {
-    fn done(self) -> &'static str {
+    /// Returns the past participle for the sentence "the file cannot be ...".
+    fn participle(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "written",
@@ -55,27 +56,27 @@ pub(crate) fn blocked(need: Need, path: &Path, error: &io::Error) -> Error {
     Error::configuration(describe_denial(need, path, error))
 }
 
-/// Checks whether this process may access the file at `path`. Returns the reason if it may not.
+/// Returns the reason why this process may not access the file at `path`, or `None` if it may.
 pub(crate) fn denied(need: Need, path: &Path) -> Option<String> {
     let asked = accessat(CWD, path, need.access(), AtFlags::EACCESS);
     asked.err().map(|errno| describe_denial(need, path, &errno.into()))
 }
 
-/// Returns a sentence about the reason why the file at `path` cannot be used, and the remedy.
+/// Returns a sentence that explains why the file at `path` cannot be used, and the remedy.
 pub(crate) fn describe_denial(need: Need, path: &Path, error: &io::Error) -> String {
-    let begin = format!("{} cannot be {}", path.display(), need.done());
+    let begin = format!("{} cannot be {}", path.display(), need.participle());
     let reason = match error.kind() {
-        ErrorKind::NotFound => missing(path),
+        ErrorKind::NotFound => missing_reason(path),
         ErrorKind::IsADirectory => format!(
             "it is a folder where a file is expected, as a container makes of a mount whose source is \
              missing: remove it with `rmdir {}`, and put the file there",
             quoted(path)
         ),
         ErrorKind::NotADirectory => not_a_folder(path),
-        ErrorKind::PermissionDenied => permission(need, path, error),
+        ErrorKind::PermissionDenied => permission_reason(need, path, error),
         ErrorKind::ReadOnlyFilesystem => format!(
             "it is on a read-only file system{}: mount a writable one there, or name another folder",
-            standing(path).map(|standing| format!(" ({standing})")).unwrap_or_default()
+            owner_and_mode(path).map(|standing| format!(" ({standing})")).unwrap_or_default()
         ),
         _ if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
             format!("its symbolic links go in a circle: see `ls -l {}`", quoted(path))
@@ -84,7 +85,7 @@ pub(crate) fn describe_denial(need: Need, path: &Path, error: &io::Error) -> Str
             let folder = path.parent().unwrap_or(path);
             format!("the disk of {} is full: make room, see `df {}`", folder.display(), quoted(folder))
         }
-        _ => match standing(path) {
+        _ => match owner_and_mode(path) {
             Some(standing) => format!("{error} ({standing})"),
             None => error.to_string(),
         },
@@ -92,8 +93,8 @@ pub(crate) fn describe_denial(need: Need, path: &Path, error: &io::Error) -> Str
     format!("{begin}: {reason}")
 }
 
-/// Describes the owner and the mode of the file at `path`, if they are known.
-pub(crate) fn standing(path: &Path) -> Option<String> {
+/// Describes the owner, the group and the mode of the file at `path`, or returns `None` if they are unknown.
+pub(crate) fn owner_and_mode(path: &Path) -> Option<String> {
     let found = path.metadata().ok()?;
     Some(format!("owner {}, group {}, mode {:04o}", found.uid(), found.gid(), found.mode() & 0o7777))
 }
@@ -109,23 +110,25 @@ pub(crate) fn quoted(path: &Path) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-fn missing(path: &Path) -> String {
+fn missing_reason(path: &Path) -> String {
     if let Ok(target) = path.read_link() {
         return format!("it is a symbolic link to {}, which does not exist", target.display());
     }
     let nearest = ancestors(path).into_iter().rev().skip(1).find(|folder| folder.exists());
     match nearest {
         Some(folder) if path.parent().is_none_or(|parent| parent.exists()) => {
-            format!("it does not exist in {}", described(&folder))
+            format!("it does not exist in {}", with_owner_and_mode(&folder))
         }
-        Some(folder) => format!("it does not exist, and of the folders above only {}", described(&folder)),
+        Some(folder) => {
+            format!("it does not exist, and of the folders above only {}", with_owner_and_mode(&folder))
+        }
         None => "it does not exist".to_owned(),
     }
 }
 
 /// Returns a path with its owner and its mode, if they are known.
-pub(crate) fn described(path: &Path) -> String {
-    match standing(path) {
+pub(crate) fn with_owner_and_mode(path: &Path) -> String {
+    match owner_and_mode(path) {
         Some(standing) => format!("{} ({standing})", path.display()),
         None => path.display().to_string(),
     }
@@ -134,17 +137,17 @@ pub(crate) fn described(path: &Path) -> String {
 fn not_a_folder(path: &Path) -> String {
     let file = ancestors(path).into_iter().find(|part| part.metadata().is_ok_and(|found| !found.is_dir()));
     match file {
-        Some(file) => format!("{} is a file, not a folder: name another path", described(&file)),
+        Some(file) => format!("{} is a file, not a folder: name another path", with_owner_and_mode(&file)),
         None => "a part of the path is a file, not a folder: name another path".to_owned(),
     }
 }
 
-/// Describes the part of the path that this user may not use, its owner, and the command that changes this.
-fn permission(need: Need, path: &Path, error: &io::Error) -> String {
+/// Describes the file or folder that denies access, its owner, and the command that permits access.
+fn permission_reason(need: Need, path: &Path, error: &io::Error) -> String {
     let me = format!("this process is user {}, group {}", geteuid().as_raw(), getegid().as_raw());
     let Some((part, letter)) = obstacle(need, path) else {
         // The mode is not the reason, but an attribute of the file, a mount or a security module.
-        let standing = standing(path).map(|standing| format!(" ({standing})")).unwrap_or_default();
+        let standing = owner_and_mode(path).map(|standing| format!(" ({standing})")).unwrap_or_default();
         return format!(
             "{error}, though its mode allows it{standing}; {me}: look for attributes of the file (`lsattr \
              {}`), and for rules of SELinux or AppArmor",
@@ -156,7 +159,7 @@ fn permission(need: Need, path: &Path, error: &io::Error) -> String {
     let Ok(found) = part.metadata() else {
         return format!("{error}; {me}");
     };
-    let standing = standing(&part).unwrap_or_default();
+    let standing = owner_and_mode(&part).unwrap_or_default();
     let user = geteuid().as_raw();
     let group = getegid().as_raw();
     let is_far_above = path.parent() != Some(part.as_path()) && path != part;
@@ -172,7 +175,7 @@ fn permission(need: Need, path: &Path, error: &io::Error) -> String {
     format!("{shown} denies this user access ({standing}); {me}: {fix}")
 }
 
-/// Returns whether a folder belongs to the system and must not be given to another user.
+/// Returns whether a folder is part of the system and must not change its owner or mode.
 fn is_of_system(folder: &Path) -> bool {
     const FOLDERS: [&str; 14] = [
         "/",
@@ -193,7 +196,7 @@ fn is_of_system(folder: &Path) -> bool {
     FOLDERS.iter().any(|of_system| folder == Path::new(of_system))
 }
 
-/// Returns the first part of a path that this process may not use, and the missing permission.
+/// Returns the first folder or file of a path that denies access, and the missing permission.
 fn obstacle(need: Need, path: &Path) -> Option<(PathBuf, char)> {
     let parts = ancestors(path);
     let (last, folders) = parts.split_last()?;
@@ -210,14 +213,16 @@ fn obstacle(need: Need, path: &Path) -> Option<(PathBuf, char)> {
         _ if need != Need::Read => {
             let folder = folders.iter().rev().find(|folder| folder.metadata().is_ok())?;
             let is_closed = lacks(folder, Access::WRITE_OK);
-            is_closed.then(|| (folder.clone(), 'w')).or_else(|| of_others(last).then(|| (last.clone(), 'w')))
+            is_closed
+                .then(|| (folder.clone(), 'w'))
+                .or_else(|| is_owned_by_other(last).then(|| (last.clone(), 'w')))
         }
         _ => None,
     }
 }
 
-/// Returns whether another user owns the file at `path`, so that only that user may change its mode.
-fn of_others(path: &Path) -> bool {
+/// Returns whether another user owns the file at `path`. Only the owner may change the mode of a file.
+fn is_owned_by_other(path: &Path) -> bool {
     let me = geteuid();
     !me.is_root() && path.metadata().is_ok_and(|found| found.uid() != me.as_raw())
 }

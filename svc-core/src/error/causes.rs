@@ -3,7 +3,7 @@
 use super::{Code, Error};
 
 impl Error {
-    /// Returns the chain of causes, nearest first, each once and on one line.
+    /// Returns the causes of the error, nearest first. Each cause occurs once, on one line.
     ///
     /// The list is for the server's log and the operator, never for a caller.
     pub fn causes(&self) -> Vec<String> {
@@ -11,13 +11,13 @@ impl Error {
         let mut next = self.cause().map(|cause| cause as &(dyn std::error::Error + 'static));
         while let Some(cause) = next {
             let text = match cause.downcast_ref::<Self>() {
-                // This detail only means that there is a cause.
+                // The detail of an internal error only refers to the cause.
                 Some(own) if own.code == Code::Internal => String::new(),
                 Some(own) => own.detail().to_owned(),
                 None => cause.to_string(),
             };
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            // Some errors repeat their cause.
+            // The text of some errors repeats the cause.
             if causes.iter().all(|known| !known.contains(&text)) && !self.detail.contains(&text) {
                 causes.push(text);
             }

@@ -25,11 +25,11 @@ pub struct Problem {
     /// The problem type: a path whose last segment is the stable code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// A short text, which is the same at every occurrence of the problem type.
+    /// The short title, which is the same at every occurrence of the problem type.
     pub title: &'static str,
     /// The HTTP status.
     pub status: u16,
-    /// The fault of this request. The page of the problem type describes what to do next.
+    /// Description of the fault in this request. The page of the problem type describes what to do next.
     pub detail: String,
     /// Additional members for this problem type.
     #[serde(flatten)]

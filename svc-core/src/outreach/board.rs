@@ -1,7 +1,7 @@
 //! The board: web pages for people, which a browser loads without a credential.
 //!
-//! The pages contain no data of any workspace. They call the operations of the API with the session of their
-//! browser, so they are the same for everyone, and the HTTP shell contains their files.
+//! The pages contain no data of any workspace. They call the operations of the API with the session of the
+//! browser, so every user receives the same pages. The HTTP shell contains their files.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,9 +32,9 @@ pub(crate) fn feature() -> Feature {
     Feature::new().operations("board", rows.into_iter().map(framed).collect())
 }
 
-/// Replaces the function of an operation that the shell answers itself after admitting the request.
+/// Placeholder for the function of an operation that the shell answers itself after admitting the request.
 fn answered_by_shell<I>(_: &Read<'_>, _: &I) -> Result<()> {
-    Err(Error::internal("a row was run that the shell answers"))
+    Err(Error::internal("an operation was run that the shell answers"))
 }
 
 /// Redirects a browser to the board.

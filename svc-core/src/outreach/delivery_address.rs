@@ -1,8 +1,8 @@
 //! Email addresses of members, each confirmed with a code that is sent to it.
 //!
-//! A new address receives only the code. Until it is confirmed, the old address stays in use; it is notified
-//! of the change. The code is generated when it is taken for sending, and only its hash is stored. Events,
-//! exports and traces contain no addresses.
+//! A new address receives only the code. Until the new address is confirmed, the old address stays in use,
+//! and is notified of the change. The code is generated when the email is taken for sending, and only the
+//! code's hash is stored. Events, exports and traces contain no addresses.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -78,7 +78,7 @@ impl ToParam for MailAddress {
 impl FromValue for MailAddress {
     fn from_value(value: Value) -> Result<Self> {
         let text = String::from_value(value)?;
-        Self::parse(&text).ok_or_else(|| Error::internal("what is kept as an address is none"))
+        Self::parse(&text).ok_or_else(|| Error::internal("a stored email address is invalid"))
     }
 }
 
@@ -90,20 +90,20 @@ named_enum! {
 /// Email delivery of a member: the address, the mode, and the state of delivery.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Delivery {
-    /// The address to which your emails go; null until an address is confirmed.
+    /// The address that receives your emails; null until an address is confirmed.
     address: Option<MailAddress>,
     /// Whether `address` is set.
     confirmed: bool,
-    /// The address that is not confirmed yet; null if there is none.
+    /// The address that waits for confirmation; null if no address does.
     pending: Option<MailAddress>,
     /// When you receive emails.
     mode: DeliveryMode,
     /// Whether delivery is suspended because the address does not exist or has rejected three emails in a
     /// row. To resume, set the address again and confirm it.
     suspended: bool,
-    /// When failed emails are sent again; null if none failed.
+    /// The time at which failed emails are sent again; null if no email failed.
     retry_at: Option<Time>,
-    /// Why the last email was not accepted; null if it was accepted.
+    /// The reason why the last email was not accepted; null if it was accepted.
     last_error: Option<String>,
 }
 
@@ -116,11 +116,12 @@ impl<I> Answer<I> for Delivery {
 
     fn answer_repeat(cx: &Read<'_>, _: &I, (): ()) -> Result<Self> {
         let member = cx.caller().member_id()?;
-        delivery(cx, member)?.ok_or_else(|| Error::not_found("delivery address"))
+        member_delivery(cx, member)?.ok_or_else(|| Error::not_found("delivery address"))
     }
 }
 
-/// Postpones the code and the notice about a member's address, if they are due, to `until`.
+/// Postpones the emails about a member's addresses that are due now to `until`: the code, and the notice to
+/// the former address.
 pub(super) fn postpone_notices(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
     cx.execute_any(PUT_OFF, &[&member, &cx.now(), &until])
 }
@@ -143,7 +144,7 @@ pub(super) struct StoredDelivery {
     pub code_until: Option<Time>,
     /// Number of wrong codes entered.
     pub tries: i64,
-    /// The former address, which is notified that another address was set.
+    /// The former address, which receives a notice about the new address.
     pub former: Option<MailAddress>,
     pub former_due: Option<Time>,
     /// Number of failed attempts to send the code, or the notice to the former address.
@@ -154,10 +155,10 @@ pub(super) struct StoredDelivery {
     /// Number of consecutive emails that were permanently rejected.
     pub refusals: i64,
     pub suspended: bool,
-    /// Start of the hour to which `sent` applies.
+    /// Start of the hour in which `sent` emails were sent.
     pub sent_since: Option<Time>,
     pub sent: i64,
-    /// When the emails beyond the hourly limit are sent as a digest.
+    /// When the emails beyond the hourly limit are sent as one digest.
     pub digest_at: Option<Time>,
 }
 
@@ -202,7 +203,7 @@ impl StoredDelivery {
         DeliveryAddress::parse(address.as_str()).map(|_| address)
     }
 
-    fn shown(self) -> Delivery {
+    fn into_delivery(self) -> Delivery {
         Delivery {
             confirmed: self.confirmed_at.is_some(),
             address: self.address,
@@ -224,7 +225,10 @@ const STORED: &str =
     concat!("select ", stored_columns!(), " from delivery_addresses d where d.member_id = $1");
 
 /// Returns the confirmed address of a member, and the member's workspace.
-pub(super) fn confirmed(cx: &Read<'_>, member: MemberId) -> Result<Option<(WorkspaceId, MailAddress)>> {
+pub(super) fn confirmed_address(
+    cx: &Read<'_>,
+    member: MemberId,
+) -> Result<Option<(WorkspaceId, MailAddress)>> {
     cx.one(CONFIRMED, &[&member])
 }
 
@@ -232,8 +236,8 @@ const CONFIRMED: &str = "
     select workspace_id, address from delivery_addresses where member_id = $1 and confirmed_at is not null";
 
 /// Returns the email delivery settings of a member, in the form shown to the member.
-pub(super) fn delivery(cx: &Read<'_>, member: MemberId) -> Result<Option<Delivery>> {
-    Ok(stored_delivery(cx, member)?.map(StoredDelivery::shown))
+pub(super) fn member_delivery(cx: &Read<'_>, member: MemberId) -> Result<Option<Delivery>> {
+    Ok(stored_delivery(cx, member)?.map(StoredDelivery::into_delivery))
 }
 
 /// Stores the email delivery settings of a member.
@@ -335,12 +339,12 @@ fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Resul
         stored.notice_failures = 0;
     }
     store_delivery(cx, member, &stored)?;
-    Ok(stored.shown())
+    Ok(stored.into_delivery())
 }
 
-/// Counts a code that will be sent. Fails with 429 if too many were sent within an hour.
+/// Counts a code that will be sent. Fails with 429 if too many codes were counted within the last hour.
 fn count_code(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
-    // Codes for an imported workspace count for the original workspace, so importing gives no additional
+    // Codes for an imported workspace count for the original workspace, so an import does not allow more
     // codes.
     let charged_to = cx.caller().charged_to;
     let now = cx.now();
@@ -365,13 +369,13 @@ const COUNT_CODES: &str = "
 
 const ADD_CODE: &str = "insert into delivery_codes (id, charged_to, member_id, at) values ($1, $2, $3, $4)";
 
-/// A confirmation code: 8 digits.
+/// A confirmation code for an email address: 8 digits.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub(super) struct ConfirmationCode(String);
 
 impl ConfirmationCode {
     /// Generates a random code.
-    pub fn draw(cx: &Write<'_>) -> Result<Self> {
+    pub fn generate(cx: &Write<'_>) -> Result<Self> {
         // Some codes are more likely than others, by one in 10^11.
         let drawn = u64::from_le_bytes(cx.entropy().bytes()?) % 100_000_000;
         Ok(Self(format!("{drawn:08}")))
@@ -418,7 +422,7 @@ impl JsonSchema for ConfirmationCode {
 
 /// Confirms the address that you have set, with the code sent to it, and returns your email settings.
 ///
-/// Your notifications are then emailed there. Confirming again with the same code changes nothing.
+/// Your notifications are then emailed to that address. Confirming again with the same code changes nothing.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you, or if the code is wrong; 409 `wrong-state` if no
 /// address is waiting for a code, or if the code has expired, which happens after 24 hours or five wrong
@@ -444,7 +448,7 @@ fn confirm_delivery_address(
     let is_right = stored.code_hash.as_deref() == Some(&*input.code.hash(member));
     let Some(pending) = stored.pending.clone() else {
         return if is_right && stored.confirmed_at.is_some() {
-            Ok(stored.shown())
+            Ok(stored.into_delivery())
         } else {
             Err(nothing().into())
         };
@@ -474,5 +478,5 @@ fn confirm_delivery_address(
         ..stored
     };
     store_delivery(cx, member, &stored)?;
-    Ok(stored.shown())
+    Ok(stored.into_delivery())
 }

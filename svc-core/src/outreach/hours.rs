@@ -1,8 +1,8 @@
 //! Quiet hours, in which a member receives no emails or pushes, and the times of digests.
 //!
-//! Both are local times in the member's time zone. A time that a clock change skips means the end of the gap;
-//! a time that occurs twice means its first occurrence. But if the end of quiet hours occurs twice, they end
-//! at the second occurrence, or at the first if it is the time to which the clock is set back.
+//! Quiet hours and digests use local times in the member's time zone. If a clock change skips a time, the end
+//! of the gap is used. If a time occurs twice, the first occurrence is used, except for the end of quiet
+//! hours: they end at the second occurrence, unless clocks are set back to exactly that time.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -41,8 +41,8 @@ impl<'de> Deserialize<'de> for TimeOfDay {
     }
 }
 
-/// Parses the end of a period as a time of day, with `24:00` as `00:00` of the next day.
-fn end<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeOfDay, D::Error> {
+/// Deserializes the end of quiet hours: a time of day, or `24:00`, which is stored as `00:00`.
+fn deserialize_end<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeOfDay, D::Error> {
     let text = String::deserialize(deserializer)?;
     let time = TimeOfDay::parse(if text == "24:00" { MIDNIGHT.to_owned() } else { text });
     time.ok_or_else(|| de::Error::custom("expected a time of day from 00:00 to 24:00"))
@@ -120,10 +120,10 @@ pub(super) struct QuietHours {
     start: TimeOfDay,
     /// When the quiet hours end: on the next day, unless `end` is later than `start`. If both are the same,
     /// quiet hours last all day. `24:00` means `00:00`.
-    #[serde(deserialize_with = "end")]
+    #[serde(deserialize_with = "deserialize_end")]
     #[schemars(schema_with = "end_schema")]
     end: TimeOfDay,
-    /// The time zone, by its name in the IANA database.
+    /// Name of the time zone in the IANA database.
     time_zone: ZoneName,
     /// The days on which the quiet hours begin. Default: every day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,14 +135,14 @@ named_enum! {
     pub(super) enum Every { Hour = "hour", Day = "day", Week = "week" }
 }
 
-/// Schedule of digests, which contain the notifications that are not emailed at once.
+/// Schedule of the digest, an email with the notifications that are not emailed individually.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Digest {
-    /// The interval; weekly digests are sent on Mondays.
+    /// Interval between digests; weekly digests are sent on Mondays.
     every: Every,
     /// Time of the day, in the time zone of the quiet hours, or in UTC without quiet hours. With `hour`, only
-    /// the minutes count.
+    /// the minutes are used.
     at: TimeOfDay,
 }
 
@@ -180,7 +180,7 @@ impl TimeOfDay {
     }
 }
 
-/// Which occurrence to use for a local time that occurs twice.
+/// The occurrence to use for a local time that occurs twice.
 #[derive(Clone, Copy)]
 enum RepeatedTime {
     First,
@@ -218,7 +218,7 @@ fn date_at(zone: &TimeZone, now: Time) -> Option<Date> {
 
 impl QuietHours {
     /// Returns when the current quiet hours end, or `None` if `now` is not within quiet hours.
-    pub fn until(&self, now: Time) -> Option<Time> {
+    pub fn current_end(&self, now: Time) -> Option<Time> {
         let zone = self.time_zone.zone();
         let today = date_at(&zone, now)?;
         let ends = [today.yesterday().ok()?, today].into_iter().filter(|date| self.begins_on(*date));
@@ -243,7 +243,7 @@ impl Digest {
         Self { every: Every::Hour, at: TimeOfDay(MIDNIGHT.to_owned()) }
     }
 
-    /// Returns when the first digest after `after` is due.
+    /// Returns the time of the first digest after `after`.
     pub fn next(&self, after: Time, zone: &TimeZone) -> Time {
         let next = match self.every {
             Every::Hour => self.next_of_hour(after, zone),
@@ -253,7 +253,7 @@ impl Digest {
         next.unwrap_or(after.plus(A_DAY))
     }
 
-    /// Finds the next matching minute by trying each, because an offset may change by half an hour.
+    /// Finds the next matching minute by trying each minute, because an offset may change by half an hour.
     fn next_of_hour(&self, after: Time, zone: &TimeZone) -> Option<Time> {
         let (_, minute) = self.at.parts();
         let begun = after.micros().div_euclid(MINUTE_MICROS).saturating_mul(MINUTE_MICROS);
@@ -360,7 +360,7 @@ mod tests {
             ),
         ) {
             let quiet = quiet(&start, &end, ZONES[zone], days);
-            let until = quiet.until(minute(now)).map(|time| time.micros() / MINUTE_MICROS);
+            let until = quiet.current_end(minute(now)).map(|time| time.micros() / MINUTE_MICROS);
             prop_assert_eq!(until, seen_on_the_wall(&quiet, now));
         }
 
@@ -395,19 +395,19 @@ mod tests {
     fn what_the_clock_skips_ends_with_the_gap() {
         // The clock goes from 02:00 to 03:00.
         let quiet_in = quiet("22:00", "02:30", "Europe/Berlin", None);
-        assert_eq!(quiet_in.until(at("2027-03-28T00:59:59Z")), Some(at("2027-03-28T01:00:00Z")));
-        assert_eq!(quiet_in.until(at("2027-03-28T01:00:00Z")), None);
+        assert_eq!(quiet_in.current_end(at("2027-03-28T00:59:59Z")), Some(at("2027-03-28T01:00:00Z")));
+        assert_eq!(quiet_in.current_end(at("2027-03-28T01:00:00Z")), None);
         let from = quiet("02:30", "04:00", "Europe/Berlin", None);
-        assert_eq!(from.until(at("2027-03-28T00:59:59Z")), None);
-        assert_eq!(from.until(at("2027-03-28T01:00:00Z")), Some(at("2027-03-28T02:00:00Z")));
+        assert_eq!(from.current_end(at("2027-03-28T00:59:59Z")), None);
+        assert_eq!(from.current_end(at("2027-03-28T01:00:00Z")), Some(at("2027-03-28T02:00:00Z")));
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         let daily = digest("day", "02:30");
         assert_eq!(daily.next(at("2027-03-27T12:00:00Z"), &berlin), at("2027-03-28T01:00:00Z"));
         // The clock goes back from 03:00 to 02:00, so 02:30 occurs twice.
-        assert_eq!(quiet_in.until(at("2026-10-25T00:45:00Z")), Some(at("2026-10-25T01:30:00Z")));
+        assert_eq!(quiet_in.current_end(at("2026-10-25T00:45:00Z")), Some(at("2026-10-25T01:30:00Z")));
         let until_two = quiet("22:00", "02:00", "Europe/Berlin", None);
-        assert_eq!(until_two.until(at("2026-10-24T23:30:00Z")), Some(at("2026-10-25T00:00:00Z")));
-        assert_eq!(until_two.until(at("2026-10-25T00:30:00Z")), None, "it was 02:00 before");
+        assert_eq!(until_two.current_end(at("2026-10-24T23:30:00Z")), Some(at("2026-10-25T00:00:00Z")));
+        assert_eq!(until_two.current_end(at("2026-10-25T00:30:00Z")), None, "it was 02:00 before");
         assert_eq!(daily.next(at("2026-10-24T12:00:00Z"), &berlin), at("2026-10-25T00:30:00Z"));
         assert_eq!(daily.next(at("2026-10-25T00:30:00Z"), &berlin), at("2026-10-26T01:30:00Z"));
     }
@@ -418,7 +418,7 @@ mod tests {
         let always = |time: &str, end: &str, days: Option<Vec<&str>>| quiet(time, end, "Europe/Berlin", days);
         for (start, end) in [("00:00", "24:00"), ("00:00", "00:00")] {
             let weekend = always(start, end, Some(vec!["sat", "sun"]));
-            assert_eq!(weekend.until(at("2026-11-20T22:59:59Z")), None, "a Friday");
+            assert_eq!(weekend.current_end(at("2026-11-20T22:59:59Z")), None, "a Friday");
             for (now, until) in [
                 ("2026-11-20T23:00:00Z", "2026-11-21T23:00:00Z"),
                 ("2026-11-21T23:00:00Z", "2026-11-22T23:00:00Z"),
@@ -427,16 +427,16 @@ mod tests {
                 ("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"),
                 ("2027-03-27T23:00:00Z", "2027-03-28T22:00:00Z"),
             ] {
-                assert_eq!(weekend.until(at(now)), Some(at(until)), "{now}");
+                assert_eq!(weekend.current_end(at(now)), Some(at(until)), "{now}");
             }
-            assert_eq!(weekend.until(at("2026-11-22T23:00:00Z")), None, "a Monday");
+            assert_eq!(weekend.current_end(at("2026-11-22T23:00:00Z")), None, "a Monday");
         }
         let evening = quiet("18:00", "24:00", "UTC", None);
-        assert_eq!(evening.until(at("2026-11-20T18:00:00Z")), Some(at("2026-11-21T00:00:00Z")));
-        assert_eq!(evening.until(at("2026-11-21T00:00:00Z")), None);
+        assert_eq!(evening.current_end(at("2026-11-20T18:00:00Z")), Some(at("2026-11-21T00:00:00Z")));
+        assert_eq!(evening.current_end(at("2026-11-21T00:00:00Z")), None);
         assert_eq!(serde_json::to_value(&evening).unwrap()["end"], "00:00");
         let from_noon = always("12:00", "12:00", Some(vec!["fri"]));
-        assert_eq!(from_noon.until(at("2026-11-21T10:59:59Z")), Some(at("2026-11-21T11:00:00Z")));
+        assert_eq!(from_noon.current_end(at("2026-11-21T10:59:59Z")), Some(at("2026-11-21T11:00:00Z")));
         for (start, end) in [("24:00", "08:00"), ("08:00", "24:01"), ("08:00", "25:00"), ("8:00", "24:00")] {
             let value = serde_json::json!({"start": start, "end": end, "time_zone": "UTC"});
             assert!(serde_json::from_value::<QuietHours>(value).is_err(), "{start} to {end}");
@@ -452,7 +452,7 @@ mod tests {
                 let mut now = at("2026-10-01T00:00:00Z");
                 let end = at("2027-12-01T00:00:00Z");
                 while now < end {
-                    let until = quiet.until(now).unwrap_or_else(|| panic!("{zone} {time}: {now}"));
+                    let until = quiet.current_end(now).unwrap_or_else(|| panic!("{zone} {time}: {now}"));
                     assert!(until > now && until.since(now) <= Duration::from_secs(25 * 3600 + 1800));
                     now = until;
                 }
@@ -463,10 +463,10 @@ mod tests {
     #[test]
     fn quiet_hours_may_cross_midnight_on_the_days_on_which_they_begin() {
         let weekend = quiet("20:00", "08:00", "UTC", Some(vec!["fri", "sat"]));
-        assert_eq!(weekend.until(at("2026-11-20T19:59:00Z")), None, "a Friday");
-        assert_eq!(weekend.until(at("2026-11-20T20:00:00Z")), Some(at("2026-11-21T08:00:00Z")));
-        assert_eq!(weekend.until(at("2026-11-22T07:59:00Z")), Some(at("2026-11-22T08:00:00Z")));
-        assert_eq!(weekend.until(at("2026-11-22T21:00:00Z")), None, "a Sunday");
+        assert_eq!(weekend.current_end(at("2026-11-20T19:59:00Z")), None, "a Friday");
+        assert_eq!(weekend.current_end(at("2026-11-20T20:00:00Z")), Some(at("2026-11-21T08:00:00Z")));
+        assert_eq!(weekend.current_end(at("2026-11-22T07:59:00Z")), Some(at("2026-11-22T08:00:00Z")));
+        assert_eq!(weekend.current_end(at("2026-11-22T21:00:00Z")), None, "a Sunday");
         let weekly = digest("week", "09:00");
         assert_eq!(weekly.next(at("2026-11-18T00:00:00Z"), &TimeZone::UTC), at("2026-11-23T09:00:00Z"));
         assert_eq!(

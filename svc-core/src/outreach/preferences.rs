@@ -1,6 +1,7 @@
 //! Notification preferences of members: how they are stored and applied.
 //!
-//! Muting applies when a notification is created; the other preferences apply when it is emailed or pushed.
+//! Muting applies when a notification is created; the other preferences apply when a notification is emailed
+//! or pushed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::id::MemberId;
 use crate::identity::workspaces::OwnId;
 use crate::limits::MUTED_MAX;
 use crate::op::{Answer, Feature, Operation, Read, Records, Write, idempotent, read};
-use crate::outreach::delivery_address::{Delivery, delivery};
+use crate::outreach::delivery_address::{Delivery, member_delivery};
 use crate::outreach::hours::{Digest, QuietHours, zone_or_utc};
 use crate::outreach::web_push::{self, WebPush};
 use crate::schema::brief;
@@ -40,7 +41,7 @@ fn operations() -> Vec<Operation> {
     vec![
         read("get_notification_preferences", get_notification_preferences)
             .title("Read your notification preferences")
-            .when("Return which notifications you want, when, and where they are sent.")
+            .when("Return your notification preferences, email address and browsers for web push.")
             .get("/me/notification-preferences")
             .needs(&[WorkspaceRead])
             .personal()
@@ -48,7 +49,10 @@ fn operations() -> Vec<Operation> {
             .example(|_| json!({})),
         idempotent("set_notification_preferences", set_notification_preferences)
             .title("Set your notification preferences")
-            .when("Replace all your notification preferences; `set_delivery_address` sets the email address.")
+            .when(
+                "Replace all your notification preferences. Use `set_delivery_address` to set the email \
+                 address.",
+            )
             .put("/me/notification-preferences")
             .needs(&[WorkspaceRead])
             .personal()
@@ -62,7 +66,8 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Whether to email and push the notifications for one reason. The inbox receives them in any case.
+/// Whether to email and push the notifications for one reason. The notifications appear in the inbox in any
+/// case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Rule {
@@ -77,8 +82,8 @@ struct Rule {
 impl Rule {
     /// Returns the default rule for a reason.
     fn default_of(reason: InboxReason) -> Self {
-        let leaves = reason.is_sent_by_default();
-        Self { reason, mail: leaves, push: leaves }
+        let is_sent = reason.is_sent_by_default();
+        Self { reason, mail: is_sent, push: is_sent }
     }
 }
 
@@ -90,9 +95,10 @@ pub(super) struct Preferences {
     /// Muted channels and threads. They notify you only of mentions of your handle and of direct messages,
     /// and only in the inbox.
     muted: Vec<Uuid>,
-    /// Hours without emails and pushes; null for none.
+    /// Hours in which no emails and pushes are sent; null if there are none.
     quiet_hours: Option<QuietHours>,
-    /// When to email the notifications that are not emailed at once; null for every full hour.
+    /// Times of the digest, an email with the notifications that are not emailed individually; null for every
+    /// full hour.
     digest: Option<Digest>,
     /// Whether emails and pushes contain the titles of threads and the text of messages. Text that was sent
     /// cannot be withdrawn.
@@ -114,10 +120,10 @@ impl Default for Preferences {
 impl Preferences {
     /// Returns when the current quiet hours end, or `None` if `now` is not within quiet hours.
     pub fn quiet_until(&self, now: Time) -> Option<Time> {
-        self.quiet_hours.as_ref().and_then(|quiet| quiet.until(now))
+        self.quiet_hours.as_ref().and_then(|quiet| quiet.current_end(now))
     }
 
-    /// Returns when the first digest after `after` is due.
+    /// Returns the time of the first digest after `after`.
     pub fn next_digest(&self, after: Time) -> Time {
         let zone = zone_or_utc(self.quiet_hours.as_ref());
         match &self.digest {
@@ -126,13 +132,13 @@ impl Preferences {
         }
     }
 
-    /// Returns when the first digest at or after `from` is due.
+    /// Returns the time of the first digest at or after `from`.
     pub fn digest_from(&self, from: Time) -> Time {
         self.next_digest(from.before(Duration::from_micros(1)))
     }
 
-    /// Returns the notifications that the member wants on a delivery channel.
-    pub fn on(&self, out: OutgoingChannel) -> ChannelPreferences<'_> {
+    /// Returns the preferences as they apply to one delivery channel.
+    pub fn for_channel(&self, out: OutgoingChannel) -> ChannelPreferences<'_> {
         ChannelPreferences { preferences: self, out }
     }
 }
@@ -189,7 +195,7 @@ fn get_notification_preferences(cx: &Read<'_>, _: &GetNotificationPreferences) -
     let member = cx.caller().member_id()?;
     Ok(PreferencesAndWays {
         preferences: stored_preferences(cx, member)?,
-        delivery: delivery(cx, member)?,
+        delivery: member_delivery(cx, member)?,
         web_push: web_push::own_web_push(cx)?,
     })
 }
@@ -218,19 +224,20 @@ struct SetNotificationPreferences {
     _member_id: OwnId<MemberId>,
     /// Rules for emailing and pushing notifications, at most one per reason. Without a rule, mentions, direct
     /// messages, replies, assignments and requests for reviews and approvals are emailed and pushed.
-    #[schemars(transform = brief("At most one per reason."))]
+    #[schemars(transform = brief("At most one rule per reason."))]
     rules: Option<Items<Rule, { InboxReason::ALL.len() }>>,
     /// The channels and threads to mute. They notify you only of mentions of your handle and of direct
     /// messages, and only in the inbox.
-    #[schemars(transform = brief("Channels and threads."))]
+    #[schemars(transform = brief("Ids of channels and threads."))]
     muted: Option<Items<Uuid, MUTED_MAX>>,
-    /// Hours without emails and pushes. Notifications still unread afterwards are sent then.
+    /// Hours without emails and pushes. Notifications that are still unread are sent when these hours end.
     quiet_hours: Option<QuietHours>,
-    /// When to email notifications that are not emailed at once. These are all of them if your delivery mode
-    /// is `digest`, otherwise those beyond 20 emails an hour. Default: every full hour.
+    /// Times of the digest email. The digest contains all notifications if your delivery mode is `digest`,
+    /// otherwise those beyond 20 emails an hour. Default: every full hour.
     digest: Option<Digest>,
     /// Whether emails and pushes may contain the titles of threads and the text of messages. Text that was
-    /// sent cannot be withdrawn. Default: false; they then only say who did something and where, with a link.
+    /// sent cannot be withdrawn. Default: false; they then contain only who did something and where, with a
+    /// link.
     #[schemars(transform = brief("Whether emails and pushes may quote titles and messages."))]
     show_words: Option<bool>,
 }
@@ -287,7 +294,7 @@ impl Answer<SetNotificationPreferences> for Preferences {
 fn complete_rules(given: &[Rule]) -> Result<Vec<Rule>> {
     let mut seen = BTreeSet::new();
     if !given.iter().all(|rule| seen.insert(rule.reason.bit())) {
-        return Err(Error::in_field("rules", "a reason is named twice"));
+        return Err(Error::in_field("rules", "a reason occurs twice"));
     }
     let of = |reason: InboxReason| given.iter().find(|rule| rule.reason == reason).cloned();
     Ok(InboxReason::ALL

@@ -1,9 +1,9 @@
 //! Web push as a delivery channel: sends notifications to members' browsers and records the results.
 //!
-//! The due items of a thread are combined into one notification per browser. After a failure of its push
-//! service, a browser receives nothing for a while, and the items wait for it. The service records which
-//! browsers have already received a waiting item, so that no browser receives it twice. An item that still
-//! waits after a day is dropped.
+//! The due items of a thread are combined into one notification per browser. After a failure of a push
+//! service, its browser receives nothing for a while, and the items wait. The service records which browsers
+//! have already received a waiting item, so that no browser receives it twice. An item that still waits after
+//! a day is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,9 +27,9 @@ use crate::id::{ChannelId, MemberId, MessageId, SubscriptionId, ThreadId, Worksp
 use crate::op::{DeliveryBatch, DeliveryChannel, DeliveryResult, Read, Write};
 use crate::time::Time;
 
-/// How long push services keep a notification for an offline browser.
+/// Time for which push services keep a notification for an offline browser.
 ///
-/// A notification also waits that long for a push service that fails.
+/// The service also retries a notification for that time if the push service fails.
 pub const PUSH_TTL: Duration = Duration::from_secs(86_400);
 
 /// Maximum number of threads and channels in one delivery batch to a browser.
@@ -42,7 +42,7 @@ pub static WEB_PUSH: DeliveryChannel<PushPiece> = DeliveryChannel {
     name: "web_push",
     workspaces: WORKSPACES,
     members: MEMBERS,
-    take,
+    take: take_notifications,
     postpone: postpone_push,
     is_current,
     settle,
@@ -76,7 +76,7 @@ const MEMBERS: &str = "
 pub struct PushPiece {
     /// The endpoint and keys of the browser.
     pub browser: BrowserEndpoint,
-    /// The topic. A later notification with the same topic replaces this one.
+    /// The topic of the notification. A later notification with the same topic replaces this one.
     pub topic: String,
     /// Whether the member was mentioned or received a direct message.
     pub is_urgent: bool,
@@ -86,8 +86,8 @@ pub struct PushPiece {
     pub taken_at: Time,
     /// The id of the browser's subscription.
     pub subscription: SubscriptionId,
-    /// The items in the notification: their positions and times.
-    sent_with: Vec<(i64, Time)>,
+    /// The positions and times of the items in the notification.
+    items: Vec<(i64, Time)>,
 }
 
 /// Content of a notification: the newest item in a thread or channel, and the number of new items there.
@@ -104,15 +104,17 @@ struct Notification<'a> {
     lsn: i64,
     at: Time,
     reason: InboxReason,
-    /// The handle of the member who caused the item; null for the service itself.
+    /// The handle of the member who caused the item; null if the service caused it.
     actor: Option<&'a str>,
     preview: Option<&'a str>,
     /// Number of new items.
     count: usize,
 }
 
-/// Takes the due notifications of a member, unless the member has quiet hours or all its browsers are paused.
-fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<PushPiece>>> {
+/// Composes the notifications that must now be pushed to a member.
+///
+/// Returns `None` during quiet hours, or while all browsers of the member are paused.
+fn take_notifications(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<PushPiece>>> {
     let now = cx.now();
     let active: Option<(bool,)> = cx.one(IS_ACTIVE, &[&member])?;
     if active != Some((true,)) {
@@ -133,8 +135,8 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Pus
         postpone(cx, member, OutgoingChannel::Push, first)?;
         return Ok(None);
     }
-    let items = take_due(cx, member, OutgoingChannel::Push, &preferences.on(OutgoingChannel::Push))?;
-    let places = places(&items);
+    let items = take_due(cx, member, OutgoingChannel::Push, &preferences.for_channel(OutgoingChannel::Push))?;
+    let places = group_by_place(&items);
     let workspace = cx.caller().workspace_id;
     let mut pieces = Vec::new();
     for target in targets.iter().filter(|target| target.retry_at.is_none_or(|at| at <= now)) {
@@ -143,7 +145,7 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Pus
         }
     }
     if pieces.is_empty() {
-        // The browsers that are not paused have all items; the paused ones still lack some.
+        // The browsers that are not paused have received all items, but the paused ones have not.
         let lsns: Vec<i64> = places.iter().flat_map(|(_, items)| items).map(|item| item.lsn).collect();
         let later = targets.iter().filter_map(|target| target.retry_at).filter(|at| *at > now).min();
         set_due(cx, member, OutgoingChannel::Push, &lsns, later)?;
@@ -161,7 +163,7 @@ const IS_ACTIVE: &str = "select m.deactivated_at is null from members m where m.
 /// Groups items by thread or channel, up to [`PLACES_MAX`] groups.
 ///
 /// Items of further groups stay leased and are taken later.
-fn places(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
+fn group_by_place(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
     let mut places: Vec<(Uuid, Vec<&OutgoingItem>)> = Vec::new();
     for item in items {
         let place = item.thread_id.map_or(item.channel_id.uuid(), ThreadId::uuid);
@@ -196,7 +198,7 @@ fn compose_notification(
         payload: payload(workspace_id, newest, lacking.len())?,
         taken_at,
         subscription: target.id,
-        sent_with: lacking.iter().map(|item| (item.lsn, item.at)).collect(),
+        items: lacking.iter().map(|item| (item.lsn, item.at)).collect(),
     }))
 }
 
@@ -234,7 +236,7 @@ fn payload(workspace_id: WorkspaceId, newest: &OutgoingItem, count: usize) -> Re
             &mut notification.actor,
         ];
         let longest = texts.into_iter().flatten().max_by_key(|text| text.len());
-        let longest = longest.ok_or_else(|| Error::internal("a notification is too long without words"))?;
+        let longest = longest.ok_or_else(|| Error::internal("a notification without texts is too long"))?;
         *longest = first_half(longest);
     }
 }
@@ -247,11 +249,11 @@ fn first_half(text: &str) -> &str {
 /// Returns whether all items of a notification are still due.
 fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<PushPiece>, place: usize) -> Result<bool> {
     let Some(piece) = batch.notifications().get(place) else { return Ok(false) };
-    let lsns: Vec<i64> = piece.sent_with.iter().map(|(lsn, _)| *lsn).collect();
+    let lsns: Vec<i64> = piece.items.iter().map(|(lsn, _)| *lsn).collect();
     are_current(cx, batch.member_id(), OutgoingChannel::Push, &lsns)
 }
 
-/// Records the results of a delivery: which browsers have which items, and when to try again.
+/// Records the results of a delivery: which browsers have received which items, and when to try again.
 fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<PushPiece>, results: &[DeliveryResult]) -> Result<()> {
     let member = batch.member_id();
     let now = cx.now();
@@ -260,7 +262,7 @@ fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<PushPiece>, results: &[Deliv
     for mut target in web_push::targets(cx, member)? {
         let of_target = || sent.iter().filter(|(piece, _)| piece.subscription == target.id);
         if of_target().any(|(_, result)| matches!(result, DeliveryResult::Refused { .. })) {
-            web_push::remove(cx, target.id)?;
+            web_push::remove_subscription(cx, target.id)?;
             continue;
         }
         let failed = of_target().find_map(|(_, result)| match result {
@@ -268,12 +270,12 @@ fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<PushPiece>, results: &[Deliv
             _ => None,
         });
         let is_ok = of_target().any(|(_, result)| **result == DeliveryResult::Accepted);
-        // An item that its push service will never accept counts as delivered to this browser.
+        // An item that the push service will never accept counts as delivered to the browser.
         let is_done = |result: &DeliveryResult| {
             matches!(result, DeliveryResult::Accepted | DeliveryResult::Dropped { .. })
         };
         let done = of_target().filter(|(_, result)| is_done(result));
-        target.has.extend(done.flat_map(|(piece, _)| piece.sent_with.iter().map(|(lsn, _)| *lsn)));
+        target.has.extend(done.flat_map(|(piece, _)| piece.items.iter().map(|(lsn, _)| *lsn)));
         match failed {
             Some(after) => target.fail(now, after),
             None if is_ok => target.succeed(),
@@ -281,8 +283,7 @@ fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<PushPiece>, results: &[Deliv
         }
         targets.push((target, is_ok));
     }
-    let items: BTreeMap<i64, Time> =
-        sent.iter().flat_map(|(piece, _)| piece.sent_with.iter().copied()).collect();
+    let items: BTreeMap<i64, Time> = sent.iter().flat_map(|(piece, _)| piece.items.iter().copied()).collect();
     let mut by_due: BTreeMap<Option<Time>, Vec<i64>> = BTreeMap::new();
     for (lsn, at) in items {
         by_due.entry(next_due(&targets, lsn, at, now)).or_default().push(lsn);
@@ -295,12 +296,13 @@ fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<PushPiece>, results: &[Deliv
     let waiting: BTreeSet<i64> = still_due(cx, member, OutgoingChannel::Push, &had)?.into_iter().collect();
     for (mut target, is_ok) in targets {
         target.has.retain(|lsn| waiting.contains(lsn));
-        web_push::keep(cx, &target, is_ok)?;
+        web_push::store_target(cx, &target, is_ok)?;
     }
     Ok(())
 }
 
-/// Returns when an item is next due for a browser that lacks it, or `None` if there is no such browser.
+/// Returns when to push an item again to a browser that has not received it. Returns `None` if every browser
+/// has received the item, or if the item would then be older than [`PUSH_TTL`].
 fn next_due(targets: &[(PushTarget, bool)], lsn: i64, at: Time, now: Time) -> Option<Time> {
     let lacking = targets.iter().map(|(target, _)| target).filter(|target| !target.has.contains(&lsn));
     let due = lacking.map(|target| target.retry_at.unwrap_or(now));

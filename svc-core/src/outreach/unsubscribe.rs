@@ -1,8 +1,8 @@
 //! Unsubscribing: the link in each email that turns emails off without signing in (RFC 8058).
 //!
 //! The link does nothing else and reveals nothing about the member. All emails to an address contain the same
-//! link. It is valid as long as the member has that address, because people keep emails for a long time. The
-//! caller cannot distinguish a link to a replaced address from one that never existed.
+//! link. The link is valid as long as the member has that address, because people keep emails for a long
+//! time. The caller cannot distinguish a link to a replaced address from one that never existed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,13 +17,14 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::log::seal::Sealer;
 use crate::mailbox::MailAddress;
 use crate::op::{Effect, Feature, Frame, Operation, Read, Write, changing, read, without_keys};
-use crate::outreach::delivery_address::{DeliveryMode, confirmed, store_delivery, stored_delivery};
+use crate::outreach::delivery_address::{DeliveryMode, confirmed_address, store_delivery, stored_delivery};
 
+/// Label for deriving the key that authenticates unsubscribe links.
 const LABEL: &str = "svc.unsubscribe-link/1";
-/// Path of the links, without the signed part.
+/// Path of the links, up to the signed part.
 const FOLDER: &str = "/ui/unsubscribe/";
 const PATH: &str = "/ui/unsubscribe/{link}";
-/// Name of the operation, which its audit row contains too.
+/// Name of the operation that turns emails off, also in the audit row of such a request.
 const UNSUBSCRIBE: &str = "unsubscribe_from_mail";
 
 pub(crate) fn feature() -> Feature {
@@ -45,18 +46,18 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// Returns the unsubscribe link for emails to an address. `service` is the public address of the service.
-pub(super) fn link(
+pub(super) fn unsubscribe_link(
     sealer: &Sealer,
     service: &str,
     member: MemberId,
     address: &MailAddress,
 ) -> Result<String> {
-    let tag = sealer.tag_for(LABEL, &tagged(member, address))?;
+    let tag = sealer.tag_for(LABEL, &signed_bytes(member, address))?;
     let token = [&member.uuid().as_bytes()[..], &tag].concat();
     Ok(format!("{service}{FOLDER}{}", URL_SAFE_NO_PAD.encode(token)))
 }
 
-fn tagged(member: MemberId, address: &MailAddress) -> Vec<u8> {
+fn signed_bytes(member: MemberId, address: &MailAddress) -> Vec<u8> {
     [member.uuid().as_bytes(), address.as_str().as_bytes()].concat()
 }
 
@@ -67,22 +68,24 @@ fn split_link(link: &str) -> Option<(MemberId, Vec<u8>)> {
     Some((Uuid::from_bytes(*member).into(), tag.to_vec()))
 }
 
-/// Returns the member that a link belongs to, and the member's workspace.
+/// Returns the member whose emails contain a link, and the member's workspace. Fails with 404 if the link is
+/// not valid.
 fn member_of_link(cx: &Read<'_>, link: &str) -> Result<(MemberId, WorkspaceId)> {
     let invalid = || {
-        let detail = "this link was not copied whole, or is for an address that is no longer mailed; you \
-                      choose what you are mailed in your notification preferences";
+        let detail = "this link is incomplete, or its address no longer receives emails; choose which \
+                      emails you receive in your notification preferences";
         Error::new(Code::NotFound, detail)
     };
     let (member, tag) = split_link(link).ok_or_else(invalid)?;
-    let (workspace, address) = confirmed(cx, member)?.ok_or_else(invalid)?;
-    let is_valid = cx.sealer().is_tag_for(LABEL, &tagged(member, &address), &tag)?;
+    let (workspace, address) = confirmed_address(cx, member)?.ok_or_else(invalid)?;
+    let is_valid = cx.sealer().is_tag_for(LABEL, &signed_bytes(member, &address), &tag)?;
     if is_valid { Ok((member, workspace)) } else { Err(invalid()) }
 }
 
 /// Offers to turn off the emails that contain this link, and changes nothing.
 ///
-/// A browser gets a page with a button. Programs that check emails by following their links change nothing.
+/// A browser receives a page with a button. Programs that check emails by following their links change
+/// nothing.
 ///
 /// Fails with 404 `not-found` if there is no such link, or if another address was confirmed since.
 #[derive(Deserialize, JsonSchema)]
@@ -92,7 +95,7 @@ struct OpenUnsubscribeLink {
     link: String,
 }
 
-/// Confirms that the link is valid, and contains nothing else.
+/// An empty response, which confirms that the link is valid.
 #[derive(Serialize, JsonSchema)]
 struct UnsubscribeOffer {}
 
@@ -101,7 +104,7 @@ fn open_unsubscribe_link(cx: &Read<'_>, input: &OpenUnsubscribeLink) -> Result<U
     Ok(UnsubscribeOffer {})
 }
 
-/// Turns off emails to the member that a link belongs to, as mail providers request by RFC 8058.
+/// Turns off emails to the member whose emails contain a link, as mail providers request by RFC 8058.
 ///
 /// The member's delivery mode becomes `off`, and nothing else changes. The body is not read: providers send
 /// `List-Unsubscribe=One-Click`. Repeating the request changes nothing.
@@ -160,7 +163,7 @@ mod tests {
         let address = |text: &str| MailAddress::parse(text).unwrap();
         let member: MemberId = Uuid::from_u128(1).into();
         let made = |member: MemberId, to: &str| {
-            link(&sealer, "https://svc.example.com/team", member, &address(to)).unwrap()
+            unsubscribe_link(&sealer, "https://svc.example.com/team", member, &address(to)).unwrap()
         };
         let first = made(member, "ada@example.com");
         assert_eq!(first, made(member, "ada@example.com"), "a mail that is sent again is the same");
@@ -169,7 +172,7 @@ mod tests {
         let last = first.strip_prefix("https://svc.example.com/team/ui/unsubscribe/").unwrap();
         let (of, tag) = split_link(last).unwrap();
         assert_eq!(of, member);
-        assert!(sealer.is_tag_for(LABEL, &tagged(member, &address("ada@example.com")), &tag).unwrap());
+        assert!(sealer.is_tag_for(LABEL, &signed_bytes(member, &address("ada@example.com")), &tag).unwrap());
         for wrong in ["", "x", "?", &last[..20], &format!("{last}=")] {
             assert!(split_link(wrong).is_none(), "{wrong}");
         }

@@ -1,8 +1,8 @@
 //! Web push subscriptions: the browsers of members that receive push notifications.
 //!
-//! The keys of a subscription let anyone push to the browser, so they are shown only to its member and are
-//! not logged. An endpoint belongs to the member who last registered it, because a browser has a single
-//! endpoint, regardless of who uses it.
+//! The endpoint and keys of a subscription let anyone push to the browser, so they are not logged, and only
+//! the member sees the endpoint. A browser has a single endpoint,
+//! regardless of which member uses the browser, so the member who last registered the endpoint owns it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,13 +29,15 @@ use crate::time::Time;
 
 /// Pause after the first failure of a push service. Each further failure doubles the pause.
 const RETRY_SHORTEST: Duration = Duration::from_secs(60);
-/// Maximum pause, unless the push service asks for a longer one.
+/// Maximum pause, unless the push service requests a longer one.
 const RETRY_LONGEST: Duration = Duration::from_secs(3600);
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
         .operations("notifications", operations())
-        .sample(Sample::new("subscription", "register_web_push", |_| browser("https://push.example/ada")))
+        .sample(Sample::new("subscription", "register_web_push", |_| {
+            example_browser("https://push.example/ada")
+        }))
         .records(vec![Records::table("web_push", "id").through("member_id", "members").stays()])
 }
 
@@ -49,7 +51,7 @@ fn operations() -> Vec<Operation> {
             .needs(&[WorkspaceRead])
             .personal()
             .refuses(&[Code::Forbidden, Code::WrongState, Code::NotEnabled])
-            .example(|_| browser("https://push.example/ada/laptop")),
+            .example(|_| example_browser("https://push.example/ada/laptop")),
         destructive("remove_web_push", remove_web_push)
             .title("Turn off web push for a browser")
             .reversible()
@@ -63,7 +65,7 @@ fn operations() -> Vec<Operation> {
 }
 
 /// Returns a subscription in the form in which a browser sends it, with the keys of RFC 8291, 5.
-fn browser(endpoint: &str) -> serde_json::Value {
+fn example_browser(endpoint: &str) -> serde_json::Value {
     json!({
         "endpoint": endpoint,
         "keys": {
@@ -120,7 +122,7 @@ impl fmt::Debug for BrowserEndpoint {
     }
 }
 
-/// Declares a type of bytes that are encoded as base64url and hidden in `Debug` output.
+/// Declares a byte-array type that is serialized as base64url and hidden in `Debug` output.
 macro_rules! bytes_of_browser {
     ($(#[$doc:meta])* $name:ident, $length:literal, $expected:literal, $is_right:expr) => {
         $(#[$doc])*
@@ -134,7 +136,7 @@ macro_rules! bytes_of_browser {
                 is_right(&bytes).then_some(Self(bytes))
             }
 
-            /// Returns the bytes.
+            /// Returns the decoded bytes.
             pub fn bytes(&self) -> &[u8; $length] {
                 &self.0
             }
@@ -194,7 +196,7 @@ bytes_of_browser! {
 }
 
 bytes_of_browser! {
-    /// The secret that a browser shares with the servers that push to it.
+    /// The secret that a browser shares with this service.
     AuthSecret, 16, "`auth`: expected 16 bytes in base64url", |_| true
 }
 
@@ -205,7 +207,7 @@ bytes_of_browser! {
 struct Keys {
     /// The public key of the browser: an uncompressed point on P-256, in base64url.
     p256dh: Point,
-    /// The secret that the browser shares with the servers that push to it: 16 bytes in base64url.
+    /// The secret that the browser shares with this service: 16 bytes in base64url.
     auth: AuthSecret,
 }
 
@@ -246,7 +248,7 @@ fn register_web_push(cx: &mut Write<'_>, input: &RegisterWebPush) -> Result<Subs
     let (id, now): (SubscriptionId, _) = (cx.new_id()?, cx.now());
     let Keys { p256dh, auth } = &input.keys;
     cx.execute(1, REGISTER, &[&id, &member, &endpoint, p256dh, auth, &now])?;
-    cx.one(REGISTERED, &[&endpoint])?.ok_or_else(|| Error::internal("what was just registered is missing"))
+    cx.one(REGISTERED, &[&endpoint])?.ok_or_else(|| Error::internal("the registered subscription is missing"))
 }
 
 const OTHERS: &str = "select count(*) from web_push where member_id = $1 and endpoint <> $2";
@@ -271,12 +273,12 @@ fn check_enabled(cx: &Read<'_>) -> Result<()> {
     }
 }
 
-/// Parses an endpoint, and returns its address if the service may send requests to it.
+/// Returns the normalized address of an endpoint, if the service may send requests to it.
 ///
 /// The error does not quote the endpoint, which is a secret.
 fn checked_endpoint(cx: &Read<'_>, endpoint: &str) -> Result<String> {
     let rejected = |why: &str| Error::in_field("endpoint", why.to_owned());
-    let url = Url::parse(endpoint).map_err(|_| rejected("it is no address"))?;
+    let url = Url::parse(endpoint).map_err(|_| rejected("it is not a URL"))?;
     cx.settings().egress.check(&url).map_err(rejected)?;
     if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
         return Err(rejected("expected neither a user nor a fragment"));
@@ -285,13 +287,14 @@ fn checked_endpoint(cx: &Read<'_>, endpoint: &str) -> Result<String> {
     if address.len() > URI_MAX { Err(rejected("it is too long")) } else { Ok(address) }
 }
 
-/// Removes a browser of yours, so that it receives no more push notifications, and returns its subscription.
+/// Removes one of your browsers, which then receives no push notifications, and returns the removed
+/// subscription.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you have no such subscription.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RemoveWebPush {
-    /// The subscription.
+    /// Id of the subscription to remove.
     subscription_id: SubscriptionId,
     /// Your member id.
     #[serde(rename = "member_id")]
@@ -300,7 +303,7 @@ struct RemoveWebPush {
 
 fn remove_web_push(cx: &mut Write<'_>, input: &RemoveWebPush) -> Result<Subscription> {
     let subscription = load_own(cx, input.subscription_id)?;
-    remove(cx, subscription.id)?;
+    remove_subscription(cx, subscription.id)?;
     Ok(subscription)
 }
 
@@ -313,8 +316,8 @@ fn load_own(cx: &Read<'_>, id: SubscriptionId) -> Result<Subscription> {
 const OF_MEMBER_BY_ID: &str =
     concat!("select ", subscription_columns!(), " from web_push w where w.id = $1 and w.member_id = $2");
 
-/// Removes a subscription.
-pub(super) fn remove(cx: &mut Write<'_>, subscription: SubscriptionId) -> Result<()> {
+/// Removes a subscription of any member.
+pub(super) fn remove_subscription(cx: &mut Write<'_>, subscription: SubscriptionId) -> Result<()> {
     cx.execute_any(REMOVE, &[&subscription])
 }
 
@@ -349,9 +352,9 @@ pub(super) struct PushTarget {
     pub browser: BrowserEndpoint,
     /// Number of consecutive failures of the push service.
     pub failures: i64,
-    /// When to try the push service again; `None` for now.
+    /// The time of the next attempt; `None` if the push service has not failed.
     pub retry_at: Option<Time>,
-    /// Positions of the items that this browser has received, but another browser of the member still lacks.
+    /// Positions of the items that this browser has received, but another browser of the member has not.
     pub has: Vec<i64>,
 }
 
@@ -384,8 +387,10 @@ pub(super) fn targets(cx: &Read<'_>, member: MemberId) -> Result<Vec<PushTarget>
 const TARGETS: &str =
     concat!("select ", target_columns!(), " from web_push w where w.member_id = $1 order by w.at, w.id");
 
-/// Stores the delivery state of a target. `is_ok`: the push service has just accepted a notification.
-pub(super) fn keep(cx: &mut Write<'_>, target: &PushTarget, is_ok: bool) -> Result<()> {
+/// Stores the delivery state of a target.
+///
+/// `is_ok` is whether the push service has just accepted a notification.
+pub(super) fn store_target(cx: &mut Write<'_>, target: &PushTarget, is_ok: bool) -> Result<()> {
     let has = if target.has.is_empty() { None } else { Some(json!(target.has).to_string()) };
     let ok_at = is_ok.then(|| cx.now());
     // The member may have removed the browser, or registered it again, in the meantime.
@@ -404,7 +409,7 @@ impl PushTarget {
 
     /// Records a failure of the push service, and sets the time of the next attempt.
     ///
-    /// The next attempt is at least `after` from now, if the push service sent such a delay.
+    /// If the push service sent the delay `after`, the next attempt is not earlier.
     pub fn fail(&mut self, now: Time, after: Option<Duration>) {
         let doublings = u32::try_from(self.failures).unwrap_or(u32::MAX).min(31);
         let pause = RETRY_SHORTEST.saturating_mul(1_u32 << doublings).min(RETRY_LONGEST);
@@ -423,7 +428,7 @@ mod tests {
 
     #[test]
     fn a_key_is_a_point_on_the_curve_and_a_secret_has_16_bytes() {
-        let right = browser("https://push.example/")["keys"]["p256dh"].as_str().unwrap().to_owned();
+        let right = example_browser("https://push.example/")["keys"]["p256dh"].as_str().unwrap().to_owned();
         assert!(point(&right).is_ok() && point(&format!("{right}=")).is_ok());
         let bytes = URL_SAFE_NO_PAD_INDIFFERENT.decode(&right).unwrap();
         let encode = |bytes: &[u8]| URL_SAFE_NO_PAD_INDIFFERENT.encode(bytes);
@@ -451,7 +456,7 @@ mod tests {
             id: uuid::Uuid::nil().into(),
             browser: BrowserEndpoint {
                 endpoint: "https://push.example/a-secret".to_owned(),
-                p256dh: point(browser("")["keys"]["p256dh"].as_str().unwrap()).unwrap(),
+                p256dh: point(example_browser("")["keys"]["p256dh"].as_str().unwrap()).unwrap(),
                 auth: AuthSecret::new(&[1; 16]).unwrap(),
             },
             failures,

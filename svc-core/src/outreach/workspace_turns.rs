@@ -1,12 +1,12 @@
-//! Turns of workspaces: selects the workspaces that have something due on a delivery channel.
+//! Turns of workspaces: selects the workspaces that have notifications to send on a delivery channel.
 //!
-//! The statement goes from one workspace to the next by an index that begins with the workspace, so its cost
-//! does not depend on how many items are due in each workspace.
+//! The statement steps from one workspace to the next by an index that begins with the workspace, so its cost
+//! does not depend on the number of notifications in each workspace.
 
-/// SQL: goes from one workspace to the next; see [`workspaces`](crate::op::DeliveryChannel::workspaces).
+/// SQL: selects one workspace after another; see [`workspaces`](crate::op::DeliveryChannel::workspaces).
 ///
 /// The first two arguments are subqueries for the next workspace after `$2` and after `k.workspace_id`. The
-/// third is the condition that something is due at `$1` in the workspace `k.workspace_id`. Write the
+/// third is the condition that a notification is due at `$1` in the workspace `k.workspace_id`. Write the
 /// condition with `limit 1` instead of `exists`, for which Postgres may read the due rows of all workspaces.
 macro_rules! workspaces_in_turn {
     ($first:expr, $next:expr, $is_due:expr) => {

@@ -21,7 +21,7 @@ pub struct AdminToken {
 
 /// Mints a token with which a member administers the imported workspace.
 ///
-/// Its capabilities are limited to those of the caller.
+/// The token gets those capabilities of `svc.human.admin` that the caller has.
 pub(super) fn mint(cx: &mut Write<'_>, workspace: WorkspaceId, member: MemberId) -> Result<AdminToken> {
     let capabilities = CapabilitySet::HumanAdmin.capabilities().intersection(cx.caller().capabilities);
     let quotas_above = Quotas::of_caller(cx.caller())?;

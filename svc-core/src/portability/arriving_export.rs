@@ -1,8 +1,8 @@
 //! Verifying an export file while it is received.
 //!
 //! The file is written to a spool, and the same bytes are passed to a thread that verifies them. A chunk is
-//! acknowledged only when that thread needs more data, so a faulty file is refused at its first faulty
-//! record, and little beyond that record is received.
+//! acknowledged only when that thread needs more data. So a faulty file is refused at its first faulty
+//! record, and only a little beyond that record is received.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub struct ArrivingExport {
 /// The thread that verifies a file while it is received.
 struct VerifierThread {
     chunks: Sender<Vec<u8>>,
-    /// Receives a message whenever the thread has read all of its bytes; closed when the thread ends.
-    wants: Receiver<()>,
+    /// Receives a message whenever the thread has read all bytes passed to it; closed when the thread ends.
+    requests: Receiver<()>,
     thread: JoinHandle<Result<(), InvalidFile>>,
 }
 
@@ -49,14 +49,14 @@ impl ArrivingExport {
         let Self { mut spool, verifier } = self;
         let written = spool.write(&bytes);
         // A fault of the file takes precedence, because more space would not help.
-        let verifier = verifier.take(bytes)?;
+        let verifier = verifier.pass(bytes)?;
         written.map(|()| Self { spool, verifier })
     }
 
     /// Completes the file. Fails with 400 `export-invalid` if the file does not verify.
     pub(crate) fn finish(self) -> Result<CompleteSpool> {
         let Self { spool, verifier } = self;
-        verifier.end()?;
+        verifier.finish()?;
         spool.finish()
     }
 }
@@ -64,30 +64,30 @@ impl ArrivingExport {
 impl VerifierThread {
     fn begin(run: impl FnOnce(ArrivingChunks) -> Result<(), InvalidFile> + Send + 'static) -> Result<Self> {
         let (chunks, received) = channel();
-        let (wanting, wants) = channel();
-        let source = ArrivingChunks { received, wanting, chunk: Vec::new(), at: 0 };
+        let (request_more, requests) = channel();
+        let source = ArrivingChunks { received, request_more, chunk: Vec::new(), at: 0 };
         let thread = thread::Builder::new().name("svc-judge".to_owned()).spawn(move || run(source));
-        let verifier = Self { chunks, wants, thread: thread.map_err(Error::internal)? };
-        // If the thread has already ended, passing the first chunk reports that.
-        let _ = verifier.wants.recv();
+        let verifier = Self { chunks, requests, thread: thread.map_err(Error::internal)? };
+        // If the thread has already ended, passing the first chunk returns the thread's error.
+        let _ = verifier.requests.recv();
         Ok(verifier)
     }
 
-    /// Passes bytes to the thread and waits until it has read them. Fails with the thread's error.
-    fn take(self, bytes: Vec<u8>) -> Result<Self> {
-        let is_read = bytes.is_empty() || (self.chunks.send(bytes).is_ok() && self.wants.recv().is_ok());
+    /// Passes bytes to the thread and waits until the thread has read them. Fails with the thread's error.
+    fn pass(self, bytes: Vec<u8>) -> Result<Self> {
+        let is_read = bytes.is_empty() || (self.chunks.send(bytes).is_ok() && self.requests.recv().is_ok());
         if is_read {
             return Ok(self);
         }
-        self.end()?;
-        Err(Error::internal("a file was judged before its end"))
+        self.finish()?;
+        Err(Error::internal("a file was verified before its end"))
     }
 
-    /// Ends the file and returns the thread's result.
-    fn end(self) -> Result<()> {
+    /// Ends the file, waits for the thread, and returns the thread's result.
+    fn finish(self) -> Result<()> {
         let Self { chunks, thread, .. } = self;
         drop(chunks);
-        let found = thread.join().map_err(|_| Error::internal("judging a file panicked"))?;
+        let found = thread.join().map_err(|_| Error::internal("verifying a file panicked"))?;
         found.map_err(InvalidFile::error)
     }
 }
@@ -95,7 +95,7 @@ impl VerifierThread {
 /// The chunks of a file, as a reader for the verifying thread.
 struct ArrivingChunks {
     received: Receiver<Vec<u8>>,
-    wanting: Sender<()>,
+    request_more: Sender<()>,
     chunk: Vec<u8>,
     at: usize,
 }
@@ -104,7 +104,7 @@ impl Read for ArrivingChunks {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.at >= self.chunk.len() {
             // If the sender is gone, the file ends here.
-            let _ = self.wanting.send(());
+            let _ = self.request_more.send(());
             (self.chunk, self.at) = (self.received.recv().unwrap_or_default(), 0);
         }
         let mut left = self.chunk.get(self.at..).unwrap_or_default();

@@ -1,9 +1,9 @@
 //! Limits on imports: which workspace an import is charged to, and how many imports that workspace has left.
 //!
 //! A limit per workspace would be useless if its administrator could multiply it by importing copies. So an
-//! imported workspace shares the limits of the workspace that imported it, or of the one to which that
-//! workspace itself is charged; all of them together may import a limited number of workspaces in 24 hours.
-//! Imports by the operator of the instance are not charged to any workspace.
+//! imported workspace shares the limits of the workspace that imported it, and so does a copy of that copy.
+//! All these workspaces together may import a limited number of workspaces in 24 hours. Imports by the
+//! operator of the instance are not charged to any workspace.
 //!
 //! Imports write under the head of the instance's log, so two imports are never counted at the same time. An
 //! import in progress counts until it has succeeded or its remaining rows are removed. A successful import
@@ -17,7 +17,7 @@ use crate::id::{ImportId, WorkspaceId};
 use crate::op::{Caller, Input, Read, Write};
 use crate::time::Time;
 
-/// Time after its last step for which an import remains reserved for its caller.
+/// Time for which an import remains reserved for its caller after its last step.
 pub(super) const LEASE: Duration = Duration::from_secs(10);
 
 /// Period over which imports are counted.
@@ -25,7 +25,7 @@ const SPAN: Duration = Duration::from_secs(86_400);
 
 /// Returns whether the caller operates the instance.
 ///
-/// An operator has `operator:global`, or is the administrator of the machine.
+/// An operator is a member with the capability `operator:global`, or a caller that is not a member.
 pub(super) fn is_operator(caller: &Caller) -> bool {
     !caller.is_member() || caller.capabilities.has(OperatorGlobal)
 }
@@ -35,8 +35,8 @@ pub(super) fn payer(caller: &Caller) -> Option<WorkspaceId> {
     (!is_operator(caller)).then_some(caller.charged_to)
 }
 
-/// Fails with 429 if the charged workspace and its copies have no imports left.
-pub(super) fn check(cx: &Read<'_>, payer: Option<WorkspaceId>) -> Result<()> {
+/// Fails with 429 if the charged workspace and its copies have reached their limit of imports in 24 hours.
+pub(super) fn check_limit(cx: &Read<'_>, payer: Option<WorkspaceId>) -> Result<()> {
     let (Some(payer), Some(max)) = (payer, cx.settings().import_workspaces) else { return Ok(()) };
     let max = i64::from(max.get());
     let now = cx.now();
@@ -58,9 +58,9 @@ pub(super) fn check(cx: &Read<'_>, payer: Option<WorkspaceId>) -> Result<()> {
     Err(Error::new(Code::RateLimited, detail).with("retry_after_secs", secs))
 }
 
-/// Fails with 429 if the caller has no imports left, before the file is received.
+/// Fails with 429, before the file is received, if the caller may not import another workspace yet.
 ///
-/// A call that repeats an import is admitted.
+/// A call that continues or repeats an import is admitted.
 pub(super) fn check_before_file(cx: &Read<'_>, input: &Input) -> Result<()> {
     if let Some((_, id)) = input.text.iter().find(|(name, _)| name == "import_id") {
         let begun: Option<(i64,)> = cx.one(BEGUN, &[&stored_id(cx.caller(), id)])?;
@@ -68,12 +68,13 @@ pub(super) fn check_before_file(cx: &Read<'_>, input: &Input) -> Result<()> {
             return Ok(());
         }
     }
-    check(cx, payer(cx.caller()))
+    check_limit(cx, payer(cx.caller()))
 }
 
 const BEGUN: &str = "select cast(1 as bigint) from imports where id = $1";
 
-/// Returns the stored id of an import, which other workspaces cannot use.
+/// Returns the stored id of an import. The id contains the caller's workspace, so other workspaces cannot use
+/// it.
 pub(super) fn stored_id(caller: &Caller, id: &str) -> String {
     format!("{}/{id}", caller.workspace_id)
 }
@@ -82,13 +83,13 @@ const COUNT: &str = "
     select (select count(*) from charged_imports where charged_to = $1 and at > $2),
         (select count(*) from imports where charged_to = $1 and outcome is null)";
 
-/// Selects the time of the successful import after which `$3` newer ones follow.
+/// Selects the time of the successful import that is followed by `$3` newer ones.
 const LAST: &str = "
     select at from charged_imports where charged_to = $1 and at > $2
     order by at desc, id desc limit 1 offset $3";
 
-/// Counts a successful import, and removes imports that no longer count.
-pub(super) fn record(cx: &mut Write<'_>, payer: Option<WorkspaceId>) -> Result<()> {
+/// Records a successful import, and removes records that no longer count towards the limit.
+pub(super) fn record_import(cx: &mut Write<'_>, payer: Option<WorkspaceId>) -> Result<()> {
     let Some(payer) = payer.filter(|_| cx.settings().import_workspaces.is_some()) else { return Ok(()) };
     let now = cx.now();
     cx.execute_any(FORGET, &[&payer, &now.before(SPAN)])?;

@@ -1,7 +1,8 @@
 //! Erasing a workspace: only its id and the end of its log remain.
 //!
 //! The first transaction ends all access. Then the keys of the workspace's content, and after them the
-//! remaining rows, are removed in bounded steps; a row for the erased workspace stores their progress.
+//! remaining rows, are removed in bounded steps. The workspace's row in the table `erased` stores the
+//! progress.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,7 +41,7 @@ pub(super) struct EraseWorkspace {
 /// The data that remain of an erased workspace.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Erased {
-    /// The workspace.
+    /// Id of the erased workspace.
     workspace_id: WorkspaceId,
     /// When the workspace was erased.
     erased_at: Time,
@@ -50,10 +51,10 @@ pub(super) struct Erased {
     content_hash: String,
 }
 
-/// Locks the head of the instance.
+/// Returns the log to lock for an erasure: the log of the instance.
 ///
-/// So two requests cannot erase the last two workspaces at the same time.
-pub(super) fn wants(_: &EraseWorkspace) -> WriteNeeds {
+/// The lock prevents two requests from erasing the last two workspaces at the same time.
+pub(super) fn write_needs(_: &EraseWorkspace) -> WriteNeeds {
     WriteNeeds::workspace(WorkspaceId::INSTANCE)
 }
 
@@ -104,19 +105,19 @@ fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId)
     Ok(())
 }
 
-/// Removes some rows of a workspace that is being erased. Returns whether there may be more.
+/// Removes some rows of a workspace that is being erased. Returns whether more rows may remain.
 pub(super) fn erase_some(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<bool> {
     let permit = cx.in_workspace(workspace, |cx| cx.permit().map(drop));
     permit?;
     let stored = cx.one::<(Option<String>,)>(REACHED, &[&workspace])?.and_then(|(place,)| place);
     let mut place = RemovalProgress::read(stored.as_deref())?;
-    // A negative mark cannot equal the mark of an event.
+    // The mark of this scrub request is negative, so that it differs from the position of every event.
     let because = cx.now().micros().saturating_neg();
     if place.is_at_keys(cx.records()) {
         cx.in_workspace(WorkspaceId::INSTANCE, |cx| scrub::request_workspace(cx, workspace, because))?;
     }
     let is_left = remove_some(cx, workspace, &mut place)?;
-    cx.execute_any(REACH, &[&workspace, &place.stored()?])?;
+    cx.execute_any(REACH, &[&workspace, &place.to_json()?])?;
     if !is_left {
         cx.in_workspace(workspace, |cx| scrub::request_plaintext(cx, because))?;
     }

@@ -1,6 +1,6 @@
 //! Format of an export: a JSON object with one record per line.
 //!
-//! Its members are `type`, `header`, `records`, `manifest` and `signature`, in this order. The manifest
+//! The members are `type`, `header`, `records`, `manifest` and `signature`, in this order. The manifest
 //! contains, for each kind of record, the count and a digest over the records' canonical JSON (RFC 8785),
 //! each followed by a line feed; so a file that was reformatted still verifies. The signature is a signed
 //! note (C2SP) of three lines: the type, the workspace's id, and the digest of the canonical JSON of header
@@ -24,7 +24,7 @@ pub(super) const TYPE: &str = "svc.workspace.export/1";
 /// Format identifier of an export, without its version.
 pub(super) const TYPE_BASE: &str = "svc.workspace.export/";
 
-/// Value of `record` for the records that are events.
+/// Value of the member `record` in the records of events.
 pub(super) const EVENTS: &str = "events";
 
 /// Whether an export includes the content of messages and other texts.
@@ -34,11 +34,11 @@ pub enum Words {
     /// All content that is not withdrawn.
     #[default]
     All,
-    /// No content.
+    /// No content of messages and no other texts.
     None,
 }
 
-/// A workspace as a file.
+/// An export file of a workspace.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used: no whole file is ever in memory")]
 pub(super) struct Envelope {
@@ -66,21 +66,21 @@ pub(super) struct Envelope {
 pub(crate) struct Header {
     /// Version of the database schema of the rows.
     pub schema: i64,
-    /// When the workspace was exported.
+    /// The time of the export.
     pub exported_at: Time,
-    /// The workspace.
+    /// Id of the exported workspace.
     pub workspace_id: WorkspaceId,
     /// The position of the oldest event in the log.
     pub floor: i64,
-    /// The position of the event that declared this floor; 0 if no events were pruned.
+    /// The position of the event that declared the floor; 0 if no events were pruned.
     pub pruned_at: i64,
-    /// The position up to which messages were pruned or purged; 0 if none were.
+    /// The position up to which messages were pruned or purged; 0 if no messages were.
     pub words_floor: i64,
     /// The last event of the log.
     pub head: HeadOf,
-    /// The number of the last audit row.
+    /// The number of the last row in the audit trail.
     pub audit_seq: i64,
-    /// Whether the file includes content.
+    /// Whether the file includes the content of messages and other texts.
     pub words: Words,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct HeadOf {
     pub lsn: i64,
     /// The content hash of the newest event, as `sha256:<hex>`.
     pub content_hash: String,
-    /// When the newest event happened.
+    /// The time of the newest event.
     pub at: Time,
 }
 
@@ -100,9 +100,9 @@ pub(crate) struct HeadOf {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
-    /// The kinds of records, in the order in which they appear.
+    /// The sections of the file, one per kind of record, in their order in the file.
     pub sections: Vec<Section>,
-    /// The tables of the workspace that exports omit.
+    /// The names of the workspace's tables that exports omit.
     pub omitted: Vec<String>,
 }
 
@@ -110,9 +110,9 @@ pub(crate) struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Section {
-    /// The kind of the records.
+    /// The kind of the records in the section: the name of their table.
     pub record: String,
-    /// The number of records.
+    /// The number of records in the section.
     pub count: u64,
     /// The SHA-256 of the records' canonical JSON, each followed by a line feed, as `sha256:<hex>`.
     pub sha256: String,
@@ -130,7 +130,7 @@ impl SectionDigest {
         Self { count: 0, digest: Sha256::new() }
     }
 
-    /// Adds a record, given as canonical JSON.
+    /// Adds a record, which is passed as canonical JSON.
     pub fn add(&mut self, canonical: &[u8]) {
         self.count = self.count.saturating_add(1);
         self.digest.update(canonical);

@@ -1,8 +1,8 @@
 //! Importing an export file as a workspace of this instance.
 //!
-//! The whole file is verified before anything is written. Then its rows are written in bounded steps, which
+//! The whole file is verified before anything is written. Then the rows are written in bounded steps. They
 //! stay invisible: no credential gives access to the workspace, and periodic work ignores it. A single commit
-//! makes the workspace visible. A chore removes the rows of an abandoned import; a repeated import with the
+//! makes the workspace visible. A chore removes the rows of an abandoned import. A repeated import with the
 //! same id continues, or returns the first result.
 
 use std::fmt;
@@ -39,7 +39,7 @@ use crate::store::{FromRow, Value as StoredValue, is_older};
 use crate::text::Text;
 use crate::time::Time;
 
-/// Time for which an erased workspace cannot be restored.
+/// Time after an erasure for which the workspace cannot be restored.
 const ERASED_PAUSE: Duration = Duration::from_secs(30);
 
 /// Whether an import keeps the ids of the file or replaces them.
@@ -74,9 +74,9 @@ impl Mode {
 /// including in members' texts, and content gets new keys; positions, times and everything else stay. Legal
 /// holds and sign-in identities are not copied. A handle that another workspace uses is dropped.
 ///
-/// The workspace becomes visible at once when it is complete. Only the bearer of the token returned for
-/// `admin_handle` has access to it; its secret is returned only once. With an `import_id`, an interrupted
-/// call may be repeated: it continues, or returns the first result, without the secret.
+/// The whole workspace becomes visible in one step when the import is complete. Only the bearer of the token
+/// returned for `admin_handle` has access to it; its secret is returned only once. With an `import_id`, an
+/// interrupted call may be repeated: it continues, or returns the first result, without the secret.
 ///
 /// The imported workspace shares the limits of your workspace: rate limits and all other quotas count for
 /// both together, and also for copies of the copy. Together they may import 10 workspaces in 24 hours
@@ -98,14 +98,14 @@ impl Mode {
 pub struct ImportWorkspace {
     /// Whether to keep the ids of the file or replace them.
     pub mode: Mode,
-    /// A name for this import, with which you can repeat the call. Default: a new name.
+    /// An id for this import, with which you can repeat the call. Default: a new id.
     pub import_id: Option<Text<1, IMPORT_ID_MAX>>,
     /// The handle of a member to mint a token for, with those capabilities of `svc.human.admin` that your
     /// token has. Default: no token is minted.
     ///
     /// The new token also has your token's quotas.
     pub admin_handle: Option<AnyHandle>,
-    /// The file: an object of the type `svc.workspace.export/1`.
+    /// The export file: an object of the type `svc.workspace.export/1`.
     #[schemars(required)]
     pub envelope: Option<Upload>,
 }
@@ -119,7 +119,7 @@ impl TakesFile for ImportWorkspace {
 /// The exported workspace, and the end of its log in the file.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ImportSource {
-    /// The workspace.
+    /// Id of the exported workspace.
     pub workspace_id: WorkspaceId,
     /// The position of the newest event in the file.
     pub head_lsn: i64,
@@ -133,11 +133,12 @@ without_keys! { ImportWorkspace => Imported }
 /// The result of an import.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Imported {
-    /// The workspace.
+    /// Id of the imported workspace.
     pub workspace_id: WorkspaceId,
-    /// The name of the workspace.
+    /// The name of the imported workspace.
     pub name: String,
-    /// The handle of the workspace; null if it has none, or if another workspace uses it.
+    /// The handle of the imported workspace; null if the file has no handle, or if another workspace uses
+    /// that handle.
     pub handle: Option<String>,
     /// Whether the ids of the file were kept or replaced.
     pub mode: Mode,
@@ -145,16 +146,16 @@ pub struct Imported {
     pub created: bool,
     /// The number of events in the file.
     pub events: u64,
-    /// The position of the oldest event.
+    /// The position of the oldest event in the imported log.
     pub floor: i64,
-    /// The position of the newest event, before a token was minted.
+    /// The position of the newest event in the imported log, before a token was minted.
     pub head_lsn: i64,
     /// The content hash of the newest event, as `sha256:<hex>`.
     pub head_hash: String,
-    /// The workspace that was exported.
+    /// Id of the exported workspace and the end of its log in the file.
     pub source: ImportSource,
-    /// The token for the member `admin_handle`; null if none was requested, or if an earlier call returned
-    /// it.
+    /// The token for the member `admin_handle`; null if no token was requested, or if an earlier call
+    /// returned it.
     pub admin_token: Option<AdminToken>,
 }
 
@@ -167,19 +168,19 @@ pub(super) struct VerifiedFile {
     source: Header,
     /// The header of the file as it is imported, which differs for a copy.
     header: Header,
-    /// The event with which a copy declares the events that it lacks.
+    /// The event that declares the older events that a copy lacks; `None` if no event is missing.
     pruned: Option<EventsPruned>,
     events: u64,
     signer: String,
     digest: [u8; 32],
     lines: StepReader,
-    later: Vec<DeferredColumn>,
+    deferred: Vec<DeferredColumn>,
     /// The handle of the workspace.
     handle: Option<String>,
     admin: Option<MemberId>,
 }
 
-/// Reads and verifies a file, and passes its records to `keeper`. Fails if the file has no content.
+/// Reads and verifies a file, and passes the records to `keeper`. Fails if the file has no content.
 fn read_whole(
     file: &CompleteSpool,
     shared: &SharedState,
@@ -188,10 +189,10 @@ fn read_whole(
     let known = &shared.settings.known_keys;
     let report = match verify(file.reader(0), shared.table.records(), known, keeper) {
         Ok(report) => report,
-        Err(invalid) => return Err(keeper.failed().unwrap_or_else(|| invalid.error())),
+        Err(invalid) => return Err(keeper.take_error().unwrap_or_else(|| invalid.error())),
     };
     if report.header.words == Words::None {
-        let detail = "the file has no words: it is evidence, and cannot be imported";
+        let detail = "the file was exported without content, so it cannot be imported";
         return Err(InvalidFile::new(InvalidReason::NotAnExport, detail).error());
     }
     Ok(report)
@@ -204,11 +205,11 @@ pub(super) fn prepare(
     shared: &SharedState,
     _: Time,
 ) -> Result<VerifiedFile> {
-    let (report, Copy { header, kept, pruned }) = match input.mode {
+    let (report, Copy { header, records, pruned }) = match input.mode {
         Mode::Restore => {
             let mut writer = LineWriter::new(shared.settings.spools.create(file.payer())?);
             let report = read_whole(file, shared, &mut writer)?;
-            let copy = Copy { header: report.header.clone(), kept: writer.finish()?, pruned: None };
+            let copy = Copy { header: report.header.clone(), records: writer.finish()?, pruned: None };
             (report, copy)
         }
         Mode::New => {
@@ -218,7 +219,7 @@ pub(super) fn prepare(
             (report, copy)
         }
     };
-    let StoredRecords { lines, later, handle, handles } = kept;
+    let StoredRecords { lines, deferred, handle, handles } = records;
     let admin = match &input.admin_handle {
         None => None,
         Some(handle) => match handles.get(&**handle) {
@@ -237,14 +238,14 @@ pub(super) fn prepare(
         header,
         pruned,
         lines: StepReader::new(lines.spooled, Arc::clone(&shared.table)),
-        later,
+        deferred,
         handle,
         admin,
     })
 }
 
-/// Returns the additional log that an import writes, and the error code for ids that already exist.
-pub(super) fn wants(_: &ImportWorkspace) -> WriteNeeds {
+/// Returns the log to lock for an import, and the error code for ids that already exist.
+pub(super) fn write_needs(_: &ImportWorkspace) -> WriteNeeds {
     WriteNeeds { if_present: Some(Code::WorkspaceExists), ..WriteNeeds::workspace(WorkspaceId::INSTANCE) }
 }
 
@@ -309,17 +310,17 @@ pub(super) fn step(
             }
             let is_own = row.holder == holder;
             if !is_own && is_held(row.holder, row.until, cx.now()) {
-                return Err(in_progress());
+                return Err(in_progress_error());
             }
             // Each attempt at a copy has different ids, so the rows of an earlier attempt are removed first.
             let is_other = !is_own && row.workspace_id != verified.header.workspace_id;
             if row.holder == REMOVED || is_other {
                 return remove_staged(cx, &import_id, row.workspace_id).map(|()| None);
             }
-            // A caller who completes an import begun by an operator is charged for it.
+            // If an operator began the import, the caller that completes the import is charged for it.
             let payer = row.charged_to.or(charge::payer(cx.caller()));
             if row.charged_to.is_none() {
-                charge::check(cx, payer)?;
+                charge::check_limit(cx, payer)?;
             }
             (row.reached, row.holder, payer)
         }
@@ -351,7 +352,7 @@ fn is_held(holder: Uuid, until: Time, now: Time) -> bool {
     holder != REMOVED && until >= now
 }
 
-fn in_progress() -> Error {
+fn in_progress_error() -> Error {
     let detail = "the workspace is being imported, perhaps by a client that has lost its connection";
     Error::new(Code::Overloaded, detail).with("retry_after_secs", LEASE.as_secs())
 }
@@ -360,14 +361,15 @@ const IMPORT: &str = "
     select digest, mode, workspace_id, reached, holder, until, outcome, charged_to
     from imports where id = $1";
 
-/// Matches only if no other call has continued or abandoned the import.
+/// Matches a row only if no other call has continued or abandoned the import.
 const REACHED: &str = "
     update imports set reached = $2, holder = $3, until = $4
     where id = $1 and holder = $5 and outcome is null";
 
-/// Starts writing a workspace.
+/// Starts an import by inserting the row that stores the import's progress.
 ///
-/// Returns false if it removed rows of an earlier import instead, and must run again.
+/// Returns `false` if the call removed rows of an earlier import instead. The caller must then call this
+/// function again.
 fn begin_staging(
     cx: &mut Write<'_>,
     verified: &VerifiedFile,
@@ -377,7 +379,7 @@ fn begin_staging(
     let now = cx.now();
     if let Some((staged, holder, until)) = cx.one::<(String, Uuid, Time)>(STAGED, &[&workspace])? {
         if is_held(holder, until, now) {
-            return Err(in_progress());
+            return Err(in_progress_error());
         }
         return remove_staged(cx, &staged, workspace).map(|()| false);
     }
@@ -400,7 +402,7 @@ fn begin_staging(
     }
     let mode = verified.mode.name();
     let payer = charge::payer(cx.caller());
-    charge::check(cx, payer)?;
+    charge::check_limit(cx, payer)?;
     cx.execute(
         1,
         BEGIN,
@@ -428,8 +430,8 @@ fn make_visible(
     let source = &verified.source;
     let mode = verified.mode;
     let workspace = header.workspace_id;
-    for later in &verified.later {
-        cx.execute(1, later.set, &[&later.id, &later.value])?;
+    for deferred in &verified.deferred {
+        cx.execute(1, deferred.set, &[&deferred.id, &deferred.value])?;
     }
     let hash =
         parse_hash(&header.head.content_hash).ok_or_else(|| Error::internal("a head without a hash"))?;
@@ -441,7 +443,7 @@ fn make_visible(
             at: header.head.at,
             audit_seq: header.audit_seq,
             floor: header.floor,
-            // A copy declares after its last event that older ones are missing.
+            // The event after the last copied event declares the older events that a copy lacks.
             pruned_at: verified
                 .pruned
                 .as_ref()
@@ -473,7 +475,7 @@ fn make_visible(
         "workspace.import",
         json!({"workspace_id": workspace, "mode": mode, "import_id": import_id}),
     )?;
-    charge::record(cx, charged_to)?;
+    charge::record_import(cx, charged_to)?;
     workspaces::show(cx, workspace, (lsn, handle, charged_to))?;
     let admin_token = verified.admin.map(|member| admin_token::mint(cx, workspace, member)).transpose()?;
     let shown = workspaces::load_workspace(cx, workspace)?;
@@ -499,7 +501,9 @@ fn make_visible(
     Ok(Imported { admin_token, ..outcome })
 }
 
-/// Ends the log of a copy with events about its start and its source, not attributed to any member.
+/// Appends the last events of a copy's log, which record the log's start and source.
+///
+/// The events are not attributed to any member.
 fn end_of_copy(cx: &mut Write<'_>, verified: &VerifiedFile, imported: &WorkspaceImported) -> Result<HeadOf> {
     if let Some(pruned) = &verified.pruned {
         cx.emit(Subject::WORKSPACE, pruned)?;

@@ -1,4 +1,4 @@
-//! Inserting the records of an export file: rows, including columns that the file lacks, and events.
+//! Inserts the records of an export file: events, and rows with values for the columns that the file lacks.
 
 use super::row::{ExportRow, MESSAGES, WORKSPACES};
 use crate::conversation::messages::wrap_imported;
@@ -16,13 +16,14 @@ pub(super) fn insert_row(
     records: &Records,
     mut row: ExportRow,
 ) -> Result<()> {
-    let wrapped = if records.name() == MESSAGES { wrapped(cx, workspace, &row)? } else { StoredValue::Null };
+    let wrapped =
+        if records.name() == MESSAGES { wrapped_key(cx, workspace, &row)? } else { StoredValue::Null };
     let columns = &mut row.columns;
     for (name, class) in records.columns() {
         match class {
             Class::LaterId => drop(columns.insert(name, StoredValue::Null)),
             Class::InstancePosition => drop(columns.insert(name, StoredValue::Int(0))),
-            // The value that this hash was computed from is unknown.
+            // The value that this hash was computed from is unknown, so a random hash is inserted.
             Class::Secret if records.name() != MESSAGES => {
                 drop(columns.insert(name, StoredValue::Hash(cx.entropy().bytes()?)));
             }
@@ -32,7 +33,8 @@ pub(super) fn insert_row(
         }
     }
     if records.name() == WORKSPACES {
-        // Another workspace could use the same handle; it is set when the workspace becomes visible.
+        // Another workspace could use the same handle, so the handle is set when the workspace becomes
+        // visible.
         columns.insert("handle", StoredValue::Null);
         columns.insert("state", StoredValue::Text(workspaces::IMPORTING.to_owned()));
     }
@@ -45,8 +47,8 @@ pub(super) fn insert_row(
     }
 }
 
-/// Returns the wrapped key of a message, or null if the file contains no key for it.
-fn wrapped(cx: &mut Write<'_>, workspace: WorkspaceId, row: &ExportRow) -> Result<StoredValue> {
+/// Returns the wrapped key of a message, or null if the file contains no key for the message.
+fn wrapped_key(cx: &mut Write<'_>, workspace: WorkspaceId, row: &ExportRow) -> Result<StoredValue> {
     let id = |name: &str| match row.columns.get(name) {
         Some(StoredValue::Uuid(id)) => Some(*id),
         _ => None,

@@ -10,7 +10,7 @@ use crate::error::{Code, Error};
 pub enum InvalidReason {
     /// The file is not an export, or has a newer version.
     NotAnExport,
-    /// The file ends too early.
+    /// The file ends before the export is complete.
     Truncated,
     /// Records are out of order.
     Order,
@@ -18,9 +18,9 @@ pub enum InvalidReason {
     Hash,
     /// A signature does not match the manifest.
     Signature,
-    /// The file was not signed with a known key.
+    /// The file was not signed with a key that this service knows.
     UnknownKey,
-    /// The file contains a credential.
+    /// The file contains a field whose name indicates a credential.
     CredentialField,
     /// The file contains a field that does not occur in exports.
     UnknownField,
@@ -44,9 +44,9 @@ impl InvalidFile {
         Self { reason, record: None, detail: detail.into() }
     }
 
-    /// Returns the fault that stands for the service's failure to store the file.
-    pub(super) fn not_kept() -> Self {
-        Self::new(InvalidReason::NotAnExport, "the file could not be kept")
+    /// Returns the fault to report if the service could not store the file.
+    pub(super) fn not_stored() -> Self {
+        Self::new(InvalidReason::NotAnExport, "the file could not be stored")
     }
 
     /// Converts the fault to an error for the caller.

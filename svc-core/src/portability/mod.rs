@@ -67,7 +67,7 @@ pub(crate) fn feature() -> Feature {
             "workspaces",
             vec![
                 changing("erase_workspace", Effect::Destructive)
-                    .wants(erase::wants)
+                    .wants(erase::write_needs)
                     .run(erase::erase_workspace)
                     .title("Erase a workspace")
                     .post("/workspaces/{workspace_id}/erase")
@@ -81,7 +81,7 @@ pub(crate) fn feature() -> Feature {
             "portability",
             vec![
                 reading(EXPORT_WORKSPACE)
-                    .prepare(begin)
+                    .prepare(begin_export)
                     .download::<Envelope>(export_page)
                     .title("Export a workspace")
                     .when("Export a whole workspace as a signed file, which `import_workspace` accepts.")
@@ -106,7 +106,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|_| json!({"envelope": example()})),
                 changing(IMPORT_WORKSPACE, Effect::Write)
                     .file(import::prepare)
-                    .wants(import::wants)
+                    .wants(import::write_needs)
                     .in_steps(import::step)
                     .before_file(charge::check_before_file)
                     .title("Import a workspace")
@@ -140,11 +140,11 @@ pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, FileContent> =
 /// one line of the file. The content of messages is sealed as it is in the log; `content_key` next to a
 /// message unseals it while the message is not withdrawn.
 ///
-/// The keys of direct messages that you are not in are omitted, so these messages cannot be read anywhere
-/// else: only an export by the administrator of the machine contains their keys. The file contains no tokens
-/// or other secrets, no hashes of them, and no keys that wrap keys. Over MCP the call returns a file of up to
-/// 4 MiB; over HTTP there is no limit. Only one export runs per workspace at a time; another waits for up to
-/// 10 s. Each export writes an audit row `workspace.export`.
+/// The keys of direct messages that you are not in are omitted, so those messages cannot be read in an import
+/// of the file. Only an export by the administrator of the machine contains their keys. The file contains no
+/// tokens or other secrets, no hashes of them, and no keys that wrap keys. Over MCP the call returns a file
+/// of up to 4 MiB; over HTTP there is no limit. Only one export runs per workspace at a time; another waits
+/// for up to 10 s. Each export writes an audit row `workspace.export`.
 ///
 /// Fails with 409 `not-enabled` if the service has no key to sign with; 409 `event-log-broken` if the log
 /// does not verify; 507 `insufficient-storage` if the server has no space for the file.
@@ -153,13 +153,13 @@ pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, FileContent> =
 pub struct ExportWorkspace {
     /// The workspace. It must be yours.
     pub workspace_id: OwnWorkspaceId,
-    /// `all` to include message keys and every other text; `none` for evidence without content, which cannot
-    /// be imported. Default: `all`.
+    /// `all` includes message keys and every other text; `none` omits all content, as evidence that cannot be
+    /// imported. Default: `all`.
     #[serde(default)]
     pub words: Words,
 }
 
-fn begin(input: &ExportWorkspace, shared: &SharedState, _: Time) -> Result<Exporter> {
+fn begin_export(input: &ExportWorkspace, shared: &SharedState, _: Time) -> Result<Exporter> {
     Exporter::new(input.words, &shared.settings)
 }
 
@@ -169,7 +169,7 @@ fn export_page(
     exporter: &mut Exporter,
 ) -> Result<Option<FileContent>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    exporter.page(cx, workspace_id)
+    exporter.write_page(cx, workspace_id)
 }
 
 /// Verifies that an export file is complete, signed with a known key, and contains an intact log.
@@ -189,7 +189,7 @@ fn export_page(
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct VerifyWorkspaceExport {
-    /// The file: an object of the type `svc.workspace.export/1`.
+    /// The export file: an object of the type `svc.workspace.export/1`.
     #[schemars(required)]
     envelope: Option<Upload>,
 }
@@ -214,7 +214,7 @@ fn example() -> Value {
     serde_json::from_str(include_str!("example.json")).unwrap_or_default()
 }
 
-/// Verifies an export file, whose tables are declared by `declared`.
+/// Verifies an export file against `declared`, the declarations of its tables.
 ///
 /// The file must be complete and signed with one of `keys`, and its log must verify.
 ///

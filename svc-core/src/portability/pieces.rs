@@ -1,7 +1,8 @@
-//! Splits JSON into values while it arrives, for a reader that takes them one by one.
+//! Splits JSON text into values while the text is being received, for a reader that parses one value at a
+//! time.
 //!
-//! This module only finds the end of each value; the reader parses it. A long value that can no longer become
-//! JSON is rejected early. The maximum size limits how much of a value is in memory.
+//! This module only finds the end of each value; the reader parses the value. A long text that cannot become
+//! a JSON value is rejected early. The maximum size limits how much of a value is in memory.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -19,7 +20,7 @@ const MARK_BYTES: usize = 3;
 /// Number of bytes read from the source at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Reason why there is no next value.
+/// Reason why the next value cannot be returned.
 #[derive(Debug)]
 pub(super) enum PieceEnd {
     /// The text ends before the end of the value.
@@ -49,7 +50,7 @@ impl<R: Read> TextPieces<R> {
 
     /// Returns the next byte that is not white space, without consuming it, or `None` at the end of the text.
     pub fn peek(&mut self) -> Result<Option<u8>, PieceEnd> {
-        self.begin()?;
+        self.skip_mark()?;
         let mut skipped = 0_usize;
         loop {
             let left = self.buffer.get(self.at..).unwrap_or_default();
@@ -70,7 +71,7 @@ impl<R: Read> TextPieces<R> {
     }
 
     /// Skips the byte order mark at the start of the text.
-    fn begin(&mut self) -> Result<(), PieceEnd> {
+    fn skip_mark(&mut self) -> Result<(), PieceEnd> {
         while !self.has_begun {
             self.has_begun = match self.read_more() {
                 Err(PieceEnd::Ended) => true,
@@ -82,7 +83,7 @@ impl<R: Read> TextPieces<R> {
     }
 
     /// Consumes the next byte that is not white space if it equals `wanted`. Returns whether it did.
-    pub fn take(&mut self, wanted: u8) -> Result<bool, PieceEnd> {
+    pub fn consume_if(&mut self, wanted: u8) -> Result<bool, PieceEnd> {
         let is_next = self.peek()?.ok_or(PieceEnd::Ended)? == wanted;
         if is_next {
             self.at = self.at.saturating_add(1);
@@ -90,23 +91,26 @@ impl<R: Read> TextPieces<R> {
         Ok(is_next)
     }
 
-    /// Takes the next value of up to `most` bytes, plus bytes that were buffered with it.
+    /// Returns the next value, of up to `most` bytes.
     ///
-    /// A value is a complete list, object or string, or the text up to the next delimiter.
-    pub fn value(&mut self, most: usize) -> Result<&[u8], PieceEnd> {
-        let place = self.find(most)?;
-        Ok(self.text(place))
+    /// A value is a complete list, object or string, or the text up to the next delimiter. A larger value is
+    /// accepted only if its end is already in the buffer.
+    pub fn next_value(&mut self, most: usize) -> Result<&[u8], PieceEnd> {
+        let place = self.next_range(most)?;
+        Ok(self.bytes_in(place))
     }
 
-    /// Finds a value as [`Self::value`] does, but returns its range in the buffer, valid until the next read.
-    pub fn find(&mut self, most: usize) -> Result<Range<usize>, PieceEnd> {
+    /// Finds the next value as [`Self::next_value`] does, and returns the value's range in the buffer.
+    ///
+    /// The range is valid until the next read.
+    pub fn next_range(&mut self, most: usize) -> Result<Range<usize>, PieceEnd> {
         self.peek()?.ok_or(PieceEnd::Ended)?;
         let mut scan = ScanState::default();
         let mut scanned = 0_usize;
         let mut checked_at = READ_BYTES;
         let len = loop {
             let left = self.buffer.get(self.at..).unwrap_or_default();
-            if let Some(more) = scan.end_in(left.get(scanned..).unwrap_or_default())? {
+            if let Some(more) = scan.find_end(left.get(scanned..).unwrap_or_default())? {
                 break scanned.saturating_add(more);
             }
             scanned = left.len();
@@ -128,12 +132,12 @@ impl<R: Read> TextPieces<R> {
     }
 
     /// Returns the bytes in this range of the buffer.
-    pub fn text(&self, place: Range<usize>) -> &[u8] {
+    pub fn bytes_in(&self, place: Range<usize>) -> &[u8] {
         self.buffer.get(place).unwrap_or_default()
     }
 
     /// Returns the buffered bytes of a value whose end was not found.
-    pub fn unended(&self) -> &[u8] {
+    pub fn incomplete_value(&self) -> &[u8] {
         self.buffer.get(self.at..).unwrap_or_default()
     }
 
@@ -158,7 +162,7 @@ impl<R: Read> TextPieces<R> {
     }
 }
 
-/// Returns whether a text is an incomplete JSON value that more text could complete.
+/// Returns whether a text is the beginning of a JSON value that more text could complete.
 pub(super) fn is_beginning(text: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(text).is_err_and(|error| error.is_eof())
 }
@@ -176,8 +180,9 @@ struct ScanState {
 }
 
 impl ScanState {
-    /// Returns how many of these bytes belong to the value, or `None` if the value does not end in them.
-    fn end_in(&mut self, bytes: &[u8]) -> Result<Option<usize>, PieceEnd> {
+    /// Returns how many of these bytes are part of the value, or `None` if the value does not end in these
+    /// bytes.
+    fn find_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, PieceEnd> {
         for (place, byte) in bytes.iter().enumerate() {
             if self.is_in_text {
                 match byte {
@@ -247,14 +252,14 @@ mod tests {
     fn listed(text: &[u8], step: usize, most: usize) -> Result<Vec<Vec<u8>>, PieceEnd> {
         let mut pieces = TextPieces::new(Slow(text, step));
         let mut found = Vec::new();
-        assert!(pieces.take(b'[')?);
-        if pieces.take(b']')? {
+        assert!(pieces.consume_if(b'[')?);
+        if pieces.consume_if(b']')? {
             return Ok(found);
         }
         loop {
-            found.push(pieces.value(most)?.to_vec());
-            if !pieces.take(b',')? {
-                assert!(pieces.take(b']')?);
+            found.push(pieces.next_value(most)?.to_vec());
+            if !pieces.consume_if(b',')? {
+                assert!(pieces.consume_if(b']')?);
                 assert_eq!(pieces.peek()?, None);
                 return Ok(found);
             }

@@ -17,13 +17,13 @@ use super::row::canonical_event;
 use crate::json::{ReadFailure, read_at_most};
 use crate::store::schema_version;
 
-/// Maximum bytes of a record, plus bytes that were buffered with it.
+/// Maximum bytes of a record. A larger record is accepted only if its end is already buffered.
 const RECORD_MAX: usize = 16 << 20;
-/// Maximum bytes of every member other than the records.
+/// Maximum bytes of each member of a file other than the records.
 const PART_MAX: usize = 64 << 10;
 /// Maximum number of JSON values in a record or member; every export contains fewer.
 ///
-/// It is limited because parsed values take many times their size in memory.
+/// The number is limited because parsed values take many times their size in memory.
 const VALUES_MAX: usize = 10_000;
 
 /// The members of a file that follow its records.
@@ -32,7 +32,7 @@ pub(super) struct FileTrailer {
     pub signature: String,
 }
 
-/// Receives the header and records of a file, in order. An error stops the reading.
+/// Receives the header and records of a file, in order. Reading stops at the first error.
 pub(super) trait PartReceiver {
     fn header(&mut self, header: Header) -> Result<(), InvalidFile>;
     /// Receives the text of a record, which [`Record::of`] can parse.
@@ -48,12 +48,12 @@ pub(super) enum Record {
 }
 
 impl Record {
-    /// Parses a record.
+    /// Parses a record of an export file.
     pub fn of(text: &[u8]) -> Result<Self, InvalidFile> {
         if let Some((payload, line)) = canonical_event(text) {
             return Ok(Self::Event(payload, line.to_owned()));
         }
-        match strict(text)? {
+        match parse_strict(text)? {
             Value::Object(record) => Ok(Self::Object(record)),
             _ => Err(not_an_export("a record is not an object")),
         }
@@ -65,14 +65,14 @@ pub(super) fn read_parts(file: impl Read, parts: &mut dyn PartReceiver) -> Resul
     let mut file = ExportReader { pieces: TextPieces::new(file), parts, seen: FileMembers::default() };
     file.expect(b'{')?;
     if !file.next_is(b'}')? {
-        file.member()?;
+        file.read_member()?;
         while file.next_is(b',')? {
-            file.member()?;
+            file.read_member()?;
         }
         file.expect(b'}')?;
     }
     if file.pieces.peek().map_err(read_fault)?.is_some() {
-        return Err(not_an_export("something follows its end"));
+        return Err(not_an_export("text follows the end of the export"));
     }
     let seen = file.seen;
     let missing = |name| InvalidFile::new(InvalidReason::NotAnExport, format!("the file has no {name}"));
@@ -85,7 +85,7 @@ pub(super) fn read_parts(file: impl Read, parts: &mut dyn PartReceiver) -> Resul
     })
 }
 
-/// The members of the file that were read, except the records themselves.
+/// The members of the file that were read so far, except the records themselves.
 #[derive(Default)]
 struct FileMembers {
     type_name: Option<String>,
@@ -103,7 +103,7 @@ struct ExportReader<'p, R> {
 
 impl<R: Read> ExportReader<'_, R> {
     fn next_is(&mut self, wanted: u8) -> Result<bool, InvalidFile> {
-        self.pieces.take(wanted).map_err(read_fault)
+        self.pieces.consume_if(wanted).map_err(read_fault)
     }
 
     fn expect(&mut self, wanted: u8) -> Result<(), InvalidFile> {
@@ -114,13 +114,13 @@ impl<R: Read> ExportReader<'_, R> {
         }
     }
 
-    /// Reads a string.
-    fn text(&mut self) -> Result<String, InvalidFile> {
-        serde_json::from_slice(self.pieces.value(PART_MAX).map_err(read_fault)?).map_err(not_an_export)
+    /// Reads a JSON string.
+    fn read_string(&mut self) -> Result<String, InvalidFile> {
+        serde_json::from_slice(self.pieces.next_value(PART_MAX).map_err(read_fault)?).map_err(not_an_export)
     }
 
-    fn member(&mut self) -> Result<(), InvalidFile> {
-        let name = self.text()?;
+    fn read_member(&mut self) -> Result<(), InvalidFile> {
+        let name = self.read_string()?;
         let is_again = match name.as_str() {
             "type" => self.seen.type_name.is_some(),
             "header" => self.seen.has_header,
@@ -137,34 +137,34 @@ impl<R: Read> ExportReader<'_, R> {
         self.expect(b':')?;
         match name.as_str() {
             "type" => {
-                let type_name = self.text()?;
+                let type_name = self.read_string()?;
                 check_type(&type_name)?;
                 self.seen.type_name = Some(type_name);
             }
             "header" => {
-                let header = self.typed("header")?;
+                let header = self.read_typed("header")?;
                 self.parts.header(header)?;
                 self.seen.has_header = true;
             }
             "records" if !self.seen.has_header => {
-                let detail = "the header must stand before the records";
+                let detail = "the header must precede the records";
                 return Err(InvalidFile::new(InvalidReason::NotAnExport, detail));
             }
             "records" => {
-                self.records()?;
+                self.read_records()?;
                 self.seen.has_records = true;
             }
-            "manifest" => self.seen.manifest = Some(self.typed("manifest")?),
-            _ => self.seen.signature = Some(self.text()?),
+            "manifest" => self.seen.manifest = Some(self.read_typed("manifest")?),
+            _ => self.seen.signature = Some(self.read_string()?),
         }
         Ok(())
     }
 
-    /// Reads a member, and checks that it is written in the form of its type, which has no unknown fields.
+    /// Reads a member as a value of type `T`. Fails unless serializing the value returns the same JSON.
     ///
     /// Serde would also accept an array for a struct, but the signature covers the struct.
-    fn typed<T: DeserializeOwned + Serialize>(&mut self, name: &str) -> Result<T, InvalidFile> {
-        let value = strict(self.pieces.value(PART_MAX).map_err(read_fault)?)?;
+    fn read_typed<T: DeserializeOwned + Serialize>(&mut self, name: &str) -> Result<T, InvalidFile> {
+        let value = parse_strict(self.pieces.next_value(PART_MAX).map_err(read_fault)?)?;
         check_schema(&value)?;
         let reason =
             if has_credential(&value) { InvalidReason::CredentialField } else { InvalidReason::UnknownField };
@@ -178,7 +178,7 @@ impl<R: Read> ExportReader<'_, R> {
         }
     }
 
-    fn records(&mut self) -> Result<(), InvalidFile> {
+    fn read_records(&mut self) -> Result<(), InvalidFile> {
         self.expect(b'[')?;
         if self.next_is(b']')? {
             return Ok(());
@@ -189,14 +189,14 @@ impl<R: Read> ExportReader<'_, R> {
                 self.parts.record(b"null")?;
                 return Err(not_an_export("a record is not an object"));
             }
-            match self.pieces.find(RECORD_MAX) {
-                Ok(place) => self.parts.record(self.pieces.text(place))?,
+            match self.pieces.next_range(RECORD_MAX) {
+                Ok(place) => self.parts.record(self.pieces.bytes_in(place))?,
                 // A changed quote or bracket makes the rest of the file part of the record, so the fault is
                 // in the record.
                 Err(PieceEnd::Ended | PieceEnd::TooLarge | PieceEnd::NotJson)
-                    if !is_beginning(self.pieces.unended()) =>
+                    if !is_beginning(self.pieces.incomplete_value()) =>
                 {
-                    self.parts.record(self.pieces.unended())?;
+                    self.parts.record(self.pieces.incomplete_value())?;
                     return Err(not_an_export("a record does not end"));
                 }
                 Err(cut) => return Err(read_fault(cut)),
@@ -213,8 +213,8 @@ fn check_type(name: &str) -> Result<(), InvalidFile> {
     let version = |name: &str| name.strip_prefix(TYPE_BASE).and_then(|version| version.parse::<u32>().ok());
     match version(name) {
         _ if name == TYPE => Ok(()),
-        Some(later) if Some(later) > version(TYPE) => Err(newer(name, TYPE)),
-        _ => Err(InvalidFile::new(InvalidReason::NotAnExport, format!("it is no {TYPE}"))),
+        Some(later) if Some(later) > version(TYPE) => Err(newer_version(name, TYPE)),
+        _ => Err(InvalidFile::new(InvalidReason::NotAnExport, format!("the type of the file is not {TYPE}"))),
     }
 }
 
@@ -222,25 +222,25 @@ fn check_type(name: &str) -> Result<(), InvalidFile> {
 fn check_schema(header: &Value) -> Result<(), InvalidFile> {
     match header.get("schema").and_then(Value::as_i64) {
         Some(later) if later > schema_version() => {
-            Err(newer(&format!("schema {later}"), &schema_version().to_string()))
+            Err(newer_version(&format!("schema {later}"), &schema_version().to_string()))
         }
         _ => Ok(()),
     }
 }
 
 /// Returns the fault of a file that a later version of the service has written.
-fn newer(of_file: &str, own: &str) -> InvalidFile {
+fn newer_version(of_file: &str, own: &str) -> InvalidFile {
     let detail = format!("the file is of a newer version ({of_file}; this one has {own})");
     InvalidFile::new(InvalidReason::NotAnExport, detail)
 }
 
 /// Parses JSON in which no object contains a name twice.
-fn strict(text: &[u8]) -> Result<Value, InvalidFile> {
+fn parse_strict(text: &[u8]) -> Result<Value, InvalidFile> {
     read_at_most(text, VALUES_MAX).map_err(|why| {
         not_an_export(match why {
-            ReadFailure::NotJson => "a part of it is not JSON",
-            ReadFailure::Twice => "a part of it has a name twice",
-            ReadFailure::TooMany => "a part of it has too many values",
+            ReadFailure::NotJson => "a value is not JSON",
+            ReadFailure::Twice => "an object has a name twice",
+            ReadFailure::TooMany => "a record or member has too many values",
         })
     })
 }
@@ -248,20 +248,20 @@ fn strict(text: &[u8]) -> Result<Value, InvalidFile> {
 fn read_fault(cut: PieceEnd) -> InvalidFile {
     match cut {
         PieceEnd::Ended => {
-            InvalidFile::new(InvalidReason::Truncated, "the file is no export: it ends too early")
+            InvalidFile::new(InvalidReason::Truncated, "the file is not an export: it ends too early")
         }
-        PieceEnd::TooLarge => not_an_export("a part of it is too large"),
-        PieceEnd::NotJson => not_an_export("a part of it is not JSON"),
+        PieceEnd::TooLarge => not_an_export("a record or member is too large"),
+        PieceEnd::NotJson => not_an_export("a value is not JSON"),
         PieceEnd::Spaces => not_an_export(format!("it has {SPACES_MAX} bytes of white space in a row")),
         PieceEnd::Failed(error) => not_an_export(error),
     }
 }
 
 fn not_an_export(why: impl fmt::Display) -> InvalidFile {
-    InvalidFile::new(InvalidReason::NotAnExport, format!("the file is no export: {why}"))
+    InvalidFile::new(InvalidReason::NotAnExport, format!("the file is not an export: {why}"))
 }
 
-/// Returns whether a JSON value contains a member that is named like a credential.
+/// Returns whether a JSON value contains a member whose name indicates a credential.
 fn has_credential(value: &Value) -> bool {
     match value {
         Value::Object(members) => members

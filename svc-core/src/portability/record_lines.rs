@@ -1,7 +1,7 @@
 //! A verified export as lines of canonical JSON, from which its rows are imported in steps.
 //!
-//! The lines are written while the file is verified, so a step continues reading at an offset, whatever the
-//! formatting of the original file.
+//! The lines are written while the file is verified. A step therefore continues reading at an offset, and
+//! does not depend on the formatting of the original file.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::form::EVENTS;
 use super::invalid::{InvalidFile, InvalidReason};
-use super::row::{ExportRow, RECORD, WORKSPACES, canonical_event, parse_row, place_of};
+use super::row::{ExportRow, RECORD, WORKSPACES, canonical_event, parse_row, table_index};
 use super::verify::RecordReceiver;
 use crate::error::{Error, Result};
 use crate::log::verify::EventColumns;
@@ -20,22 +20,23 @@ use crate::op::{Class, Records, Table};
 use crate::spool::{CompleteSpool, Spool};
 use crate::store::Value as StoredValue;
 
-/// Maximum rows of one step, and number of bytes of lines at which a step ends.
+/// Maximum rows that one step imports.
 const STEP_ROWS: usize = 4000;
+/// Number of bytes of lines at which a step ends.
 const STEP_BYTES: u64 = 2 << 20;
 
 /// Receives the records of a file while it is verified, and stores them.
 pub(super) trait RecordStore: RecordReceiver {
-    /// Returns the service's error that prevented the records from being stored, if there was one.
-    fn failed(&mut self) -> Option<Error>;
+    /// Returns the error of this service that prevented a record from being stored, if there is one.
+    fn take_error(&mut self) -> Option<Error>;
 }
 
-/// Writes the records of a file to a spool, one per line.
+/// Writes the records of a file to a spool, one record per line.
 pub(super) struct LineWriter {
     spool: Spool,
     /// The tables, each with the offset of its first line.
     sections: Vec<(&'static str, u64)>,
-    later: Vec<DeferredColumn>,
+    deferred: Vec<DeferredColumn>,
     /// The handle of the workspace.
     handle: Option<String>,
     /// Member ids by handle.
@@ -48,14 +49,14 @@ pub(super) struct LineWriter {
 pub(super) struct StoredRecords {
     pub lines: RecordLines,
     /// The columns to set after all rows are written.
-    pub later: Vec<DeferredColumn>,
+    pub deferred: Vec<DeferredColumn>,
     /// The handle of the workspace, if it has one.
     pub handle: Option<String>,
     /// Member ids by handle.
     pub handles: BTreeMap<String, StoredValue>,
 }
 
-/// The records of a file, one per line.
+/// The records of a file, one record per line.
 pub(super) struct RecordLines {
     pub spooled: CompleteSpool,
     sections: Vec<(&'static str, u64)>,
@@ -70,31 +71,32 @@ pub(super) struct DeferredColumn {
     pub value: StoredValue,
 }
 
-/// Maximum number of members whose handles are stored, and maximum number of deferred columns.
+/// Maximum number of stored member handles, and maximum number of deferred columns.
 const KEPT_MAX: usize = 100_000;
 
 impl LineWriter {
     pub fn new(spool: Spool) -> Self {
         let sections = Vec::new();
-        let later = Vec::new();
+        let deferred = Vec::new();
         let handles = BTreeMap::new();
-        Self { spool, sections, later, handle: None, handles, failed: None }
+        Self { spool, sections, deferred, handle: None, handles, failed: None }
     }
 
     pub fn finish(self) -> Result<StoredRecords> {
         let lines = RecordLines { spooled: self.spool.finish()?, sections: self.sections };
-        Ok(StoredRecords { lines, later: self.later, handle: self.handle, handles: self.handles })
+        Ok(StoredRecords { lines, deferred: self.deferred, handle: self.handle, handles: self.handles })
     }
 
-    fn keep(&mut self, records: &Records, row: &ExportRow) -> Result<(), InvalidFile> {
+    /// Collects the columns to set later and the handles in a row.
+    fn collect_from(&mut self, records: &Records, row: &ExportRow) -> Result<(), InvalidFile> {
         let id = || row.columns.get("id").cloned().unwrap_or(StoredValue::Null);
-        let later = records.exported().filter(|(_, class)| *class == Class::LaterId);
-        for (column, _) in later {
+        let deferred = records.exported().filter(|(_, class)| *class == Class::LaterId);
+        for (column, _) in deferred {
             match row.columns.get(column) {
                 Some(value) if *value != StoredValue::Null => {
                     let set = records.set(column);
                     let value = value.clone();
-                    self.later.push(DeferredColumn { set, id: id(), value });
+                    self.deferred.push(DeferredColumn { set, id: id(), value });
                 }
                 _ => {}
             }
@@ -104,7 +106,7 @@ impl LineWriter {
             (MEMBERS, Some(StoredValue::Text(handle))) => drop(self.handles.insert(handle.clone(), id())),
             _ => {}
         }
-        if self.later.len().max(self.handles.len()) > KEPT_MAX {
+        if self.deferred.len().max(self.handles.len()) > KEPT_MAX {
             return Err(InvalidFile::new(InvalidReason::NotAnExport, "the workspace has too many members"));
         }
         Ok(())
@@ -115,7 +117,7 @@ const MEMBERS: &str = "members";
 
 impl RecordReceiver for LineWriter {
     fn row(&mut self, records: &Records, row: &ExportRow, record: &str) -> Result<(), InvalidFile> {
-        self.keep(records, row)?;
+        self.collect_from(records, row)?;
         self.write(records.name(), record)
     }
 
@@ -125,7 +127,7 @@ impl RecordReceiver for LineWriter {
 }
 
 impl RecordStore for LineWriter {
-    fn failed(&mut self) -> Option<Error> {
+    fn take_error(&mut self) -> Option<Error> {
         self.failed.take()
     }
 }
@@ -138,7 +140,7 @@ impl LineWriter {
         let written = self.spool.write(record.as_bytes()).and_then(|()| self.spool.write(b"\n"));
         written.map_err(|error| {
             self.failed = Some(error);
-            InvalidFile::not_kept()
+            InvalidFile::not_stored()
         })
     }
 }
@@ -146,16 +148,16 @@ impl LineWriter {
 impl RecordLines {
     /// Returns an iterator over the records of a table.
     pub fn section(&self, table: &'static str) -> impl Iterator<Item = Result<Map<String, Value>>> + use<> {
-        self.texts(table).map(|line| serde_json::from_slice(&line?).map_err(Error::internal))
+        self.section_lines(table).map(|line| serde_json::from_slice(&line?).map_err(Error::internal))
     }
 
     /// Returns an iterator over the payloads of the events.
     pub fn events(&self) -> impl Iterator<Item = Result<String>> + use<> {
         let broken = || Error::internal("an event without a payload");
-        self.texts(EVENTS).map(move |line| payload_of(&line?).ok_or_else(broken))
+        self.section_lines(EVENTS).map(move |line| payload_of(&line?).ok_or_else(broken))
     }
 
-    fn texts(&self, table: &'static str) -> impl Iterator<Item = Result<Vec<u8>>> + use<> {
+    fn section_lines(&self, table: &'static str) -> impl Iterator<Item = Result<Vec<u8>>> + use<> {
         let begins = self.sections.iter().position(|(name, _)| *name == table);
         let offset = |place: usize| self.sections.get(place).map(|(_, offset)| *offset);
         let from = begins.and_then(offset).unwrap_or(self.spooled.len());
@@ -183,7 +185,7 @@ pub(super) enum Line {
     Event(String, EventColumns),
 }
 
-/// The lines that one step imports.
+/// The lines that one step imports, and where the next step begins.
 pub(super) struct LineStep {
     pub lines: Vec<Line>,
     /// The offset at which the next step begins.
@@ -194,7 +196,7 @@ pub(super) struct LineStep {
 pub(super) struct StepReader {
     lines: CompleteSpool,
     table: Arc<Table>,
-    /// The offset of the step that is being read ahead, and the thread that reads it.
+    /// The step that is being read ahead: its offset, and the thread that reads it.
     ahead: Option<(u64, JoinHandle<Result<LineStep>>)>,
 }
 
@@ -203,12 +205,12 @@ impl StepReader {
         Self { lines, table, ahead: None }
     }
 
-    /// Returns whether no lines are left at `offset`.
+    /// Returns whether no line begins at or after `offset`.
     pub fn ends_at(&self, offset: u64) -> bool {
         offset >= self.lines.len()
     }
 
-    /// Returns the lines of the step that begins at `offset`.
+    /// Returns the lines of the step that begins at `offset`, and starts reading the next step.
     pub fn next(&mut self, offset: u64) -> Result<LineStep> {
         let step = match self.ahead.take() {
             Some((begin, read)) if begin == offset => {
@@ -222,7 +224,7 @@ impl StepReader {
             let begin = step.end;
             let read = move || read_step(&lines, begin, table.records());
             let thread = thread::Builder::new().name("svc-import".to_owned()).spawn(read);
-            // If no thread can be started, the next step reads its lines itself.
+            // If no thread can be started, the next step reads its lines on its own thread.
             self.ahead = thread.ok().map(|thread| (begin, thread));
         }
         Ok(step)
@@ -247,7 +249,7 @@ fn read_step(lines: &CompleteSpool, offset: u64, declared: &[Records]) -> Result
     Ok(LineStep { lines: found, end: offset.saturating_add(read) })
 }
 
-/// Parses a line. `last` is the index of the previous row's table, and is updated.
+/// Parses a line. `last` is the index of the previous row's table; this function updates it.
 fn parse_line(text: &[u8], declared: &[Records], last: &mut usize) -> Result<Line> {
     if let Some(payload) = payload_of(text.trim_ascii_end()) {
         let columns = columns_of(&payload)?;
@@ -255,7 +257,7 @@ fn parse_line(text: &[u8], declared: &[Records], last: &mut usize) -> Result<Lin
     }
     let record: Map<String, Value> = serde_json::from_slice(text).map_err(Error::internal)?;
     let table = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
-    let found = place_of(declared, table, *last).and_then(|place| Some((place, declared.get(place)?)));
+    let found = table_index(declared, table, *last).and_then(|place| Some((place, declared.get(place)?)));
     let (place, records) = found.ok_or_else(|| Error::internal(format!("no table {table}")))?;
     *last = place;
     let row = parse_row(records, &record).map_err(|invalid| Error::internal(invalid.detail))?;

@@ -19,9 +19,9 @@ use crate::spool::Spool;
 use crate::store::{Columns, Param};
 use crate::stream::events::broken_log;
 
-/// Number of bytes at which a batch is passed on.
+/// Number of bytes at which a batch is passed to the writer's thread.
 ///
-/// It is small, so that neither thread waits long at the start or end of a page.
+/// The number is small, so that neither thread waits long at the start or end of a page.
 const BATCH_BYTES: usize = 32 << 10;
 /// Maximum number of batches that wait to be written.
 const WAITING_MAX: usize = 16;
@@ -34,12 +34,12 @@ pub(super) struct WrittenSections {
     pub open: SectionDigest,
 }
 
-/// Runs `read`, and appends the rows that it sends to `spool`.
+/// Runs `read`, and appends the records of the rows that `read` sends to `spool`.
 ///
 /// `open` is the section to continue, and `is_first` whether the file contains no record yet.
 ///
 /// Fails with `event-log-broken` if the payload of an event does not match its content hash.
-pub(super) fn write_beside<T>(
+pub(super) fn write_concurrently<T>(
     workspace: WorkspaceId,
     spool: &mut Spool,
     (open, is_first): (SectionDigest, bool),
@@ -57,11 +57,11 @@ pub(super) fn write_beside<T>(
             sections: Vec::new(),
             line: Vec::new(),
         };
-        let write = move || writer.run(&received, &written_batches);
+        let write = move || writer.run_steps(&received, &written_batches);
         let writer = thread::Builder::new().name("svc-export".to_owned()).spawn_scoped(scope, write);
         let writer = writer.map_err(Error::internal)?;
         let mut rows = RowSender { steps, spare, batch: Batch::default() };
-        let read = read(&mut rows).and_then(|read| rows.hand_over().map(|()| read));
+        let read = read(&mut rows).and_then(|read| rows.send_batch().map(|()| read));
         drop(rows);
         let written = writer.join().unwrap_or_else(|_| Err(Error::internal("writing an export panicked")));
         // If the writer fails, the reader fails too, so the writer's error comes first.
@@ -70,6 +70,7 @@ pub(super) fn write_beside<T>(
     })
 }
 
+/// A step for the writer's thread.
 enum WriterStep {
     Begin(RowForm),
     Write(Batch),
@@ -79,48 +80,48 @@ enum WriterStep {
 /// Sends rows to the writer's thread.
 pub(super) struct RowSender {
     steps: SyncSender<WriterStep>,
-    /// Batches that were written, whose memory can be reused.
+    /// Written batches, whose memory can be reused.
     spare: Receiver<Batch>,
     batch: Batch,
 }
 
 impl RowSender {
-    /// Begins the section of a table whose records have this form. Before the first section, rows are events.
+    /// Begins the section of a table whose records have this form. Rows before the first section are events.
     pub fn begin_section(&mut self, form: RowForm) -> Result<()> {
         self.send(WriterStep::Begin(form))
     }
 
     /// Ends the section of a table.
     pub fn end_section(&mut self, table: &'static str) -> Result<()> {
-        self.hand_over()?;
+        self.send_batch()?;
         self.send(WriterStep::End(table))
     }
 
-    /// Adds the first `columns` columns of a row, and the key of a message.
+    /// Adds the first `columns` columns of a row, and the key of a message if `key` is `Some`.
     pub fn add_row(&mut self, row: &dyn Columns, columns: usize, key: Option<&str>) -> Result<()> {
         for place in 0..columns {
-            let cell = self.batch.cell(row.column(place)?)?;
+            let cell = self.batch.store_value(row.column(place)?)?;
             self.batch.cells.push(cell);
         }
-        let key = self.batch.cell(key.map_or(Param::Null, Param::Text))?;
+        let key = self.batch.store_value(key.map_or(Param::Null, Param::Text))?;
         self.end_row(key)
     }
 
-    /// Adds an event. The writer's thread checks its hash.
+    /// Adds an event. The writer's thread checks that the payload has this hash.
     pub fn add_event(&mut self, lsn: i64, payload: &str, content_hash: &[u8; 32]) -> Result<()> {
-        let hash = self.batch.cell(Param::Bytes(content_hash))?;
+        let hash = self.batch.store_value(Param::Bytes(content_hash))?;
         self.batch.cells.extend([BatchColumn::Int(lsn), hash]);
-        let payload = self.batch.cell(Param::Text(payload))?;
+        let payload = self.batch.store_value(Param::Text(payload))?;
         self.end_row(payload)
     }
 
     fn end_row(&mut self, last: BatchColumn) -> Result<()> {
         self.batch.cells.push(last);
         self.batch.ends.push(self.batch.cells.len());
-        if self.batch.size() < BATCH_BYTES { Ok(()) } else { self.hand_over() }
+        if self.batch.size() < BATCH_BYTES { Ok(()) } else { self.send_batch() }
     }
 
-    fn hand_over(&mut self) -> Result<()> {
+    fn send_batch(&mut self) -> Result<()> {
         if self.batch.ends.is_empty() {
             return Ok(());
         }
@@ -156,19 +157,19 @@ enum BatchColumn {
 }
 
 impl Batch {
-    fn cell(&mut self, value: Param<'_>) -> Result<BatchColumn> {
+    fn store_value(&mut self, value: Param<'_>) -> Result<BatchColumn> {
         Ok(match value {
             Param::Null => BatchColumn::Null,
             Param::Int(number) => BatchColumn::Int(number),
             Param::Bool(truth) => BatchColumn::Bool(truth),
             Param::Uuid(id) => BatchColumn::Uuid(id),
-            Param::Text(text) => BatchColumn::Text(self.keep(text.as_bytes())),
-            Param::Bytes(bytes) => BatchColumn::Bytes(self.keep(bytes)),
+            Param::Text(text) => BatchColumn::Text(self.push_bytes(text.as_bytes())),
+            Param::Bytes(bytes) => BatchColumn::Bytes(self.push_bytes(bytes)),
             Param::Ints(_) | Param::Uuids(_) => return Err(Error::internal("a column with a list")),
         })
     }
 
-    fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
+    fn push_bytes(&mut self, bytes: &[u8]) -> Range<usize> {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         begin..self.bytes.len()
@@ -221,13 +222,13 @@ struct RecordWriter<'s> {
 }
 
 impl RecordWriter<'_> {
-    /// Performs the steps until there are no more.
-    fn run(mut self, steps: &Receiver<WriterStep>, spare: &Sender<Batch>) -> Result<WrittenSections> {
+    /// Performs the steps in the order of their arrival, until the sender is dropped.
+    fn run_steps(mut self, steps: &Receiver<WriterStep>, spare: &Sender<Batch>) -> Result<WrittenSections> {
         while let Ok(step) = steps.recv() {
             match step {
                 WriterStep::Begin(form) => self.form = Some(form),
                 WriterStep::Write(mut batch) => {
-                    self.write(&batch)?;
+                    self.write_batch(&batch)?;
                     batch.clear();
                     // The reader may have ended already.
                     let _ = spare.send(batch);
@@ -241,7 +242,7 @@ impl RecordWriter<'_> {
         Ok(WrittenSections { sections: self.sections, open: self.open })
     }
 
-    fn write(&mut self, batch: &Batch) -> Result<()> {
+    fn write_batch(&mut self, batch: &Batch) -> Result<()> {
         let mut begin = 0;
         for end in &batch.ends {
             let cells = batch.cells.get(begin..*end).unwrap_or_default();
@@ -260,7 +261,7 @@ impl RecordWriter<'_> {
     fn make_record(&mut self, row: &BatchRow<'_>) -> Result<()> {
         let last = row.text(row.cells.len().saturating_sub(1));
         match &self.form {
-            Some(form) => form.push(&mut self.line, row, last),
+            Some(form) => form.push_row(&mut self.line, row, last),
             None => {
                 let payload = last.unwrap_or_default();
                 self.check_event(row, payload)?;
@@ -308,12 +309,12 @@ mod tests {
         let mut row = Batch::default();
         let columns = [Param::Bytes(&[7; 32]), Param::Uuid(id), Param::Bool(true), Param::Int(5)];
         for column in columns.into_iter().chain([Param::Text(&text)]) {
-            let cell = row.cell(column).unwrap();
+            let cell = row.store_value(column).unwrap();
             row.cells.push(cell);
         }
         let row = BatchRow { cells: &row.cells, bytes: &row.bytes };
         let begin = || (SectionDigest::new(), true);
-        let (sent, written) = write_beside(workspace(), &mut spool, begin(), |rows| {
+        let (sent, written) = write_concurrently(workspace(), &mut spool, begin(), |rows| {
             rows.begin_section(RowForm::of(&records, Words::All))?;
             (0..20).try_for_each(|_| rows.add_row(&row, 5, None))?;
             rows.end_section("things")?;
@@ -337,9 +338,10 @@ mod tests {
         };
         let things = [&*thing; 20];
         assert_eq!(written.sections, [section("things", &things), section("none", &[])]);
-        let ((), written) =
-            write_beside(workspace(), &mut spool, (written.open, false), |rows| add_event(rows, "{\"a\":1}"))
-                .unwrap();
+        let ((), written) = write_concurrently(workspace(), &mut spool, (written.open, false), |rows| {
+            add_event(rows, "{\"a\":1}")
+        })
+        .unwrap();
         let event = "{\"payload\":\"{\\\"a\\\":1}\",\"record\":\"events\"}";
         assert_eq!(written.open.section("events"), section("events", &[event]));
         let mut text = String::new();
@@ -351,17 +353,17 @@ mod tests {
     #[test]
     fn what_the_reader_or_the_writer_fails_with_is_returned() {
         let begin = || (SectionDigest::new(), true);
-        let failed = write_beside(workspace(), &mut spool(), begin(), |rows| {
+        let failed = write_concurrently(workspace(), &mut spool(), begin(), |rows| {
             add_event(rows, "{}")?;
             Err::<(), _>(Error::not_found("reader"))
         });
         assert_eq!(failed.err().unwrap().code(), Code::NotFound);
-        let failed = write_beside(workspace(), &mut spool(), begin(), |rows| {
+        let failed = write_concurrently(workspace(), &mut spool(), begin(), |rows| {
             rows.begin_section(RowForm::of(&Records::table("things", "n").texts("n"), Words::All))?;
             // The section begins with a number.
             add_event(rows, "{}")?;
             rows.end_section("things")?;
-            // It continues until it finds that the writer has stopped.
+            // The reader continues until it finds that the writer has stopped.
             while rows.end_section("things").is_ok() {}
             Err::<(), _>(Error::not_found("writer"))
         });
@@ -371,7 +373,7 @@ mod tests {
     #[test]
     fn an_event_with_the_hash_of_another_payload_is_not_written() {
         let begin = (SectionDigest::new(), true);
-        let failed = write_beside(workspace(), &mut spool(), begin, |rows| {
+        let failed = write_concurrently(workspace(), &mut spool(), begin, |rows| {
             add_event(rows, "{}")?;
             rows.add_event(2, "{\"a\":2}", &sha256(b"{\"a\":1}"))
         });

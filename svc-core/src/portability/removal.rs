@@ -1,7 +1,7 @@
 //! Removing the rows of a workspace in bounded steps, in an order that breaks no reference.
 //!
-//! First the keys of its content are removed, then the tables in reverse order, and finally the row of the
-//! workspace itself.
+//! The keys of the workspace's content are removed first, then the tables in reverse order, and finally the
+//! row of the workspace itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,15 +12,15 @@ use crate::op::{Records, Removal, Write};
 
 /// Maximum rows that one step removes.
 const ROWS: i64 = 500;
-/// Maximum objects whose rows in another table are searched at once.
+/// Maximum objects whose dependent rows one statement removes.
 const OBJECTS_MAX: i64 = 500;
-/// Number of removed rows that one such search counts as.
+/// Cost of a statement that removes dependent rows, as a number of removed rows.
 const OBJECT_SEARCH_COST: i64 = 50;
 
-/// Progress of removing a workspace, stored as JSON in the row of the erased workspace or of the import.
+/// Progress of removing a workspace, as stored in the table `erased` or `imports`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RemovalProgress {
-    /// The table that is being emptied; `None` before the first table.
+    /// Name of the table that is being emptied; `None` before the first table.
     table: Option<String>,
     /// The position of the last object whose rows in the table have been removed.
     reached: i64,
@@ -34,12 +34,12 @@ impl RemovalProgress {
         stored.map_or_else(|| Ok(Self::default()), |json| serde_json::from_str(json).map_err(Error::internal))
     }
 
-    /// Returns the progress as text for its column.
-    pub fn stored(&self) -> Result<String> {
+    /// Returns the progress as JSON text for its column.
+    pub fn to_json(&self) -> Result<String> {
         serde_json::to_string(self).map_err(Error::internal)
     }
 
-    /// Returns whether the next step may remove keys of content.
+    /// Returns whether the next step may remove keys that unseal content.
     pub fn is_at_keys(&self, declared: &[Records]) -> bool {
         let unseals_content =
             |name: &str| declared.iter().any(|it| it.name() == name && it.unseals_content());
@@ -47,7 +47,7 @@ impl RemovalProgress {
     }
 }
 
-/// Removes some rows of a workspace, continuing at `place`. Returns whether there may be more.
+/// Removes some rows of a workspace, continuing at `place`. Returns whether more rows may remain.
 ///
 /// Rows inserted in the meantime are removed in another pass; the workspace's own row is removed after a pass
 /// that finds no rows.
@@ -86,7 +86,7 @@ fn removal_order(declared: &[Records]) -> impl Iterator<Item = &Records> {
 
 /// Removes rows of a table, up to the limit of the step.
 ///
-/// Returns how many more rows the step may remove, or 0 if the table may have more rows.
+/// Returns how many more rows the step may remove, or 0 if the table may still have rows.
 fn empty_table(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,
@@ -96,14 +96,14 @@ fn empty_table(
     loop {
         let (removed, is_empty) = match removal {
             Removal::Own { remove } => {
-                let removed = count(cx.change(remove, &[&workspace, &left])?);
+                let removed = to_i64(cx.change(remove, &[&workspace, &left])?);
                 (removed, removed < left)
             }
             Removal::Through { next, remove } => {
                 let next: Option<(Option<i64>,)> =
                     cx.one(next, &[&workspace, &place.reached, &OBJECTS_MAX])?;
                 let Some(until) = next.and_then(|(until,)| until) else { return Ok(left) };
-                let removed = count(cx.change(remove, &[&workspace, &place.reached, &until, &left])?);
+                let removed = to_i64(cx.change(remove, &[&workspace, &place.reached, &until, &left])?);
                 if removed < left {
                     place.reached = until;
                     left = left.saturating_sub(OBJECT_SEARCH_COST);
@@ -119,6 +119,6 @@ fn empty_table(
     }
 }
 
-fn count(rows: u64) -> i64 {
+fn to_i64(rows: u64) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }

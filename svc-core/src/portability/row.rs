@@ -21,17 +21,18 @@ use crate::time::Time;
 
 /// Name of the record member that contains the table's name.
 pub(super) const RECORD: &str = "record";
-/// The table of workspaces, which has a single row in an export.
+/// Name of the table of workspaces, which has a single row in an export.
 pub(super) const WORKSPACES: &str = "workspaces";
-/// The table of messages, whose records may include a key.
+/// Name of the table of messages, whose records may include a key.
 pub(super) const MESSAGES: &str = "messages";
-/// Name of the record member with a message's key, which precedes the members that sort after it.
+/// Name of the record member with a message's key. It precedes the members whose names sort after it.
 pub(super) const CONTENT_KEY: &str = "content_key";
 
 /// The form in which the rows of a table are written.
 pub(super) struct RowForm {
     table: &'static str,
-    /// The members in canonical order, each with its index in the row; `None` for the table's name.
+    /// The members in canonical order, each with the index and class of its column; `None` for the table's
+    /// name.
     members: Vec<(&'static str, Option<(usize, Class)>)>,
     words: Words,
 }
@@ -46,8 +47,8 @@ impl RowForm {
         Self { table: records.table, members, words }
     }
 
-    /// Appends a row to `out`, with the key of a message if there is one.
-    pub fn push(&self, out: &mut Vec<u8>, row: &dyn Columns, key: Option<&str>) -> crate::Result<()> {
+    /// Appends a row to `out`, with the key of a message if `key` is `Some`.
+    pub fn push_row(&self, out: &mut Vec<u8>, row: &dyn Columns, key: Option<&str>) -> crate::Result<()> {
         let mut key = key;
         out.push(b'{');
         for (number, (name, column)) in self.members.iter().enumerate() {
@@ -121,7 +122,8 @@ pub(super) fn push_event(out: &mut Vec<u8>, payload: &str) -> crate::Result<()> 
     Ok(())
 }
 
-/// Returns the payload and the text of an event record, or `None` unless it has the form of [`push_event`].
+/// Returns the payload and the text of an event record, or `None` if the record does not have the form of
+/// [`push_event`].
 pub(super) fn canonical_event(record: &[u8]) -> Option<(String, &str)> {
     let payload = record.strip_prefix(b"{\"payload\":")?.strip_suffix(b",\"record\":\"events\"}")?;
     if !canonical::is_text(payload) {
@@ -133,7 +135,7 @@ pub(super) fn canonical_event(record: &[u8]) -> Option<(String, &str)> {
 /// Returns the index of a table among the declarations.
 ///
 /// `last` is the index of the previous record's table, which is usually the same.
-pub(super) fn place_of(declared: &[Records], table: &str, last: usize) -> Option<usize> {
+pub(super) fn table_index(declared: &[Records], table: &str, last: usize) -> Option<usize> {
     let is_of_table = |place: &usize| declared.get(*place).is_some_and(|records| records.table == table);
     Some(last).filter(is_of_table).or_else(|| (0..declared.len()).find(is_of_table))
 }
@@ -165,7 +167,7 @@ fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) -> crate::Result<()> {
     Ok(())
 }
 
-/// A row of an export: its columns by name, and the key of a message.
+/// A row of an export: the columns by name, and the content key if the row is a message with a key.
 pub(super) struct ExportRow {
     pub columns: BTreeMap<&'static str, StoredValue>,
     pub content_key: Option<[u8; 32]>,
@@ -183,7 +185,7 @@ pub(super) fn parse_row(records: &Records, record: &Map<String, Value>) -> Resul
         }
     }
     for (name, class) in records.exported() {
-        // Columns that do not exist in an older schema are unset.
+        // A column that did not exist in an older schema is unset.
         let unset = if class == Class::Bool { &Value::Bool(false) } else { &Value::Null };
         let value = record.get(name).unwrap_or(unset);
         let stored = stored_value(class, value).ok_or_else(|| {
@@ -201,7 +203,7 @@ pub(super) fn parse_row(records: &Records, record: &Map<String, Value>) -> Resul
     Ok(ExportRow { columns, content_key: key.transpose()? })
 }
 
-/// Converts a JSON value to the stored form of a column's class, or returns `None` if it does not fit.
+/// Converts a JSON value to the stored form of a column's class, or returns `None` if the value does not fit.
 fn stored_value(class: Class, value: &Value) -> Option<StoredValue> {
     let text = value.as_str();
     Some(match (class, value) {

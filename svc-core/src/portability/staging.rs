@@ -1,4 +1,4 @@
-//! The chore that removes the remaining rows of workspaces that are being erased and of abandoned imports.
+//! The chore that removes the remaining rows of erased workspaces and of abandoned imports.
 
 use std::time::Duration;
 
@@ -14,9 +14,10 @@ use crate::time::Time;
 
 /// Time between two scans for abandoned imports.
 const SCAN_INTERVAL: Duration = Duration::from_secs(5);
+/// Duration of the lease of the process that removes rows.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Holder id that marks an import whose rows are being removed.
+/// Holder id of an import while its rows are being removed.
 pub(super) const REMOVED: Uuid = Uuid::nil();
 
 pub(super) fn chore() -> Chore {
@@ -25,14 +26,14 @@ pub(super) fn chore() -> Chore {
         every: |_| Some(SCAN_INTERVAL),
         lease: LEASE,
         who: ChoreProcesses::OneLeader,
-        run: Box::new(step),
+        run: Box::new(remove_next),
     }
 }
 
 /// Removes the remaining rows of workspaces that are being erased and of abandoned imports.
 ///
-/// If the removal for one of them fails, it is retried after all others.
-fn step(round: &ChoreRound<'_>) -> Result<StepOutcome> {
+/// If one removal fails, the next one is tried. The failure is reported only if no other removal succeeds.
+fn remove_next(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let mut last = WorkspaceId::INSTANCE;
     let mut failed = None;
     while let Some(workspace) = round.read(move |cx| workspaces::erasing(cx, last))? {
@@ -46,7 +47,9 @@ fn step(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let mut last = (Time::from_micros(0), String::new());
     loop {
         let after = last.clone();
-        let Some((import, workspace, until)) = round.read(move |cx| left_after(cx, &after))? else { break };
+        let Some((import, workspace, until)) = round.read(move |cx| next_abandoned(cx, &after))? else {
+            break;
+        };
         let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
         last = (until, import.clone());
         match lead.write(WorkspaceId::INSTANCE, move |cx| remove_staged(cx, &import, workspace)) {
@@ -57,8 +60,8 @@ fn step(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     failed.map_or(Ok(StepOutcome::Done), Err)
 }
 
-/// Returns the next abandoned import, ordered by expiry time and id, after the given time and id.
-fn left_after(
+/// Returns the next abandoned import after `until` and `import`, in the order of expiry times and ids.
+fn next_abandoned(
     cx: &Read<'_>,
     (until, import): &(Time, String),
 ) -> Result<Option<(String, WorkspaceId, Time)>> {
@@ -75,7 +78,7 @@ pub(super) fn remove_staged(cx: &mut Write<'_>, import: &str, workspace: Workspa
     let stored = cx.one::<(Option<String>,)>(REACHED, &[&import])?.and_then(|(place,)| place);
     let mut place = RemovalProgress::read(stored.as_deref())?;
     match remove_some(cx, workspace, &mut place)? {
-        true => cx.execute(1, REACH, &[&import, &place.stored()?]),
+        true => cx.execute(1, REACH, &[&import, &place.to_json()?]),
         false => cx.execute(1, FORGET, &[&import]),
     }
 }

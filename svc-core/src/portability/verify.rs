@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::form::{EVENTS, Header, Manifest, Section, SectionDigest, key_name, signed_text};
 use super::invalid::{InvalidFile, InvalidReason, reason_for};
 use super::read::{FileTrailer, PartReceiver, Record, read_parts};
-use super::row::{ExportRow, RECORD, WORKSPACES, parse_row, place_of};
+use super::row::{ExportRow, RECORD, WORKSPACES, parse_row, table_index};
 use crate::hash::{hash_text, parse_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::log::canonical;
@@ -32,18 +32,18 @@ pub struct ExportReport {
     /// The header of the file.
     #[schemars(with = "Header")]
     pub(crate) header: Header,
-    /// The kinds of records in the file, with their counts.
+    /// The sections of the file, each with the table, number and digest of its records.
     pub(crate) sections: Vec<Section>,
-    /// The number of events.
+    /// The number of events in the file.
     pub events: u64,
     /// The public key that signed the file, as base64.
     pub signed_by: String,
-    /// The text that was signed.
+    /// The text that the signature covers.
     #[serde(skip)]
     pub(super) signed: String,
 }
 
-/// Receives the records of a file, each after it was validated.
+/// Receives the records of a file, each after its validation.
 pub(super) trait RecordReceiver {
     /// Receives a row, and its record as canonical JSON.
     fn row(&mut self, records: &Records, row: &ExportRow, record: &str) -> Result<(), InvalidFile>;
@@ -64,7 +64,7 @@ impl RecordReceiver for () {
 
 /// Verifies a file and passes its records to `rows`. The records are valid only if this function succeeds.
 ///
-/// One thread splits the file into records and another verifies them; whichever has time parses them.
+/// One thread splits the file into records and another verifies them. Both threads parse records.
 pub(super) fn verify(
     file: impl Read,
     declared: &[Records],
@@ -82,30 +82,31 @@ pub(super) fn verify(
             sections: Vec::new(),
             records: 0,
         };
-        let run = move || verifier.take_all(&received);
+        let run = move || verifier.verify_all(&received);
         let verifier = thread::Builder::new().name("svc-verify".to_owned()).spawn_scoped(scope, run);
-        let verifier = verifier.map_err(|_| InvalidFile::not_kept())?;
+        let verifier = verifier.map_err(|_| InvalidFile::not_stored())?;
         let mut sender = PartSender { batches, batch: Vec::new(), bytes: 0 };
         let read = read_parts(file, &mut sender);
         // An error in a record takes precedence over a later error in the structure of the file.
-        let sent = sender.hand_over();
+        let sent = sender.send_batch();
         drop(sender);
-        let verifier = verifier.join().unwrap_or_else(|_| Err(InvalidFile::not_kept()))?;
+        let verifier = verifier.join().unwrap_or_else(|_| Err(InvalidFile::not_stored()))?;
         let FileTrailer { manifest, signature } = read?;
         sent?;
-        verifier.end(manifest, &signature, keys)
+        verifier.finish(manifest, &signature, keys)
     })
 }
 
-/// Number of bytes of records at which a batch is passed on.
+/// Number of bytes of records at which a batch is passed to the verifying thread.
 const BATCH_BYTES: usize = 64 << 10;
-/// Maximum number of items in a batch.
+/// Maximum number of parts in a batch.
 const BATCH_PARTS: usize = 256;
-/// Size in bytes of a batch above which no other batch may wait.
+/// Number of bytes of a batch from which the sender waits until the batch was received.
 const LARGE_BYTES: usize = 1 << 20;
 /// Maximum number of batches that wait to be verified.
 const WAITING_MAX: usize = 4;
 
+/// The header or a record of a file, as passed to the verifying thread.
 enum FilePart {
     Header(Header),
     /// A record that was not parsed yet.
@@ -120,7 +121,7 @@ enum FilePart {
 
 impl FilePart {
     /// Parses the record if it was not parsed yet.
-    fn prepared(self) -> Self {
+    fn parsed(self) -> Self {
         let Self::Text(text) = self else { return self };
         match Record::of(&text) {
             Ok(Record::Event(payload, line)) => {
@@ -147,23 +148,25 @@ impl PartSender {
     fn add(&mut self, part: FilePart) -> Result<(), InvalidFile> {
         self.batch.push(part);
         let is_enough = self.bytes >= BATCH_BYTES || self.batch.len() >= BATCH_PARTS;
-        if is_enough { self.hand_over() } else { Ok(()) }
+        if is_enough { self.send_batch() } else { Ok(()) }
     }
 
-    /// Sends the batch. If the other thread is behind, this thread parses the records instead of waiting.
-    fn hand_over(&mut self) -> Result<(), InvalidFile> {
+    /// Sends the batch to the verifying thread.
+    ///
+    /// If that thread is behind, this thread parses the records instead of waiting.
+    fn send_batch(&mut self) -> Result<(), InvalidFile> {
         let is_large = take(&mut self.bytes) >= LARGE_BYTES;
         let sent = match self.batches.try_send(take(&mut self.batch)) {
             Err(TrySendError::Full(batch)) => {
-                let prepared = batch.into_iter().map(FilePart::prepared).collect();
+                let prepared = batch.into_iter().map(FilePart::parsed).collect();
                 self.batches.send(prepared).is_ok()
             }
             sent => sent.is_ok(),
         };
-        // Sending the maximum number of empty batches ensures that the large one was taken.
+        // Sending the maximum number of empty batches ensures that the large batch was received.
         let sent = sent && (!is_large || (0..WAITING_MAX).all(|_| self.batches.send(Vec::new()).is_ok()));
-        // If the other thread has ended, it found a fault in an earlier record.
-        if sent { Ok(()) } else { Err(InvalidFile::not_kept()) }
+        // If the verifying thread has ended, it has found a fault in an earlier record.
+        if sent { Ok(()) } else { Err(InvalidFile::not_stored()) }
     }
 }
 
@@ -199,47 +202,53 @@ struct OpenSection {
 }
 
 impl<'v> FileVerifier<'v> {
-    /// Receives items until there are no more. Fails with the first fault.
-    fn take_all(mut self, batches: &Receiver<Vec<FilePart>>) -> Result<Self, InvalidFile> {
+    /// Verifies the parts that the other thread sends, until it has sent all parts. Fails with the first
+    /// fault.
+    fn verify_all(mut self, batches: &Receiver<Vec<FilePart>>) -> Result<Self, InvalidFile> {
         while let Ok(batch) = batches.recv() {
-            batch.into_iter().try_for_each(|part| self.take(part))?;
+            batch.into_iter().try_for_each(|part| self.verify_part(part))?;
         }
         Ok(self)
     }
 
-    fn take(&mut self, part: FilePart) -> Result<(), InvalidFile> {
+    fn verify_part(&mut self, part: FilePart) -> Result<(), InvalidFile> {
         if let FilePart::Header(header) = part {
-            return self.header(header);
+            return self.take_header(header);
         }
         self.records = self.records.saturating_add(1);
         let number = Some(self.records);
-        let taken = match part.prepared() {
+        let taken = match part.parsed() {
             FilePart::Unread(invalid) => Err(invalid),
             FilePart::Header(_) | FilePart::Text(_) => Ok(()),
             FilePart::Event(payload, columns, line) => {
-                let opened = self.place_of(EVENTS).and_then(|place| self.open(place, &line));
-                opened.and_then(|_| self.event(&payload, columns, &line))
+                let opened =
+                    self.exported_table_index(EVENTS).and_then(|place| self.add_to_section(place, &line));
+                opened.and_then(|_| self.verify_event(&payload, columns, &line))
             }
-            FilePart::Record(record, line) => self.record(record, line),
+            FilePart::Record(record, line) => self.verify_record(record, line),
         };
         taken.map_err(|invalid| InvalidFile { record: number, ..invalid })
     }
 
-    fn header(&mut self, header: Header) -> Result<(), InvalidFile> {
+    fn take_header(&mut self, header: Header) -> Result<(), InvalidFile> {
         self.log = Some(PayloadVerifier::new(header.workspace_id, header.floor, header.pruned_at));
         self.header = Some(header);
         Ok(())
     }
 
-    fn record(&mut self, mut record: Map<String, Value>, line: Option<String>) -> Result<(), InvalidFile> {
+    fn verify_record(
+        &mut self,
+        mut record: Map<String, Value>,
+        line: Option<String>,
+    ) -> Result<(), InvalidFile> {
         let kind = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
-        let place = self.place_of(kind)?;
+        let place = self.exported_table_index(kind)?;
         let line = line.ok_or_else(|| {
             InvalidFile::new(InvalidReason::UnknownField, "the record has a number that no export has")
         })?;
-        let records = self.open(place, &line)?;
+        let records = self.add_to_section(place, &line)?;
         if records.table != EVENTS {
-            return self.row(records, &record, &line);
+            return self.verify_row(records, &record, &line);
         }
         let unknown = record.keys().find(|name| ![RECORD, "payload"].contains(&name.as_str()));
         if let Some(name) = unknown {
@@ -248,20 +257,21 @@ impl<'v> FileVerifier<'v> {
         let Some(Value::String(payload)) = record.remove("payload") else {
             return Err(InvalidFile::new(InvalidReason::UnknownField, "an event has a payload, as text"));
         };
-        self.event(&payload, EventColumns::of(&payload), &line)
+        self.verify_event(&payload, EventColumns::of(&payload), &line)
     }
 
     /// Returns the index of an exported table among the declarations.
-    fn place_of(&self, kind: &str) -> Result<usize, InvalidFile> {
+    fn exported_table_index(&self, kind: &str) -> Result<usize, InvalidFile> {
         let leaves = |place: &usize| self.declared.get(*place).is_some_and(Records::leaves);
         let last = self.section.as_ref().map_or(0, |section| section.place);
-        let place = place_of(self.declared, kind, last).filter(leaves);
+        let place = table_index(self.declared, kind, last).filter(leaves);
         place.ok_or_else(|| InvalidFile::new(reason_for(kind), format!("no export has records of {kind:?}")))
     }
 
-    /// Adds a record to the section of its table, and begins that section if necessary.
-    fn open(&mut self, place: usize, line: &str) -> Result<&'v Records, InvalidFile> {
-        self.enter(place)?;
+    /// Adds a record to the section of its table, and begins that section if necessary. Returns the table's
+    /// declaration.
+    fn add_to_section(&mut self, place: usize, line: &str) -> Result<&'v Records, InvalidFile> {
+        self.enter_section(place)?;
         if let Some(section) = &mut self.section {
             section.digest.add(line.as_bytes());
         }
@@ -272,10 +282,10 @@ impl<'v> FileVerifier<'v> {
     }
 
     /// Begins the section of a table, unless it is the current one.
-    fn enter(&mut self, place: usize) -> Result<(), InvalidFile> {
+    fn enter_section(&mut self, place: usize) -> Result<(), InvalidFile> {
         match &self.section {
             Some(open) if open.place == place => return Ok(()),
-            Some(_) => self.close(),
+            Some(_) => self.close_section(),
             None => {}
         }
         let name = |place: usize| self.declared.get(place).map_or("", |records| records.table);
@@ -287,28 +297,33 @@ impl<'v> FileVerifier<'v> {
         }) {
             return Err(InvalidFile::new(
                 InvalidReason::Order,
-                format!("the records of {} come too late", name(place)),
+                format!("the records of {} are out of order", name(place)),
             ));
         }
         self.section = Some(OpenSection { place, digest: SectionDigest::new(), last: None });
         Ok(())
     }
 
-    fn close(&mut self) {
+    fn close_section(&mut self) {
         if let Some(OpenSection { place, digest, .. }) = self.section.take() {
             let table = self.declared.get(place).map_or("", |records| records.table);
             self.sections.push(digest.section(table));
         }
     }
 
-    fn event(&mut self, payload: &str, columns: Option<EventColumns>, line: &str) -> Result<(), InvalidFile> {
+    fn verify_event(
+        &mut self,
+        payload: &str,
+        columns: Option<EventColumns>,
+        line: &str,
+    ) -> Result<(), InvalidFile> {
         let Some(log) = &mut self.log else { return Ok(()) };
         let next = log.position().saturating_add(1);
         let is_first = log.position() == 0;
         if columns.as_ref().is_some_and(|columns| columns.lsn != next && !is_first) {
             return Err(InvalidFile::new(
                 InvalidReason::Order,
-                format!("the event {next} is not where it should be"),
+                format!("the event {next} is missing or out of order"),
             ));
         }
         log.accept(payload, columns.as_ref()).map_err(|broken| {
@@ -319,7 +334,12 @@ impl<'v> FileVerifier<'v> {
         columns.map_or(Ok(()), |columns| self.rows.event(&columns, payload, line))
     }
 
-    fn row(&mut self, records: &Records, record: &Map<String, Value>, line: &str) -> Result<(), InvalidFile> {
+    fn verify_row(
+        &mut self,
+        records: &Records,
+        record: &Map<String, Value>,
+        line: &str,
+    ) -> Result<(), InvalidFile> {
         let row = parse_row(records, record)?;
         let key: Vec<StoredValue> =
             records.key().map(|name| row.columns.get(name).cloned().unwrap_or(StoredValue::Null)).collect();
@@ -327,7 +347,7 @@ impl<'v> FileVerifier<'v> {
             let comes_after =
                 open.last.as_ref().is_none_or(|last| compare_keys(last, &key) == Ordering::Less);
             if !comes_after {
-                let detail = format!("the rows of {} are not in their order", records.table);
+                let detail = format!("the rows of {} are out of order", records.table);
                 return Err(InvalidFile::new(InvalidReason::Order, detail));
             }
             open.last = Some(key);
@@ -343,13 +363,13 @@ impl<'v> FileVerifier<'v> {
         self.rows.row(records, &row, line)
     }
 
-    fn end(
+    fn finish(
         mut self,
         manifest: Manifest,
         signature: &str,
         keys: &[PublicKey],
     ) -> Result<ExportReport, InvalidFile> {
-        self.close();
+        self.close_section();
         let header = self
             .header
             .take()
@@ -412,7 +432,7 @@ impl<'v> FileVerifier<'v> {
     }
 }
 
-/// Returns the id if the row is the workspace's own row.
+/// Returns the id in a row of the table `workspaces`, or `None` for a row of another table.
 fn own_workspace_id<'r>(records: &Records, row: &'r ExportRow) -> Option<&'r StoredValue> {
     row.columns.get("id").filter(|_| records.table == WORKSPACES)
 }
@@ -441,7 +461,7 @@ impl ExportReport {
         hash_text(&sha256(self.signed.as_bytes()))
     }
 
-    /// Returns the end of the exported log, as position and hash.
+    /// Returns the position and the hash of the last event in the exported log, as `LSN:HASH`.
     pub fn head(&self) -> String {
         format!("{}:{}", self.header.head.lsn, self.header.head.content_hash)
     }
@@ -665,7 +685,7 @@ mod tests {
                     let begin = &file[..file.find("\n{\"n\":1").unwrap()];
                     let refused =
                         check(format!("{begin}{}{tail}", records.join(",")).as_bytes()).unwrap_err();
-                    // A first record is in order.
+                    // A first record cannot be out of order.
                     if (place, reason) != (0, InvalidReason::Order) {
                         let number = u64::try_from(place + 1).unwrap();
                         assert_eq!(

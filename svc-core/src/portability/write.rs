@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use super::form::{EVENTS, HeadOf, Header, Manifest, SectionDigest, TYPE, Words, key_name, signed_text};
-use super::record_writer::{RowSender, write_beside};
+use super::record_writer::{RowSender, write_concurrently};
 use super::row::{MESSAGES, RowForm, push_json};
 use crate::conversation::messages::{content_key, unreadable_dms};
 use crate::error::{Code, Error, Result};
@@ -27,19 +27,20 @@ use crate::time::Time;
 /// Maximum attempts to write a file while its log is being pruned.
 const ATTEMPTS: u32 = 5;
 
-/// Maximum events per page, and number of payload bytes at which a page ends.
+/// Maximum events per page.
 const PAGE_ROWS: i64 = 8000;
+/// Number of payload bytes at which a page ends.
 const PAGE_BYTES: usize = 4 << 20;
 
 /// An export that is being written.
 pub(super) struct Exporter {
     words: Words,
     signer: NoteSigner,
-    /// `None` before the first page, and after the file is complete.
+    /// The incomplete file; `None` before the first page, and after the file is complete.
     spool: Option<Spool>,
-    /// The file, after it is complete.
+    /// The complete file; `None` while the export is being written.
     file: Option<FileContent>,
-    /// `None` until the rows are written.
+    /// Progress of the export after the rows are written; `None` before.
     rows: Option<RowsWritten>,
     attempts: u32,
 }
@@ -55,7 +56,9 @@ struct RowsWritten {
 }
 
 impl Exporter {
-    /// Creates an export. Fails with 409 `not-enabled` if the service has no signing key.
+    /// Creates an export of which nothing is written yet.
+    ///
+    /// Fails with 409 `not-enabled` if the service has no signing key.
     pub fn new(words: Words, settings: &Settings) -> Result<Self> {
         let signer = settings.signer.clone().ok_or_else(|| {
             Error::new(
@@ -66,11 +69,11 @@ impl Exporter {
         Ok(Self { words, signer, spool: None, file: None, rows: None, attempts: 0 })
     }
 
-    /// Writes the next page of an export of a workspace. Returns the file when it is complete.
+    /// Writes the next page of a workspace's export. Returns the file when the last page is written.
     ///
     /// A page that failed is written again from the end of the previous page, and a complete file is returned
     /// again, because the transaction of the last page may fail after the page was written.
-    pub fn page(&mut self, cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<FileContent>> {
+    pub fn write_page(&mut self, cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<FileContent>> {
         if let Some(file) = &self.file {
             return Ok(Some(file.clone()));
         }
@@ -82,8 +85,8 @@ impl Exporter {
             }
         };
         let written = self
-            .write(cx, workspace, &mut spool)
-            .and_then(|is_whole| is_whole.then(|| self.end(&mut spool)).transpose());
+            .write_next(cx, workspace, &mut spool)
+            .and_then(|is_whole| is_whole.then(|| self.write_end(&mut spool)).transpose());
         match written {
             Ok(Some(file_name)) => {
                 let spooled = spool.finish()?;
@@ -97,8 +100,8 @@ impl Exporter {
         }
     }
 
-    /// Writes the rows or a page of events. Returns whether the export has no more.
-    fn write(&mut self, cx: &Read<'_>, workspace: WorkspaceId, spool: &mut Spool) -> Result<bool> {
+    /// Writes the rows or a page of events. Returns whether the file now contains all events.
+    fn write_next(&mut self, cx: &Read<'_>, workspace: WorkspaceId, spool: &mut Spool) -> Result<bool> {
         let Some(rows) = &self.rows else {
             spool.truncate(0)?;
             self.rows = Some(self.write_rows(cx, workspace, spool)?);
@@ -127,7 +130,7 @@ impl Exporter {
     }
 
     fn write_rows(&self, cx: &Read<'_>, workspace: WorkspaceId, spool: &mut Spool) -> Result<RowsWritten> {
-        let header = header(cx, workspace, self.words)?;
+        let header = create_header(cx, workspace, self.words)?;
         let begin = format!(
             "{{\"type\":\"{TYPE}\",\n\"header\":{},\n\"records\":[\n",
             canonical::to_string(&header)?
@@ -137,7 +140,7 @@ impl Exporter {
             let of_workspaces = cx.records().iter().filter(|records| records.is_of_workspaces());
             of_workspaces.filter(|records| records.table != EVENTS)
         };
-        let ((), written) = write_beside(workspace, spool, (SectionDigest::new(), true), |rows| {
+        let ((), written) = write_concurrently(workspace, spool, (SectionDigest::new(), true), |rows| {
             tables().filter(|records| records.leaves()).try_for_each(|records| {
                 self.send_table(cx, rows, records, &header)?;
                 rows.end_section(records.table)
@@ -168,14 +171,14 @@ impl Exporter {
         let scan = if has_keys { records.scan_with(&[WRAPPED]) } else { records.scan() };
         let mut outcome = Ok(());
         cx.scan(&scan, &[&header.workspace_id], &mut |row| {
-            let key = keys.as_ref().map_or(Ok(None), |keys| keys.open(cx, header.workspace_id, row));
+            let key = keys.as_ref().map_or(Ok(None), |keys| keys.unwrap_key(cx, header.workspace_id, row));
             outcome = key.and_then(|key| rows.add_row(row, columns, key.as_deref()));
             if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         outcome
     }
 
-    /// Writes a page of events. The inner error reports a broken log.
+    /// Writes a page of events. The inner result is an error if the log is broken.
     fn write_events(
         &self,
         cx: &Read<'_>,
@@ -188,7 +191,7 @@ impl Exporter {
         // The file already contains the workspace's row, so the events are not its first records.
         let workspace = before.header.workspace_id;
         let open = before.events.clone();
-        let beside = write_beside(workspace, spool, (open, false), |rows| {
+        let beside = write_concurrently(workspace, spool, (open, false), |rows| {
             let mut outcome = Ok(());
             // The writer's thread hashes the events, because it has less to do.
             let read = cursor.read_unhashed(cx, bounds, |lsn, event| {
@@ -211,11 +214,11 @@ impl Exporter {
     }
 
     /// Writes the members after the records, and returns the name of the file.
-    fn end(&self, spool: &mut Spool) -> Result<String> {
+    fn write_end(&self, spool: &mut Spool) -> Result<String> {
         let rows = self.rows.as_ref().ok_or_else(|| Error::internal("the export has no rows"))?;
         let RowsWritten { header, manifest, events, cursor, .. } = rows;
         if hash_text(&cursor.hash()) != header.head.content_hash {
-            return Err(Error::new(Code::EventLogBroken, "the log does not end as its head says"));
+            return Err(Error::new(Code::EventLogBroken, "the end of the log does not match its head"));
         }
         let mut manifest = manifest.clone();
         manifest.sections.push(events.clone().section(EVENTS));
@@ -230,7 +233,7 @@ impl Exporter {
     }
 }
 
-fn header(cx: &Read<'_>, workspace: WorkspaceId, words: Words) -> Result<Header> {
+fn create_header(cx: &Read<'_>, workspace: WorkspaceId, words: Words) -> Result<Header> {
     struct Row {
         head: HeadOf,
         floors: [i64; 3],
@@ -262,7 +265,7 @@ fn header(cx: &Read<'_>, workspace: WorkspaceId, words: Words) -> Result<Header>
 const HEAD: &str = "
     select lsn, hash, at, audit_seq, floor, pruned_at, words_floor from heads where workspace_id = $1";
 
-/// The column with the wrapped key of a message.
+/// Name of the column with the wrapped key of a message.
 const WRAPPED: &str = "wrapped";
 
 /// The indexes of the columns that are needed to unwrap the key of a message.
@@ -274,9 +277,9 @@ struct KeyColumns {
     lsn: usize,
     withdrawn_at: usize,
     wrapped: usize,
-    /// The position up to which messages are pruned.
+    /// The position up to which messages are pruned or purged.
     words_floor: i64,
-    /// The channels whose keys the caller must not receive.
+    /// The channels whose message keys the caller must not receive.
     hidden_channels: HashSet<ChannelId>,
 }
 
@@ -301,7 +304,7 @@ impl KeyColumns {
     /// Returns the key of a message, or `None` if it must not be exported or cannot be unwrapped.
     ///
     /// Keys of messages that are withdrawn, pruned or hidden from the caller are not exported.
-    fn open(&self, cx: &Read<'_>, workspace: WorkspaceId, row: &dyn Columns) -> Result<Option<String>> {
+    fn unwrap_key(&self, cx: &Read<'_>, workspace: WorkspaceId, row: &dyn Columns) -> Result<Option<String>> {
         let id = row.id(self.id);
         let thread = row.id(self.thread_id);
         let lsn = row.int(self.lsn);

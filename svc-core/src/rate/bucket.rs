@@ -12,7 +12,7 @@ use crate::time::Monotonic;
 /// Number of requests allowed per window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowance {
-    /// Number of requests that may be sent, all at once or one after the other.
+    /// Maximum number of requests per window, which may all be sent at the same time.
     pub requests: u32,
     /// Time until a fully used allowance is available again.
     pub window: Duration,
@@ -52,7 +52,7 @@ pub(super) struct UsageBucket {
     unreported_since: Monotonic,
 }
 
-/// The remaining part of an allowance.
+/// The unused requests of an allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RemainingAllowance {
     pub requests: u32,
@@ -66,8 +66,9 @@ impl UsageBucket {
         Self { allowance, full_at: now, unreported: 0, unreported_since: now }
     }
 
-    /// Counts a request. If there are too many, returns the time until a request is available.
-    pub fn take(&mut self, now: Monotonic) -> Result<(), Duration> {
+    /// Counts a request. If the allowance is used up, fails with the time until the next request is
+    /// available.
+    pub fn count_request(&mut self, now: Monotonic) -> Result<(), Duration> {
         let full_at = self.full_at.max(now).plus(self.allowance.interval);
         if let Some(early) = self.excess(full_at, now) {
             return Err(early);
@@ -77,8 +78,8 @@ impl UsageBucket {
         Ok(())
     }
 
-    /// Returns by how much the usage exceeds the allowance, if it does.
-    pub fn over(&self, now: Monotonic) -> Option<Duration> {
+    /// Returns the time by which the usage exceeds the allowance, or `None` if it does not.
+    pub fn overuse(&self, now: Monotonic) -> Option<Duration> {
         self.excess(self.full_at, now)
     }
 
@@ -86,8 +87,8 @@ impl UsageBucket {
         full_at.since(now).checked_sub(self.allowance.window).filter(|excess| !excess.is_zero())
     }
 
-    /// Returns the remaining part of the allowance.
-    pub fn left(&self, now: Monotonic) -> RemainingAllowance {
+    /// Returns the unused requests of the allowance.
+    pub fn remaining(&self, now: Monotonic) -> RemainingAllowance {
         let full_in = self.full_at.since(now);
         let free = self.allowance.window.saturating_sub(full_in).as_nanos();
         let requests = free.checked_div(self.allowance.interval.as_nanos()).unwrap_or(0);
@@ -104,14 +105,15 @@ impl UsageBucket {
         self.unreported = self.unreported.saturating_add(1);
     }
 
-    /// Returns the number of requests to report to the other servers, once it has reached a share.
-    pub fn due(&self) -> Option<u32> {
+    /// Returns the number of requests to report to the other servers, or `None` while it is smaller than a
+    /// share.
+    pub fn unreported_share(&self) -> Option<u32> {
         (self.unreported >= self.allowance.share()).then_some(self.unreported)
     }
 
-    /// Adopts the usage on all servers, which already includes the requests that this server has reported.
-    pub fn adopt(&mut self, told: u32, full_in: Duration, now: Monotonic) {
-        self.unreported = self.unreported.saturating_sub(told);
+    /// Adopts the usage on all servers, which already includes this server's `reported` requests.
+    pub fn adopt(&mut self, reported: u32, full_in: Duration, now: Monotonic) {
+        self.unreported = self.unreported.saturating_sub(reported);
         self.unreported_since = now;
         let all = now.plus(full_in).plus(self.allowance.cost(self.unreported));
         self.full_at = self.full_at.max(all);

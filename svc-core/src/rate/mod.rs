@@ -1,11 +1,11 @@
 //! Rate limits: a number of requests per window for each client and each workspace.
 //!
-//! Requests are counted in this process, before any lookup. Servers that share a database report a client's
-//! requests to each other once they have admitted a twentieth of the client's limit, and learn how many
-//! requests the other servers have admitted. The request that reaches the twentieth waits for that. So a
-//! client with fewer requests costs no statement, and while the database cannot be reached, each server
-//! enforces limits by its own count. Rejected requests count too, unless a limit rejected them. The caller
-//! decides which client a request is charged to.
+//! Requests are counted in this process, before any lookup. Servers that share a database exchange their
+//! counts: once a server has admitted a twentieth of a client's limit, it reports these requests, and
+//! receives the number of requests that the other servers have admitted. The request that reaches the
+//! twentieth waits for that exchange. So a client with fewer requests costs no statement, and while the
+//! database cannot be reached, each server enforces limits by its own count. Rejected requests count too,
+//! unless a limit rejected them. The caller of this module decides which client a request is charged to.
 
 mod bucket;
 mod sharing;
@@ -56,9 +56,9 @@ enum Sender {
 }
 
 impl Peer {
-    /// Returns the sender for a name from a proxy that is not an address. Case is ignored.
+    /// Returns the sender for a name that a proxy provides instead of an address. Case is ignored.
     pub fn named(name: &[u8]) -> Self {
-        Self(Sender::Name(half_of(sha256(&name.to_ascii_lowercase()))))
+        Self(Sender::Name(first_half(sha256(&name.to_ascii_lowercase()))))
     }
 }
 
@@ -104,12 +104,13 @@ impl fmt::Display for Peer {
     }
 }
 
-/// The holder of a place of a ceiling: a client, and the workspace that the client's work is charged to.
+/// A client that occupies a place under a `Ceiling`, and the workspace that the
+/// client's work is charged to.
 ///
 /// Callers without a credential all count as one workspace, the instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Holder {
-    /// The client that takes the place.
+    /// The client that occupies the place.
     pub client: Client,
     /// The workspace that the client's work is charged to.
     pub workspace: WorkspaceId,
@@ -136,7 +137,7 @@ pub(crate) struct Payer {
     pub quotas: Vec<(Client, i64)>,
 }
 
-/// The client or workspace to which a limit applies, with the kind of limit.
+/// The client or workspace to which a limit applies, with the kind of the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LimitSubject {
     Client(Client),
@@ -169,18 +170,18 @@ impl LimitSubject {
             Self::Quota(client) => format!("quota of {}", named(client)),
             Self::Workspace(workspace) => format!("workspace {workspace}"),
         };
-        Uuid::from_bytes(half_of(sha256(text.as_bytes())))
+        Uuid::from_bytes(first_half(sha256(text.as_bytes())))
     }
 }
 
-/// Returns the first half of a hash, as an id.
-fn half_of(hash: [u8; 32]) -> [u8; 16] {
+/// Returns the first half of a hash.
+fn first_half(hash: [u8; 32]) -> [u8; 16] {
     let mut half = [0; 16];
     half.iter_mut().zip(hash).for_each(|(to, byte)| *to = byte);
     half
 }
 
-/// The state of a limit: its allowance, and the remaining part.
+/// The state of a limit: the allowance, and the unused requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitState {
     /// The name of the limit.
@@ -200,13 +201,13 @@ pub struct LimitState {
 pub(crate) struct ChargeResult {
     /// The state of each limit that the request counted against.
     pub standings: Vec<LimitState>,
-    /// The limits to report to other servers before the request continues.
+    /// The limits whose usage must be reported to the other servers before the request continues.
     pub due: Vec<LimitSubject>,
 }
 
 impl ChargeResult {
-    /// Adds the state of a limit. Of several limits with the same name, keeps the one with the fewest
-    /// requests left.
+    /// Adds the state of a limit. Of several limits with the same name, keeps the limit with the
+    /// fewest requests left.
     fn add(&mut self, standing: LimitState) {
         match self.standings.iter_mut().find(|known| known.limit == standing.limit) {
             Some(known) if standing.left < known.left => *known = standing,
@@ -261,12 +262,14 @@ impl RateLimits {
         }
     }
 
-    /// Counts a request by a client. Fails with the time to wait if there are too many.
+    /// Counts a request by a client. Fails with 429 `rate-limited` and the time to wait if the limit is
+    /// exceeded.
     pub fn charge(&self, client: Client, charged: &mut ChargeResult) -> Result<()> {
-        self.take(LimitSubject::Client(client), self.per_client, charged)
+        self.charge_limit(LimitSubject::Client(client), self.per_client, charged)
     }
 
-    /// Counts a request with a credential. Fails with the time to wait if there are too many.
+    /// Counts a request with a credential. Fails with 429 `rate-limited` and the time to wait if a limit is
+    /// exceeded.
     ///
     /// A payer without a client is charged as the client at `peer`. A request from within this process has no
     /// peer.
@@ -276,17 +279,18 @@ impl RateLimits {
         }
         for (client, requests) in &payer.quotas {
             let quota = Allowance::new(*requests, self.window);
-            self.take(LimitSubject::Quota(*client), quota, charged)?;
+            self.charge_limit(LimitSubject::Quota(*client), quota, charged)?;
         }
         Ok(())
     }
 
-    /// Counts a request in a workspace. Fails with the time to wait if there are too many.
+    /// Counts a request in a workspace. Fails with 429 `rate-limited` and the time to wait if the limit is
+    /// exceeded.
     pub fn charge_workspace(&self, workspace: WorkspaceId, charged: &mut ChargeResult) -> Result<()> {
-        self.take(LimitSubject::Workspace(workspace), self.per_workspace, charged)
+        self.charge_limit(LimitSubject::Workspace(workspace), self.per_workspace, charged)
     }
 
-    fn take(
+    fn charge_limit(
         &self,
         limited: LimitSubject,
         allowance: Option<Allowance>,
@@ -296,7 +300,7 @@ impl RateLimits {
         let now = self.clock.monotonic();
         let (taken, left, due) = {
             let mut bucket = self.buckets.entry(limited).or_insert_with(|| UsageBucket::new(allowance, now));
-            (bucket.take(now), bucket.left(now), bucket.due())
+            (bucket.count_request(now), bucket.remaining(now), bucket.unreported_share())
         };
         charged.add(LimitState {
             limit: limited.name(),
@@ -327,7 +331,7 @@ impl RateLimits {
     }
 }
 
-/// Returns the error for a request that is too early by the duration `early`.
+/// Returns the error for a request that was sent too early by the duration `early`.
 fn exceeded(early: Duration) -> Error {
     let secs = early.as_secs().saturating_add(1);
     Error::new(Code::RateLimited, format!("too many requests; the next is admitted in {secs} s"))
@@ -434,9 +438,7 @@ mod tests {
     }
 
     fn next(limits: &RateLimits) -> UsageReport {
-        let Some(SharingTask::Tell(told)) = limits.next_sharing(None) else {
-            panic!("there is nothing to tell")
-        };
+        let Some(SharingTask::Tell(told)) = limits.next_sharing(None) else { panic!("there is no report") };
         told
     }
 

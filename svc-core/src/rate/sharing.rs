@@ -1,8 +1,8 @@
-//! Sharing the numbers of admitted requests between servers.
+//! Shares the numbers of admitted requests between servers.
 //!
 //! Requests that wait for other servers' numbers are in a queue, which a thread of the host serves with a
-//! separate connection: [`RateLimits::next_sharing`] returns the next task, and [`UsageReport`] contains its
-//! data. This file contains no SQL. While the thread has no connection, no request waits.
+//! separate connection: [`RateLimits::next_sharing`] returns the next task, and [`UsageReport`] contains the
+//! usage to report. This file contains no SQL. While the thread has no connection, no request waits.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{LimitSubject, RateLimits, exceeded};
 use crate::error::Result;
 use crate::time::Monotonic;
 
-/// A callback for when other servers were notified, with an error if a limit is now exceeded.
+/// A callback that runs after the other servers were notified, with an error if a limit is now exceeded.
 type LimitCallback = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// A request that waits for the usage on other servers.
@@ -57,12 +57,12 @@ pub(crate) struct LimitUsage {
     pub key: Uuid,
     /// Number of requests since the last report.
     requests: u32,
-    /// Time until these requests are available again.
+    /// Time until the requests are available again.
     pub cost: Duration,
 }
 
 impl UsageReport {
-    fn of_nothing(waiting: Vec<WaitingRequest>) -> Self {
+    fn without_usage(waiting: Vec<WaitingRequest>) -> Self {
         Self { waiting, limits: Vec::new(), usage: Vec::new() }
     }
 
@@ -75,7 +75,7 @@ impl UsageReport {
 impl RateLimits {
     /// Reports the usage of these limits to other servers, and then calls `then`.
     ///
-    /// If no thread serves the queue, calls `then` at once.
+    /// If no thread serves the queue, calls `then` immediately.
     pub fn tell(&self, due: Vec<LimitSubject>, then: impl FnOnce(Result<()>) + Send + 'static) {
         match self.serving_queue() {
             Some(mut queue) => {
@@ -91,7 +91,7 @@ impl RateLimits {
         self.queue.as_ref().map(|queue| queue.lock()).filter(|queue| queue.is_served && !queue.is_closed)
     }
 
-    /// Returns the window of the rate limits, if there are other servers.
+    /// Returns the window of the rate limits, or `None` if no other server shares the database.
     pub fn shared_window(&self) -> Option<Duration> {
         self.queue.as_ref().map(|_| self.window)
     }
@@ -106,7 +106,7 @@ impl RateLimits {
             queue.is_served = is_served;
             if is_served { Vec::new() } else { std::mem::take(&mut queue.waiting) }
         };
-        self.settle(UsageReport::of_nothing(waiting), None);
+        self.settle(UsageReport::without_usage(waiting), None);
     }
 
     /// Waits for the next task. Returns `None` once the service closes.
@@ -125,7 +125,7 @@ impl RateLimits {
                 None if !queue.waiting.is_empty() => {
                     let waiting = std::mem::take(&mut queue.waiting);
                     drop(queue);
-                    return Some(SharingTask::Tell(self.told(waiting)));
+                    return Some(SharingTask::Tell(self.create_report(waiting)));
                 }
                 None if std::mem::take(&mut queue.tidy) => return Some(SharingTask::Tidy),
                 None => {}
@@ -135,14 +135,14 @@ impl RateLimits {
     }
 
     /// Creates a report with the usage of the limits that the requests wait for.
-    fn told(&self, waiting: Vec<WaitingRequest>) -> UsageReport {
+    fn create_report(&self, waiting: Vec<WaitingRequest>) -> UsageReport {
         let mut limits: Vec<LimitSubject> =
             waiting.iter().flat_map(|waiter| waiter.due.iter().copied()).collect();
         limits.sort_by_cached_key(|limited| limited.key());
         limits.dedup();
         let usage = |limited: &LimitSubject| {
             let bucket = self.buckets.get(limited)?;
-            let requests = bucket.due()?;
+            let requests = bucket.unreported_share()?;
             Some((
                 *limited,
                 LimitUsage { key: limited.key(), requests, cost: bucket.allowance.cost(requests) },
@@ -152,25 +152,26 @@ impl RateLimits {
         UsageReport { waiting, limits, usage }
     }
 
-    /// Applies the usage on all servers, and lets the requests continue that waited for it.
+    /// Applies the usage on all servers, and lets the requests continue that waited for the report.
     ///
     /// `used` is the time until each limit is fully available again, in the order of [`UsageReport::usage`].
-    /// If it could not be read, this server's own usage decides.
-    pub fn settle(&self, told: UsageReport, used: Option<Vec<Duration>>) {
+    /// If the usage could not be read, `used` is `None`, and this server's own usage decides.
+    pub fn settle(&self, report: UsageReport, used: Option<Vec<Duration>>) {
         let now = self.now();
-        for ((limited, usage), full_in) in told.limits.iter().zip(&told.usage).zip(used.into_iter().flatten())
+        for ((limited, usage), full_in) in
+            report.limits.iter().zip(&report.usage).zip(used.into_iter().flatten())
         {
             if let Some(mut bucket) = self.buckets.get_mut(limited) {
                 bucket.adopt(usage.requests, full_in, now);
             }
         }
-        for WaitingRequest { due, then } in told.waiting {
-            let over = due.iter().find_map(|limited| self.buckets.get(limited)?.over(now));
+        for WaitingRequest { due, then } in report.waiting {
+            let over = due.iter().find_map(|limited| self.buckets.get(limited)?.overuse(now));
             then(over.map_or(Ok(()), |early| Err(exceeded(early))));
         }
     }
 
-    /// Ends all waits for other servers, now and in the future.
+    /// Ends all waits for other servers. After this call, no request waits.
     pub fn close(&self) {
         let Some(monitor) = &self.queue else { return };
         let waiting = {
@@ -179,6 +180,6 @@ impl RateLimits {
             std::mem::take(&mut queue.waiting)
         };
         monitor.notify();
-        self.settle(UsageReport::of_nothing(waiting), None);
+        self.settle(UsageReport::without_usage(waiting), None);
     }
 }

@@ -15,7 +15,7 @@ use crate::log::floor::EventsPruned;
 use crate::op::Read;
 use crate::time::Time;
 
-/// The events of a log that are due for pruning.
+/// The events of a log that are old enough to be pruned.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DueEvents {
     /// The current floor of the log.
@@ -32,12 +32,13 @@ impl DueEvents {
     }
 }
 
-/// Returns the due events of a workspace. Returns `None` if none are due, or only events that record earlier
-/// pruning.
+/// Returns the events of a workspace that are old enough to be pruned.
+///
+/// Returns `None` if there are no such events, or only events that record earlier pruning.
 ///
 /// Without that exception, a log without activity would be pruned in every round, because each round would
 /// remove the event that the previous round emitted.
-pub(super) fn events(cx: &Read<'_>, workspace: WorkspaceId, kept: &Kept) -> Result<Option<DueEvents>> {
+pub(super) fn due_events(cx: &Read<'_>, workspace: WorkspaceId, kept: &Kept) -> Result<Option<DueEvents>> {
     let Some(before) = retention_cutoff(cx, kept.events_days) else { return Ok(None) };
     let range = LogRange::of(cx, workspace)?;
     let last = last_where(range.beginning(), range.head, |lsn| {
@@ -54,8 +55,12 @@ const EVENT_AT: &str = "select at from events where workspace_id = $1 and lsn = 
 const ANY_OTHER: &str =
     "select lsn from events where workspace_id = $1 and lsn >= $2 and lsn <= $3 and kind <> $4 limit 1";
 
-/// Returns the due messages of a workspace, up to the number that is pruned at once.
-pub(super) fn messages(cx: &Read<'_>, workspace: WorkspaceId, kept: &Kept) -> Result<Option<DueMessages>> {
+/// Returns the messages of a workspace that are old enough to be pruned, limited to one pruning step.
+pub(super) fn due_messages(
+    cx: &Read<'_>,
+    workspace: WorkspaceId,
+    kept: &Kept,
+) -> Result<Option<DueMessages>> {
     retention_cutoff(cx, kept.messages_days).map_or(Ok(None), |before| messages::due(cx, workspace, before))
 }
 

@@ -1,9 +1,9 @@
 //! Legal holds: no content of a workspace is destroyed while a hold is in force.
 //!
-//! Several holds may be in force at once, each with a reason; content is protected until the last hold is
-//! released. Events do not contain the reason, because the log outlives it and every member can read the log.
-//! Operations that a hold forbids must request a permit to destroy content. Replaced texts are kept until the
-//! last hold is released; then a chore removes them.
+//! Several holds may be in force at the same time, each with a reason; content is protected until the last
+//! hold is released. The log does not contain the reason, because the log is kept after the hold has ended,
+//! and every member can read it. Operations that a hold forbids must request a permit to destroy content.
+//! Replaced texts are kept until the last hold is released; then a chore removes them.
 
 use std::time::Duration;
 
@@ -29,10 +29,10 @@ use crate::store::{columns, new_row};
 use crate::text::Prose;
 use crate::time::Time;
 
-/// Time between two scans for replaced texts that no hold protects any longer.
+/// Time between two scans for replaced texts that are no longer protected by a hold.
 const PULSE: Duration = Duration::from_secs(5);
-/// Lease of the process that removes replaced texts, after which another process takes over from one that has
-/// died.
+/// Duration of the lease of the process that removes replaced texts. If that process dies, another one takes
+/// over after the lease expires.
 const LEASE: Duration = Duration::from_secs(10);
 
 /// Maximum characters of the reason for a legal hold.
@@ -49,9 +49,10 @@ struct LegalHold {
     placed_by: Option<MemberId>,
     /// When the hold was placed.
     placed_at: Time,
-    /// The member who released the hold; null while it is in force, or for an administrator of the machine.
+    /// The member who released the hold; null while the hold is in force, or for an administrator of the
+    /// machine.
     released_by: Option<MemberId>,
-    /// When the hold was released; null while it is in force.
+    /// When the hold was released; null while the hold is in force.
     released_at: Option<Time>,
     #[serde(skip)]
     lsn: i64,
@@ -73,10 +74,10 @@ impl<I> Answer<I> for LegalHold {
     }
 }
 
-/// A legal hold was placed on the workspace. Its reason is not in the log.
+/// A legal hold was placed on the workspace. The log does not contain the reason for the hold.
 #[derive(Debug, Serialize, JsonSchema)]
 struct LegalHoldPlaced {
-    /// The hold that was placed.
+    /// Id of the hold that was placed.
     hold_id: HoldId,
 }
 
@@ -93,7 +94,7 @@ impl Event for LegalHoldPlaced {
 /// A legal hold was released.
 #[derive(Debug, Serialize, JsonSchema)]
 struct LegalHoldReleased {
-    /// The hold that was released.
+    /// Id of the hold that was released.
     hold_id: HoldId,
 }
 
@@ -117,7 +118,7 @@ pub(crate) fn feature() -> Feature {
                 write("place_legal_hold", place_legal_hold)
                     .title("Place a legal hold")
                     .when(
-                        "Place a legal hold, to prevent all deletion in the workspace. Use \
+                        "Place a legal hold, which prevents the deletion of content in the workspace. Use \
                          `release_legal_hold` to end it.",
                     )
                     .post("/workspaces/{workspace_id}/legal-holds")
@@ -127,8 +128,8 @@ pub(crate) fn feature() -> Feature {
                 read("list_legal_holds", list_legal_holds)
                     .title("List the legal holds of a workspace")
                     .when(
-                        "List the legal holds of the workspace, including released ones, to see why nothing \
-                         can be deleted.",
+                        "List the legal holds of the workspace, including released ones, to see why content \
+                         cannot be deleted.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/legal-holds")
@@ -143,7 +144,8 @@ pub(crate) fn feature() -> Feature {
             ],
         )
         .events(vec![EventKind::of::<LegalHoldPlaced>(), EventKind::of::<LegalHoldReleased>()])
-        // The sample hold is released at once, because under a hold no other example could withdraw anything.
+        // The sample hold is released immediately, because under a hold no other example could withdraw
+        // anything.
         .sample(Sample::new("legal_hold", "place_legal_hold", hold).then("release_legal_hold", release))
         .records(vec![
             Records::table("legal_holds", "lsn id")
@@ -162,7 +164,7 @@ pub(crate) fn feature() -> Feature {
                 .texts("kind")
                 .ints("version")
                 .times("at")
-                .words("text", purge_some)
+                .words("text", remove_kept_texts)
                 .unproven("kind object_id version text at", "is content, which is kept while a hold lasts"),
         ])
         .chore(Chore {
@@ -183,7 +185,7 @@ pub(crate) fn feature() -> Feature {
 struct PlaceLegalHold {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The reason, which helps to decide later whether to release the hold. It is not in the log.
+    /// The reason, which helps to decide later whether to release the hold. The log does not contain it.
     reason: Prose<1, REASON_MAX>,
 }
 
@@ -231,7 +233,7 @@ const LIST: &str = concat!(
 struct ReleaseLegalHold {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The hold to release.
+    /// Id of the hold to release.
     hold_id: HoldId,
 }
 
@@ -261,7 +263,7 @@ const HOLD: &str =
     concat!("select ", hold_columns!(), " from legal_holds h where h.id = $1 and h.workspace_id = $2");
 
 /// Removes up to `most` of the replaced texts that were kept because of a hold.
-fn purge_some(
+fn remove_kept_texts(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
     _: (i64, i64),
@@ -286,9 +288,10 @@ fn remove_released_texts(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
     let step = lead.write(workspace, |cx| {
         let permit = cx.permit()?;
-        purge_some(cx, &permit, (0, 0), PURGED_ROWS)?;
+        remove_kept_texts(cx, &permit, (0, 0), PURGED_ROWS)?;
         if cx.one::<(i64,)>(ANY_HELD, &[&cx.caller().workspace_id])?.is_none() {
-            // Marks the scrub request with a negative number, so that it differs from that of every event.
+            // The scrub request has a negative number, so that its number differs from the position of every
+            // event.
             let because = cx.now().micros().saturating_neg();
             scrub::request_plaintext(cx, because)?;
         }

@@ -48,8 +48,8 @@ pub(crate) fn feature() -> Feature {
                 read("get_retention_policy", get_retention_policy)
                     .title("Read the retention policy")
                     .when(
-                        "Get how long the workspace keeps data, and how much the next round of pruning will \
-                         remove.",
+                        "Return how long the workspace keeps data, and how much data the next round of \
+                         pruning will remove.",
                     )
                     .get("/workspaces/{workspace_id}/retention")
                     .needs(&[WorkspaceRead])
@@ -71,7 +71,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The retention policy of the workspace was set. Null values are those of the instance.
+/// The retention policy of the workspace was set. The instance's values apply where a value is null.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RetentionPolicySet {
     #[serde(flatten)]
@@ -97,17 +97,16 @@ struct RetentionPolicy {
     instance: Kept,
     /// The values in force: those of the workspace where set, otherwise those of the instance.
     effective: Kept,
-    /// The data that the next round of pruning will remove, unless the workspace is under a legal hold by
-    /// then.
+    /// The amount of data that the next round of pruning will remove, unless a legal hold prevents it.
     pending: Pending,
 }
 
 /// The amount of data that the next round of pruning will remove.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Pending {
-    /// Number of events.
+    /// Number of events that will be removed.
     events: i64,
-    /// Number of messages, counted up to 100,000.
+    /// Number of messages that will be removed, counted up to 100,000.
     messages: i64,
 }
 
@@ -116,11 +115,11 @@ type Days = Count<1, RETENTION_DAYS_MAX>;
 /// Sets how long the workspace keeps data, and returns the values in force.
 ///
 /// The instance's value applies where yours is null or absent, so an input without values clears the policy.
-/// The next round of pruning removes older data for good: messages with everything attached to them, and
+/// The next round of pruning permanently removes older data: messages with everything attached to them, and
 /// events up to a floor, from which the log can still be verified. Nothing is removed while the workspace is
 /// under a legal hold. Setting the same values again changes nothing.
 ///
-/// A value that exceeds the instance's is invalid.
+/// A value that exceeds the value of the instance is invalid.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetRetentionPolicy {
@@ -154,7 +153,7 @@ fn set_retention_policy(cx: &mut Write<'_>, input: &SetRetentionPolicy) -> Resul
     let workspace_id = input.workspace_id.of(cx)?;
     let wanted = input.kept();
     check_within(&wanted, &cx.settings().kept)?;
-    if wanted != of_workspace(cx, workspace_id)? {
+    if wanted != workspace_values(cx, workspace_id)? {
         let lsn = cx.emit(Subject::WORKSPACE, &RetentionPolicySet { kept: wanted })?.lsn;
         let Kept { messages_days, events_days, deliveries_days, media_days, media_quota_bytes } = wanted;
         let workspace = workspace_id;
@@ -185,11 +184,11 @@ impl Answer<SetRetentionPolicy> for RetentionPolicy {
 
     fn answer_repeat(cx: &Read<'_>, input: &SetRetentionPolicy, (): ()) -> Result<Self> {
         let workspace_id = input.workspace_id.of(cx)?;
-        policy(cx, of_workspace(cx, workspace_id)?, workspace_id)
+        policy(cx, workspace_values(cx, workspace_id)?, workspace_id)
     }
 }
 
-/// Fails with 400 if a wanted value exceeds the instance's.
+/// Fails with 400 if a wanted value exceeds the value of the instance.
 fn check_within(wanted: &Kept, instance: &Kept) -> Result<()> {
     for ((name, wanted), (_, most)) in wanted.named().into_iter().zip(instance.named()) {
         if let (Some(wanted), Some(most)) = (wanted, most)
@@ -211,14 +210,14 @@ struct GetRetentionPolicy {
 
 fn get_retention_policy(cx: &Read<'_>, input: &GetRetentionPolicy) -> Result<RetentionPolicy> {
     let workspace_id = input.workspace_id.of(cx)?;
-    policy(cx, of_workspace(cx, workspace_id)?, workspace_id)
+    policy(cx, workspace_values(cx, workspace_id)?, workspace_id)
 }
 
 fn policy(cx: &Read<'_>, own: Kept, workspace: WorkspaceId) -> Result<RetentionPolicy> {
     let instance = cx.settings().kept;
     let effective = own.or(instance);
-    let events = due::events(cx, workspace, &effective)?.map_or(0, |due| due.count());
-    let messages = due::messages(cx, workspace, &effective)?.map_or(0, |due| due.count);
+    let events = due::due_events(cx, workspace, &effective)?.map_or(0, |due| due.count());
+    let messages = due::due_messages(cx, workspace, &effective)?.map_or(0, |due| due.count);
     Ok(RetentionPolicy { workspace: own, instance, effective, pending: Pending { events, messages } })
 }
 
@@ -227,7 +226,7 @@ columns! {
 }
 
 /// Returns the retention values that a workspace has set.
-fn of_workspace(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Kept> {
+fn workspace_values(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Kept> {
     Ok(cx.one(OF_WORKSPACE, &[&workspace])?.unwrap_or(Kept::FOREVER))
 }
 

@@ -1,7 +1,7 @@
 //! Pruning the events of a log: declaring their removal, and then removing them in steps.
 //!
 //! The events are read and verified before they are declared as pruned, because they cannot be verified
-//! afterwards: if the log is broken in that range, it is left unchanged. The number of changes to the census
+//! afterwards. If the log is broken in that range, no event is pruned. The number of changes to the census
 //! limits one declaration; the remaining events are declared after the events of the first declaration were
 //! removed.
 
@@ -15,13 +15,13 @@ use crate::log::floor::EventsPruned;
 use crate::log::tree::Frontier;
 use crate::log::verify::{ChainCursor, ReadBounds};
 use crate::op::{DestroyPermit, Read, Write};
-use crate::stream::census::{self, Counts};
-use crate::stream::checkpoints::at_floor;
+use crate::stream::census::{self, KindCounts};
+use crate::stream::checkpoints::tree_at_floor;
 use crate::stream::events::broken_log;
 
 use super::due::DueEvents;
 
-/// A walk that reads and verifies the events that are going to be pruned.
+/// A walk over the events to prune, which reads and verifies them.
 #[derive(Clone)]
 pub(super) struct PruneWalk {
     pub workspace: WorkspaceId,
@@ -29,25 +29,25 @@ pub(super) struct PruneWalk {
     /// The verified position, whose hash the new floor will link to.
     cursor: ChainCursor,
     frontier: Frontier,
-    counts: Counts,
+    counts: KindCounts,
 }
 
 impl PruneWalk {
     /// Begins a walk at the floor of the workspace's log.
     pub fn begin(cx: &Read<'_>, workspace: WorkspaceId, due: DueEvents) -> Result<Self> {
-        let (cursor, frontier) = at_floor(cx, workspace, due.from)?;
-        Ok(Self { workspace, due, cursor, frontier, counts: Counts::new() })
+        let (cursor, frontier) = tree_at_floor(cx, workspace, due.from)?;
+        Ok(Self { workspace, due, cursor, frontier, counts: KindCounts::new() })
     }
 
-    /// Returns whether the walk has read all due events.
+    /// Returns whether the walk has read all events to prune.
     pub fn is_done(&self) -> bool {
         self.cursor.lsn().saturating_add(1) >= self.due.floor
     }
 
-    /// Reads the next events. Fails with 409 `event-log-broken` if the log is broken there.
+    /// Reads the next events. Fails with 409 `event-log-broken` if the log is broken at these events.
     ///
-    /// A read that fails does not change the walk, so it can be repeated.
-    pub fn read_on(&mut self, cx: &Read<'_>) -> Result<()> {
+    /// A read that fails does not change the walk, so the read can be repeated.
+    pub fn read_next(&mut self, cx: &Read<'_>) -> Result<()> {
         let up_to = self.due.floor.saturating_sub(1);
         let bounds = ReadBounds { up_to, rows: PRUNE_READ_ROWS, bytes: PRUNE_READ_BYTES, young: None };
         let mut on = self.clone();
@@ -78,8 +78,8 @@ impl PruneWalk {
         Ok(())
     }
 
-    /// Declares the events of the walk as pruned, unless another process has moved the floor since: then it
-    /// does nothing.
+    /// Declares the events of the walk as pruned. Does nothing if another process has moved the floor in the
+    /// meantime.
     ///
     /// After the commit, the events can no longer be read.
     pub fn declare(&self, cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<()> {
@@ -89,7 +89,7 @@ impl PruneWalk {
         let DueEvents { floor, before, .. } = self.due;
         let before_floor = floor.saturating_sub(1);
         if self.cursor.lsn() != before_floor || u64::try_from(before_floor) != Ok(self.frontier.size()) {
-            return Err(Error::internal(format!("what was read of the log does not end before {floor}")));
+            return Err(Error::internal(format!("the events that were read do not end before {floor}")));
         }
         let prev_hash = hash_text(&self.cursor.hash());
         let frontier = self.frontier.subtrees().iter().map(hash_text).collect();
@@ -103,7 +103,8 @@ impl PruneWalk {
 
 const MOVE_FLOOR: &str = "update heads set floor = $2, pruned_at = $3 where workspace_id = $1";
 
-/// Removes some of the events below the floor of the caller's workspace. Returns whether more of them remain.
+/// Removes some of the events below the floor of the caller's workspace. Returns whether more such events
+/// remain.
 pub(super) fn remove_some(cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<bool> {
     let workspace = cx.caller().workspace_id;
     let Some((oldest, floor)) = oldest_and_floor(cx, workspace)? else { return Ok(false) };

@@ -1,8 +1,9 @@
 //! Purging a workspace: all of its content is destroyed, but the record of its events stays.
 //!
-//! Messages are gone from the first commit on. Their rows and keys, and the content in the tables of other
-//! features, are removed afterwards in bounded steps. A row stores the progress, so that a chore can continue
-//! a purge whose caller or process has died, or, after a legal hold has ended, a purge that the hold stopped.
+//! Messages can no longer be read after the first commit. Their rows and keys, and the content in the tables
+//! of other features, are removed afterwards in bounded steps. A row stores the progress. So a chore can
+//! continue a purge whose caller or process has died, or that a legal hold has stopped, after the hold has
+//! ended.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -56,7 +57,7 @@ pub(crate) fn feature() -> Feature {
             every: |_| Some(PULSE),
             lease: LEASE,
             who: ChoreProcesses::OneLeader,
-            run: Box::new(resume),
+            run: Box::new(resume_purge),
         })
 }
 
@@ -89,9 +90,9 @@ impl Event for WorkspacePurged {
 ///
 /// The record stays: members, channels, threads and their titles, claims, reviews, and the log, which still
 /// verifies. A result keeps its hash but reads as null; a memory block keeps its label but is empty. Messages
-/// are gone at once, the rest is destroyed in steps. The call returns after the last step; if it is
-/// interrupted, the service continues the purge. Content written after the call began is kept. A call while a
-/// purge is in progress joins that purge.
+/// can no longer be read after the first step; the other content is destroyed in further steps. The call
+/// returns after the last step; if it is interrupted, the service continues the purge. Content written after
+/// the call began is kept. A call while a purge is in progress joins that purge.
 ///
 /// Fails with 409 `legal-hold` if the workspace is under a legal hold; a purge that has begun continues when
 /// the hold has ended.
@@ -107,7 +108,7 @@ struct PurgeWorkspace {
 /// The result of a purge.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct WordsPurged {
-    /// The purged workspace.
+    /// Id of the purged workspace.
     workspace_id: WorkspaceId,
     /// The position in the log up to which content was purged.
     up_to_lsn: i64,
@@ -134,14 +135,14 @@ struct StoredPurge {
     purged_at: Option<Time>,
 }
 
-/// The progress of a purge, as its row stores it.
+/// The progress of a purge, as stored in the purge's row.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct PurgeProgress {
     /// The number of rows whose content was destroyed, by table.
     removed: BTreeMap<String, i64>,
-    /// The tables that have no content left to destroy.
+    /// The tables whose content was destroyed.
     done: Vec<String>,
-    /// The position up to which the next table has no content left.
+    /// The position up to which the content of the next table was destroyed.
     reached: i64,
 }
 
@@ -155,7 +156,7 @@ fn purge_workspace(
     joined: &mut JoinedPurge,
 ) -> Result<Option<WordsPurged>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let purge = load(cx, workspace_id)?;
+    let purge = load_purge(cx, workspace_id)?;
     if let (Some(purge), Some(_)) = (&purge, &joined) {
         let Some(purged_at) = purge.purged_at else { return purge_some(cx).map(|()| None) };
         let up_to_lsn = purge.up_to_lsn;
@@ -170,7 +171,7 @@ fn purge_workspace(
             *joined = Some(purge.up_to_lsn);
             purge_some(cx)?;
         }
-        None => *joined = Some(begin(cx)?),
+        None => *joined = Some(begin_purge(cx)?),
     }
     Ok(None)
 }
@@ -188,7 +189,7 @@ impl Answer<PurgeWorkspace> for WordsPurged {
     }
 }
 
-fn load(cx: &Write<'_>, workspace: WorkspaceId) -> Result<Option<Purge>> {
+fn load_purge(cx: &Write<'_>, workspace: WorkspaceId) -> Result<Option<Purge>> {
     let Some(stored) = cx.one::<StoredPurge>(LOAD, &[&workspace])? else { return Ok(None) };
     let StoredPurge { up_to_lsn, requested_by, progress, purged_at } = stored;
     let progress = serde_json::from_str(&progress).map_err(Error::internal)?;
@@ -204,7 +205,7 @@ const LOAD: &str = concat!("select ", purge_columns!(), " from purges p where p.
 /// Begins the purge of the caller's workspace: after the commit, existing messages are no longer found.
 ///
 /// Returns the position up to which content is purged.
-fn begin(cx: &mut Write<'_>) -> Result<i64> {
+fn begin_purge(cx: &mut Write<'_>) -> Result<i64> {
     let permit = cx.permit()?;
     let up_to_lsn = LogRange::read(cx)?.head;
     let messages = messages::prune(cx, &permit, up_to_lsn, PruneReason::Purge)?;
@@ -215,7 +216,7 @@ fn begin(cx: &mut Write<'_>) -> Result<i64> {
         progress: PurgeProgress { removed, ..PurgeProgress::default() },
         purged_at: None,
     };
-    save(cx, &purge)?;
+    save_purge(cx, &purge)?;
     Ok(up_to_lsn)
 }
 
@@ -223,7 +224,7 @@ fn begin(cx: &mut Write<'_>) -> Result<i64> {
 fn purge_some(cx: &mut Write<'_>) -> Result<()> {
     let permit = cx.permit()?;
     let workspace = cx.caller().workspace_id;
-    let Some(mut purge) = load(cx, workspace)?.filter(|purge| purge.purged_at.is_none()) else {
+    let Some(mut purge) = load_purge(cx, workspace)?.filter(|purge| purge.purged_at.is_none()) else {
         // Another caller has performed the last step.
         return Ok(());
     };
@@ -250,7 +251,7 @@ fn purge_some(cx: &mut Write<'_>) -> Result<()> {
         purge.purged_at = Some(cx.now());
         finish_purge(cx, &purge)?;
     }
-    save(cx, &purge)
+    save_purge(cx, &purge)
 }
 
 fn finish_purge(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
@@ -263,7 +264,7 @@ fn finish_purge(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
     scrub::request_plaintext(cx, because)
 }
 
-fn save(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
+fn save_purge(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     let until = cx.now().plus(LEASE);
     let progress = serde_json::to_string(&purge.progress).map_err(Error::internal)?;
@@ -278,8 +279,8 @@ const SAVE: &str = "
         up_to_lsn = excluded.up_to_lsn, requested_by = excluded.requested_by, until = excluded.until,
         progress = excluded.progress, purged_at = excluded.purged_at";
 
-/// Continues a purge whose caller no longer does.
-fn resume(round: &ChoreRound<'_>) -> Result<StepOutcome> {
+/// Continues a purge that its caller has abandoned.
+fn resume_purge(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let found = round.read(|cx| {
         let left: Vec<(WorkspaceId,)> = cx.query(LEFT, &[&cx.now(), &PURGES_LOOKED_AT])?;
         for (workspace,) in left {

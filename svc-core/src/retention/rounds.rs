@@ -1,13 +1,13 @@
 //! Rounds of pruning: one workspace after another, in steps between other jobs.
 //!
-//! The database stores the progress of the steps, so if a round ends early, the next round continues its
-//! work. A round skips workspaces that are under a legal hold or whose log is broken.
+//! The database stores the progress of the steps, so if a round ends early, the next round continues there. A
+//! round skips workspaces that are under a legal hold or whose log is broken.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use super::prune::{self, PruneWalk};
-use super::{due, of_workspace};
+use super::{due, workspace_values};
 use crate::conversation::messages;
 use crate::conversation::messages::PruneReason;
 use crate::error::{Code, Error, Result};
@@ -24,11 +24,12 @@ pub(super) fn chore() -> Chore {
         every: |settings| settings.retention_tick,
         lease: LEASE,
         who: ChoreProcesses::OneLeader,
-        run: Box::new(move |round| rounds.step(round)),
+        run: Box::new(move |round| rounds.run_step(round)),
     }
 }
 
-/// Lease of the process that prunes, after which another process takes over from one that has died.
+/// Duration of the lease of the process that prunes. If that process dies, another one takes over after the
+/// lease expires.
 const LEASE: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
@@ -51,33 +52,33 @@ struct RoundProgress {
 enum PruningTask {
     /// Remove events that were declared as pruned.
     RemoveEvents,
+    /// Remove the rows of messages that were pruned.
     RemoveMessages,
     /// Declare due events as pruned, after reading them.
     PruneEvents(Box<PruneWalk>),
-    PruneMessages {
-        up_to: i64,
-    },
+    /// Prune the messages up to a position.
+    PruneMessages { up_to: i64 },
 }
 
 /// The result of a search for the next pruning task.
 enum SearchResult {
-    /// There is no work for the workspaces up to this one.
-    NothingUntil(WorkspaceId),
+    /// No workspace up to this one has pruning work.
+    NoneUpTo(WorkspaceId),
     Task(WorkspaceId, PruningTask),
-    /// There is no work for the remaining workspaces.
-    Nothing,
+    /// None of the remaining workspaces has pruning work.
+    RoundEnded,
 }
 
 impl PruningRounds {
-    fn step(&self, round: &ChoreRound<'_>) -> Result<StepOutcome> {
+    fn run_step(&self, round: &ChoreRound<'_>) -> Result<StepOutcome> {
         let mut progress = std::mem::take(&mut *lock(&self.progress));
         let (workspace, task) = match progress.walk.take() {
             Some(walk) => (walk.workspace, PruningTask::PruneEvents(walk)),
             None => {
                 let last = progress.last;
-                match round.read(move |cx| find(cx, last))? {
-                    SearchResult::Nothing => return progress.failed.map_or(Ok(StepOutcome::Done), Err),
-                    SearchResult::NothingUntil(workspace) => {
+                match round.read(move |cx| find_task(cx, last))? {
+                    SearchResult::RoundEnded => return progress.failed.map_or(Ok(StepOutcome::Done), Err),
+                    SearchResult::NoneUpTo(workspace) => {
                         progress.last = Some(workspace);
                         *lock(&self.progress) = progress;
                         return Ok(StepOutcome::More);
@@ -87,7 +88,7 @@ impl PruningRounds {
             }
         };
         let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
-        match run(round, &lead, workspace, task) {
+        match run_task(round, &lead, workspace, task) {
             Ok(walk) => progress.walk = walk,
             Err(error) => {
                 if error.code() != Code::LegalHold {
@@ -104,14 +105,14 @@ impl PruningRounds {
 }
 
 /// Finds the next workspace after `last` that has pruning work.
-fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<SearchResult> {
+fn find_task(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<SearchResult> {
     let next = workspaces::next(cx, last, RETENTION_WORKSPACES)?;
     for workspace in &next {
         if let Some(task) = task_of(cx, *workspace)? {
             return Ok(SearchResult::Task(*workspace, task));
         }
     }
-    Ok(next.last().map_or(SearchResult::Nothing, |workspace| SearchResult::NothingUntil(*workspace)))
+    Ok(next.last().map_or(SearchResult::RoundEnded, |workspace| SearchResult::NoneUpTo(*workspace)))
 }
 
 /// Returns the next pruning task for a workspace, if any. Removing declared events comes first.
@@ -125,16 +126,16 @@ fn task_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<PruningTask>>
     if messages::has_pruned_to_remove(cx, workspace)? {
         return Ok(Some(PruningTask::RemoveMessages));
     }
-    let kept = of_workspace(cx, workspace)?.or(cx.settings().kept);
-    if let Some(due) = due::messages(cx, workspace, &kept)? {
+    let kept = workspace_values(cx, workspace)?.or(cx.settings().kept);
+    if let Some(due) = due::due_messages(cx, workspace, &kept)? {
         return Ok(Some(PruningTask::PruneMessages { up_to: due.up_to }));
     }
-    let due = due::events(cx, workspace, &kept)?;
+    let due = due::due_events(cx, workspace, &kept)?;
     due.map(|due| Ok(PruningTask::PruneEvents(Box::new(PruneWalk::begin(cx, workspace, due)?)))).transpose()
 }
 
 /// Runs one step of a task. Returns the walk if it must be continued.
-fn run(
+fn run_task(
     round: &ChoreRound<'_>,
     lead: &ChoreLease<'_, '_>,
     workspace: WorkspaceId,
@@ -155,7 +156,7 @@ fn run(
         }),
         PruningTask::PruneEvents(mut walk) => {
             if !walk.is_done() {
-                return round.read(move |cx| walk.read_on(cx).map(|()| Some(walk.clone())));
+                return round.read(move |cx| walk.read_next(cx).map(|()| Some(walk.clone())));
             }
             lead.write(workspace, move |cx| {
                 let permit = cx.permit()?;

@@ -1,10 +1,10 @@
-//! Catching up: reading the whole log as a chain that its reader can verify, with the keys of live messages.
+//! Catching up: reading the whole log as a chain that the reader can verify, with the keys of live messages.
 //!
 //! The chain has no gaps, because a log with gaps proves nothing. So an administrator of the workspace also
 //! receives the events in private channels. The content of a message is sealed in its events, in the form
 //! that was hashed. The key next to an event unseals the content until the message is withdrawn, so a copy of
-//! the log contains no content that was withdrawn before the copy was made. The keys of direct messages go
-//! only to their participants.
+//! the log contains no content that was withdrawn before the copy was made. The keys of direct messages are
+//! returned only to their participants.
 
 use std::collections::HashMap;
 
@@ -32,8 +32,8 @@ pub(super) fn operation() -> Operation {
     read("catch_up_events", catch_up_events)
         .title("Read the whole log as a chain")
         .when(
-            "Return the whole log as a verifiable chain, oldest first. Use `list_events` to read what \
-             happened.",
+            "Return the whole log as a verifiable chain, oldest first. Use `list_events` to \
+             filter events.",
         )
         .detailed()
         .get("/workspaces/{workspace_id}/events/catch-up")
@@ -64,13 +64,13 @@ struct CatchUpEvents {
     limit: Option<Limit>,
 }
 
-/// A contiguous range of a log.
+/// A contiguous range of a log, with the keys that unseal message content.
 #[derive(Serialize, JsonSchema)]
 struct LogPart {
     /// Format identifier: `svc.event-log.catch-up/1`.
     #[serde(rename = "type")]
     type_name: &'static str,
-    /// The workspace.
+    /// Id of the workspace whose events this page contains.
     workspace_id: WorkspaceId,
     #[serde(flatten)]
     events: Page<ChainedEvent>,
@@ -78,11 +78,11 @@ struct LogPart {
     after_lsn: i64,
     /// The position of the oldest event that remains in the log.
     floor: i64,
-    /// The position of the newest event in the log; 0 if there is none.
+    /// The position of the newest event in the log; 0 if the log is empty.
     room_lsn: i64,
 }
 
-/// An event of a log, with the key that unseals its content.
+/// An event of a log, with the key that unseals its message content.
 #[derive(Serialize, JsonSchema)]
 struct ChainedEvent {
     #[serde(flatten)]

@@ -36,7 +36,7 @@ pub(crate) fn feature() -> Feature {
             "events",
             vec![
                 reading("get_kind_census")
-                    .prepare(begin)
+                    .prepare(begin_census)
                     .in_pages(count_next_page)
                     .short()
                     .title("Count the events of a log by kind")
@@ -54,7 +54,7 @@ pub(crate) fn feature() -> Feature {
             every: |_| Some(SCAN_INTERVAL),
             lease: LEASE,
             who: ChoreProcesses::OneLeader,
-            run: Box::new(move |round| step(round, &pass)),
+            run: Box::new(move |round| count_in_next_log(round, &pass)),
         })
         .records(vec![
             Records::table("kind_counts", "workspace_id channel_id kind").stays(),
@@ -65,7 +65,8 @@ pub(crate) fn feature() -> Feature {
 /// Time between two scans for logs with new events.
 const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Lease of the process that counts; after it expires, another process replaces one that died.
+/// Duration of the lease of the process that counts events. If that process dies, another one takes over
+/// after the lease expires.
 const LEASE: Duration = Duration::from_secs(10);
 
 /// Returns the number of events of each kind in the log, most frequent first.
@@ -116,16 +117,17 @@ struct CensusCounts {
     counts: BTreeMap<String, i64>,
     /// The position up to which the table had counts when the census began; `None` before the first page.
     counted_to: Option<i64>,
-    /// The last row of the table that was added to the counts; `None` once all rows are added.
+    /// The channel and kind of the last table row that was added to the counts; `None` once all rows are
+    /// added.
     row: Option<(Uuid, String)>,
-    /// The position up to which events were counted one by one; `up_to` is the last position to count.
+    /// The position up to which events were counted one by one. The census ends at `up_to`.
     after: i64,
     up_to: i64,
-    /// Maximum number of further events of a thread to count.
-    left: i64,
+    /// Number of further events of a thread that this census may count.
+    events_left: i64,
 }
 
-fn begin(_: &GetKindCensus, _: &SharedState, _: Time) -> Result<CensusCounts> {
+fn begin_census(_: &GetKindCensus, _: &SharedState, _: Time) -> Result<CensusCounts> {
     Ok(CensusCounts::default())
 }
 
@@ -143,16 +145,21 @@ fn count_next_page(
             if census.counted_to.is_none() {
                 let after = range.beginning();
                 let counted_to = Some(after);
-                let left = CENSUS_TAIL_MAX;
-                *census =
-                    CensusCounts { counted_to, after, up_to: range.head, left, ..CensusCounts::default() };
+                let events_left = CENSUS_TAIL_MAX;
+                *census = CensusCounts {
+                    counted_to,
+                    after,
+                    up_to: range.head,
+                    events_left,
+                    ..CensusCounts::default()
+                };
             }
             if !census.add_events_of_thread(cx, thread, input.channel_id)? {
                 return Ok(None);
             }
         }
         None => {
-            let at = census_at(cx, workspace_id)?.max(range.beginning());
+            let at = counted_up_to(cx, workspace_id)?.max(range.beginning());
             let is_reading_table = census.counted_to.is_none() || census.row.is_some();
             if census.counted_to != Some(at) && (is_reading_table || range.beginning() > census.after) {
                 let up_to = range.head.min(at.saturating_add(CENSUS_TAIL_MAX));
@@ -176,7 +183,7 @@ fn count_next_page(
 }
 
 impl CensusCounts {
-    /// Adds the next rows of the table to the counts, and returns whether they were the last rows.
+    /// Adds the next rows of the table to the counts, and returns whether the table has no further rows.
     fn add_stored_counts(
         &mut self,
         cx: &Read<'_>,
@@ -193,11 +200,11 @@ impl CensusCounts {
             self.row = rows.last().map(|(channel, kind, ..)| (*channel, kind.clone()));
         }
         let seen = rows.into_iter().filter(|(.., is_seen)| *is_seen);
-        self.add(seen.map(|(_, kind, count, _)| (kind, count)));
+        self.add_counts(seen.map(|(_, kind, count, _)| (kind, count)));
         Ok(self.row.is_none())
     }
 
-    /// Counts the next events of the workspace, and returns whether they were the last ones.
+    /// Counts the next events of the workspace, and returns whether all events up to `up_to` are counted.
     fn add_events(
         &mut self,
         cx: &Read<'_>,
@@ -206,32 +213,32 @@ impl CensusCounts {
     ) -> Result<bool> {
         let to = self.up_to.min(self.after.saturating_add(CENSUS_PAGE));
         let params = cx.caller().visibility.params();
-        self.add(cx.query(TAIL, &params.and(&[&workspace, &self.after, &to, &channel]))?);
+        self.add_counts(cx.query(TAIL, &params.and(&[&workspace, &self.after, &to, &channel]))?);
         self.after = to;
         Ok(to >= self.up_to)
     }
 
-    /// Counts the next events of a thread, and returns whether they were the last ones.
+    /// Counts the next events of a thread, and returns whether all events up to `up_to` are counted.
     fn add_events_of_thread(
         &mut self,
         cx: &Read<'_>,
         thread: ThreadId,
         channel: Option<ChannelId>,
     ) -> Result<bool> {
-        let most = self.left.min(CENSUS_PAGE);
+        let most = self.events_left.min(CENSUS_PAGE);
         let last: Option<(i64,)> = cx.one(THREAD_UNTIL, &[&thread, &self.after, &most.saturating_sub(1)])?;
         let to = last.map_or(self.up_to, |(lsn,)| lsn.min(self.up_to));
-        self.left = self.left.saturating_sub(most);
-        if self.left == 0 {
+        self.events_left = self.events_left.saturating_sub(most);
+        if self.events_left == 0 {
             self.up_to = to;
         }
         let params = cx.caller().visibility.params();
-        self.add(cx.query(OF_THREAD, &params.and(&[&thread, &self.after, &to, &channel]))?);
+        self.add_counts(cx.query(OF_THREAD, &params.and(&[&thread, &self.after, &to, &channel]))?);
         self.after = to;
         Ok(to >= self.up_to)
     }
 
-    fn add(&mut self, rows: impl IntoIterator<Item = (String, i64)>) {
+    fn add_counts(&mut self, rows: impl IntoIterator<Item = (String, i64)>) {
         for (kind, count) in rows {
             let sum = self.counts.entry(kind).or_default();
             *sum = sum.saturating_add(count);
@@ -270,50 +277,50 @@ const TAIL: &str = concat!(
 );
 
 /// Returns the position up to which the table has counts for a workspace.
-fn census_at(cx: &Read<'_>, workspace: WorkspaceId) -> Result<i64> {
+fn counted_up_to(cx: &Read<'_>, workspace: WorkspaceId) -> Result<i64> {
     let at: Option<(i64,)> = cx.one(AT, &[&workspace])?;
     Ok(at.map_or(0, |(lsn,)| lsn))
 }
 
 const AT: &str = "select lsn from census_at where workspace_id = $1";
 
-/// Event counts by channel and kind; the channel is `None` for events outside of channels.
-pub(crate) type Counts = BTreeMap<(Option<ChannelId>, String), i64>;
+/// Event counts by channel and kind. The channel is `None` for events outside of channels.
+pub(crate) type KindCounts = BTreeMap<(Option<ChannelId>, String), i64>;
 
-/// A range of events of a log, with its counts by channel and kind.
+/// A range of events in a log, with the number of events by channel and kind.
 struct EventRange {
     workspace: WorkspaceId,
     after: i64,
     up_to: i64,
-    counts: Counts,
+    counts: KindCounts,
 }
 
-/// The result of scanning workspaces for events to count.
+/// The result of searching workspaces for events to count.
 enum ScanResult {
-    Nothing,
-    NothingUntil(WorkspaceId),
-    Found(EventRange),
+    /// The pass has reached the last workspace.
+    PassEnded,
+    /// No workspace up to this one has enough new events.
+    NoneUpTo(WorkspaceId),
+    Counted(EventRange),
 }
 
 /// Progress of a pass over all workspaces, in the order of their ids.
 #[derive(Default)]
 struct WorkspacePass {
     last: Option<WorkspaceId>,
-    /// Whether this pass has counted events, so that there may be more.
+    /// Whether this pass has counted events. If so, another pass follows.
     has_counted: bool,
 }
 
-/// Counts the next events in the next log that has grown.
+/// Counts the next events of the next log that has enough new events, and adds the counts to the table.
 ///
-/// Workspaces take turns, so none of them delays the others.
-fn step(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Result<StepOutcome> {
+/// Workspaces take turns, so no workspace delays the others.
+fn count_in_next_log(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Result<StepOutcome> {
     let WorkspacePass { last, has_counted } = std::mem::take(&mut *lock(pass));
     match round.read(move |cx| find_events_to_count(cx, last))? {
-        ScanResult::Nothing => return Ok(if has_counted { StepOutcome::More } else { StepOutcome::Done }),
-        ScanResult::NothingUntil(workspace) => {
-            *lock(pass) = WorkspacePass { last: Some(workspace), has_counted }
-        }
-        ScanResult::Found(counted) => {
+        ScanResult::PassEnded => return Ok(if has_counted { StepOutcome::More } else { StepOutcome::Done }),
+        ScanResult::NoneUpTo(workspace) => *lock(pass) = WorkspacePass { last: Some(workspace), has_counted },
+        ScanResult::Counted(counted) => {
             let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
             *lock(pass) = WorkspacePass { last: Some(counted.workspace), has_counted: true };
             lead.write(counted.workspace, move |cx| store_counts(cx, &counted))?;
@@ -326,13 +333,13 @@ fn find_events_to_count(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<Scan
     let next = workspaces::next(cx, last, CENSUS_WORKSPACES)?;
     for workspace in &next {
         let range = LogRange::of(cx, *workspace)?;
-        let after = census_at(cx, *workspace)?.max(range.beginning());
+        let after = counted_up_to(cx, *workspace)?.max(range.beginning());
         if range.head.saturating_sub(after) >= CENSUS_LAG {
             let up_to = range.head.min(after.saturating_add(CENSUS_STEP));
-            return Ok(ScanResult::Found(count_range(cx, *workspace, after, up_to)?));
+            return Ok(ScanResult::Counted(count_range(cx, *workspace, after, up_to)?));
         }
     }
-    Ok(next.last().map_or(ScanResult::Nothing, |workspace| ScanResult::NothingUntil(*workspace)))
+    Ok(next.last().map_or(ScanResult::PassEnded, |workspace| ScanResult::NoneUpTo(*workspace)))
 }
 
 fn count_range(cx: &Read<'_>, workspace: WorkspaceId, after: i64, up_to: i64) -> Result<EventRange> {
@@ -345,10 +352,10 @@ const COUNT: &str = "
     select channel_id, kind, count(*) from events where workspace_id = $1 and lsn > $2 and lsn <= $3
     group by channel_id, kind";
 
-/// Adds the counts to the table, unless its position has moved since the events were counted.
+/// Adds counts to the table, unless another process has advanced the table's position in the meantime.
 fn store_counts(cx: &mut Write<'_>, counted: &EventRange) -> Result<()> {
     let EventRange { workspace, after, up_to, counts } = counted;
-    let now = census_at(cx, *workspace)?.max(LogRange::read(cx)?.beginning());
+    let now = counted_up_to(cx, *workspace)?.max(LogRange::read(cx)?.beginning());
     if now != *after {
         return Ok(());
     }
@@ -356,11 +363,13 @@ fn store_counts(cx: &mut Write<'_>, counted: &EventRange) -> Result<()> {
     cx.execute(1, MOVE, &[workspace, up_to])
 }
 
-/// Subtracts `counts`, the counts of the events below a new floor of the caller's workspace, from the table.
-pub(crate) fn subtract_pruned(cx: &mut Write<'_>, floor: i64, counts: &Counts) -> Result<()> {
+/// Subtracts the counts of pruned events from the table.
+///
+/// `counts` are the counts of the events below `floor`, the new floor of the caller's workspace.
+pub(crate) fn subtract_pruned(cx: &mut Write<'_>, floor: i64, counts: &KindCounts) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     let last = floor.saturating_sub(1);
-    if census_at(cx, workspace)? >= last {
+    if counted_up_to(cx, workspace)? >= last {
         change_counts(cx, counts, -1)?;
         return cx.execute_any(DROP_EMPTY, &[&workspace]);
     }
@@ -369,7 +378,7 @@ pub(crate) fn subtract_pruned(cx: &mut Write<'_>, floor: i64, counts: &Counts) -
     cx.execute(1, MOVE, &[&workspace, &last])
 }
 
-fn change_counts(cx: &mut Write<'_>, counts: &Counts, sign: i64) -> Result<()> {
+fn change_counts(cx: &mut Write<'_>, counts: &KindCounts, sign: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     for ((channel, kind), count) in counts {
         let channel = channel.map_or(Uuid::nil(), ChannelId::uuid);

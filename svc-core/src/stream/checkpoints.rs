@@ -29,14 +29,15 @@ pub(crate) fn feature() -> Feature {
         every: |settings| settings.signer.is_some().then_some(SCAN_INTERVAL),
         lease: LEASE,
         who: ChoreProcesses::OneLeader,
-        run: Box::new(move |round| step(round, &pass)),
+        run: Box::new(move |round| grow_next_log(round, &pass)),
     })
 }
 
 /// Time between two scans for logs with new events.
 const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Lease of the process that grows trees; after it expires, another process replaces one that died.
+/// Duration of the lease of the process that grows trees. If that process dies, another one takes over after
+/// the lease expires.
 const LEASE: Duration = Duration::from_secs(10);
 
 /// The Merkle tree over a log, up to a position.
@@ -45,26 +46,26 @@ pub(super) struct LogTree {
     workspace: WorkspaceId,
     cursor: ChainCursor,
     frontier: Frontier,
-    /// The position of the stored tree from which this tree was continued; 0 if none was stored.
-    kept: i64,
+    /// The position of the stored tree when this tree was loaded; 0 if no tree was stored.
+    stored_lsn: i64,
 }
 
 impl LogTree {
     /// Starts from the stored tree of a log, or at the log's floor if no stored tree matches the log.
     pub fn begin(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Self> {
         let range = LogRange::of(cx, workspace)?;
-        let kept: Option<(i64, Vec<u8>)> = cx.one(KEPT, &[&workspace])?;
-        let lsn = kept.as_ref().map_or(0, |(lsn, _)| *lsn);
-        if let Some((lsn, frontier)) = kept
+        let stored: Option<(i64, Vec<u8>)> = cx.one(KEPT, &[&workspace])?;
+        let lsn = stored.as_ref().map_or(0, |(lsn, _)| *lsn);
+        if let Some((lsn, frontier)) = stored
             && (range.floor..=range.head).contains(&lsn)
             && let (Some(hash), Some(frontier)) =
-                (range.hash_in(cx, workspace, lsn)?, frontier_of(lsn, &frontier))
+                (range.hash_in(cx, workspace, lsn)?, parse_frontier(lsn, &frontier))
         {
             let cursor = ChainCursor::after(workspace, lsn, Some(hash));
-            return Ok(Self { workspace, cursor, frontier, kept: lsn });
+            return Ok(Self { workspace, cursor, frontier, stored_lsn: lsn });
         }
-        let (cursor, frontier) = at_floor(cx, workspace, range.floor)?;
-        Ok(Self { workspace, cursor, frontier, kept: lsn })
+        let (cursor, frontier) = tree_at_floor(cx, workspace, range.floor)?;
+        Ok(Self { workspace, cursor, frontier, stored_lsn: lsn })
     }
 
     /// Returns the position of the last event in the tree.
@@ -82,9 +83,9 @@ impl LogTree {
         self.frontier.root()
     }
 
-    /// Verifies the next events of the log, up to a position, and adds them to the tree.
+    /// Verifies the next events of the log, up to the position `up_to`, and adds them to the tree.
     ///
-    /// The inner error is the break, if the chain is broken.
+    /// The inner result is an error if the chain is broken. The tree is then unchanged.
     pub fn grow(&mut self, cx: &Read<'_>, up_to: i64) -> Result<Result<(), Break>> {
         let bounds = ReadBounds { up_to, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young: None };
         let mut grown = self.clone();
@@ -99,10 +100,10 @@ impl LogTree {
         Ok(read)
     }
 
-    /// Stores the tree, unless another process has stored a different one in between.
+    /// Stores the tree, unless another process has stored a different tree in the meantime.
     fn store(&self, cx: &mut Write<'_>) -> Result<()> {
-        let kept: Option<(i64, Vec<u8>)> = cx.one(KEPT, &[&self.workspace])?;
-        if kept.map_or(0, |(lsn, _)| lsn) != self.kept {
+        let stored: Option<(i64, Vec<u8>)> = cx.one(KEPT, &[&self.workspace])?;
+        if stored.map_or(0, |(lsn, _)| lsn) != self.stored_lsn {
             return Ok(());
         }
         let frontier = self.frontier.subtrees().concat();
@@ -116,8 +117,8 @@ const KEEP: &str = "
     insert into checkpoints (workspace_id, lsn, frontier) values ($1, $2, $3)
     on conflict (workspace_id) do update set lsn = excluded.lsn, frontier = excluded.frontier";
 
-/// Parses a frontier from the concatenated roots of its subtrees.
-fn frontier_of(lsn: i64, bytes: &[u8]) -> Option<Frontier> {
+/// Parses the frontier of a tree with `lsn` leaves from the concatenated roots of its subtrees.
+fn parse_frontier(lsn: i64, bytes: &[u8]) -> Option<Frontier> {
     let (roots, rest) = bytes.as_chunks::<32>();
     if !rest.is_empty() {
         return None;
@@ -127,8 +128,13 @@ fn frontier_of(lsn: i64, bytes: &[u8]) -> Option<Frontier> {
 
 /// Returns the position before the floor of a log, and the tree over the events up to that position.
 ///
-/// Both are taken from the event of the newest pruning.
-pub(crate) fn at_floor(cx: &Read<'_>, workspace: WorkspaceId, floor: i64) -> Result<(ChainCursor, Frontier)> {
+/// The hash and the tree are read from the event of the newest pruning. If the log was never pruned, the hash
+/// is the genesis hash and the tree is empty.
+pub(crate) fn tree_at_floor(
+    cx: &Read<'_>,
+    workspace: WorkspaceId,
+    floor: i64,
+) -> Result<(ChainCursor, Frontier)> {
     let (hash, frontier) = match cx.one::<(String,)>(DECLARED, &[&workspace])? {
         Some((payload,)) => {
             let declared = DeclaredFloor::of(&payload).filter(|declared| declared.floor == floor);
@@ -145,10 +151,12 @@ const DECLARED: &str = "
     select e.payload from heads h join events e on e.workspace_id = h.workspace_id and e.lsn = h.pruned_at
     where h.workspace_id = $1";
 
-/// The result of scanning workspaces for a tree to grow.
+/// The result of searching workspaces for a tree to grow.
 enum ScanResult {
-    Nothing,
-    NothingUntil(WorkspaceId),
+    /// The pass has reached the last workspace.
+    PassEnded,
+    /// No tree up to this workspace has enough new events.
+    NoneUpTo(WorkspaceId),
     Grown(Box<LogTree>),
 }
 
@@ -156,20 +164,18 @@ enum ScanResult {
 #[derive(Default)]
 struct WorkspacePass {
     last: Option<WorkspaceId>,
-    /// Whether this pass has grown a tree, so that there may be more to grow.
+    /// Whether this pass has grown a tree. If so, another pass follows.
     has_grown: bool,
 }
 
-/// Grows the tree of the next log with new events.
+/// Grows and stores the tree of the next log that has enough new events.
 ///
-/// Workspaces take turns, so none of them delays the others.
-fn step(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Result<StepOutcome> {
+/// Workspaces take turns, so no workspace delays the others.
+fn grow_next_log(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Result<StepOutcome> {
     let WorkspacePass { last, has_grown } = std::mem::take(&mut *lock(pass));
     match round.read(move |cx| grow_next_tree(cx, last))? {
-        ScanResult::Nothing => return Ok(if has_grown { StepOutcome::More } else { StepOutcome::Done }),
-        ScanResult::NothingUntil(workspace) => {
-            *lock(pass) = WorkspacePass { last: Some(workspace), has_grown }
-        }
+        ScanResult::PassEnded => return Ok(if has_grown { StepOutcome::More } else { StepOutcome::Done }),
+        ScanResult::NoneUpTo(workspace) => *lock(pass) = WorkspacePass { last: Some(workspace), has_grown },
         ScanResult::Grown(tree) => {
             let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
             *lock(pass) = WorkspacePass { last: Some(tree.workspace), has_grown: true };
@@ -192,11 +198,11 @@ fn grow_next_tree(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult
             // Callers of the snapshot operation receive this error.
             Err(broken) => {
                 let error = broken_log(*workspace, broken);
-                tracing::warn!(%workspace, %error, "no checkpoint can be made of a log");
+                tracing::warn!(%workspace, %error, "a log cannot be included in a checkpoint");
             }
         }
     }
-    Ok(next.last().map_or(ScanResult::Nothing, |workspace| ScanResult::NothingUntil(*workspace)))
+    Ok(next.last().map_or(ScanResult::PassEnded, |workspace| ScanResult::NoneUpTo(*workspace)))
 }
 
 #[cfg(test)]
@@ -208,7 +214,7 @@ mod tests {
         for (lsn, bytes, fits) in
             [(5, 64, true), (5, 63, false), (5, 32, false), (0, 0, true), (-1, 0, false), (8, 32, true)]
         {
-            assert_eq!(frontier_of(lsn, &vec![7; bytes]).is_some(), fits, "{lsn}, {bytes}");
+            assert_eq!(parse_frontier(lsn, &vec![7; bytes]).is_some(), fits, "{lsn}, {bytes}");
         }
     }
 }

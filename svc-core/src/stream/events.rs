@@ -37,7 +37,7 @@ use crate::time::Time;
 /// Maximum number of characters in the name of an event kind.
 const KIND_MAX: usize = 100;
 
-/// Name of an event kind, as given by a caller.
+/// Name of an event kind, as sent by a caller.
 pub type KindName = Text<1, KIND_MAX>;
 
 /// Maximum number of characters in an expected head: a position, a colon, and a hash with its algorithm.
@@ -156,7 +156,7 @@ pub struct EventPage {
     ///
     /// Pass it as `after_id` to continue, now or later.
     pub after_id: i64,
-    /// The id of the last event in the log; 0 if there is none.
+    /// The id of the last event in the log; 0 if the log is empty.
     pub room_lsn: i64,
 }
 
@@ -169,7 +169,7 @@ fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
         kind: input.kind.clone(),
     };
     let after = input.cursor.map(|cursor| cursor.0).or(input.after_id.map(Count::get));
-    page(cx, &wanted, after, input.limit)
+    event_page(cx, &wanted, after, input.limit)
 }
 
 /// The filter of an event list. Inputs of operations are flat, so they repeat these fields.
@@ -208,10 +208,10 @@ macro_rules! page_sql {
     };
 }
 
-/// Reads by the index of the workspace's events.
+/// Reads a page of a workspace's events by the index on the workspace.
 const PAGE: &str = page_sql!("e.workspace_id = $5", "(cast($9 as uuid) is null or e.thread_id = $9)");
 
-/// Reads by the index of one thread's events.
+/// Reads a page of a thread's events by the index on the thread.
 ///
 /// The workspace is compared in a form that no index serves, because SQLite would otherwise scan the whole
 /// log.
@@ -220,7 +220,7 @@ const PAGE_OF_THREAD: &str = page_sql!("(e.workspace_id = $5) is true", "e.threa
 const HORIZON_OF_THREAD: &str =
     "select lsn from events where thread_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Returns whether the caller may see a thread; false if it does not exist.
+/// Returns whether a thread exists and the caller may see it.
 pub(super) fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
     match visible_place(cx, thread) {
         Err(error) if error.code() == Code::NotFound => Ok(false),
@@ -228,11 +228,12 @@ pub(super) fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
     }
 }
 
-/// Returns the events after `after` that the caller may see and that match the filter.
+/// Returns a page of the events after `after` that match the filter. Events that the caller may not see are
+/// omitted.
 ///
 /// The head is read first: everything up to it is committed, so a page without events has covered the log up
 /// to the head.
-fn page(
+fn event_page(
     cx: &Read<'_>,
     wanted: &EventSelection,
     after: Option<i64>,
@@ -244,8 +245,8 @@ fn page(
     let after = after.unwrap_or(range.beginning());
     range.check_after(*workspace_id, after)?;
     let (sql, horizon) = match *thread_id {
-        // The position that a page reaches would reveal how many events a hidden thread has, so a hidden
-        // thread is treated as one that does not exist.
+        // A hidden thread is treated as one that does not exist, because the position that a page reaches
+        // would reveal the number of its events.
         Some(thread) if !sees_thread(cx, thread)? => {
             let after_id = after.max(room_lsn);
             return Ok(EventPage { events: Page::whole(Vec::new()), after_id, room_lsn });
@@ -266,11 +267,12 @@ fn page(
 
 /// Waits for events and returns them as `list_events` does.
 ///
-/// If there are matching events after `after_id`, the call returns at once, otherwise as soon as one is
+/// If there are matching events after `after_id`, the call returns immediately, otherwise as soon as one is
 /// added. Returns `{"timed_out": true}` on timeout; then wait again with the same `after_id`. Every result of
 /// `list_events` contains the id of the last event as `room_lsn`.
 ///
-/// If the call times out before it has read the whole log, the page is empty; continue with its `after_id`.
+/// If the call times out before it has read the whole log, the page is empty; continue with the page's
+/// `after_id`.
 ///
 /// Fails with 409 `must_refetch` if the log lacks the events after the given position, because they were
 /// pruned or an older log was restored.
@@ -293,7 +295,7 @@ pub struct WaitForEvent {
     timeout_secs: Option<WaitSecs<0>>,
 }
 
-/// The operation that waits for events. Subscriptions require the same rights.
+/// The operation that waits for events. Subscriptions require the same capabilities.
 pub const WAIT_FOR_EVENT: TypedOperation<WaitForEvent, WaitOutput<EventPage>> =
     TypedOperation::new("wait_for_event");
 
@@ -318,7 +320,7 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventP
         member_id: input.member_id,
         kind: input.kind.clone(),
     };
-    let page = page(cx, &wanted, Some(input.after_id.get()), input.limit)?;
+    let page = event_page(cx, &wanted, Some(input.after_id.get()), input.limit)?;
     if !page.events.items().is_empty() {
         return Ok(Poll::Ready(page));
     }
@@ -352,7 +354,7 @@ struct VerifyEventChain {
 /// The result of verifying an intact log.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ChainVerifyReport {
-    /// The workspace.
+    /// Id of the workspace whose log was verified.
     workspace_id: WorkspaceId,
     /// Always true: a broken log is reported as an error.
     valid: bool,
@@ -362,10 +364,10 @@ struct ChainVerifyReport {
     floor: i64,
     /// The position and hash of the last event.
     head: ChainHead,
-    /// Whether the log contains `expect_head`; null if none was given.
+    /// Whether the log contains `expect_head`; null if `expect_head` is absent.
     ///
-    /// A head older than the floor is `below-floor`: its event was pruned, so nothing is broken and nothing
-    /// is proven.
+    /// If the head is older than the floor, the value is `below-floor`: the event was pruned, so nothing is
+    /// broken and nothing is proven.
     expected: Option<ExpectedFound>,
 }
 
@@ -385,26 +387,27 @@ impl Source for Read<'_> {
     }
 }
 
-/// A verification that starts when its first page is read.
-struct BegunVerification {
+/// A verification of a log, which starts when its first page is read.
+struct PagedVerification {
     expected: Option<ExpectedHead>,
-    begun: Option<LogVerification>,
+    verification: Option<LogVerification>,
 }
 
-fn begin_verification(input: &VerifyEventChain, _: &SharedState, _: Time) -> Result<BegunVerification> {
+fn begin_verification(input: &VerifyEventChain, _: &SharedState, _: Time) -> Result<PagedVerification> {
     let expected = input.expect_head.as_deref().map(str::parse::<ExpectedHead>).transpose()?;
-    Ok(BegunVerification { expected, begun: None })
+    Ok(PagedVerification { expected, verification: None })
 }
 
 fn verify_next_page(
     cx: &Read<'_>,
     input: &VerifyEventChain,
-    verifying: &mut BegunVerification,
+    verifying: &mut PagedVerification,
 ) -> Result<Option<ChainVerifyReport>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let expected = verifying.expected.take();
-    let begun = verifying.begun.get_or_insert_with(|| LogVerification::new(workspace_id, expected));
-    begun.next_page(cx)?.map(report_or_error).transpose()
+    let verification =
+        verifying.verification.get_or_insert_with(|| LogVerification::new(workspace_id, expected));
+    verification.next_page(cx)?.map(report_or_error).transpose()
 }
 
 /// Returns the report of an intact log, or an error that contains the position of the broken event.

@@ -1,9 +1,10 @@
-//! Internal consumers: parts of the service, such as an index, that read each log from a stored position.
+//! Internal consumers: components of the service, such as an index, that read each log from a stored
+//! position.
 //!
-//! The position moves in the same transaction that stores the results of the events, so each event counts
-//! once, even after a failure. A consumer reads verified pages, and stops where the log is broken. If the log
-//! was pruned beyond the position, or another log was restored, the consumer rebuilds its results from the
-//! remaining events. A consumer does not keep a log from being pruned.
+//! The position moves in the same transaction that stores the results of the events, so each event is
+//! processed once, even after a failure. A consumer reads verified pages, and stops where the log is broken.
+//! If the log was pruned beyond the position, or another log was restored, the consumer rebuilds its results
+//! from the remaining events. A consumer does not prevent a log from being pruned.
 
 use crate::Result;
 use crate::error::{Code, Error};
@@ -20,7 +21,7 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug)]
 pub struct InternalConsumer(pub &'static str);
 
-/// An event as stored in the log. Its content is sealed.
+/// An event as stored in the log, with its content sealed.
 #[derive(Clone, Debug)]
 pub struct ConsumedEvent {
     /// The event's position in the log.
@@ -29,13 +30,13 @@ pub struct ConsumedEvent {
     pub kind: String,
     /// When the event happened.
     pub at: Time,
-    /// The event's channel, thread and member.
+    /// Ids of the event's channel, thread and member.
     pub subject: Subject,
     /// The event's payload, as canonical JSON.
     pub payload: String,
 }
 
-/// A position in a log, and the hash of the event there.
+/// A consumer's position in a log, and the hash of the event at that position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerPosition {
     /// The position in the log; 0 is before the first event.
@@ -47,7 +48,7 @@ pub struct ConsumerPosition {
 /// The result of an internal consumer's next read.
 #[derive(Clone, Debug)]
 pub enum ConsumedPage {
-    /// The requested events between two positions.
+    /// The events between two positions that match the consumer's filter.
     Events {
         /// The events, in the order of the log.
         events: Vec<ConsumedEvent>,
@@ -56,15 +57,16 @@ pub enum ConsumedPage {
         /// The position up to which the log was read; equal to `from` if there are no new events.
         up_to: ConsumerPosition,
     },
-    /// The log is not the one that was read before. The consumer must remove its results and begin at this
-    /// position.
+    /// The log was pruned beyond the consumer's position, or replaced. The consumer must remove its results
+    /// and begin again at this position.
     Rebuild(ConsumerPosition),
-    /// The log is broken, and nothing after the break can be read until it is repaired.
+    /// The log is broken. Nothing after the break can be read until the log is repaired.
     Broken(Break),
 }
 
 impl InternalConsumer {
-    /// Reads the next events of a workspace's log. A new consumer begins at the log's floor.
+    /// Reads the next events of a workspace's log that match `filter`. A new consumer begins at the log's
+    /// floor.
     pub fn read(&self, cx: &Read<'_>, workspace: WorkspaceId, filter: &EventFilter) -> Result<ConsumedPage> {
         let range = LogRange::of(cx, workspace)?;
         let oldest = ConsumerPosition { lsn: range.beginning(), hash: None };
@@ -98,20 +100,23 @@ impl InternalConsumer {
         }
     }
 
-    /// Moves the position, in the transaction that stores the results of the events up to `up_to`.
+    /// Moves the consumer's position, in the transaction that stores the results of the events up to `up_to`.
     ///
-    /// Fails if another process has moved the position in between; then roll the transaction back.
+    /// Fails with 503 `unavailable` if another process has moved the position since `from` was read. The
+    /// caller must then roll back the transaction.
     pub fn advance(&self, cx: &mut Write<'_>, from: ConsumerPosition, up_to: ConsumerPosition) -> Result<()> {
         let workspace = cx.caller().workspace_id;
         match self.position(cx, workspace)? {
-            Some(position) if position != from => {
-                Err(Error::new(Code::Unavailable, "another process has read on meanwhile"))
-            }
+            Some(position) if position != from => Err(Error::new(
+                Code::Unavailable,
+                "another process has already moved this consumer's position",
+            )),
             _ => self.begin_at(cx, up_to),
         }
     }
 
-    /// Stores the position to start over from, in the transaction that removes the earlier results.
+    /// Stores the position at which the consumer starts over, in the transaction that removes the earlier
+    /// results.
     pub fn begin_at(&self, cx: &mut Write<'_>, position: ConsumerPosition) -> Result<()> {
         let workspace = cx.caller().workspace_id;
         cx.execute(1, SET, &[&self.0, &workspace, &position.lsn, &position.hash])
@@ -123,7 +128,7 @@ impl InternalConsumer {
     }
 }
 
-/// Returns whether the stored event at a position differs from the one that the consumer read there.
+/// Returns whether the stored event at a position differs from the event that the consumer read there.
 fn is_of_another_log(stored: Option<[u8; 32]>, read: ConsumerPosition) -> bool {
     stored.zip(read.hash).is_some_and(|(stored, read)| stored != read)
 }

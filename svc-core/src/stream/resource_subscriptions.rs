@@ -1,8 +1,8 @@
-//! Subscriptions of tokens to resource addresses, which outlive a request and last a day.
+//! Subscriptions of tokens to resource addresses. A subscription expires one day after its last renewal.
 //!
-//! A client without an open connection subscribes through its token, and any server notifies it of changes.
-//! Subscriptions are bookkeeping: they write no event and no audit row. The shell defines the addresses, and
-//! which callers may see the resources.
+//! A client without an open connection subscribes through its token, and any server notifies the client of
+//! changes. Adding or removing a subscription writes no event and no audit row. The shell defines the
+//! addresses, and which callers may see the resources.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::limits::RESOURCE_SUBSCRIPTIONS_MAX;
 use crate::op::{Admission, Dispatch, Feature, Read, Records, ServiceWork, Surface, Write};
 use crate::stream::events::WAIT_FOR_EVENT;
 
-/// Duration of a subscription.
+/// Time after which a subscription expires, unless it is renewed.
 const SUBSCRIPTION_TTL: Duration = Duration::from_secs(86_400);
 
 /// Name of the table of subscriptions.
@@ -26,7 +26,7 @@ pub(crate) fn feature() -> Feature {
     ])
 }
 
-/// The resource subscriptions of tokens. Callers need the same rights as for `wait_for_event`.
+/// The resource subscriptions of tokens. Callers need the same capabilities as for `wait_for_event`.
 pub struct ResourceSubscriptions<'a>(pub(crate) &'a Arc<Dispatch>);
 
 impl ResourceSubscriptions<'_> {
@@ -36,10 +36,11 @@ impl ResourceSubscriptions<'_> {
     /// subscriptions.
     pub async fn set(&self, admission: Admission, uri: String, is_wanted: bool) -> Result<()> {
         let Self(dispatch) = self;
-        let (own, token) = token_of(dispatch, admission).await?;
-        let token = token.ok_or_else(|| Error::forbidden("only a token has subscriptions that last"))?;
+        let (own, token) = own_token(dispatch, admission).await?;
+        let token =
+            token.ok_or_else(|| Error::forbidden("only a caller with a token can subscribe to resources"))?;
         let change = move |cx: &mut Write<'_>| match is_wanted {
-            true => add(cx, token, &uri),
+            true => add_subscription(cx, token, &uri),
             false => cx.change(REMOVE, &[&token, &uri]).map(drop),
         };
         dispatch.await_change(own, Surface::System, change).await
@@ -57,13 +58,13 @@ impl ResourceSubscriptions<'_> {
     }
 }
 
-async fn token_of(dispatch: &Arc<Dispatch>, admission: Admission) -> Result<(ServiceWork, Option<TokenId>)> {
+async fn own_token(dispatch: &Arc<Dispatch>, admission: Admission) -> Result<(ServiceWork, Option<TokenId>)> {
     let operation = WAIT_FOR_EVENT.operation(&dispatch.table)?;
     let read = |cx: &Read<'_>| Ok((ServiceWork::caused_by(cx.caller()), cx.caller().token_id));
     dispatch.read_for(operation, admission, false, read).await
 }
 
-fn add(cx: &mut Write<'_>, token: TokenId, uri: &str) -> Result<()> {
+fn add_subscription(cx: &mut Write<'_>, token: TokenId, uri: &str) -> Result<()> {
     let now = cx.now();
     let until = now.plus(SUBSCRIPTION_TTL);
     if cx.change(PROLONG, &[&token, &uri, &until])? > 0 {
@@ -72,7 +73,7 @@ fn add(cx: &mut Write<'_>, token: TokenId, uri: &str) -> Result<()> {
     let count = cx.one::<(i64,)>(COUNT, &[&token, &now])?.map_or(0, |(count,)| count);
     if count >= RESOURCE_SUBSCRIPTIONS_MAX {
         return Err(Error::wrong_state(format!(
-            "a token subscribes to at most {RESOURCE_SUBSCRIPTIONS_MAX} resources; end one of them first"
+            "a token can subscribe to at most {RESOURCE_SUBSCRIPTIONS_MAX} resources; remove a subscription"
         )));
     }
     cx.execute(1, INSERT, &[&token, &uri, &until])
@@ -90,7 +91,7 @@ const REMOVE: &str = "delete from resource_subscriptions where token_id = $1 and
 
 const ANY_OVER: &str = "select 1 from resource_subscriptions where until <= $1 limit 1";
 
-/// Reads by the index of end times.
+/// Removes subscriptions by the index on their end times.
 const REMOVE_OVER: &str = "
     delete from resource_subscriptions where (token_id, uri) in (
         select token_id, uri from resource_subscriptions where until <= $1 order by until limit $2)";

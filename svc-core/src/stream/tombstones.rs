@@ -1,4 +1,4 @@
-//! Tombstones: records of withdrawn messages, as far back as the log reaches.
+//! Tombstones: records of withdrawn messages, back to the floor of the log.
 //!
 //! Tombstones are read from events, so they can include messages whose rows were purged.
 
@@ -56,18 +56,18 @@ struct ListTombstones {
     limit: Option<Count<1, 500>>,
 }
 
-/// A withdrawn message.
+/// A record of a withdrawn message.
 #[derive(Serialize, JsonSchema)]
 struct Tombstone {
-    /// The withdrawn message.
+    /// Id of the withdrawn message.
     message_id: MessageId,
-    /// The channel that contained the message.
+    /// Id of the channel that contained the message.
     channel_id: ChannelId,
-    /// The thread that contained the message.
+    /// Id of the thread that contained the message.
     thread_id: ThreadId,
-    /// The author of the message; null for the service itself.
+    /// Id of the author of the message; null if the service posted it.
     author_id: Option<MemberId>,
-    /// The member who withdrew the message; null for the service itself.
+    /// Id of the member who withdrew the message; null if the service withdrew it.
     withdrawn_by: Option<MemberId>,
     /// When the message was withdrawn.
     withdrawn_at: Time,
@@ -135,7 +135,8 @@ fn list_tombstones(cx: &Read<'_>, input: &ListTombstones) -> Result<Page<Tombsto
     })
 }
 
-/// Both statements read by the index of withdrawals, which contains only events of this kind.
+/// Reads by the index of withdrawals, as [`HORIZON`] does. The index contains only `MessageTombstoned`
+/// events.
 const LIST: &str = concat!(
     "select ",
     withdrawal_columns!(),

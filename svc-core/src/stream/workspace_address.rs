@@ -1,6 +1,7 @@
-//! The room card: the address of a workspace's record, the position of its head, and the links to read it.
+//! The room card: the address of a workspace, the position of the head of its log, and links for reading the
+//! log.
 //!
-//! The public card describes how to find a workspace's card, and names no workspace.
+//! The public card describes how to find the card of a workspace, and does not identify any workspace.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,13 +23,14 @@ use crate::op::{Feature, Operation, Read, read};
 const HEADER: &str = "Svc-Room-LSN";
 /// URI scheme of the addresses of a workspace's objects.
 const SCHEME: &str = "svc";
-/// Address of a message; its prefixes are the addresses of the thread, channel and workspace that contain it.
+/// URI template of a message. Prefixes of the template are the addresses of the thread, channel and workspace
+/// that contain the message.
 const ADDRESS: &str = "svc://{workspace_id}/channels/{channel_id}/threads/{thread_id}/messages/{message_id}";
 
 /// Path of the snapshot of a log.
 const SNAPSHOT: &str = "/workspaces/{workspace_id}/snapshot";
 
-/// The links of a card: name and path, with `{workspace_id}` as a placeholder.
+/// The links of a card: the name and path of each link, with `{workspace_id}` as a placeholder.
 const LINKS: [(&str, &str); 6] = [
     ("self", "/workspaces/{workspace_id}/room"),
     ("events", "/workspaces/{workspace_id}/events"),
@@ -45,12 +47,13 @@ pub(crate) fn feature() -> Feature {
 fn operation() -> Operation {
     read("get_room", get_room)
         .title("Read a workspace's log card")
-        .when("Return the address of the workspace's record and the head of its log.")
+        .when("Return the address of the workspace, the head of its log, and the links to read the log.")
         .get("/workspaces/{workspace_id}/room")
         .example(|w| json!({"workspace_id": w.id("workspace")}))
 }
 
-/// Returns the card of a workspace's record: its address, its head, and the links to read it.
+/// Returns the log card of a workspace: the workspace's address, the head of its log, and the links to read
+/// the log.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetRoom {
@@ -58,14 +61,14 @@ struct GetRoom {
     workspace_id: OwnWorkspaceId,
 }
 
-/// The card of a workspace's record: its address, its head, and the links to read it.
+/// The log card of a workspace: the workspace's address, the head of its log, and the links to read the log.
 #[derive(Serialize, JsonSchema)]
 struct Room {
     /// The workspace's id.
     id: WorkspaceId,
     /// The workspace's display name.
     name: String,
-    /// A handle of the workspace, which can be changed; null if it has none.
+    /// The current handle of the workspace, which can be changed; null if the workspace has none.
     handle: Option<String>,
     /// The prefix of the addresses of all objects in the workspace: `svc://{workspace}`.
     uri: String,
@@ -73,17 +76,17 @@ struct Room {
     floor: i64,
     /// The position and hash of the last event in the log.
     head: ChainHead,
-    /// Paths under which the record can be read.
+    /// Paths for reading the log.
     links: Links,
 }
 
-/// Paths of this service under which a workspace's record can be read.
+/// Paths of this service for reading a workspace's log.
 #[derive(Serialize, JsonSchema)]
 struct Links {
     /// The path of this card.
     #[serde(rename = "self")]
     own: String,
-    /// The path of the events that you may see.
+    /// The path of the event list, with the events that you may see.
     events: String,
     /// The path of the whole log, as a chain.
     catch_up: String,
@@ -91,7 +94,7 @@ struct Links {
     verify: String,
     /// The path of the current state at the head of the log, for clients that cannot continue reading events.
     snapshot: String,
-    /// The path of the live events, over WebSocket.
+    /// The WebSocket path that sends new events.
     subscribe: String,
 }
 
@@ -118,7 +121,9 @@ fn get_room(cx: &Read<'_>, input: &GetRoom) -> Result<Room> {
     })
 }
 
-/// Returns the public card, which names no workspace but contains the key that signs checkpoints.
+/// Returns the public card, which includes the public key of this service's signatures.
+///
+/// The card does not identify any workspace.
 pub fn scheme_card(export_key: Option<PublicKey>) -> Value {
     let links: serde_json::Map<String, Value> =
         LINKS.iter().map(|(name, path)| ((*name).to_owned(), (*path).into())).collect();

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use serde_json::{Map, Value};
 
 use super::report::{Compared, Difference, DifferenceKind, StateReport, TableCounts};
-use super::{Head, Report};
+use super::{Head, OnDifference};
 use crate::capability::Capabilities;
 use crate::error::{Error, Result};
 use crate::hash::{hash_text, sha256};
@@ -17,19 +17,19 @@ use crate::portability::push_value;
 use crate::retention::purge;
 use crate::store::{Columns, Conn, FromValue as _, Param, Scan, Value as StoredValue, interned};
 
-/// Tables that store the log itself. Verifying the log covers them.
+/// Names of the tables that store the log itself. These tables are verified with the log.
 const OF_THE_LOG: [&str; 2] = ["events", "heads"];
 
-/// The table of messages, which retention prunes up to a position.
+/// Name of the table of messages, which retention prunes up to a position.
 const MESSAGES: &str = "messages";
 
-/// The column that contains the position of the event that created the row.
+/// Name of the column with the position of the event that created the row.
 const LSN: &str = "lsn";
 
-/// The column that counts the versions of a piece of content. A purge increments it.
+/// Name of the column that counts the versions of a piece of content. A purge increments the version.
 const VERSION: &str = "version";
 
-/// The column that contains a set of capabilities, one bit for each capability.
+/// Name of the column that contains a set of capabilities, one bit for each capability.
 const CAPABILITIES: &str = "capabilities";
 
 /// Compares all tables of a workspace with the values that its log determines.
@@ -39,7 +39,7 @@ pub(super) fn compare(
     rebuilt: &Rebuilt,
     workspace: WorkspaceId,
     head: Head,
-    report: Report<'_>,
+    report: OnDifference<'_>,
 ) -> Result<StateReport> {
     let purging = conn.query(purge::IN_PROGRESS, &[&workspace])?.into_iter().next();
     let purging: Option<i64> = purging.map(|mut row| row.take()).transpose()?;
@@ -53,7 +53,7 @@ pub(super) fn compare(
             table.compare(conn)?;
             table.counts
         } else {
-            count(conn, records, workspace)?
+            count_rows(conn, records, workspace)?
         };
         if counts != TableCounts::default() {
             tables.insert(records.table, counts);
@@ -64,7 +64,7 @@ pub(super) fn compare(
     Ok(StateReport { workspace_id: workspace, valid, lsn, floor, purging_up_to: purging, tables })
 }
 
-fn count(conn: &Conn, records: &Records, workspace: WorkspaceId) -> Result<TableCounts> {
+fn count_rows(conn: &Conn, records: &Records, workspace: WorkspaceId) -> Result<TableCounts> {
     let sql = interned(format!("select count(*) from {} t where {}", records.table, records.condition()));
     let counted = conn.query(sql, &[&workspace])?.into_iter().next();
     let rows: i64 = counted.map_or(Ok(0), |mut row| row.take())?;
@@ -73,7 +73,7 @@ fn count(conn: &Conn, records: &Records, workspace: WorkspaceId) -> Result<Table
 
 /// Returns the scan of a table's rows in the workspace `$1`: first the columns of the key, then all compared
 /// columns by name.
-fn scan_of(records: &Records) -> Scan {
+fn comparison_scan(records: &Records) -> Scan {
     let key = records.proof_key().map(|name| format!("t.{name}"));
     let read = |(name, (_, read)): (&&str, &(Class, &'static str))| {
         if name == read { format!("t.{read}") } else { (*read).to_owned() }
@@ -89,11 +89,11 @@ struct Column {
     class: Class,
     /// The column's index in the scan.
     place: usize,
-    /// How content is compared without showing it; `None` for a column that is not content.
+    /// Method for comparing content without showing it; `None` for a column that is not content.
     compared: Option<Compared>,
 }
 
-/// The columns by which events identify a row, which a scan selects first.
+/// The columns by which events identify a row. A scan selects these columns first.
 pub(super) struct Key(Vec<Column>);
 
 impl Key {
@@ -109,11 +109,11 @@ impl Key {
 
     /// Reads the values of a row's key.
     pub fn read(&self, table: &str, row: &dyn Columns) -> Result<Vec<Value>> {
-        self.0.iter().map(|column| cell(table, row, column)?.shown(column)).collect()
+        self.0.iter().map(|column| read_cell(table, row, column)?.to_readable(column)).collect()
     }
 
-    /// Returns the values of a key, by the names of their columns.
-    pub fn named(&self, values: &[Value]) -> Map<String, Value> {
+    /// Returns a JSON object that maps the names of the key's columns to `values`.
+    pub fn with_names(&self, values: &[Value]) -> Map<String, Value> {
         self.0.iter().map(|column| column.name.to_owned()).zip(values.iter().cloned()).collect()
     }
 }
@@ -128,7 +128,7 @@ struct Table<'t> {
     purging: Option<i64>,
     key: Key,
     columns: Vec<Column>,
-    report: Report<'t>,
+    report: OnDifference<'t>,
     counts: TableCounts,
 }
 
@@ -137,7 +137,7 @@ impl<'t> Table<'t> {
         records: &'t Records,
         rebuilt: &'t Rebuilt,
         (workspace, head, purging): (WorkspaceId, Head, Option<i64>),
-        report: Report<'t>,
+        report: OnDifference<'t>,
     ) -> Self {
         let key = Key::of(records);
         let other = |(number, (name, (class, _))): (usize, (&&'static str, &(Class, &str)))| {
@@ -154,7 +154,7 @@ impl<'t> Table<'t> {
     }
 
     fn compare(&mut self, conn: &Conn) -> Result<()> {
-        let scan = scan_of(self.records);
+        let scan = comparison_scan(self.records);
         let workspace = self.workspace;
         let mut outcome = Ok(());
         conn.scan(&scan, &[&workspace], &mut |row| {
@@ -183,7 +183,7 @@ impl<'t> Table<'t> {
                 is_proven = false;
                 continue;
             };
-            let cell = cell(table, row, column)?;
+            let cell = read_cell(table, row, column)?;
             if cell.equals_log(value)? {
                 continue;
             }
@@ -197,12 +197,12 @@ impl<'t> Table<'t> {
                 && !matches!(column.class, Class::Sealed | Class::Secret);
             let (kind, stored) = match &cell {
                 Cell::OtherType => (DifferenceKind::OtherType, None),
-                Cell::Json(_) => (DifferenceKind::OtherValue, Some(cell.shown(column)?)),
+                Cell::Json(_) => (DifferenceKind::OtherValue, Some(cell.to_readable(column)?)),
             };
             let difference = Difference {
                 column: Some(column.name.to_owned()),
                 compared: column.compared,
-                log: is_shown.then(|| named(column, value.clone())),
+                log: is_shown.then(|| readable(column, value.clone())),
                 stored: stored.filter(|_| is_shown),
                 ..self.difference(&key, kind, Some(*lsn))
             };
@@ -219,8 +219,8 @@ impl<'t> Table<'t> {
 
     /// Counts a row that no replayed event created.
     ///
-    /// The row counts as unproven if that event may have been pruned, or may be of an older version that
-    /// lacks fields, and as different otherwise.
+    /// The row counts as unproven if the event that created it may have been pruned, or may be of an older
+    /// version that lacks fields. Otherwise it counts as different.
     fn count_unreported(&mut self, row: &dyn Columns, key: &[Value]) -> Result<()> {
         let lsn = self.columns.iter().chain(&self.key.0).find(|column| column.name == LSN);
         // A null position is treated as a position that no event has.
@@ -243,8 +243,8 @@ impl<'t> Table<'t> {
         while let Some((key, row)) = self.rebuilt.next(self.records.table, &[], after.as_deref())? {
             if !row.removed {
                 let is_purged = self.records.proof.purged_whole && self.is_purged_now(&key, &row);
-                let went = if is_purged { None } else { self.is_removed_with_owner(&key, &row)? };
-                match went {
+                let is_removed = if is_purged { None } else { self.is_removed_with_owner(&key, &row)? };
+                match is_removed {
                     Some(true) => {}
                     Some(false) => self.report_row(&key, DifferenceKind::Missing, Some(row.lsn))?,
                     None => self.counts.unproven = self.counts.unproven.saturating_add(1),
@@ -257,10 +257,10 @@ impl<'t> Table<'t> {
 
     /// Returns whether a row was removed without a specific event.
     ///
-    /// That happens to messages when all messages up to a position are pruned, and to a row when the row that
-    /// it belongs to is removed. Returns `None` if the log does not determine which row it belongs to.
+    /// That happens to messages when all messages up to a position are pruned, and to a row when its owner
+    /// row is removed. Returns `None` if the log does not determine the owner row.
     fn is_removed_with_owner(&self, key: &[Value], row: &RebuiltRow) -> Result<Option<bool>> {
-        let known = |name| self.known(key, row, name);
+        let known = |name| self.proven_value(key, row, name);
         if self.records.table == MESSAGES && self.head.words_floor > 0 {
             return Ok(known(LSN).and_then(Value::as_i64).map(|lsn| lsn <= self.head.words_floor));
         }
@@ -274,7 +274,7 @@ impl<'t> Table<'t> {
     }
 
     /// Returns the value of a column or of a key column, if the log determines it.
-    fn known<'v>(&self, key: &'v [Value], row: &'v RebuiltRow, name: &str) -> Option<&'v Value> {
+    fn proven_value<'v>(&self, key: &'v [Value], row: &'v RebuiltRow, name: &str) -> Option<&'v Value> {
         let place = self.key.0.iter().position(|column| column.name == name);
         let of_key = place.and_then(|place| key.get(place));
         of_key.or_else(|| row.columns.get(name).map(|(value, _)| value))
@@ -282,7 +282,7 @@ impl<'t> Table<'t> {
 
     /// Returns whether a purge in progress may have reached the row: a purge emits its event only at its end.
     fn is_purged_now(&self, key: &[Value], row: &RebuiltRow) -> bool {
-        let lsn = self.known(key, row, LSN).and_then(Value::as_i64);
+        let lsn = self.proven_value(key, row, LSN).and_then(Value::as_i64);
         self.records.purges().is_some() && self.purging.zip(lsn).is_some_and(|(up_to, lsn)| lsn <= up_to)
     }
 
@@ -293,13 +293,13 @@ impl<'t> Table<'t> {
     }
 
     fn difference(&self, key: &[Value], kind: DifferenceKind, lsn: Option<i64>) -> Difference {
-        let row = self.key.named(key);
+        let row = self.key.with_names(key);
         Difference { lsn, ..Difference::of(self.workspace, self.records.table, row, kind) }
     }
 }
 
 /// Reads a column of a row in the form in which it is compared.
-fn cell(table: &str, row: &dyn Columns, column: &Column) -> Result<Cell> {
+fn read_cell(table: &str, row: &dyn Columns, column: &Column) -> Result<Cell> {
     // SQLite stores values of any type in any column.
     let Ok(value) = row.column(column.place) else { return Ok(Cell::OtherType) };
     let hashed;
@@ -329,7 +329,7 @@ fn cell(table: &str, row: &dyn Columns, column: &Column) -> Result<Cell> {
 enum Cell {
     /// The value as JSON.
     Json(Vec<u8>),
-    /// A value whose type differs from the column's, which SQLite allows.
+    /// A value that does not have the type of the column, which SQLite allows.
     OtherType,
 }
 
@@ -341,10 +341,10 @@ impl Cell {
         }
     }
 
-    fn shown(&self, column: &Column) -> Result<Value> {
+    fn to_readable(&self, column: &Column) -> Result<Value> {
         match self {
             Self::Json(cell) => {
-                serde_json::from_slice(cell).map(|value| named(column, value)).map_err(Error::internal)
+                serde_json::from_slice(cell).map(|value| readable(column, value)).map_err(Error::internal)
             }
             Self::OtherType => Ok(Value::Null),
         }
@@ -352,7 +352,7 @@ impl Cell {
 }
 
 /// Returns a value in readable form: a set of capabilities becomes a list of their names.
-fn named(column: &Column, value: Value) -> Value {
+fn readable(column: &Column, value: Value) -> Value {
     let bits = value.as_i64().filter(|_| column.name == CAPABILITIES);
     match bits.map(|bits| Capabilities::from_value(StoredValue::Int(bits))) {
         Some(Ok(capabilities)) => capabilities.iter().map(|capability| capability.name()).collect(),

@@ -1,14 +1,14 @@
-//! Verifying that the tables of a workspace contain the values that its log determines.
+//! Verifying the tables of a workspace against its log.
 //!
 //! The log is replayed into rebuilt rows, which are stored in a file beside the database, page by page while
 //! the service continues to run. Then one snapshot of the database provides the later events and the tables,
 //! which are compared row by row. Memory use is bounded, and nothing in the database is changed. The values
 //! of pruned events cannot be compared, so the rows that they determined count as unproven.
 //!
-//! - `report`: the differences and the counts
+//! - `report`: defines the report of the differences and counts
 //! - `compare`: compares the tables with the rebuilt rows
 //! - `stray`: finds rows whose workspace does not exist
-//! - `restored`: the restores of workspaces, which only the instance's log records
+//! - `restored`: reads the restores of workspaces, which only the instance's log records
 
 mod report;
 mod compare;
@@ -35,17 +35,17 @@ pub use report::{Compared, Difference, DifferenceKind, StateReport, TableCounts}
 use restored::Restored;
 
 /// Callback that receives each difference when it is found.
-pub(crate) type Report<'r> = &'r mut dyn FnMut(Difference) -> Result<()>;
+pub(crate) type OnDifference<'r> = &'r mut dyn FnMut(Difference) -> Result<()>;
 
 /// Compares the tables of one workspace, or of all workspaces, with their logs, and reports each difference.
 ///
-/// It only reads, in one snapshot per workspace, and may run while the service runs. Fails with
+/// This function only reads, in one snapshot per workspace, and may run while the service runs. Fails with
 /// `event-log-broken` if a log does not verify, and with `not-found` if the workspace does not exist.
 pub(crate) fn verify_state(
     database: &Database,
     table: &Table,
     workspace: Option<WorkspaceId>,
-    report: Report<'_>,
+    report: OnDifference<'_>,
 ) -> Result<Vec<StateReport>> {
     let verified = verify_all(database, table, workspace, report);
     verified.map_err(|error| refusal(error, database))
@@ -55,7 +55,7 @@ fn verify_all(
     database: &Database,
     table: &Table,
     workspace: Option<WorkspaceId>,
-    report: Report<'_>,
+    report: OnDifference<'_>,
 ) -> Result<Vec<StateReport>> {
     let (_opener, conn) = open_for_audit(database)?;
     if !Schema::read(&conn)?.is_complete() {
@@ -86,7 +86,7 @@ const WORKSPACES: &str = "workspaces";
 /// The workspaces whose tables are to be compared.
 struct SelectedWorkspaces {
     live: Vec<WorkspaceId>,
-    /// The workspaces that the instance's log names but the table of workspaces lacks.
+    /// The workspaces that occur in the instance's log but not in the table of workspaces.
     hidden: Vec<WorkspaceId>,
 }
 
@@ -121,8 +121,9 @@ impl SelectedWorkspaces {
 /// Maximum attempts to replay a log that is being pruned during the replay.
 const ATTEMPTS: usize = 5;
 
-/// Maximum events per page of a replay, and payload bytes after which a page ends.
+/// Maximum events per page of a replay.
 const PAGE_ROWS: i64 = 4000;
+/// Number of payload bytes at which a page of a replay ends.
 const PAGE_BYTES: usize = 4 << 20;
 
 /// The last position of a log, the hash at that position, and the floor of the log.
@@ -143,6 +144,7 @@ impl FromRow for Head {
 
 const HEAD: &str = "select lsn, hash, floor, words_floor from heads where workspace_id = $1";
 
+/// A verification of the tables of workspaces against their logs.
 struct Verification<'v> {
     conn: &'v Conn,
     table: &'v Table,
@@ -151,7 +153,7 @@ struct Verification<'v> {
 
 impl Verification<'_> {
     /// Verifies one workspace. Returns `None` if the workspace was erased during the verification.
-    fn run(&self, workspace: WorkspaceId, report: Report<'_>) -> Result<Option<StateReport>> {
+    fn run(&self, workspace: WorkspaceId, report: OnDifference<'_>) -> Result<Option<StateReport>> {
         for _ in 0..ATTEMPTS {
             match self.attempt(workspace, report) {
                 Ok(None) if !self.is_live(workspace)? => return Ok(None),
@@ -170,7 +172,7 @@ impl Verification<'_> {
 
     /// Verifies one workspace once. Returns `None` if the log was pruned past the next event to read, or if
     /// the workspace was erased.
-    fn attempt(&self, workspace: WorkspaceId, report: Report<'_>) -> Result<Option<StateReport>> {
+    fn attempt(&self, workspace: WorkspaceId, report: OnDifference<'_>) -> Result<Option<StateReport>> {
         let first = self.head(workspace)?;
         let rebuilt = empty_rebuilt(self.table)?;
         let restored = self.restored.get(&workspace);
@@ -188,7 +190,7 @@ impl Verification<'_> {
         }
         let differences = Differences::new(&rebuilt);
         self.conn.begin_read()?;
-        let mut keep = |difference| differences.keep(&difference);
+        let mut keep = |difference| differences.store(&difference);
         let compared = self.compare(workspace, first, &mut replay, &mut keep);
         let ended = self.conn.rollback();
         let compared = compared?;
@@ -205,7 +207,7 @@ impl Verification<'_> {
         workspace: WorkspaceId,
         first: Head,
         replay: &mut Replay<'_>,
-        report: Report<'_>,
+        report: OnDifference<'_>,
     ) -> Result<Option<StateReport>> {
         if !self.is_live(workspace)? {
             return Ok(None);
@@ -280,7 +282,7 @@ impl Replay<'_> {
             let rebuilt = self.rebuilt;
             let restored = self.restored;
             let read = self.cursor.read(*conn, bounds, |lsn, event| {
-                outcome = replay(table, rebuilt, (lsn, event.kind), event.payload);
+                outcome = replay_event(table, rebuilt, (lsn, event.kind), event.payload);
                 if let (Ok(()), Some(restored)) = (&outcome, restored.filter(|restored| restored.lsn == lsn))
                 {
                     outcome = restored.replay(rebuilt);
@@ -296,7 +298,7 @@ impl Replay<'_> {
     }
 }
 
-fn replay(table: &Table, rebuilt: &Rebuilt, (lsn, kind): (i64, &str), payload: &str) -> Result<()> {
+fn replay_event(table: &Table, rebuilt: &Rebuilt, (lsn, kind): (i64, &str), payload: &str) -> Result<()> {
     // The service does not know this kind of event, so the event determines no row.
     let Some(kind) = table.event(kind) else { return Ok(()) };
     kind.replay(&Replayed::of(rebuilt, lsn, payload)?)
@@ -337,7 +339,7 @@ mod tests {
                 for fields in one.chain([all, Map::new()]) {
                     lsn += 1;
                     let payload = payload(lsn, &fields);
-                    replay(&table, &rebuilt, (lsn, kind.kind), &payload)
+                    replay_event(&table, &rebuilt, (lsn, kind.kind), &payload)
                         .unwrap_or_else(|error| panic!("{error}: {} {payload}", kind.kind));
                 }
             }
@@ -351,13 +353,13 @@ mod tests {
         let channel = json!("01a1ee56-5e00-7f45-8980-185dc406ec81");
         let fields = |fields: Value| payload(fields["lsn"].as_i64().unwrap(), fields.as_object().unwrap());
         let made = fields(json!({"lsn": 5, "channel_id": channel, "name": "build", "private": false}));
-        replay(&table, &rebuilt, (5, "ChannelCreated"), &made).unwrap();
+        replay_event(&table, &rebuilt, (5, "ChannelCreated"), &made).unwrap();
         let known = || rebuilt.get("channels", std::slice::from_ref(&channel)).unwrap().unwrap();
         assert_eq!((known().made, known().lsn), (Some(5), 5));
         assert_eq!(known().columns["name"], (json!("build"), 5));
         assert!(!known().columns.contains_key("topic") && !known().columns.contains_key("is_group"));
         let renamed = fields(json!({"lsn": 6, "channel_id": channel, "topic": null, "private": true}));
-        replay(&table, &rebuilt, (6, "ChannelUpdated"), &renamed).unwrap();
+        replay_event(&table, &rebuilt, (6, "ChannelUpdated"), &renamed).unwrap();
         assert!(!known().columns.contains_key("name"), "it has another one, which is not said");
         assert_eq!(known().columns["topic"], (json!(null), 6));
     }

@@ -7,13 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::Report;
+use super::OnDifference;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::replay::Rebuilt;
 use crate::op::Class;
 
-/// A column whose value differs from the log, or a row that is missing or should not exist.
+/// A difference between a table and the log: another value, a missing row, or an unexpected row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// The workspace whose log determines the row.
@@ -26,15 +26,16 @@ pub struct Difference {
     pub column: Option<String>,
     /// The kind of difference.
     pub kind: DifferenceKind,
-    /// How the content of the column is compared. Absent for a column that is not content.
+    /// Method by which the content of the column was compared. Absent for a column that is not content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared: Option<Compared>,
     /// The value that the log determines. Absent for a whole row, for sealed content and for a hash.
     ///
-    /// A time is `{"at_most": TIME}` if the log gives only its upper bound.
+    /// A time is `{"at_most": TIME}` if the log contains only an upper bound for the time.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
     pub log: Option<Value>,
-    /// The value in the table. Absent where `log` is absent, and for a value whose type is not the column's.
+    /// The value in the table. Absent where `log` is absent, and for a value whose type is not that of the
+    /// column.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
     pub stored: Option<Value>,
     /// The position of the last event that determined the value or the row; null if no event did.
@@ -65,7 +66,7 @@ impl Difference {
 pub enum DifferenceKind {
     /// The column's value differs from the value in the log.
     OtherValue,
-    /// The column contains a value whose type is not the column's.
+    /// The value in the column does not have the type of the column.
     OtherType,
     /// The log determines a row that the table lacks.
     Missing,
@@ -86,7 +87,7 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Val
 pub enum Compared {
     /// Compares the number of characters.
     Length,
-    /// Compares whether there is a value.
+    /// Compares whether a value is present.
     Presence,
     /// Compares the SHA-256 of the text.
     Hash,
@@ -102,7 +103,7 @@ impl Compared {
     }
 }
 
-/// Number of rows of a table, by the result of their comparison.
+/// Numbers of a table's rows, by the result of the comparison with the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TableCounts {
     /// Rows whose compared columns all equal the log.
@@ -121,7 +122,7 @@ pub struct TableCounts {
 pub struct StateReport {
     /// The workspace that was compared.
     pub workspace_id: WorkspaceId,
-    /// Whether all rows agree with the log as far as they can be compared.
+    /// Whether all rows that can be compared agree with the log.
     pub valid: bool,
     /// The position of the log at which the tables were read.
     pub lsn: i64,
@@ -152,7 +153,7 @@ impl StateReport {
     }
 }
 
-/// Differences that are stored until the snapshot in which they were found has ended.
+/// Differences, which are stored until the snapshot has ended.
 pub(super) struct Differences<'d> {
     rebuilt: &'d Rebuilt,
     count: Cell<u64>,
@@ -166,7 +167,7 @@ impl<'d> Differences<'d> {
         Self { rebuilt, count: Cell::new(0) }
     }
 
-    pub fn keep(&self, difference: &Difference) -> Result<()> {
+    pub fn store(&self, difference: &Difference) -> Result<()> {
         let bytes = serde_json::to_vec(difference).map_err(Error::internal)?;
         self.rebuilt.keep_beside(DIFFERENCES, self.count.get(), &bytes)?;
         self.count.set(self.count.get().saturating_add(1));
@@ -174,7 +175,7 @@ impl<'d> Differences<'d> {
     }
 
     /// Reports all stored differences, in the order in which they were found.
-    pub fn report(&self, report: Report<'_>) -> Result<()> {
+    pub fn report(&self, report: OnDifference<'_>) -> Result<()> {
         for number in 0..self.count.get() {
             if let Some(bytes) = self.rebuilt.take_beside(DIFFERENCES, number)? {
                 report(serde_json::from_slice(&bytes).map_err(Error::internal)?)?;

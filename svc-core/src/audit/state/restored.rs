@@ -11,7 +11,7 @@ use crate::log::replay::{Rebuilt, Replayed};
 use crate::store::Conn;
 
 /// The last restore of a workspace. Earlier restores are irrelevant, because the workspace was erased after
-/// each of them.
+/// each earlier restore.
 pub(super) struct Restored {
     /// The last position of the restored log.
     pub lsn: i64,
@@ -42,7 +42,7 @@ impl Restored {
         Ok(all)
     }
 
-    /// Replays the restore. Call this after the log was replayed up to the end of its restored part.
+    /// Replays the restore. Call this function after the log was replayed up to the end of the restored part.
     pub fn replay(&self, rebuilt: &Rebuilt) -> Result<()> {
         WorkspaceImported::replay(&Replayed::elsewhere(rebuilt, self.lsn, &self.payload)?)
     }

@@ -1,9 +1,9 @@
-//! Finding rows whose workspace does not exist. No log could be compared with them.
+//! Finding rows whose workspace does not exist. Such rows cannot be compared with any log.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use super::Report;
+use super::OnDifference;
 use super::compare::Key;
 use super::report::{Difference, DifferenceKind, StateReport};
 use crate::error::Result;
@@ -14,8 +14,12 @@ use crate::store::{Conn, interned};
 /// Maximum number of rows reported per table.
 const REPORTED_MAX: i64 = 10_000;
 
-/// Reports the rows whose workspace does not exist, and returns one report for each of these workspaces.
-pub(super) fn compare(conn: &Conn, declared: &[Records], report: Report<'_>) -> Result<Vec<StateReport>> {
+/// Reports the rows whose workspace does not exist, and returns one report per missing workspace.
+pub(super) fn compare(
+    conn: &Conn,
+    declared: &[Records],
+    report: OnDifference<'_>,
+) -> Result<Vec<StateReport>> {
     let mut reports: BTreeMap<WorkspaceId, StateReport> = BTreeMap::new();
     for records in declared.iter().filter(|records| records.is_proven()) {
         let Some(column) = records.workspace_column() else { continue };
@@ -43,7 +47,7 @@ fn stray_rows(conn: &Conn, records: &Records, column: &str) -> Result<Vec<Differ
     let mut outcome = Ok(());
     conn.visit(sql, &[&REPORTED_MAX], &mut |row| {
         let workspace = row.id(owner).flatten().map_or(WorkspaceId::INSTANCE, Into::into);
-        let read = key.read(table, row).map(|values| key.named(&values));
+        let read = key.read(table, row).map(|values| key.with_names(&values));
         outcome = read.map(|row| found.push(Difference::of(workspace, table, row, DifferenceKind::NotInLog)));
         if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;

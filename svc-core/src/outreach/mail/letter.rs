@@ -1,7 +1,7 @@
 //! Letters: single emails, ready to be sent.
 //!
-//! A letter is composed when it is taken, and is never stored. Text written by members, such as titles, is
-//! sent only to confirmed addresses: an unconfirmed address receives a code and no names.
+//! A letter is composed when it is taken for sending, and is never stored. Text written by members, such as
+//! titles, is sent only to confirmed addresses: an unconfirmed address receives a code and no names.
 
 use std::fmt::Write as _;
 
@@ -15,10 +15,10 @@ use crate::mailbox::MailAddress;
 use crate::outreach::delivery_address::ConfirmationCode;
 use crate::time::Time;
 
-/// Maximum number of items listed in one email, which then gives only the number of the remaining items.
+/// Maximum number of items listed in one email. For further items, the email contains only their number.
 const MAIL_ITEMS_MAX: usize = 50;
 
-/// Kind of a letter, with the positions of its items.
+/// Kind of a letter, with the log positions of the items in the letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LetterKind {
     /// Contains the code for an address that is not confirmed.
@@ -27,13 +27,13 @@ pub(super) enum LetterKind {
     Former,
     /// Lists items of one thread or channel.
     Items(Vec<i64>),
-    /// Lists items that were kept for a digest.
+    /// Lists the items of a digest.
     Digest(Vec<i64>),
 }
 
 /// An email to a member.
 pub struct Letter {
-    pub(super) about: LetterKind,
+    pub(super) kind: LetterKind,
     to: MailAddress,
     subject: String,
     text: String,
@@ -74,7 +74,10 @@ impl Letter {
         self.unsubscribe.as_deref()
     }
 
-    /// Returns the part before the `@` of the message id that all letters about the same place refer to.
+    /// Returns the part of the `References` header before the `@`, which is the same for all letters about a
+    /// thread or channel.
+    ///
+    /// Returns `None` for a digest, and for a letter about the address itself.
     pub fn references(&self) -> Option<&str> {
         self.references.as_deref()
     }
@@ -93,95 +96,95 @@ pub(super) struct LetterRecipient<'a> {
 
 impl LetterRecipient<'_> {
     /// Composes the letter with a confirmation code.
-    pub fn code(&self, to: MailAddress, code: &ConfirmationCode) -> Letter {
+    pub fn compose_code(&self, to: MailAddress, code: &ConfirmationCode) -> Letter {
         let origin = self.origin;
         let mut body = LetterBody::default();
-        body.line(&format!("{} is the code for this address.", code.digits()));
-        body.line(&format!(
-            "It confirms that {origin} may send notifications here, and is taken for 24 hours. If you have \
-             not asked for it, do nothing: without the code nothing more is sent."
+        body.add_line(&format!("{} is the code for this address.", code.digits()));
+        body.add_line(&format!(
+            "It confirms that {origin} may send notifications here, and is valid for 24 hours. If you did \
+             not request it, ignore this email: without the code, no further emails are sent."
         ));
         let id = letter_id("code", self.member, &[code.digits().as_bytes()]);
-        self.letter(LetterKind::Code, to, "The code for your address".to_owned(), body, id, None)
+        self.compose(LetterKind::Code, to, "The code for your address".to_owned(), body, id, None)
     }
 
-    /// Composes the letter that notifies a former address that another address was set.
-    pub fn former(&self, to: MailAddress, now: Time) -> Letter {
+    /// Composes the notice to a former address about the new address.
+    pub fn compose_former_notice(&self, to: MailAddress, now: Time) -> Letter {
         let mut body = LetterBody::default();
-        body.line(&format!(
-            "Somebody who acts as @{} in {} has set another address for its notifications.",
+        body.add_line(&format!(
+            "Another email address was set for the notifications of @{} in {}.",
             self.handle, self.workspace
         ));
-        body.line(
-            "Notifications come here until that address is confirmed. If this was not you, revoke the token \
-             or end the session that was used.",
+        body.add_line(
+            "Notifications are sent to this address until the other one is confirmed. If this was not you, \
+             revoke the token or end the session that was used.",
         );
         let id = letter_id("former", self.member, &[&now.micros().to_be_bytes()]);
         let subject = format!("[{}] Another address was set for your notifications", self.workspace);
-        self.letter(LetterKind::Former, to, subject, body, id, None)
+        self.compose(LetterKind::Former, to, subject, body, id, None)
     }
 
     /// Composes a letter about items of one place, which is a thread or a channel.
-    pub fn items(&self, to: MailAddress, place: Uuid, items: &[&OutgoingItem]) -> Letter {
+    pub fn compose_items(&self, to: MailAddress, place: Uuid, items: &[&OutgoingItem]) -> Letter {
         let mut body = LetterBody::default();
         let title = items.iter().find_map(|item| item.thread.as_deref());
         if let Some(item) = items.first() {
-            self.heading(&mut body, item);
+            self.add_heading(&mut body, item);
         }
-        body.items(items);
-        self.footer(&mut body);
+        body.add_items(items);
+        self.add_footer(&mut body);
         let lsns: Vec<i64> = items.iter().map(|item| item.lsn).collect();
-        let place_name = items.first().map(|item| channel_of(item)).unwrap_or_default();
-        let untitled = || format!("{} in {place_name}", unread(items.len()));
+        let place_name = items.first().map(|item| channel_name(item)).unwrap_or_default();
+        let untitled = || format!("{} in {place_name}", unread_count_text(items.len()));
         let subject = title.map_or_else(untitled, str::to_owned);
         let references = letter_id("thread", self.member, &[place.as_bytes()]);
         let id = letter_id("items", self.member, &[place.as_bytes(), &first_and_last(&lsns)]);
         let subject = format!("[{}] {subject}", self.workspace);
-        self.letter(LetterKind::Items(lsns), to, subject, body, id, Some(references))
+        self.compose(LetterKind::Items(lsns), to, subject, body, id, Some(references))
     }
 
     /// Composes a digest about items of several places.
-    pub fn digest(&self, to: MailAddress, places: &[(Uuid, Vec<&OutgoingItem>)]) -> Letter {
+    pub fn compose_digest(&self, to: MailAddress, places: &[(Uuid, Vec<&OutgoingItem>)]) -> Letter {
         let mut body = LetterBody::default();
         let mut left = MAIL_ITEMS_MAX;
         for (_, items) in places {
             let Some(item) = items.first().filter(|_| left > 0) else { break };
-            self.heading(&mut body, item);
-            body.items(items.get(..left.min(items.len())).unwrap_or_default());
+            self.add_heading(&mut body, item);
+            body.add_items(items.get(..left.min(items.len())).unwrap_or_default());
             left = left.saturating_sub(items.len());
         }
         let lsns: Vec<i64> = places.iter().flat_map(|(_, items)| items).map(|item| item.lsn).collect();
         if lsns.len() > MAIL_ITEMS_MAX {
-            body.line(&format!("And {} more.", lsns.len().saturating_sub(MAIL_ITEMS_MAX)));
+            body.add_line(&format!("And {} more.", lsns.len().saturating_sub(MAIL_ITEMS_MAX)));
         }
-        self.footer(&mut body);
+        self.add_footer(&mut body);
         let id = letter_id("digest", self.member, &[&first_and_last(&lsns)]);
-        let subject = format!("[{}] {}", self.workspace, unread(lsns.len()));
-        self.letter(LetterKind::Digest(lsns), to, subject, body, id, None)
+        let subject = format!("[{}] {}", self.workspace, unread_count_text(lsns.len()));
+        self.compose(LetterKind::Digest(lsns), to, subject, body, id, None)
     }
 
-    fn footer(&self, body: &mut LetterBody) {
+    fn add_footer(&self, body: &mut LetterBody) {
         let Self { handle, workspace, origin, .. } = self;
-        body.line(&format!("You are @{handle} in {workspace} at {origin}."));
-        body.link("Choose what you are mailed", &format!("{origin}/ui/settings"));
+        body.add_line(&format!("You are @{handle} in {workspace} at {origin}."));
+        body.add_link("Choose which emails you receive", &format!("{origin}/ui/settings"));
         if let Some(link) = &self.unsubscribe {
-            body.link("Unsubscribe from all mail", link);
+            body.add_link("Unsubscribe from all mail", link);
         }
     }
 
-    /// Adds a heading with the place of an item, linked to its screen on the board.
-    fn heading(&self, body: &mut LetterBody, item: &OutgoingItem) {
+    /// Adds a heading with the channel and thread of an item, linked to the item's screen on the board.
+    fn add_heading(&self, body: &mut LetterBody, item: &OutgoingItem) {
         let message = item.message_id.map(|message| format!("#m-{message}")).unwrap_or_default();
         let screen = match item.thread_id {
             Some(thread) => format!("t/{thread}{message}"),
             None => format!("c/{}", item.channel_id),
         };
-        body.heading(&place_of(item), &format!("{}/ui/{screen}", self.origin));
+        body.add_heading(&place_title(item), &format!("{}/ui/{screen}", self.origin));
     }
 
-    fn letter(
+    fn compose(
         &self,
-        about: LetterKind,
+        kind: LetterKind,
         to: MailAddress,
         subject: String,
         body: LetterBody,
@@ -191,23 +194,23 @@ impl LetterRecipient<'_> {
         let subject = subject.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let LetterBody { text, html } = body;
         let html = format!("<!doctype html><html><body>{html}</body></html>\n");
-        let is_notice = matches!(about, LetterKind::Code | LetterKind::Former);
+        let is_notice = matches!(kind, LetterKind::Code | LetterKind::Former);
         let unsubscribe = self.unsubscribe.clone().filter(|_| !is_notice);
-        Letter { about, to, subject, text, html, id, references, unsubscribe }
+        Letter { kind, to, subject, text, html, id, references, unsubscribe }
     }
 }
 
-fn unread(count: usize) -> String {
+fn unread_count_text(count: usize) -> String {
     if count == 1 { "1 unread notification".to_owned() } else { format!("{count} unread notifications") }
 }
 
-/// Returns the channel of an item, as a part of a sentence.
-fn channel_of(item: &OutgoingItem) -> String {
+/// Returns the name of an item's channel, for use within a sentence.
+fn channel_name(item: &OutgoingItem) -> String {
     if item.dm { "a direct message".to_owned() } else { format!("#{}", item.channel) }
 }
 
-/// Returns the channel of an item, with the title of its thread.
-fn place_of(item: &OutgoingItem) -> String {
+/// Returns the name of an item's channel, with the title of the thread if the item has one.
+fn place_title(item: &OutgoingItem) -> String {
     let channel = if item.dm { "Direct message".to_owned() } else { format!("#{}", item.channel) };
     match &item.thread {
         Some(title) => format!("{channel}: {title}"),
@@ -215,7 +218,7 @@ fn place_of(item: &OutgoingItem) -> String {
     }
 }
 
-/// Describes who did what in an item, as a sentence without the final period.
+/// Describes an item by its actor and the action, as a sentence without the final period.
 fn item_text(item: &OutgoingItem) -> String {
     let actor = item.actor.as_ref().map_or_else(|| "The service".to_owned(), |handle| format!("@{handle}"));
     let happened = match item.reasons.each().next() {
@@ -246,26 +249,27 @@ struct LetterBody {
 }
 
 impl LetterBody {
-    fn line(&mut self, line: &str) {
+    fn add_line(&mut self, line: &str) {
         let _ = write!(self.text, "{line}\n\n");
-        let _ = writeln!(self.html, "<p>{}</p>", escaped(line));
+        let _ = writeln!(self.html, "<p>{}</p>", escape_html(line));
     }
 
-    fn heading(&mut self, line: &str, address: &str) {
+    fn add_heading(&mut self, line: &str, address: &str) {
         let _ = write!(self.text, "{line}\n{address}\n\n");
-        let _ = writeln!(self.html, "<h3><a href=\"{}\">{}</a></h3>", escaped(address), escaped(line));
+        let _ =
+            writeln!(self.html, "<h3><a href=\"{}\">{}</a></h3>", escape_html(address), escape_html(line));
     }
 
-    fn link(&mut self, line: &str, address: &str) {
+    fn add_link(&mut self, line: &str, address: &str) {
         let _ = write!(self.text, "{line}: {address}\n\n");
-        let _ = writeln!(self.html, "<p><a href=\"{}\">{}</a></p>", escaped(address), escaped(line));
+        let _ = writeln!(self.html, "<p><a href=\"{}\">{}</a></p>", escape_html(address), escape_html(line));
     }
 
-    fn items(&mut self, items: &[&OutgoingItem]) {
+    fn add_items(&mut self, items: &[&OutgoingItem]) {
         for item in items.iter().take(MAIL_ITEMS_MAX) {
             let said = item_text(item);
             let Some(preview) = &item.preview else {
-                self.line(&format!("{said}."));
+                self.add_line(&format!("{said}."));
                 continue;
             };
             let _ = write!(self.text, "{said}:\n\n");
@@ -273,17 +277,17 @@ impl LetterBody {
                 let _ = writeln!(self.text, "    {line}");
             });
             self.text.push('\n');
-            let quoted = escaped(preview).replace('\n', "<br>");
-            let _ = writeln!(self.html, "<p>{}:</p><blockquote>{quoted}</blockquote>", escaped(&said));
+            let quoted = escape_html(preview).replace('\n', "<br>");
+            let _ = writeln!(self.html, "<p>{}:</p><blockquote>{quoted}</blockquote>", escape_html(&said));
         }
         if items.len() > MAIL_ITEMS_MAX {
-            self.line(&format!("And {} more.", items.len().saturating_sub(MAIL_ITEMS_MAX)));
+            self.add_line(&format!("And {} more.", items.len().saturating_sub(MAIL_ITEMS_MAX)));
         }
     }
 }
 
 /// Returns a text escaped for HTML.
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -300,7 +304,8 @@ fn escaped(text: &str) -> String {
 
 /// Returns the first and the last of the positions as bytes.
 ///
-/// Because of both, a letter that is sent again with a new item gets another id.
+/// The id of a letter contains both positions, so a letter that is sent again with a new item gets another
+/// id.
 fn first_and_last(lsns: &[i64]) -> [u8; 16] {
     let [first, last] = [lsns.first(), lsns.last()].map(|lsn| lsn.copied().unwrap_or_default());
     let mut ends = [0; 16];
@@ -310,7 +315,7 @@ fn first_and_last(lsns: &[i64]) -> [u8; 16] {
     ends
 }
 
-/// Returns a unique, opaque id for a letter.
+/// Derives the opaque id of a letter from the kind, the member and `parts`.
 fn letter_id(kind: &str, member: MemberId, parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new_with_prefix("svc mail 1\0");
     hash.update(kind);
@@ -319,5 +324,5 @@ fn letter_id(kind: &str, member: MemberId, parts: &[&[u8]]) -> String {
     hex::encode(hash.finalize()).chars().take(ID_CHARS).collect()
 }
 
-/// Number of characters in an id of a letter: 128 bits.
+/// Number of hexadecimal digits in the id of a letter: 128 bits.
 const ID_CHARS: usize = 32;

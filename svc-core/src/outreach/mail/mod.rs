@@ -2,10 +2,9 @@
 //!
 //! A notification is emailed some time after it was created, either in one letter per thread, or together
 //! with all others in a digest. Emails beyond the hourly limit are kept for the digest. Quiet hours and
-//! digests postpone a due time when the item is taken, because only the program, not the database, knows time
-//! zones. An address that fails temporarily is paused for longer after each failure. A letter that is
-//! rejected for its content is dropped. An address is suspended if it does not exist or rejects several
-//! letters in a row.
+//! digests postpone an item only when it is taken for sending, because the database does not know time zones.
+//! An address that fails temporarily is paused for longer after each failure. A letter that is rejected for
+//! its content is dropped. An address is suspended if it does not exist or rejects several letters in a row.
 
 mod letter;
 
@@ -47,13 +46,13 @@ pub static MAIL: DeliveryChannel<Letter> = DeliveryChannel {
     name: "mail",
     workspaces: WORKSPACES,
     members: MEMBERS,
-    take,
+    take: take_letters,
     postpone: postpone_mail,
     is_current,
     settle,
 };
 
-/// SQL: selects the next workspace with an email about items or about an address, due now or later.
+/// SQL: selects the next workspace with an email about items or about an address, to send now or later.
 macro_rules! next_workspace {
     ($after:literal) => {
         concat!(
@@ -101,7 +100,7 @@ const MEMBERS: &str = "
             where d.workspace_id = $1 and d.former_due <= $2 order by d.former_due limit $3) formers) f
     group by f.member_id order by min(f.due), f.member_id limit $3";
 
-/// A member's handle and workspace name, as letters show them.
+/// The handle of a member and the name of the member's workspace, as shown in letters.
 struct RecipientName {
     handle: String,
     active: bool,
@@ -118,8 +117,8 @@ const NAMED: &str = concat!(
     " from members m join workspaces w on w.id = m.workspace_id where m.id = $1"
 );
 
-/// Takes the letters that are due to a member.
-fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Letter>>> {
+/// Composes the letters that must now be sent to a member, and leases their notifications.
+fn take_letters(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Letter>>> {
     let named: Option<RecipientName> = cx.one(NAMED, &[&member])?;
     let (Some(mail), Some(named), Some(stored)) =
         (cx.settings().mail.clone(), named, stored_delivery(cx, member)?)
@@ -131,7 +130,8 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Let
         return drop_due_items(cx, member);
     }
     let origin = &*mail.public_url;
-    let of_address = |address: &MailAddress| unsubscribe::link(cx.sealer(), origin, member, address);
+    let of_address =
+        |address: &MailAddress| unsubscribe::unsubscribe_link(cx.sealer(), origin, member, address);
     let unsubscribe = stored.address.as_ref().map(of_address).transpose()?;
     let receiver =
         LetterRecipient { member, handle: &named.handle, workspace: &named.workspace, origin, unsubscribe };
@@ -157,7 +157,7 @@ fn postpone_mail(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()
     postpone_notices(cx, member, until)
 }
 
-/// Takes the letters about the address itself: the code, and the notice to the former address.
+/// Composes the letters about the address itself: the code, and the notice to the former address.
 fn take_notices(
     cx: &mut Write<'_>,
     receiver: &LetterRecipient<'_>,
@@ -167,13 +167,13 @@ fn take_notices(
     let lease = Some(now.plus(DELIVERY_BATCH_LEASE));
     let mut letters = Vec::new();
     if let Some(pending) = stored.pending.clone().filter(|_| stored.code_due.is_some_and(|due| due <= now)) {
-        let code = ConfirmationCode::draw(cx)?;
+        let code = ConfirmationCode::generate(cx)?;
         stored.code_hash = Some(code.hash(receiver.member));
         (stored.code_until, stored.tries, stored.code_due) = (Some(now.plus(CODE_TTL)), 0, lease);
-        letters.push(receiver.code(pending, &code));
+        letters.push(receiver.compose_code(pending, &code));
     }
     if let Some(former) = stored.former.clone().filter(|_| stored.former_due.is_some_and(|due| due <= now)) {
-        letters.push(receiver.former(former, now));
+        letters.push(receiver.compose_former_notice(former, now));
         stored.former_due = lease;
     }
     if letters.is_empty() {
@@ -183,7 +183,7 @@ fn take_notices(
     Ok(letters)
 }
 
-/// Takes the letters about items that a member has not read.
+/// Composes the letters about items that a member has not read.
 fn take_items(
     cx: &mut Write<'_>,
     receiver: &LetterRecipient<'_>,
@@ -201,15 +201,15 @@ fn take_items(
         postpone(cx, member, OutgoingChannel::Mail, later)?;
         return Ok(Vec::new());
     }
-    let items = take_due(cx, member, OutgoingChannel::Mail, &preferences.on(OutgoingChannel::Mail))?;
+    let items = take_due(cx, member, OutgoingChannel::Mail, &preferences.for_channel(OutgoingChannel::Mail))?;
     let mut places = group_by_place(&items);
     if places.is_empty() {
         return Ok(Vec::new());
     }
     if stored.mode == DeliveryMode::Digest || stored.digest_at.is_some_and(|at| at <= now) {
-        stored.count(now);
+        stored.count_sent(now);
         store_delivery(cx, member, &stored)?;
-        return Ok(vec![receiver.digest(address, &places)]);
+        return Ok(vec![receiver.compose_digest(address, &places)]);
     }
     let left = MAILS_AN_HOUR_MAX.saturating_sub(stored.sent_within_hour(now));
     let too_many = places.split_off(places.len().min(usize::try_from(left).unwrap_or_default()));
@@ -220,12 +220,12 @@ fn take_items(
         stored.digest_at = Some(digest_at);
     }
     // Count before sending, because another delivery batch may be taken in the meantime.
-    places.iter().for_each(|_| stored.count(now));
+    places.iter().for_each(|_| stored.count_sent(now));
     store_delivery(cx, member, &stored)?;
-    Ok(places.iter().map(|(place, items)| receiver.items(address.clone(), *place, items)).collect())
+    Ok(places.iter().map(|(place, items)| receiver.compose_items(address.clone(), *place, items)).collect())
 }
 
-/// Returns until when nothing may be sent to a member, or `None` if items may be sent now.
+/// Returns the time until which no items may be sent to a member, or `None` if items may be sent now.
 fn postponed_until(
     cx: &Write<'_>,
     member: MemberId,
@@ -266,7 +266,7 @@ impl StoredDelivery {
     }
 
     /// Counts an email as sent.
-    fn count(&mut self, now: Time) {
+    fn count_sent(&mut self, now: Time) {
         let sent = self.sent_within_hour(now);
         self.sent_since = self.sent_since.filter(|_| sent > 0).or(Some(now));
         self.sent = sent.saturating_add(1);
@@ -292,7 +292,7 @@ impl StoredDelivery {
 
     /// Records a temporary failure, and returns when to try again.
     fn fail(&mut self, now: Time, detail: &str, after: Option<Duration>) -> Time {
-        let at = now.plus(pause(self.failures, after));
+        let at = now.plus(retry_pause(self.failures, after));
         self.failures = self.failures.saturating_add(1);
         (self.retry_at, self.last_error) = (Some(at), Some(detail.to_owned()));
         at
@@ -301,8 +301,8 @@ impl StoredDelivery {
 
 /// Returns the pause after a number of failures.
 ///
-/// `after` is the minimum pause that the receiving server asked for.
-fn pause(failures: i64, after: Option<Duration>) -> Duration {
+/// `after` is the minimum pause that the receiving server requested.
+fn retry_pause(failures: i64, after: Option<Duration>) -> Duration {
     let doubled = u32::try_from(failures).ok().and_then(|failures| 2_u32.checked_pow(failures));
     let pause = doubled.map_or(MAIL_RETRY_MAX, |times| MAIL_RETRY_MIN.saturating_mul(times));
     pause.max(after.unwrap_or_default()).min(MAIL_RETRY_MAX)
@@ -312,7 +312,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Returns whether all items of a letter are still due.
 fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<Letter>, place: usize) -> Result<bool> {
-    match batch.notifications().get(place).map(|letter| &letter.about) {
+    match batch.notifications().get(place).map(|letter| &letter.kind) {
         Some(LetterKind::Items(lsns) | LetterKind::Digest(lsns)) => {
             are_current(cx, batch.member_id(), OutgoingChannel::Mail, lsns)
         }
@@ -326,11 +326,11 @@ fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<Letter>, results: &[Delivery
     // If there is no row, the member was erased in the meantime.
     let Some(mut stored) = stored_delivery(cx, member)? else { return Ok(()) };
     for (letter, result) in batch.notifications().iter().zip(results) {
-        match &letter.about {
+        match &letter.kind {
             LetterKind::Code | LetterKind::Former => settle_notice(&mut stored, letter, result, cx.now()),
             LetterKind::Items(lsns) | LetterKind::Digest(lsns) => {
                 settle_items(cx, member, &mut stored, letter.to(), (lsns, result))?;
-                if matches!((&letter.about, result), (LetterKind::Digest(_), DeliveryResult::Accepted)) {
+                if matches!((&letter.kind, result), (LetterKind::Digest(_), DeliveryResult::Accepted)) {
                     stored.digest_at = stored.digest_at.filter(|at| *at > cx.now());
                 }
             }
@@ -340,7 +340,7 @@ fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<Letter>, results: &[Delivery
 }
 
 fn settle_notice(stored: &mut StoredDelivery, letter: &Letter, result: &DeliveryResult, now: Time) {
-    let is_code = letter.about == LetterKind::Code;
+    let is_code = letter.kind == LetterKind::Code;
     let (awaited, due) = match is_code {
         true => (&mut stored.pending, &mut stored.code_due),
         false => (&mut stored.former, &mut stored.former_due),
@@ -355,12 +355,12 @@ fn settle_notice(stored: &mut StoredDelivery, letter: &Letter, result: &Delivery
             *awaited = awaited.take().filter(|_| is_code);
         }
         DeliveryResult::Later { after, .. } => {
-            *due = Some(now.plus(pause(stored.notice_failures, *after)));
+            *due = Some(now.plus(retry_pause(stored.notice_failures, *after)));
             stored.notice_failures = stored.notice_failures.saturating_add(1);
         }
         DeliveryResult::NotTried => {}
     }
-    // A failure of the former address does not concern the member, who is replacing it.
+    // A failure of the former address is not shown, because the member is replacing that address.
     if is_code {
         stored.last_error = match result {
             DeliveryResult::Dropped { detail }
@@ -384,7 +384,7 @@ fn settle_items(
         stored.remove_from_count();
     }
     let due = match result {
-        // This letter was already on its way when the last rejection was counted, so the suspension stays.
+        // This letter was sent before the last rejection was counted, so the suspension stays.
         DeliveryResult::Accepted if stored.suspended => None,
         DeliveryResult::Accepted => {
             stored.succeed();
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn what_is_not_accepted_waits_for_a_minute_to_six_hours() {
         let minutes = |failures, after: Option<u64>| {
-            pause(failures, after.map(|minutes| Duration::from_secs(minutes * 60))).as_secs() / 60
+            retry_pause(failures, after.map(|minutes| Duration::from_secs(minutes * 60))).as_secs() / 60
         };
         let all: Vec<u64> = (0..11).map(|failures| minutes(failures, None)).collect();
         assert_eq!(all, [1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360]);
@@ -450,10 +450,10 @@ mod tests {
     fn mails_are_counted_by_the_hour() {
         let at = |minutes: u64| Time::from_micros(0).plus(Duration::from_secs(minutes * 60));
         let mut stored = StoredDelivery::unset(DeliveryMode::Immediate);
-        (0..3).for_each(|minute| stored.count(at(minute)));
+        (0..3).for_each(|minute| stored.count_sent(at(minute)));
         assert_eq!(stored.sent_within_hour(at(59)), 3);
         assert_eq!(stored.sent_within_hour(at(60)), 0);
-        stored.count(at(61));
+        stored.count_sent(at(61));
         assert_eq!((stored.sent_within_hour(at(62)), stored.sent_within_hour(at(120))), (1, 1));
         assert_eq!(stored.sent_within_hour(at(121)), 0);
     }

@@ -1,6 +1,6 @@
 //! Finds the ids in the payload of an event: the fields that the schema of the event's kind declares as ids.
 //!
-//! UUIDs in free text or free JSON are not collected, because they may belong to another system.
+//! UUIDs in free text or free JSON are not collected, because they may be ids of another system.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::log::event::{Event as _, EventKind, WorkspaceImported};
 
-/// The JSON schemas of event payloads, by kind.
+/// Finds ids in event payloads. Contains the JSON schema of the payload of each event kind.
 pub(super) struct EventIds(BTreeMap<&'static str, Value>);
 
 #[derive(Deserialize)]
@@ -33,7 +33,7 @@ struct Chain {
 
 impl EventIds {
     pub fn of<'k>(kinds: impl Iterator<Item = &'k EventKind>) -> Self {
-        // The event about the import of a copy contains ids of its source, which is another workspace.
+        // The event about the import of a copy contains ids of the source, which is another workspace.
         let own = kinds.filter(|kind| kind.kind != WorkspaceImported::KIND);
         Self(own.map(|kind| (kind.kind, kind.schema())).collect())
     }
@@ -48,17 +48,17 @@ impl EventIds {
             [channel_id, member_id, thread_id, workspace_id].into_iter().flatten().collect();
         ids.extend(attribution.into_values().flatten());
         if let Some(schema) = self.0.get(kind.as_str()) {
-            collect(schema, &fields, &mut ids);
+            collect_ids(schema, &fields, &mut ids);
         }
         ids
     }
 }
 
 /// Collects the strings of a JSON value that its schema declares as UUIDs.
-fn collect(schema: &Value, value: &Value, ids: &mut Vec<Uuid>) {
+fn collect_ids(schema: &Value, value: &Value, ids: &mut Vec<Uuid>) {
     for alternatives in ["anyOf", "oneOf", "allOf"] {
         let alternatives = schema.get(alternatives).and_then(Value::as_array);
-        alternatives.into_iter().flatten().for_each(|schema| collect(schema, value, ids));
+        alternatives.into_iter().flatten().for_each(|schema| collect_ids(schema, value, ids));
     }
     match value {
         Value::String(text) if schema.get("format").is_some_and(|format| format == "uuid") => {
@@ -66,20 +66,22 @@ fn collect(schema: &Value, value: &Value, ids: &mut Vec<Uuid>) {
         }
         Value::Array(items) => {
             let schema = schema.get("items");
-            items.iter().for_each(|item| schema.into_iter().for_each(|schema| collect(schema, item, ids)));
+            items
+                .iter()
+                .for_each(|item| schema.into_iter().for_each(|schema| collect_ids(schema, item, ids)));
         }
         Value::Object(members) => {
             for (name, member) in members {
                 let own = schema.get("properties").and_then(|properties| properties.get(name));
                 let schema = own.or_else(|| schema.get("additionalProperties"));
-                schema.into_iter().for_each(|schema| collect(schema, member, ids));
+                schema.into_iter().for_each(|schema| collect_ids(schema, member, ids));
             }
         }
         _ => {}
     }
 }
 
-/// Returns the ids in the given members of a JSON object, which contain a UUID or a list of UUIDs.
+/// Returns the ids in the given members of a JSON object. Each member contains a UUID or a list of UUIDs.
 pub(super) fn ids_in_members(json: &str, names: &[&str]) -> Vec<Uuid> {
     let Ok(Value::Object(members)) = serde_json::from_str(json) else { return Vec::new() };
     let texts = names.iter().filter_map(|name| members.get(*name)).flat_map(|member| match member {
@@ -110,7 +112,7 @@ mod tests {
             "free": {"id": id(5)}, "text": id(6), "unknown": id(7),
         });
         let mut found = Vec::new();
-        collect(&schema, &value, &mut found);
+        collect_ids(&schema, &value, &mut found);
         found.sort();
         assert_eq!(found, [id(1), id(2), id(3)]);
         assert_eq!(

@@ -1,9 +1,9 @@
 //! Copying: converts a verified file to the file of a new workspace, with new ids, hashes and keys.
 //!
 //! Copying only reads and writes files, so it needs no database. Events are copied first, in order, because
-//! each hash depends on the previous one and rows may contain it; a result is copied before the event that
-//! contains its hash. Events are written last, as in every export. Positions, times and the order of
-//! everything stay the same.
+//! each hash depends on the previous hash, and rows may contain hashes. A result is copied before the event
+//! that contains the result's hash. Events are written last, as in every export. Positions, times and the
+//! order of all records stay the same.
 
 mod ids;
 mod renames;
@@ -32,9 +32,9 @@ use crate::store::{Scratch, Value as StoredValue};
 use ids::{EventIds, ids_in_members};
 use renames::Renames;
 
-/// The table of results. Events contain the hashes of its rows.
+/// Name of the table of results. Events contain the hashes of results.
 const RESULTS: &str = "results";
-/// The table of earlier versions of edited messages.
+/// Name of the table of earlier versions of edited messages.
 const EDITS: &str = "message_edits";
 
 /// Collects the records of a file while it is verified, to copy them afterwards.
@@ -49,11 +49,11 @@ pub(super) struct Collector<'s> {
     failed: Option<Error>,
 }
 
-/// The copy of a file.
+/// The copy of an export file, under new ids.
 pub(super) struct Copy {
     pub header: Header,
-    pub kept: StoredRecords,
-    /// The event that declares older events as missing; `None` if the log was not pruned.
+    pub records: StoredRecords,
+    /// The event that declares the missing older events; `None` if the log was not pruned.
     pub pruned: Option<EventsPruned>,
 }
 
@@ -79,12 +79,12 @@ impl<'s> Collector<'s> {
         let writer = || spools.create(payer).map(LineWriter::new);
         let events = writer()?;
         let out = writer()?;
-        let new = WorkspaceId::from(renames.id(header.workspace_id.uuid())?);
+        let new = WorkspaceId::from(renames.replacement_id(header.workspace_id.uuid())?);
         let words = Scratch::create(spools)?;
         Copier { shared, source: lines.finish()?.lines, renames, keys, words, events, out }.copy(header, new)
     }
 
-    fn take_row(&mut self, records: &Records, row: &ExportRow) -> Result<()> {
+    fn collect_row(&mut self, records: &Records, row: &ExportRow) -> Result<()> {
         let fields = RowColumns(&row.columns);
         for (name, class) in records.exported() {
             let id = fields.id(name).filter(|_| matches!(class, Class::Id | Class::LaterId));
@@ -106,14 +106,14 @@ impl<'s> Collector<'s> {
     fn record_failure(&mut self, taken: Result<()>) -> Result<(), InvalidFile> {
         taken.map_err(|error| {
             self.failed = Some(error);
-            InvalidFile::not_kept()
+            InvalidFile::not_stored()
         })
     }
 }
 
 impl RecordReceiver for Collector<'_> {
     fn row(&mut self, records: &Records, row: &ExportRow, record: &str) -> Result<(), InvalidFile> {
-        let taken = self.take_row(records, row);
+        let taken = self.collect_row(records, row);
         self.record_failure(taken)?;
         self.lines.row(records, row, record)
     }
@@ -127,11 +127,12 @@ impl RecordReceiver for Collector<'_> {
 }
 
 impl RecordStore for Collector<'_> {
-    fn failed(&mut self) -> Option<Error> {
-        self.failed.take().or_else(|| self.lines.failed())
+    fn take_error(&mut self) -> Option<Error> {
+        self.failed.take().or_else(|| self.lines.take_error())
     }
 }
 
+/// Writes the copy of a file whose ids were collected.
 struct Copier<'s> {
     shared: &'s SharedState,
     source: RecordLines,
@@ -155,7 +156,7 @@ impl Copier<'_> {
             let payload = payload?;
             let columns = columns_of(&payload)?;
             while let Some(result) = results.next_if(|row| is_created_by(row, columns.lsn)) {
-                self.take_result(&result?)?;
+                self.copy_result(&result?)?;
             }
             if columns.lsn == source.pruned_at {
                 let declared: EventsPruned = serde_json::from_str(&payload).map_err(Error::internal)?;
@@ -173,26 +174,27 @@ impl Copier<'_> {
             }
         }
         for payload in self.events.finish()?.lines.events() {
-            keep_event(&mut self.out, &payload?)?;
+            write_event(&mut self.out, &payload?)?;
         }
         let mut header = Header { workspace_id: new, ..source.clone() };
         header.head.content_hash = hash_text(&hash);
-        Ok(Copy { header, kept: self.out.finish()?, pruned })
+        Ok(Copy { header, records: self.out.finish()?, pruned })
     }
 
-    /// Stores the copy of a result under its old hash, and the replacement of that hash.
-    fn take_result(&self, record: &Map<String, Value>) -> Result<()> {
+    /// Copies a result: stores the new text under the old hash, and registers the new hash.
+    fn copy_result(&self, record: &Map<String, Value>) -> Result<()> {
         let Some(text) = record.get("result").and_then(Value::as_str) else { return Ok(()) };
         let old = sha256(text.as_bytes());
-        let new = self.json(text)?;
+        let new = self.copied_json(text)?;
         self.words.put(&old, new.as_bytes())?;
         self.renames.set_hash(old, sha256(new.as_bytes()))
     }
 
-    /// Writes the copy of an event that links to `prev_hash`, and returns its hash.
+    /// Writes the copy of an event whose previous event has the hash `prev_hash`, and returns the copy's
+    /// hash.
     fn copy_event(&mut self, columns: &EventColumns, payload: &str, prev_hash: [u8; 32]) -> Result<[u8; 32]> {
-        let sealed = if has_content(&columns.kind) { self.sealed_in(payload)? } else { None };
-        let renamed = self.renames.text(payload)?;
+        let sealed = if has_content(&columns.kind) { self.reseal_event_content(payload)? } else { None };
+        let renamed = self.renames.replace_in(payload)?;
         let mut payload: Value = serde_json::from_str(&renamed).map_err(Error::internal)?;
         if let Some(link) = payload.pointer_mut("/$chain/prev_hash") {
             *link = hash_text(&prev_hash).into();
@@ -201,13 +203,14 @@ impl Copier<'_> {
             *words = sealed.into();
         }
         let payload = canonical::to_string(&payload)?;
-        let hash = keep_event(&mut self.events, &payload)?.content_hash;
+        let hash = write_event(&mut self.events, &payload)?.content_hash;
         self.renames.set_hash(columns.content_hash, hash)?;
         Ok(hash)
     }
 
-    /// Returns the content of an event, sealed under its new key, or `None` if it has no content.
-    fn sealed_in(&self, payload: &str) -> Result<Option<String>> {
+    /// Returns the content of an event, sealed under the message's new key, or `None` if the event has no
+    /// content.
+    fn reseal_event_content(&self, payload: &str) -> Result<Option<String>> {
         let payload: Value = serde_json::from_str(payload).map_err(Error::internal)?;
         let id = payload.get("message_id").and_then(|id| id.as_str()?.parse().ok());
         let edit = payload.get("edit").and_then(Value::as_i64).unwrap_or(0);
@@ -217,14 +220,14 @@ impl Copier<'_> {
     }
 
     /// Returns the copy of a result's text.
-    fn result(&self, text: &str) -> Result<String> {
+    fn copied_result(&self, text: &str) -> Result<String> {
         match self.words.get(&sha256(text.as_bytes()))? {
             Some(new) => String::from_utf8(new).map_err(Error::internal),
-            None => self.json(text),
+            None => self.copied_json(text),
         }
     }
 
-    /// Returns content sealed under its new key, or `None` if it cannot be unsealed.
+    /// Returns content sealed under the message's new key, or `None` if the content cannot be unsealed.
     ///
     /// Repeated calls return the same bytes.
     fn resealed(&self, message: Uuid, edit: i64, sealed: &str) -> Result<Option<String>> {
@@ -235,8 +238,8 @@ impl Copier<'_> {
         let Some([old, new]) = self.keys_of(message)? else { return Ok(None) };
         let Ok(sealed) = STANDARD.decode(sealed) else { return Ok(None) };
         let from = (MessageId::from(message), old);
-        let to = (MessageId::from(self.renames.id(message)?), new);
-        let resealed = reseal(&self.shared.sealer, from, to, edit, &sealed, &|text| self.json(text))?;
+        let to = (MessageId::from(self.renames.replacement_id(message)?), new);
+        let resealed = reseal(&self.shared.sealer, from, to, edit, &sealed, &|text| self.copied_json(text))?;
         let Ok(resealed) = resealed else { return Ok(None) };
         self.words.put(&place, &resealed)?;
         Ok(Some(STANDARD.encode(resealed)))
@@ -250,9 +253,9 @@ impl Copier<'_> {
         }))
     }
 
-    /// Returns the copy of canonical JSON.
-    fn json(&self, text: &str) -> Result<String> {
-        let renamed = self.renames.text(text)?;
+    /// Returns canonical JSON in which the ids and hashes of the file are replaced.
+    fn copied_json(&self, text: &str) -> Result<String> {
+        let renamed = self.renames.replace_in(text)?;
         let value: Value = serde_json::from_str(&renamed).map_err(Error::internal)?;
         // Object members whose names are ids may sort differently now.
         canonical::to_string(&value)
@@ -263,10 +266,10 @@ impl Copier<'_> {
         let Some(ids_of) = records.derived_ids else { return Ok(()) };
         for record in self.source.section(records.name()) {
             let mut record = record?;
-            let row = read(records, &record)?;
+            let row = read_row(records, &record)?;
             let before = ids_of(old, &RowColumns(&row.columns))?;
             self.rename_texts(records, &mut record)?;
-            let row = read(records, &record)?;
+            let row = read_row(records, &record)?;
             let after = ids_of(new, &RowColumns(&row.columns))?;
             before.into_iter().zip(after).try_for_each(|(old, new)| self.renames.set_id(old, new))?;
         }
@@ -278,29 +281,28 @@ impl Copier<'_> {
         self.rename_texts(records, &mut record)?;
         for (name, class) in records.exported() {
             if let (Class::Id | Class::LaterId, Some(Value::String(id))) = (class, record.get_mut(name)) {
-                *id = self.renames.id(id.parse().map_err(Error::internal)?)?.to_string();
+                *id = self.renames.replacement_id(id.parse().map_err(Error::internal)?)?.to_string();
             }
         }
-        let mut row = read(records, &record)?;
+        let mut row = read_row(records, &record)?;
         for (name, digest_of) in &records.digests {
             let digest = digest_of(&RowColumns(&row.columns))?;
             record.insert((*name).to_owned(), json!(STANDARD.encode(digest)));
             row.columns.insert(name, StoredValue::Bytes(digest.to_vec()));
         }
         let line = canonical::of_object(&record)?;
-        keep(&mut self.out, |out| out.row(records, &row, &line))
+        write_line(&mut self.out, |out| out.row(records, &row, &line))
     }
 
     fn rename_texts(&self, records: &Records, record: &mut Map<String, Value>) -> Result<()> {
         for (name, class) in records.exported() {
             let Some(Value::String(text)) = record.get_mut(name) else { continue };
             match class {
-                Class::Words if records.name() == RESULTS => *text = self.result(text)?,
-                Class::Text | Class::Words => *text = self.renames.text(text)?.into_owned(),
-                // A hash of an event that the file lacks is removed, because it would belong to the old
-                // workspace.
+                Class::Words if records.name() == RESULTS => *text = self.copied_result(text)?,
+                Class::Text | Class::Words => *text = self.renames.replace_in(text)?.into_owned(),
+                // The file lacks some events of the old workspace. Hashes of those events are removed.
                 Class::Hash => {
-                    let new = self.renames.hash(text)?;
+                    let new = self.renames.replacement_hash(text)?;
                     record.insert(name.to_owned(), new.into());
                 }
                 _ => {}
@@ -309,7 +311,7 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Seals the content of a row under its new key, and replaces the key next to it.
+    /// Seals the content of a row under the message's new key, and replaces the key in the row.
     fn reseal_row(&self, records: &Records, record: &mut Map<String, Value>) -> Result<()> {
         let (id, edit) = match records.name() {
             MESSAGES => ("id", "edits"),
@@ -331,25 +333,25 @@ impl Copier<'_> {
     }
 }
 
-/// Writes the line of an event, and returns its columns.
-fn keep_event(writer: &mut LineWriter, payload: &str) -> Result<EventColumns> {
+/// Writes the line of an event, and returns the columns that are derived from the event's payload.
+fn write_event(writer: &mut LineWriter, payload: &str) -> Result<EventColumns> {
     let columns = columns_of(payload)?;
     let mut line = Vec::new();
     push_event(&mut line, payload)?;
     let line = String::from_utf8(line).map_err(Error::internal)?;
-    keep(writer, |writer| writer.event(&columns, payload, &line))?;
+    write_line(writer, |writer| writer.event(&columns, payload, &line))?;
     Ok(columns)
 }
 
-/// Writes a line, and converts a fault to an error of the service.
-fn keep(
+/// Writes a line. Fails with the writer's error if the line cannot be stored.
+fn write_line(
     writer: &mut LineWriter,
     write: impl FnOnce(&mut LineWriter) -> Result<(), InvalidFile>,
 ) -> Result<()> {
-    write(writer).map_err(|invalid| writer.failed().unwrap_or_else(|| Error::internal(invalid.detail)))
+    write(writer).map_err(|invalid| writer.take_error().unwrap_or_else(|| Error::internal(invalid.detail)))
 }
 
-fn read(records: &Records, record: &Map<String, Value>) -> Result<ExportRow> {
+fn read_row(records: &Records, record: &Map<String, Value>) -> Result<ExportRow> {
     parse_row(records, record).map_err(|invalid| Error::internal(invalid.detail))
 }
 

@@ -20,8 +20,9 @@ pub(super) struct Renames {
     seed: [u8; 32],
 }
 
-/// Length in bytes of an id in text, and of a hash with its prefix.
+/// Length in bytes of an id in text.
 const ID_LEN: usize = 36;
+/// Length in bytes of a hash in text, with its prefix.
 const HASH_LEN: usize = 71;
 const HASH_BEGINS: &str = "sha256:";
 
@@ -36,7 +37,7 @@ impl Renames {
             // The nil UUID is the id of the instance.
             return Ok(());
         }
-        self.set_id(id, self.fresh(id))
+        self.set_id(id, self.generate_id(id))
     }
 
     /// Sets the replacement of an id.
@@ -49,13 +50,13 @@ impl Renames {
         self.known.put(&old, &new)
     }
 
-    /// Returns the replacement of an id, or the id itself if the file does not contain it.
-    pub fn id(&self, old: Uuid) -> Result<Uuid> {
+    /// Returns the replacement of an id, or the id itself if the file does not contain the id.
+    pub fn replacement_id(&self, old: Uuid) -> Result<Uuid> {
         Ok(self.known_id(old)?.unwrap_or(old))
     }
 
     /// Returns the replacement of a hash, or `None` if the file does not contain the hash.
-    pub fn hash(&self, old: &str) -> Result<Option<String>> {
+    pub fn replacement_hash(&self, old: &str) -> Result<Option<String>> {
         let Some(old) = parse_hash(old) else { return Ok(None) };
         Ok(self.known.get::<[u8; 32]>(&old)?.map(|new| hash_text(&new)))
     }
@@ -65,7 +66,7 @@ impl Renames {
     }
 
     /// Generates an id with the same time, version and variant as `old`.
-    fn fresh(&self, old: Uuid) -> Uuid {
+    fn generate_id(&self, old: Uuid) -> Uuid {
         const TIME: u128 = 0xffff_ffff_ffff << 80;
         const VERSION: u128 = 0xf << 76;
         const VARIANT: u128 = 0b11 << 62;
@@ -76,12 +77,12 @@ impl Renames {
     }
 
     /// Returns a text in which all ids and hashes of the file are replaced.
-    pub fn text<'t>(&self, text: &'t str) -> Result<Cow<'t, str>> {
+    pub fn replace_in<'t>(&self, text: &'t str) -> Result<Cow<'t, str>> {
         let mut renamed = String::new();
         let mut copied = 0;
         let mut at = 0;
         while at < text.len() {
-            let found = if begins_at(text, at) { self.found_at(text, at)? } else { None };
+            let found = if begins_at(text, at) { self.replacement_at(text, at)? } else { None };
             let Some((len, new)) = found else {
                 at = at.saturating_add(1);
                 continue;
@@ -98,8 +99,8 @@ impl Renames {
         Ok(Cow::Owned(renamed))
     }
 
-    /// Returns the length and the replacement of the id or hash at a position of a text.
-    fn found_at(&self, text: &str, at: usize) -> Result<Option<(usize, String)>> {
+    /// Returns the length of the id or hash at a position of a text, and its replacement.
+    fn replacement_at(&self, text: &str, at: usize) -> Result<Option<(usize, String)>> {
         let Some(rest) = text.get(at..) else { return Ok(None) };
         if let Some(id) = rest.get(..ID_LEN).filter(|id| has_hyphens(id) && ends_at(rest, ID_LEN)) {
             let Ok(id) = Uuid::try_parse(id) else { return Ok(None) };
@@ -119,8 +120,8 @@ fn has_hyphens(id: &str) -> bool {
 
 /// Returns whether an id or hash may begin at this position.
 ///
-/// It may also begin after an escape sequence of JSON, so that the same ids and hashes are found in a text
-/// and in its JSON form.
+/// An id or hash may also begin after a JSON escape sequence, so that the same ids and hashes are found in a
+/// text and in its JSON form.
 fn begins_at(text: &str, at: usize) -> bool {
     let Some(before) = text.get(..at) else { return false };
     let is_letter = before.bytes().next_back().is_some_and(|last| last.is_ascii_alphanumeric());
@@ -158,12 +159,12 @@ mod tests {
         let (_folder, renames) = renames();
         renames.add_id(KNOWN).unwrap();
         renames.add_id(Uuid::nil()).unwrap();
-        let new = renames.id(KNOWN).unwrap();
+        let new = renames.replacement_id(KNOWN).unwrap();
         assert_ne!(new, KNOWN);
         assert_eq!(new.as_bytes()[..6], KNOWN.as_bytes()[..6]);
         assert_eq!((new.get_version_num(), new.get_variant()), (7, KNOWN.get_variant()));
-        assert_eq!(renames.id(OTHER).unwrap(), OTHER);
-        assert_eq!(renames.id(Uuid::nil()).unwrap(), Uuid::nil());
+        assert_eq!(renames.replacement_id(OTHER).unwrap(), OTHER);
+        assert_eq!(renames.replacement_id(Uuid::nil()).unwrap(), Uuid::nil());
     }
 
     #[test]
@@ -171,7 +172,7 @@ mod tests {
         let (_folder, renames) = renames();
         renames.add_id(KNOWN).unwrap();
         renames.set_hash([1; 32], [2; 32]).unwrap();
-        let new = renames.id(KNOWN).unwrap();
+        let new = renames.replacement_id(KNOWN).unwrap();
         let old_hash = hash_text(&[1; 32]);
         let new_hash = hash_text(&[2; 32]);
         let upper = KNOWN.to_string().to_uppercase();
@@ -187,14 +188,14 @@ mod tests {
             (KNOWN.simple().to_string(), KNOWN.simple().to_string()),
         ];
         for (text, renamed) in cases {
-            // A hash is matched by itself: text right after a replaced hash may be replaced too.
+            // Text right after a replaced hash may be replaced too.
             let renamed = renamed.replace(&format!(">{old_hash}"), &format!(">{new_hash}"));
-            assert_eq!(renames.text(&text).unwrap(), renamed, "{text}");
+            assert_eq!(renames.replace_in(&text).unwrap(), renamed, "{text}");
         }
     }
 
     proptest! {
-        /// A text and its JSON form are renamed alike, and the text around ids is unchanged.
+        /// Renaming a text and renaming the JSON form of that text have the same result.
         #[test]
         fn a_text_and_its_json_are_renamed_alike(
             before in "\\PC{0,8}[\n\t\u{1}\"\\\\ a]?",
@@ -203,12 +204,13 @@ mod tests {
             let (_folder, renames) = renames();
             renames.add_id(KNOWN).unwrap();
             let text = format!("{before}{KNOWN}{after}");
-            let renamed = renames.text(&text).unwrap().into_owned();
+            let renamed = renames.replace_in(&text).unwrap().into_owned();
             prop_assert_eq!(renamed.len(), text.len());
-            let put_back = renamed.replace(&renames.id(KNOWN).unwrap().to_string(), &KNOWN.to_string());
+            let new = renames.replacement_id(KNOWN).unwrap().to_string();
+            let put_back = renamed.replace(&new, &KNOWN.to_string());
             prop_assert_eq!(put_back, text.as_str());
             let json = serde_json::to_string(&text).unwrap();
-            let json: String = serde_json::from_str(&renames.text(&json).unwrap()).unwrap();
+            let json: String = serde_json::from_str(&renames.replace_in(&json).unwrap()).unwrap();
             prop_assert_eq!(json, renamed);
         }
     }

@@ -1,4 +1,4 @@
-//! The graph of a workspace: its objects and their relations, without content.
+//! The graph of a workspace: its objects and their relations, without message content.
 //!
 //! Nodes are the workspace and its members, channels, threads and messages. A node's parent is the object
 //! that contains it; every other relation is an edge. Only events change the graph, so the graph at a given
@@ -7,8 +7,8 @@
 //!
 //! The hash is the SHA-256 of the canonical JSON (RFC 8785) of an object with the members `edges` and
 //! `nodes`. Edges are ordered by their type, `from` and `to`; nodes by their type, `lsn` and `id`. The hash
-//! is computed while the rows are read, so the whole graph is in memory only if it was requested, and its
-//! size is then limited.
+//! is computed while the rows are read. The whole graph is in memory only if the caller requested it, and
+//! then its size is limited.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -31,9 +31,9 @@ use crate::sync::lock;
 /// The objects of a workspace, and their relations.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(super) struct WorkspaceGraph {
-    /// Relations, ordered by their type, `from` and `to`.
+    /// The relations, ordered by type, `from` and `to`.
     edges: Vec<GraphEdge>,
-    /// Objects, ordered by their type, `lsn` and `id`.
+    /// The objects, ordered by type, `lsn` and `id`.
     nodes: Vec<GraphNode>,
 }
 
@@ -45,7 +45,10 @@ struct GraphNode {
     /// Type of the object: `channel`, `member`, `message`, `thread` or `workspace`.
     #[serde(rename = "type")]
     type_name: &'static str,
-    /// The object that contains this one: a message's thread, a thread's channel, otherwise the workspace.
+    /// Id of the object that contains this object; null for the workspace.
+    ///
+    /// The parent of a message is its thread, the parent of a thread is its channel, and the parent of a
+    /// channel or member is the workspace.
     parent_id: Option<Uuid>,
     /// The position of the event that created the object; null for the workspace.
     lsn: Option<i64>,
@@ -64,7 +67,7 @@ struct GraphEdge {
     from: Uuid,
     /// The id of the second object.
     to: Uuid,
-    /// Type of the relation of the first object to the second.
+    /// Type of the relation between the first and the second object.
     ///
     /// `assigned_to`: a thread and the member who works on it. `author`: a message and its author.
     /// `child_of`: a thread and the thread that it was split off from. `depends_on`: a thread and one that
@@ -79,7 +82,7 @@ struct ObjectKind {
     rows: &'static str,
 }
 
-/// The edge types, sorted by name. Columns: the ids of the first and the second object.
+/// The edge types, sorted by name. Each statement selects the ids of the first and the second object.
 const EDGES: [ObjectKind; 5] = [
     ObjectKind {
         name: "assigned_to",
@@ -110,7 +113,7 @@ const EDGES: [ObjectKind; 5] = [
     },
 ];
 
-/// The node types, sorted by name. Columns: id, parent, position and state.
+/// The node types, sorted by name. Each statement selects the id, parent, position and state of a node.
 const NODES: [ObjectKind; 5] = [
     ObjectKind {
         name: "channel",
@@ -160,9 +163,9 @@ impl GraphNode {
     }
 }
 
-/// Returns the graph hash of a workspace whose log ends with the event `head`.
+/// Returns the graph hash of a workspace. `head` is the hash of the last event in the log.
 ///
-/// A process computes the hash once per head.
+/// The process caches the hash until the head changes.
 pub(super) fn hash(cx: &Read<'_>, workspace: WorkspaceId, head: [u8; 32]) -> Result<String> {
     if let Some(known) = cached_hash(workspace, &head) {
         return Ok(known);
@@ -172,9 +175,9 @@ pub(super) fn hash(cx: &Read<'_>, workspace: WorkspaceId, head: [u8; 32]) -> Res
     Ok(hash)
 }
 
-/// Returns the graph of a workspace, and its hash.
+/// Returns the graph of a workspace and its hash. `head` is the hash of the last event in the log.
 ///
-/// Fails with 409 `wrong-state` if the graph is too large for a reply.
+/// Fails with 409 `wrong-state` if the graph has more than [`GRAPH_MAX`] nodes and edges.
 pub(super) fn hash_and_graph(
     cx: &Read<'_>,
     workspace: WorkspaceId,
@@ -185,30 +188,42 @@ pub(super) fn hash_and_graph(
     Ok((hash, graph.unwrap_or_default()))
 }
 
-/// Hashes the graph of a workspace, and collects it in `graph` unless that is `None`.
+/// Hashes the graph of a workspace, and also collects its nodes and edges if `graph` is `Some`.
 fn hash_graph(
     cx: &Read<'_>,
     workspace: WorkspaceId,
     mut graph: Option<WorkspaceGraph>,
 ) -> Result<(String, Option<WorkspaceGraph>)> {
-    let mut hashing = GraphHasher { digest: Sha256::new(), room: GRAPH_MAX };
+    let mut hashing = GraphHasher { digest: Sha256::new(), remaining: GRAPH_MAX };
     hashing.digest.update(b"{\"edges\":[");
-    hashing.add(cx, workspace, &EDGES, GraphEdge::of, graph.as_mut().map(|graph| &mut graph.edges))?;
+    hashing.add_objects(
+        cx,
+        workspace,
+        &EDGES,
+        GraphEdge::of,
+        graph.as_mut().map(|graph| &mut graph.edges),
+    )?;
     hashing.digest.update(b"],\"nodes\":[");
-    hashing.add(cx, workspace, &NODES, GraphNode::of, graph.as_mut().map(|graph| &mut graph.nodes))?;
+    hashing.add_objects(
+        cx,
+        workspace,
+        &NODES,
+        GraphNode::of,
+        graph.as_mut().map(|graph| &mut graph.nodes),
+    )?;
     hashing.digest.update(b"]}");
     Ok((hash_text(&hashing.digest.finalize().into()), graph))
 }
 
-/// Hasher of a graph whose rows are being read.
+/// The state of hashing a graph while its rows are being read.
 struct GraphHasher {
     digest: Sha256,
     /// Number of nodes and edges that may still be collected.
-    room: usize,
+    remaining: usize,
 }
 
 impl GraphHasher {
-    fn add<T: Serialize>(
+    fn add_objects<T: Serialize>(
         &mut self,
         cx: &Read<'_>,
         workspace: WorkspaceId,
@@ -221,14 +236,14 @@ impl GraphHasher {
             let scan = Scan::new(&format!("graph_{}", kind.name), kind.rows, kind.rows);
             let mut outcome = Ok(());
             cx.scan(&scan, &[&workspace], &mut |row| {
-                let item = read(kind.name, row).ok_or_else(|| unreadable(kind.name));
+                let item = read(kind.name, row).ok_or_else(|| undecodable_row(kind.name));
                 outcome = item.and_then(|item| {
                     if !std::mem::take(&mut is_first) {
                         self.digest.update(b",");
                     }
                     self.digest.update(canonical::to_string(&item)?.as_bytes());
                     let Some(kept) = &mut kept else { return Ok(()) };
-                    self.room = self.room.checked_sub(1).ok_or_else(too_large)?;
+                    self.remaining = self.remaining.checked_sub(1).ok_or_else(too_large)?;
                     kept.push(item);
                     Ok(())
                 });
@@ -240,21 +255,21 @@ impl GraphHasher {
     }
 }
 
-fn unreadable(name: &str) -> Error {
-    Error::internal(format!("a row for the graph's {name} does not hold what it should"))
+fn undecodable_row(name: &str) -> Error {
+    Error::internal(format!("a row for the graph type {name} cannot be decoded"))
 }
 
 fn too_large() -> Error {
     Error::new(
         Code::WrongState,
         format!(
-            "the graph has more than {GRAPH_MAX} nodes and edges, which is more than a reply holds; \
-             export_workspace returns all that they are made from"
+            "the graph has more than {GRAPH_MAX} nodes and edges, the maximum in a reply; \
+             use export_workspace to get the objects"
         ),
     )
 }
 
-/// The most recently computed graph hashes, by workspace and head of the log.
+/// Recently computed graph hashes, each with the workspace and the hash of the log's last event.
 ///
 /// The hash of an event identifies a single history, so all services in a process can share this cache.
 static HASH_CACHE: Mutex<VecDeque<(WorkspaceId, [u8; 32], String)>> = Mutex::new(VecDeque::new());
@@ -265,7 +280,7 @@ fn cached_hash(workspace: WorkspaceId, head: &[u8; 32]) -> Option<String> {
     found.map(|(_, _, hash)| hash.clone())
 }
 
-/// Stores the hash for a head, and removes the hash for the workspace's earlier head.
+/// Caches the graph hash for the head of a log, and removes the hash for the workspace's earlier head.
 fn cache_hash(workspace: WorkspaceId, head: [u8; 32], hash: String) {
     let mut known = lock(&HASH_CACHE);
     known.retain(|(of, ..)| *of != workspace);

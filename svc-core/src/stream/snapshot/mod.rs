@@ -1,10 +1,10 @@
-//! The snapshot: the current state at the head of a log, for clients that do not read the whole log.
+//! Snapshots: the current state at the head of a log, for clients that do not read the whole log.
 //!
 //! A snapshot contains the start and end of the log and how to continue from there, the hash of the
 //! workspace's graph, and a signed checkpoint of the log. Clients whose position is below the floor are
-//! redirected here. The checkpoint's tree continues the one that a chore has stored. If the stored tree is
-//! far behind, the later events are read page by page, with other reads in between, within the time limit of
-//! a long read.
+//! redirected here. The Merkle tree for the checkpoint continues the tree that a chore has stored. If the
+//! stored tree is far behind, the later events are read page by page, with other reads in between, within the
+//! time limit of a long read.
 //!
 //! - `graph`: builds the graph of the workspace's objects and relations
 
@@ -24,7 +24,7 @@ use crate::identity::workspaces::{OwnWorkspaceId, load_workspace};
 use crate::log::verify::{Break, Defect, checkpoint_of};
 use crate::op::{Feature, Read, reading};
 use crate::schema::default_is;
-use crate::stream::checkpoints::{LogTree, at_floor};
+use crate::stream::checkpoints::{LogTree, tree_at_floor};
 use crate::stream::events::broken_log;
 use crate::stream::workspace_address::address_of;
 use crate::time::Time;
@@ -39,7 +39,7 @@ pub(crate) fn feature() -> Feature {
         vec![
             reading("get_log_snapshot")
                 .prepare(|_, _, _| Ok(GrowingSnapshot::default()))
-                .scan(next_page)
+                .scan(grow_snapshot)
                 .whole()
                 .title("Read a snapshot of the log")
                 .when(
@@ -81,29 +81,30 @@ struct LogSnapshot {
     /// Format identifier: `svc.event-log.snapshot/1`.
     #[serde(rename = "type")]
     type_name: &'static str,
-    /// The workspace, and the time of the snapshot.
+    /// The workspace that the snapshot describes, and the time of the snapshot.
     header: SnapshotHeader,
-    /// The start of the log.
+    /// The oldest event that remains in the log.
     floor: SnapshotFloor,
-    /// The end of the log.
+    /// The newest event in the log.
     head: SnapshotHead,
     /// The SHA-256 of the graph's canonical JSON (RFC 8785), as `sha256:<hex>`.
     graph_hash: String,
-    /// The signed checkpoint (C2SP tlog-checkpoint) over `head`; null if the service signs nothing.
+    /// The signed checkpoint (C2SP tlog-checkpoint) of the log up to `head`; null if the service has no
+    /// signing key.
     checkpoint: Option<String>,
     /// The workspace's objects and relations; absent unless `include_graph` is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     graph: Option<WorkspaceGraph>,
 }
 
-/// The workspace of a snapshot, and when it was taken.
+/// The workspace that a snapshot describes, and the time of the snapshot.
 #[derive(Serialize, JsonSchema)]
 struct SnapshotHeader {
-    /// The workspace.
+    /// Id of the workspace.
     workspace_id: WorkspaceId,
     /// The workspace's display name.
     name: String,
-    /// A handle of the workspace, which can be changed; null if it has none.
+    /// The current handle of the workspace, which can be changed; null if the workspace has none.
     handle: Option<String>,
     /// The prefix of the addresses of all objects in the workspace.
     uri: String,
@@ -111,35 +112,35 @@ struct SnapshotHeader {
     at: Time,
 }
 
-/// The start of a log.
+/// The oldest event that remains in a log, and the path for reading from that event.
 #[derive(Serialize, JsonSchema)]
 struct SnapshotFloor {
     /// The position of the oldest event; 1 if nothing was pruned.
     lsn: i64,
-    /// The hash of the event before the oldest one, as `sha256:<hex>`.
+    /// The hash of the event before the oldest remaining event, as `sha256:<hex>`.
     prev_hash: String,
     /// The path for reading all remaining events.
     href: String,
 }
 
-/// The end of a log.
+/// The newest event in a log, and the path for reading later events.
 #[derive(Serialize, JsonSchema)]
 struct SnapshotHead {
-    /// The position of the newest event; 0 if there is none.
+    /// The position of the newest event; 0 if the log is empty.
     lsn: i64,
     /// The content hash of the newest event, as `sha256:<hex>`.
     content_hash: String,
     /// When the newest event happened.
     at: Time,
-    /// The path for reading the events after the newest one.
+    /// The path for reading the events after the newest event.
     href: String,
 }
 
-/// A snapshot, and the tree for its checkpoint while it is being grown.
+/// A snapshot without a checkpoint, and the Merkle tree for the checkpoint; `None` before the first page.
 #[derive(Default)]
 struct GrowingSnapshot(Option<(LogSnapshot, LogTree)>);
 
-fn next_page(
+fn grow_snapshot(
     cx: &Read<'_>,
     input: &GetLogSnapshot,
     walk: &mut GrowingSnapshot,
@@ -148,10 +149,10 @@ fn next_page(
     if input.include_graph {
         cx.caller().check_right(Needs::one_of(&[TokenAdmin]))?;
     }
-    let Some(signer) = &cx.settings().signer else { return snapshot(cx, input).map(Some) };
+    let Some(signer) = &cx.settings().signer else { return snapshot_without_checkpoint(cx, input).map(Some) };
     let (mut snapshot, mut tree) = match walk.0.take() {
         Some(begun) => begun,
-        None => (snapshot(cx, input)?, LogTree::begin(cx, workspace)?),
+        None => (snapshot_without_checkpoint(cx, input)?, LogTree::begin(cx, workspace)?),
     };
     let head = snapshot.head.lsn;
     if let Err(broken) = tree.grow(cx, head)? {
@@ -174,11 +175,11 @@ fn next_page(
 }
 
 /// Returns the snapshot without its checkpoint.
-fn snapshot(cx: &Read<'_>, input: &GetLogSnapshot) -> Result<LogSnapshot> {
+fn snapshot_without_checkpoint(cx: &Read<'_>, input: &GetLogSnapshot) -> Result<LogSnapshot> {
     let workspace = load_workspace(cx, input.workspace_id.of(cx)?)?;
     let row: Option<(i64, [u8; 32], Time, i64)> = cx.one(HEAD, &[&workspace.id])?;
     let (lsn, hash, at, floor) = row.ok_or_else(|| Error::internal("the workspace has no log"))?;
-    let (before, _) = at_floor(cx, workspace.id, floor)?;
+    let (before, _) = tree_at_floor(cx, workspace.id, floor)?;
     let (graph_hash, graph) = match input.include_graph {
         true => graph::hash_and_graph(cx, workspace.id, hash).map(|(hash, graph)| (hash, Some(graph)))?,
         false => (graph::hash(cx, workspace.id, hash)?, None),

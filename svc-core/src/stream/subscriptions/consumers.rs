@@ -1,9 +1,9 @@
 //! Consumers, or durable subscriptions, which store the last acknowledged position in a log.
 //!
-//! A consumer belongs to a member and has a name. Its position moves only when its subscriber acknowledges
-//! events or sets a new start, and is written at most once per second, except for a new start. Consumers are
-//! bookkeeping: they write no event and no audit row. Only one connection holds a consumer: the newest one,
-//! on any server. A consumer without a connection for 30 days is removed.
+//! A consumer is owned by a member and has a name. Its position moves only when its subscriber acknowledges
+//! events or sets a new start, and is written at most once per second, except for a new start. Consumers
+//! write no event and no audit row. Only one connection holds a consumer: the newest one, on any server. A
+//! consumer without a connection for 30 days is removed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ const OF_A_MEMBER_MAX: i64 = 100;
 pub(super) const UNACKNOWLEDGED_MAX: usize = 1000;
 /// Minimum time between two writes of a consumer's position.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
-/// Maximum time until a connection notices that a newer one holds its consumer.
+/// Maximum time until a connection notices that a newer connection holds its consumer.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
-/// How long a consumer without a connection is kept.
+/// Time after which an unused consumer is removed.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
 /// Maximum age of a consumer's last-seen time while a connection holds the consumer.
 const SEEN_EVERY: Duration = Duration::from_secs(86_400);
 
-/// Returns the chore that removes consumers that have not been used for a long time.
-pub(super) fn tidy() -> Chore {
+/// Returns the chore that removes consumers after 30 days without a connection.
+pub(super) fn removal_chore() -> Chore {
     ended_rows("consumers", KEPT, ANY_UNSEEN, REMOVE_UNSEEN)
 }
 
@@ -45,13 +45,13 @@ pub(super) struct Consumer {
     holder: Uuid,
     /// The positions of events that were sent and not yet acknowledged.
     sent: VecDeque<i64>,
-    /// The highest position up to which events were ever sent.
+    /// The highest position up to which this connection has sent events.
     last_sent: i64,
     acknowledged: i64,
     stored: i64,
-    /// The earliest time of the next write of the position.
+    /// The earliest time at which the position may be written again.
     write_at: Monotonic,
-    /// When the last check confirmed that this connection holds the consumer.
+    /// The time of the last check that this connection holds the consumer.
     checked: Monotonic,
 }
 
@@ -65,11 +65,11 @@ pub(super) struct TakenConsumer {
 }
 
 impl Consumer {
-    /// Takes a consumer over from the connection that holds it, and returns it with its position.
+    /// Takes a consumer over from the connection that holds it, and returns the consumer with its position.
     ///
-    /// `begin` moves the consumer to a position; without it, a new consumer begins at the end of the log.
-    /// Fails with 409 `must_refetch` if the log lacks the events after that position, and then changes
-    /// nothing.
+    /// With `begin`, the consumer moves to that position. Without `begin`, an existing consumer keeps its
+    /// position, and a new one begins at the end of the log. Fails with 409 `must_refetch` if the log lacks
+    /// the events after the position, and then changes nothing.
     pub async fn take(
         dispatch: &Arc<Dispatch>,
         (own, member): (ServiceWork, MemberId),
@@ -78,7 +78,8 @@ impl Consumer {
     ) -> Result<TakenConsumer> {
         let name = id.as_str().to_owned();
         let checked = dispatch.clock.monotonic();
-        let taken = dispatch.await_change(own, Surface::System, move |cx| take(cx, member, &name, begin));
+        let taken =
+            dispatch.await_change(own, Surface::System, move |cx| take_consumer(cx, member, &name, begin));
         let (holder, position, range) = taken.await?;
         let consumer = Self {
             own,
@@ -96,12 +97,12 @@ impl Consumer {
     }
 
     /// Returns how many more events may be sent before the subscriber must acknowledge some.
-    pub fn left(&self) -> usize {
+    pub fn sendable_count(&self) -> usize {
         UNACKNOWLEDGED_MAX.saturating_sub(self.sent.len())
     }
 
     /// Records that the events at these positions were sent.
-    pub fn sent(&mut self, positions: impl Iterator<Item = i64>) {
+    pub fn record_sent(&mut self, positions: impl Iterator<Item = i64>) {
         self.sent.extend(positions);
     }
 
@@ -109,8 +110,8 @@ impl Consumer {
     ///
     /// `sent` is the last position that was sent since the consumer was last moved.
     ///
-    /// If the consumer was moved back, events that were sent before the move are sent again, and only the
-    /// acknowledgement after that counts.
+    /// After the consumer was moved back, an acknowledgement of an event beyond `sent` is ignored, because
+    /// that event will be sent again.
     pub fn acknowledge(&mut self, position: i64, sent: i64) -> Result<()> {
         self.last_sent = self.last_sent.max(sent);
         if position > self.last_sent {
@@ -126,16 +127,19 @@ impl Consumer {
         Ok(())
     }
 
-    /// Returns when the position must be written, or `None` if it has not changed since the last write.
-    pub fn due(&self) -> Option<Monotonic> {
+    /// Returns when the position must be written, or `None` if the position has not changed since the last
+    /// write.
+    pub fn write_due(&self) -> Option<Monotonic> {
         (self.acknowledged > self.stored).then_some(self.write_at)
     }
 
-    /// Writes the position. Fails with 409 `wrong-state` if a newer connection holds the consumer.
-    pub async fn write(&mut self, dispatch: &Arc<Dispatch>) -> Result<()> {
+    /// Writes the acknowledged position.
+    ///
+    /// Fails with 409 `wrong-state` if a newer connection holds the consumer.
+    pub async fn write_position(&mut self, dispatch: &Arc<Dispatch>) -> Result<()> {
         self.write_at = dispatch.clock.deadline(WRITE_EVERY);
         let position = self.acknowledged;
-        self.store(dispatch, position).await?;
+        self.store_position(dispatch, position).await?;
         self.stored = position;
         Ok(())
     }
@@ -147,7 +151,7 @@ impl Consumer {
     /// Fails with 409 `must_refetch` if the log lacks the events after the position, and with 409
     /// `wrong-state` if a newer connection holds the consumer; in both cases nothing changes.
     pub async fn move_to(&mut self, dispatch: &Arc<Dispatch>, position: i64, sent: i64) -> Result<()> {
-        let mut moved = self.moved_to(position);
+        let mut moved = self.position_change(position);
         let moved = dispatch.await_change(self.own, Surface::System, move |cx| {
             LogRange::read(cx)?.check_after(cx.caller().workspace_id, position)?;
             moved(cx)
@@ -166,8 +170,8 @@ impl Consumer {
         self.checked.plus(CHECK_EVERY)
     }
 
-    /// Fails with 409 `wrong-state` if a newer connection holds the consumer.
-    pub async fn check(&mut self, dispatch: &Arc<Dispatch>) -> Result<()> {
+    /// Checks that this connection still holds the consumer, and fails with 409 `wrong-state` if it does not.
+    pub async fn check_holder(&mut self, dispatch: &Arc<Dispatch>) -> Result<()> {
         let now = dispatch.clock.monotonic();
         let member = self.member;
         let name = self.id.as_str().to_owned();
@@ -179,22 +183,22 @@ impl Consumer {
         };
         match dispatch.await_read(self.own, read).await? {
             Some(false) => {}
-            Some(true) => self.store(dispatch, self.stored).await?,
+            Some(true) => self.store_position(dispatch, self.stored).await?,
             None => return Err(consumer_taken_over()),
         }
         self.checked = now;
         Ok(())
     }
 
-    async fn store(&self, dispatch: &Arc<Dispatch>, position: i64) -> Result<()> {
-        let moved = dispatch.await_change(self.own, Surface::System, self.moved_to(position)).await?;
+    async fn store_position(&self, dispatch: &Arc<Dispatch>, position: i64) -> Result<()> {
+        let moved = dispatch.await_change(self.own, Surface::System, self.position_change(position)).await?;
         if moved == 0 { Err(consumer_taken_over()) } else { Ok(()) }
     }
 
-    /// Returns a change that moves the consumer if this connection still holds it.
+    /// Returns a change that sets the position of the consumer if this connection still holds the consumer.
     ///
-    /// The change returns the number of rows changed.
-    fn moved_to(&self, position: i64) -> impl FnMut(&mut Write<'_>) -> Result<u64> + Send + 'static {
+    /// The change returns the number of rows changed, which is 0 if a newer connection holds the consumer.
+    fn position_change(&self, position: i64) -> impl FnMut(&mut Write<'_>) -> Result<u64> + Send + 'static {
         let member = self.member;
         let name = self.id.as_str().to_owned();
         let holder = self.holder;
@@ -208,7 +212,7 @@ impl Consumer {
     /// Writes the acknowledged position when the connection ends.
     pub fn close(&self, dispatch: &Arc<Dispatch>) {
         if self.acknowledged > self.stored {
-            let write = self.moved_to(self.acknowledged);
+            let write = self.position_change(self.acknowledged);
             // If the write fails, the events are sent again.
             dispatch.submit_change_as_instance(self.own, Surface::System, write, drop);
         }
@@ -220,7 +224,7 @@ pub(super) fn consumer_taken_over() -> Error {
     Error::wrong_state("a newer connection holds this consumer")
 }
 
-fn take(
+fn take_consumer(
     cx: &mut Write<'_>,
     member: MemberId,
     name: &str,
@@ -228,12 +232,12 @@ fn take(
 ) -> Result<(Uuid, i64, LogRange)> {
     let workspace = cx.caller().workspace_id;
     let now = cx.now();
-    let stands: Option<(i64,)> = cx.one(STANDS, &[&workspace, &member, &name])?;
+    let stored: Option<(i64,)> = cx.one(POSITION, &[&workspace, &member, &name])?;
     let range = LogRange::read(cx)?;
-    let position = begin.or(stands.map(|(after,)| after)).unwrap_or(range.head);
+    let position = begin.or(stored.map(|(after,)| after)).unwrap_or(range.head);
     range.check_after(workspace, position)?;
     let holder = Uuid::from_bytes(cx.entropy().bytes()?);
-    if stands.is_some() {
+    if stored.is_some() {
         cx.execute(1, TAKE, &[&workspace, &member, &name, &holder, &position, &now])?;
         return Ok((holder, position, range));
     }
@@ -245,7 +249,7 @@ fn take(
     Ok((holder, position, range))
 }
 
-const STANDS: &str =
+const POSITION: &str =
     "select after_id from consumers where workspace_id = $1 and member_id = $2 and consumer_id = $3";
 
 const HELD: &str = "
@@ -262,14 +266,14 @@ const TAKE: &str = "
     update consumers set holder = $4, after_id = $5, seen_at = $6
     where workspace_id = $1 and member_id = $2 and consumer_id = $3";
 
-/// Moves a consumer if the given connection still holds it.
+/// Sets the position of the consumer, if the connection `$4` still holds the consumer.
 const MOVE: &str = "
     update consumers set after_id = $5, seen_at = $6
     where workspace_id = $1 and member_id = $2 and consumer_id = $3 and holder = $4";
 
 const ANY_UNSEEN: &str = "select 1 from consumers where seen_at <= $1 limit 1";
 
-/// Reads by the index of last-seen times.
+/// Removes consumers by the index on their last-seen times.
 const REMOVE_UNSEEN: &str = "
     delete from consumers where (workspace_id, member_id, consumer_id) in (
         select workspace_id, member_id, consumer_id from consumers where seen_at <= $1

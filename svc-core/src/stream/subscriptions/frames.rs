@@ -26,7 +26,7 @@ use crate::token_text;
 pub struct FirstFrame {
     /// The token to subscribe with. Default: the credential of the handshake.
     token: Option<String>,
-    /// The requested events: an object. Required unless there is a resume token.
+    /// Filter of the requested events: an object. Required unless `resume_token` is set.
     #[schemars(with = "Option<WantedEvents>")]
     filter: Option<Value>,
     /// Only events after this position; 0 is the beginning of a log that was never pruned.
@@ -35,10 +35,11 @@ pub struct FirstFrame {
     /// position. With it, a durable subscription is moved to this position.
     #[schemars(with = "Option<Count<0, { i64::MAX }>>")]
     after_id: Option<Value>,
-    /// The resume token from an earlier frame, which replaces the filter and the position. It is valid for an
-    /// hour.
+    /// The resume token from an earlier frame, which replaces the filter and the position. A resume token is
+    /// valid for an hour.
     resume_token: Option<String>,
-    /// Whether to send each event again until it is acknowledged; requires `consumer_id`.
+    /// Whether the server sends events again after a reconnection if they were not acknowledged; requires
+    /// `consumer_id`.
     #[serde(default)]
     at_least_once: bool,
     /// The name of the durable subscription: 1 to 128 of the characters A to Z, a to z, 0 to 9 and `._:-`.
@@ -49,17 +50,17 @@ pub struct FirstFrame {
     positions: bool,
 }
 
-/// The subscription that a first frame requests.
+/// The subscription that the first frame requests.
 #[derive(Debug)]
 pub struct StartRequest {
-    /// The requested subscription.
+    /// The subscription to begin.
     pub subscription: Subscription,
     /// Whether the client wants `position` frames.
     pub positions: bool,
 }
 
 impl FirstFrame {
-    /// Parses the first frame.
+    /// Parses the first frame of a connection.
     pub fn read(text: &str) -> Result<Self> {
         op::decode_frame(&Input::json(without_mark(text).to_owned()))
             .map_err(|error| malformed("the first frame", error.detail()))
@@ -72,15 +73,15 @@ impl FirstFrame {
         self.token.take().map(|token| SecretString::from(token_text::trimmed(&token)))
     }
 
-    /// Validates the requested events and the start position.
+    /// Validates the requested events and the start position, and returns the requested subscription.
     pub fn asked(self) -> Result<StartRequest> {
-        let wanted = self.filter.map(filter).transpose()?;
+        let wanted = self.filter.map(parse_filter).transpose()?;
         let begin = match (self.after_id, self.resume_token) {
             (Some(_), Some(_)) => {
                 return Err(Error::malformed("give either `after_id` or `resume_token`, not both"));
             }
             (None, Some(token)) => StartPosition::Token(token),
-            (Some(after_id), None) => StartPosition::After(position("`after_id`", after_id)?),
+            (Some(after_id), None) => StartPosition::After(parse_position("`after_id`", after_id)?),
             (None, None) => StartPosition::Default,
         };
         let consumer = match (self.at_least_once, self.consumer_id) {
@@ -96,18 +97,18 @@ impl FirstFrame {
     }
 }
 
-/// A later frame of the client. It contains exactly one of its members.
+/// A frame that the client sends after the first frame. It contains exactly one of its members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LaterFrame {
-    /// The position from which to continue after `replay_truncated`, up to the end of the log. A durable
-    /// subscription can be moved to any such position at any time, including backwards.
+    /// The position from which to continue after `replay_truncated`; it must not be beyond the end of the
+    /// log. A durable subscription can be moved to any such position at any time, including backwards.
     after_id: Option<Count<0, { i64::MAX }>>,
     /// The position up to which the client has processed events; only for a durable subscription.
     ack: Option<Count<0, { i64::MAX }>>,
 }
 
-/// The client's requests since they were last handled.
+/// The requests that the client has sent since the server last handled its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientRequests {
     /// The position from which the client wants to continue.
@@ -117,7 +118,7 @@ pub struct ClientRequests {
 }
 
 impl ClientRequests {
-    /// Adds a frame. The last `after_id` and the highest `ack` count.
+    /// Adds the request in a frame. Only the last `after_id` and the highest `ack` are kept.
     pub fn add(&mut self, text: &str) -> Result<()> {
         let frame: LaterFrame = op::decode_frame(&Input::json(without_mark(text).to_owned()))?;
         match (frame.after_id, frame.ack) {
@@ -135,18 +136,18 @@ impl ClientRequests {
 pub enum ServerFrame {
     /// The subscription has begun.
     SubscribeAck {
-        /// The version of these frames.
+        /// Version of the frames' format.
         schema_version: u32,
         /// A resume token with the filter and the position, valid for an hour.
         resume_token: String,
-        /// The position after which the events follow.
+        /// The position after which events are sent.
         after_id: i64,
         /// The last position in the log.
         room_lsn: i64,
     },
-    /// A subscription without a workspace receives only new events.
+    /// The server does not send earlier events, because the filter has no `workspace_id`.
     ReplayHint {
-        /// The workspace, to pass as `workspace_id` in order to receive earlier events.
+        /// Id of the workspace, to pass as `workspace_id` in order to receive earlier events.
         workspace_id: WorkspaceId,
         /// The last position in the log.
         room_lsn: i64,
@@ -173,7 +174,7 @@ pub enum ServerFrame {
     },
     /// The log lacks the events after the subscription's position. The server closes the connection.
     MustRefetch {
-        /// Always `CursorTooOld`.
+        /// The reason, which is always `CursorTooOld`.
         code: String,
         /// The position of the oldest event that remains in the log.
         floor: i64,
@@ -203,12 +204,12 @@ struct EventFrame {
     attribution: Attribution,
 }
 
-fn filter(filter: Value) -> Result<WantedEvents> {
+fn parse_filter(filter: Value) -> Result<WantedEvents> {
     let Value::Object(filter) = filter else { return Err(malformed("`filter`", "it must be an object")) };
     op::decode_object(filter).map_err(|error| malformed("`filter`", error.detail()))
 }
 
-fn position(what: &str, value: Value) -> Result<i64> {
+fn parse_position(what: &str, value: Value) -> Result<i64> {
     let position = Count::<0, { i64::MAX }>::deserialize(value);
     position.map(Count::get).map_err(|error| malformed(what, &error.to_string()))
 }

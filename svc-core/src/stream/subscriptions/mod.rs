@@ -1,20 +1,20 @@
 //! Subscriptions: following a workspace's log from any position, including new events as they are written.
 //!
 //! The same code serves every kind of connection. A subscriber pulls batches and stores only its position, so
-//! a slow subscriber delays only itself; shells frame the batches and decide nothing. The process reads and
-//! verifies each event of a followed workspace once; a subscriber that is behind reads pages of the log. The
-//! same filter selects live events and events in pages, and nothing is delivered to a credential that is not
-//! valid at that moment.
+//! a slow subscriber delays only itself. Shells only frame the batches. The process reads and verifies each
+//! event of a followed workspace once; a subscriber that is behind reads pages of the log. The same filter
+//! selects live events and events in pages, and nothing is delivered to a credential that is not valid at
+//! that moment.
 //!
 //! - `request`: defines which events a subscription requests
 //! - `frames`: defines the frames over WebSocket
 //! - `query`: defines the query for server-sent events
 //! - `resume`: issues tokens that continue a subscription
 //! - `consumers`: stores durable subscriptions and their acknowledgements
-//! - `rounds`: reads data for all subscribers of a workspace at once
-//! - `page`: reads pages of the log itself
+//! - `rounds`: reads data for all subscribers of a workspace together
+//! - `page`: reads pages of the log for subscribers that are behind
 //! - `wakeup`: wakes subscribers
-//! - `subscriber`: takes the next events
+//! - `subscriber`: returns the next events of a subscription
 
 mod request;
 mod frames;
@@ -44,17 +44,17 @@ pub use request::{ConsumerId, StartPosition, Subscription, WantedEvents};
 use resume::Resumption;
 use rounds::SharedTail;
 pub use subscriber::{BatchBounds, EventBatch, FeedState, Subscriber};
-use wakeup::{CallerLookup, ListenerGuard, Wakeup, in_time};
+use wakeup::{CallerLookup, ListenerGuard, Wakeup, with_timeout};
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().chore(consumers::tidy()).records(vec![
+    Feature::new().chore(consumers::removal_chore()).records(vec![
         Records::table("consumers", "workspace_id member_id consumer_id").after("members").stays(),
     ])
 }
 
 /// Maximum time for the first read of a subscription.
 ///
-/// A subscription that has not begun cannot have missed events.
+/// A subscription that has not begun has no position, so it cannot miss events.
 const OPENED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Key of a consumer: its workspace, its member and its name.
@@ -64,13 +64,13 @@ type ConsumerKey = (WorkspaceId, MemberId, ConsumerId);
 #[derive(Default)]
 pub(crate) struct Subscriptions {
     tails: Mutex<HashMap<WorkspaceId, Weak<SharedTail>>>,
-    /// The connections that hold a consumer, or held it and have not yet noticed that they lost it.
+    /// Wakeups of the connections that hold a consumer, or have not yet noticed that they lost the consumer.
     consumers: Mutex<HashMap<ConsumerKey, Vec<Weak<Wakeup>>>>,
 }
 
 /// A subscription that has begun.
 pub struct BegunSubscription {
-    /// The subscriber, which takes the subscription's events.
+    /// The subscriber, which returns the subscription's events.
     pub subscriber: Subscriber,
     /// The workspace whose log the subscription follows.
     pub workspace_id: WorkspaceId,
@@ -78,8 +78,8 @@ pub struct BegunSubscription {
     pub after_id: i64,
     /// The last position in the log.
     pub room_lsn: i64,
-    /// The number of earlier events that the subscription does not receive; `None` if it replays them. Only a
-    /// subscription without a workspace skips them.
+    /// Number of earlier events that the subscription does not receive; `None` if earlier events are
+    /// replayed. Only a subscription without a workspace skips earlier events.
     pub hint: Option<i64>,
 }
 
@@ -108,7 +108,7 @@ impl Subscriptions {
         let Subscription { form, consumer, begin, .. } = subscription.clone();
         let checked = move |cx: &Read<'_>| first_read(cx, &subscription);
         let reading = dispatch.read_for(operation, admission, false, checked);
-        let opened = in_time(dispatch, OPENED_WITHIN, reading).await?;
+        let opened = with_timeout(dispatch, OPENED_WITHIN, reading).await?;
         let FirstRead { caller, epoch, mut range, wanted, after } = opened;
         let workspace = caller.workspace_id;
         let own = ServiceWork::caused_by(&caller);
@@ -123,15 +123,15 @@ impl Subscriptions {
             (Some(_), None) => return Err(Error::forbidden("only a member has consumers")),
             (None, _) => None,
         };
-        let (consumer, stands) = consumer.unzip();
+        let (consumer, consumer_position) = consumer.unzip();
         let has_begun_before = consumer.is_some() || matches!(begin, StartPosition::AfterLast(_));
         let has_replay = wanted.workspace_id.is_some() || has_begun_before;
-        let begins = stands.or(after).filter(|_| has_replay).unwrap_or(range.head);
+        let begins = consumer_position.or(after).filter(|_| has_replay).unwrap_or(range.head);
         range.check_after(workspace, begins)?;
         let room_lsn = range.head;
         let hint = (!has_replay).then(|| range.count_after(after.unwrap_or(range.beginning())));
         let filter = wanted.filter();
-        let shared = self.tail(dispatch, own, room_lsn);
+        let shared = self.shared_tail(dispatch, own, room_lsn);
         let listening = ListenerGuard::begin(dispatch, workspace, room_lsn, filter.clone(), &wakeup);
         let connection = caller.member.map(|member| ConnectedMembers::connect(dispatch, member));
         let subscriber = Subscriber {
@@ -149,7 +149,7 @@ impl Subscriptions {
             cursor: None,
             ahead: 0,
             consumer,
-            moves_to: None,
+            requested_position: None,
             wakeup,
             contests_checked: 0,
             _listening: listening,
@@ -160,8 +160,8 @@ impl Subscriptions {
 
     /// Returns the state that the subscribers of a workspace share.
     ///
-    /// A new tail begins after `lsn`, the end of the log.
-    fn tail(&self, dispatch: &Arc<Dispatch>, own: ServiceWork, lsn: i64) -> Arc<SharedTail> {
+    /// A new tail begins after `lsn`, the current end of the log.
+    fn shared_tail(&self, dispatch: &Arc<Dispatch>, own: ServiceWork, lsn: i64) -> Arc<SharedTail> {
         let mut tails = lock(&self.tails);
         if let Some(shared) = tails.get(&own.workspace).and_then(Weak::upgrade) {
             return shared;
@@ -174,9 +174,9 @@ impl Subscriptions {
 
     /// Records that a connection has taken a consumer.
     ///
-    /// If several connections of this process have taken the consumer, each of them immediately checks
-    /// whether it still holds it: the database knows which one took it last, but they may arrive here in
-    /// another order.
+    /// If several connections of this process have taken the consumer, all of these connections immediately
+    /// check in the database whether they still hold it. The database knows which connection took it last,
+    /// but the connections may be registered here in another order.
     fn register_holder(&self, key: ConsumerKey, wakeup: &Arc<Wakeup>) {
         let mut consumers = lock(&self.consumers);
         consumers.retain(|_, held| {
@@ -193,7 +193,7 @@ impl Subscriptions {
     }
 }
 
-/// Finds the workspace and the start position of a caller's subscription.
+/// Returns the workspace and the start position of a caller's subscription.
 fn first_read(cx: &Read<'_>, subscription: &Subscription) -> Result<FirstRead> {
     subscription.check()?;
     let caller = cx.caller().clone();
@@ -216,7 +216,7 @@ fn first_read(cx: &Read<'_>, subscription: &Subscription) -> Result<FirstRead> {
 
 /// Returns the content of a resume token.
 ///
-/// Fails if the token is not the caller's, or contradicts the filter.
+/// Fails if the token was issued to another member, or for another filter.
 fn resume_token_content(
     cx: &Read<'_>,
     caller: &Caller,
@@ -228,7 +228,7 @@ fn resume_token_content(
         return Err(Error::in_field("resume_token", "it is not valid here, or has expired"));
     }
     if filter.is_some_and(|filter| *filter != found.wanted) {
-        return Err(Error::in_field("resume_token", "it belongs to another filter"));
+        return Err(Error::in_field("resume_token", "it was issued for another filter"));
     }
     Ok((found.wanted, Some(found.after_id)))
 }

@@ -18,17 +18,18 @@ use crate::log::feed::{FeedEvent, FrameBytes, FrameForm};
 use crate::log::verify::{Break, ChainCursor, ReadBounds, RecentTimes};
 use crate::op::{Caller, Read};
 
-/// Parameters of a page read.
+/// Parameters for reading a page of the log.
 #[derive(Clone)]
 pub(super) struct PageRequest {
-    /// The verified start of the page; `None` if the log was not read up to that position before.
+    /// The verified position at which the page starts; `None` if this subscriber has not read the log up to
+    /// that position.
     pub cursor: Option<ChainCursor>,
     pub after: i64,
     pub filter: EventFilter,
     pub form: FrameForm,
     pub events: usize,
     pub bytes: usize,
-    /// Minimum age of an event; `None` for no minimum.
+    /// Minimum age of the events to return; `None` for no minimum.
     pub stability: Option<Duration>,
 }
 
@@ -40,6 +41,7 @@ pub(super) struct LogPage {
     pub outcome: PageOutcome,
 }
 
+/// The events of a page, or the reason why the page cannot be read.
 pub(super) enum PageOutcome {
     Read {
         frames: Vec<(i64, FrameBytes)>,
@@ -52,46 +54,46 @@ pub(super) enum PageOutcome {
 }
 
 /// Reads a page of the log for the caller.
-pub(super) fn read_page(cx: &Read<'_>, of: &PageRequest) -> Result<LogPage> {
+pub(super) fn read_page(cx: &Read<'_>, request: &PageRequest) -> Result<LogPage> {
     let range = LogRange::read(cx)?;
     let caller = cx.caller().clone();
     let epoch = cx.epoch();
-    let outcome = outcome(cx, of, range)?;
+    let outcome = page_outcome(cx, request, range)?;
     Ok(LogPage { caller, epoch, range, outcome })
 }
 
-fn outcome(cx: &Read<'_>, of: &PageRequest, range: LogRange) -> Result<PageOutcome> {
-    if !range.has_after(of.after) {
+fn page_outcome(cx: &Read<'_>, request: &PageRequest, range: LogRange) -> Result<PageOutcome> {
+    if !range.has_after(request.after) {
         return Ok(PageOutcome::TooOld);
     }
     let workspace = cx.caller().workspace_id;
-    let mut cursor = match &of.cursor {
+    let mut cursor = match &request.cursor {
         Some(cursor) => cursor.clone(),
-        None => ChainCursor::after(workspace, of.after, range.hash_at(cx, of.after)?),
+        None => ChainCursor::after(workspace, request.after, range.hash_at(cx, request.after)?),
     };
-    let young = of.stability.map(|stability| RecentTimes::than(stability, cx.now()));
+    let young = request.stability.map(|stability| RecentTimes::than(stability, cx.now()));
     let bounds = ReadBounds { up_to: range.head, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young };
     let (mut events, mut bytes): (Vec<Arc<FeedEvent>>, usize) = (Vec::new(), 0);
     let read = cursor.read(cx, bounds, |lsn, row| {
-        if of.filter.matches(row.kind, &row.subject) {
+        if request.filter.matches(row.kind, &row.subject) {
             let event = FeedEvent::of(lsn, row);
             bytes = bytes.saturating_add(event.weight());
             events.push(Arc::new(event));
         }
-        events.len() < of.events && bytes < of.bytes
+        events.len() < request.events && bytes < request.bytes
     })?;
     if let Err(broken) = read {
         // The missing events may have been pruned after the floor was read.
-        let is_pruned = !LogRange::read(cx)?.has_after(of.after);
+        let is_pruned = !LogRange::read(cx)?.has_after(request.after);
         return Ok(if is_pruned { PageOutcome::TooOld } else { PageOutcome::Broken(broken) });
     }
-    Ok(PageOutcome::Read { frames: frames(cx, of, events)?, cursor: Box::new(cursor) })
+    Ok(PageOutcome::Read { frames: visible_frames(cx, request, events)?, cursor: Box::new(cursor) })
 }
 
 /// Returns the frames of the events that the caller may see.
-fn frames(
+fn visible_frames(
     cx: &Read<'_>,
-    of: &PageRequest,
+    request: &PageRequest,
     mut events: Vec<Arc<FeedEvent>>,
 ) -> Result<Vec<(i64, FrameBytes)>> {
     let mut channels: Vec<ChannelId> = events.iter().filter_map(|event| event.subject.channel_id).collect();
@@ -100,9 +102,9 @@ fn frames(
     let visibility = cx.caller().visibility;
     let audiences = audiences(cx, &channels)?;
     events.retain(|event| is_seen_by(event, visibility, |id| audiences.get(&id).cloned()).unwrap_or(false));
-    let frames = match of.form {
+    let frames = match request.form {
         FrameForm::Full => frames_with_content(cx, &events)?,
-        FrameForm::Lean => events.iter().map(|event| event.frame(of.form)).collect::<Result<_>>()?,
+        FrameForm::Lean => events.iter().map(|event| event.frame(request.form)).collect::<Result<_>>()?,
     };
     Ok(events.iter().map(|event| event.lsn).zip(frames).collect())
 }

@@ -1,4 +1,4 @@
-//! The query of a subscription over server-sent events.
+//! The query string of a subscription over server-sent events.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::op::{self, Input};
 use crate::stream::events::KindName;
 use crate::text::Count;
 
-/// The query of an event stream. Without `workspace_id`, the stream contains only new events.
+/// The query string of an event stream. Without `workspace_id`, the stream contains only new events.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StreamQuery {
@@ -30,11 +30,13 @@ pub struct StreamQuery {
     kind: Option<KindName>,
     /// Only events after this position; 0 is the beginning of a log that was never pruned.
     ///
-    /// Without it, a stream begins at the end of the log, and a consumer's stream at the consumer's position.
+    /// Without a position, a stream begins at the end of the log, and a durable subscription at its stored
+    /// position.
     after_id: Option<Count<0, { i64::MAX }>>,
-    /// How much of each event is sent: everything, or everything except payload and content. Default: `full`.
+    /// The form in which each event is sent: `full`, or `lean` without payload and content. Default: `full`.
     form: Option<FrameForm>,
-    /// Whether to send each event again until it is acknowledged; requires `consumer_id`.
+    /// Whether the server sends events again after a reconnection if they were not acknowledged; requires
+    /// `consumer_id`.
     #[serde(default)]
     at_least_once: bool,
     /// The name of the durable subscription: 1 to 128 of the characters A to Z, a to z, 0 to 9 and `._:-`.
@@ -49,8 +51,8 @@ impl StreamQuery {
 
     /// Returns the requested subscription.
     ///
-    /// `last_event` is the last event that a reconnecting client received: the stream continues after it, and
-    /// a consumer counts as having acknowledged everything up to it.
+    /// `last_event` is the last event that a reconnecting client received. The stream continues after that
+    /// event, and a durable subscription is moved to it, which acknowledges all events up to it.
     pub fn subscription(self, last_event: Option<i64>) -> Result<Subscription> {
         let after = self.after_id.map_or(StartPosition::Default, |after| StartPosition::After(after.get()));
         let consumer = match (self.at_least_once, self.consumer_id) {

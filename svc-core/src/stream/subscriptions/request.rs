@@ -12,15 +12,15 @@ use crate::stream::events::KindName;
 /// Maximum number of characters in a consumer's name.
 const CONSUMER_MAX: usize = 128;
 
-/// Filter of a subscription. Each member narrows it; an empty filter selects all events that the subscriber
-/// may see.
+/// Filter of a subscription. Each member narrows the filter; an empty filter selects all events that the
+/// subscriber may see.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WantedEvents {
     /// The workspace, which must be the subscriber's own.
     ///
-    /// Without it, a subscriber receives only new events, and earlier ones are replayed only when it
-    /// reconnects.
+    /// Without a workspace, the subscriber receives only new events. Earlier events are replayed only after a
+    /// reconnection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
     /// Only events in this channel.
@@ -38,7 +38,7 @@ pub struct WantedEvents {
 }
 
 impl WantedEvents {
-    /// Creates a filter from its fields.
+    /// Creates a filter from the values of its members.
     pub(super) fn of(
         workspace_id: Option<WorkspaceId>,
         (channel_id, thread_id, member_id): (Option<ChannelId>, Option<ThreadId>, Option<MemberId>),
@@ -47,7 +47,7 @@ impl WantedEvents {
         Self { workspace_id, channel_id, thread_id, member_id, kind }
     }
 
-    /// Converts the request to an event filter, which applies to stored and to live events.
+    /// Converts the filter to an event filter, which applies to stored and to live events.
     pub(super) fn filter(&self) -> EventFilter {
         EventFilter::on(self.kind.as_deref())
             .in_channel(self.channel_id)
@@ -83,38 +83,38 @@ impl<'de> Deserialize<'de> for ConsumerId {
     }
 }
 
-/// Start position of a subscription.
+/// Position in the log at which a subscription starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartPosition {
-    /// At the end of the log, or at the position of a durable subscription.
+    /// At the end of the log, or at the stored position of a durable subscription.
     Default,
-    /// After this position.
+    /// After this position in the log.
     After(i64),
     /// After the last event that the subscriber received on an earlier connection. Later events are replayed
     /// even if the subscription has no workspace.
     AfterLast(i64),
-    /// At the position of a resume token.
+    /// At the position that a resume token contains.
     Token(String),
 }
 
-/// A requested subscription.
+/// A subscription that a client requests.
 #[derive(Clone, Debug)]
 pub struct Subscription {
-    /// The requested events; `None` if the resume token contains the filter.
+    /// Filter of the requested events; `None` if the resume token contains the filter.
     pub wanted: Option<WantedEvents>,
-    /// The start position.
+    /// The position in the log at which the subscription starts.
     pub begin: StartPosition,
     /// The form in which each event is sent.
     pub form: FrameForm,
-    /// The durable subscription whose position is updated; `None` if events need no acknowledgement.
+    /// Name of the durable subscription; `None` if events need no acknowledgement.
     pub consumer: Option<ConsumerId>,
 }
 
 impl Subscription {
-    /// Fails with 400 `malformed-request` if there is neither a filter nor a resume token.
+    /// Fails with 400 `malformed-request` if the request has neither a filter nor a resume token.
     pub(super) fn check(&self) -> Result<()> {
         if self.wanted.is_none() && !matches!(self.begin, StartPosition::Token(_)) {
-            return Err(Error::in_field("filter", "missing, and there is no `resume_token` that has one"));
+            return Err(Error::in_field("filter", "required unless `resume_token` is set"));
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::log::seal::Sealer;
 use crate::time::Time;
 
-/// How long a resume token is valid.
+/// Time for which a resume token is valid.
 const TOKEN_TTL: Duration = Duration::from_secs(3600);
 /// Label for deriving the key that authenticates resume tokens.
 const LABEL: &str = "svc.resume/1";
@@ -47,7 +47,7 @@ impl Resumption {
     /// Returns the content of a resume token, if the token is genuine and was issued within the last hour.
     pub fn of(token: &str, sealer: &Sealer, now: Time) -> Result<Self> {
         let refused = || Error::in_field("resume_token", "it is not valid here, or has expired");
-        let found = Self::authentic(token, sealer)?.ok_or_else(refused)?;
+        let found = Self::decode_authentic(token, sealer)?.ok_or_else(refused)?;
         let age = now.micros().saturating_sub(found.issued_at);
         let lasts = i64::try_from(TOKEN_TTL.as_micros()).unwrap_or(i64::MAX);
         // The clocks of servers may differ a little.
@@ -57,7 +57,7 @@ impl Resumption {
         Ok(found)
     }
 
-    fn authentic(token: &str, sealer: &Sealer) -> Result<Option<Self>> {
+    fn decode_authentic(token: &str, sealer: &Sealer) -> Result<Option<Self>> {
         let parts = token.split_once('.').filter(|_| token.len() <= TOKEN_MAX);
         let decoded = parts.and_then(|(body, tag)| {
             Some((URL_SAFE_NO_PAD.decode(body).ok()?, URL_SAFE_NO_PAD.decode(tag).ok()?))

@@ -36,13 +36,14 @@ struct ChannelAudiences {
     known: HashMap<ChannelId, Audience>,
 }
 
+/// The requests of a workspace's subscribers that wait for a round.
 #[derive(Default)]
 struct WorkspaceRequests {
     requests: Vec<SubscriberRequest>,
     is_running: bool,
 }
 
-/// One subscriber's request for data.
+/// One subscriber's request for the data to deliver some events.
 struct SubscriberRequest {
     events: Vec<Arc<FeedEvent>>,
     done: oneshot::Sender<Result<Arc<RoundResult>>>,
@@ -66,7 +67,7 @@ impl RoundResult {
 
 /// Returns whether a caller with this visibility may see an event.
 ///
-/// Returns `None` if that depends on an audience that is not known.
+/// Returns `None` if the answer depends on a channel whose audience `audience` does not return.
 pub(super) fn is_seen_by(
     event: &FeedEvent,
     visibility: Visibility,
@@ -88,7 +89,7 @@ impl SharedTail {
 
     /// Returns whether a caller with this visibility may see an event at `epoch`.
     ///
-    /// Returns `None` if a round has to find out.
+    /// Returns `None` if the audience of the event's channel is not cached for that epoch.
     pub fn shows(&self, event: &FeedEvent, visibility: Visibility, epoch: i64) -> Option<bool> {
         let known = lock(&self.audiences);
         is_seen_by(event, visibility, |channel| {
@@ -96,26 +97,28 @@ impl SharedTail {
         })
     }
 
-    /// Reads the data for delivering these events.
+    /// Reads the audiences and message content that are needed to deliver these events.
     pub async fn request_data(self: &Arc<Self>, events: Vec<Arc<FeedEvent>>) -> Result<Arc<RoundResult>> {
         let (done, receiver) = oneshot::channel();
-        if !self.is_running_with(SubscriberRequest { events, done }) {
-            self.begin();
+        if !self.enqueue(SubscriberRequest { events, done }) {
+            self.start_round();
         }
         receiver.await.map_err(Error::internal)?
     }
 
-    /// Queues a request, and returns whether a round is in progress, after which the request is served.
-    fn is_running_with(&self, request: SubscriberRequest) -> bool {
+    /// Queues a request, and returns whether a round is already in progress.
+    ///
+    /// If a round is in progress, the request is served after that round.
+    fn enqueue(&self, request: SubscriberRequest) -> bool {
         let mut queue = lock(&self.queue);
         queue.requests.push(request);
         std::mem::replace(&mut queue.is_running, true)
     }
 
-    /// Starts a round for as many requests as fit into one, or stops if there are none.
-    fn begin(self: &Arc<Self>) {
+    /// Starts a round for the queued requests that fit into one round. Does nothing if no request is queued.
+    fn start_round(self: &Arc<Self>) {
         let mut queue = lock(&self.queue);
-        // Subscribers that are gone need no data.
+        // A subscriber whose connection has ended needs no data.
         queue.requests.retain(|request| !request.done.is_closed());
         let requests = take_first_requests(&mut queue.requests);
         queue.is_running = !requests.is_empty();
@@ -130,11 +133,11 @@ impl SharedTail {
             .collect();
         let events: Vec<Arc<FeedEvent>> = events.into_values().collect();
         let shared = Arc::clone(self);
-        let done = move |outcome: Result<RoundResult>| shared.end(requests, outcome.map(Arc::new));
+        let done = move |outcome: Result<RoundResult>| shared.finish_round(requests, outcome.map(Arc::new));
         self.dispatch.submit_as_instance(self.own, move |cx| read_round(cx, &events), done);
     }
 
-    fn end(self: &Arc<Self>, requests: Vec<SubscriberRequest>, outcome: Result<Arc<RoundResult>>) {
+    fn finish_round(self: &Arc<Self>, requests: Vec<SubscriberRequest>, outcome: Result<Arc<RoundResult>>) {
         if let Ok(round) = &outcome {
             let mut audiences = lock(&self.audiences);
             if audiences.epoch < round.epoch {
@@ -149,7 +152,7 @@ impl SharedTail {
             // The subscriber may be gone; then nothing receives the result.
             let _ = request.done.send(outcome.clone());
         }
-        self.begin();
+        self.start_round();
     }
 }
 
@@ -169,9 +172,9 @@ fn read_round(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Result<RoundResult> {
     let mut channels: Vec<ChannelId> = events.iter().filter_map(|event| event.subject.channel_id).collect();
     channels.sort_unstable();
     channels.dedup();
-    let spoken: Vec<Arc<FeedEvent>> =
+    let content_events: Vec<Arc<FeedEvent>> =
         events.iter().filter(|event| is_content_event(event)).cloned().collect();
-    let frames = frames_with_content(cx, &spoken)?;
-    let frames = spoken.iter().map(|event| event.lsn).zip(frames).collect();
+    let frames = frames_with_content(cx, &content_events)?;
+    let frames = content_events.iter().map(|event| event.lsn).zip(frames).collect();
     Ok(RoundResult { epoch: cx.epoch(), audiences: audiences(cx, &channels)?, frames })
 }

@@ -30,12 +30,12 @@ const CALLER_CHECK_EVERY: Duration = Duration::from_secs(10);
 /// Pause after a failure of the database.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Limits of a batch.
+/// Limits of a batch of events.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchBounds {
-    /// Maximum number of events.
+    /// Maximum number of events in the batch.
     pub events: usize,
-    /// Number of bytes at which the batch ends; a larger event forms a batch by itself.
+    /// Number of bytes at which the batch ends. The event that reaches this number is still included.
     pub bytes: usize,
 }
 
@@ -44,7 +44,7 @@ pub struct BatchBounds {
 pub enum FeedState {
     /// The subscriber has received all events.
     Live,
-    /// More events can be taken.
+    /// More events are available.
     Behind,
     /// The maximum number of events was sent; the client must now send the position from which to continue.
     Truncated,
@@ -83,7 +83,7 @@ pub struct Subscriber {
     pub(super) range: LogRange,
     /// The position up to which events were taken from the log.
     pub(super) after: i64,
-    /// The last batch returned, which counts as taken once the next one is requested.
+    /// The last batch that was returned. Its events are recorded as sent when the next batch is requested.
     pub(super) offered: Option<OfferedBatch>,
     /// The verified position up to which the log itself was read; `None` if events came from the tail.
     pub(super) cursor: Option<ChainCursor>,
@@ -91,7 +91,7 @@ pub struct Subscriber {
     pub(super) ahead: usize,
     pub(super) consumer: Option<Consumer>,
     /// The position to which the client wants to move its consumer.
-    pub(super) moves_to: Option<i64>,
+    pub(super) requested_position: Option<i64>,
     pub(super) wakeup: Arc<Wakeup>,
     /// Value of [`Wakeup::contests`] when this subscriber last checked that it still holds its consumer.
     pub(super) contests_checked: u64,
@@ -100,7 +100,7 @@ pub struct Subscriber {
     pub(super) _connection: Option<MemberConnection>,
 }
 
-/// A batch that was returned and does not count as taken yet.
+/// A batch that was returned. Its events are not recorded as sent yet.
 pub(super) struct OfferedBatch {
     end_position: i64,
     positions: Vec<i64>,
@@ -111,19 +111,19 @@ pub(super) struct OfferedBatch {
 /// The result of one attempt to take the next events.
 enum TakeOutcome {
     Batch(Vec<(i64, FrameBytes)>, i64),
-    /// The position has moved, and there may be more events.
-    Again,
-    /// There are no events to take now; try again when an event arrives, or at this time.
+    /// The position has advanced past events that the caller does not receive. There may be more events.
+    Advanced,
+    /// No events can be delivered now. Try again when an event arrives, or at this time.
     Idle(Option<Monotonic>),
 }
 
 impl Subscriber {
-    /// Returns the next events as soon as there are any, or an empty batch after `wait`.
+    /// Returns the next events as soon as some are available, or an empty batch after `wait`.
     ///
-    /// The events count as taken only once this is called again, so dropping the future loses nothing. Fails
-    /// with the credential's error if the credential is no longer valid, with 409 `must_refetch` if the log
-    /// no longer contains the next events, with 409 `event-log-broken` if the log does not verify, and with
-    /// 409 `wrong-state` if a newer connection holds the consumer.
+    /// The position moves past the returned events only at the next call, so dropping the future loses no
+    /// events. Fails with the credential's error if the credential is no longer valid, with 409
+    /// `must_refetch` if the log no longer contains the next events, with 409 `event-log-broken` if the log
+    /// does not verify, and with 409 `wrong-state` if a newer connection holds the consumer.
     pub async fn next(&mut self, bounds: BatchBounds, wait: Duration) -> Result<EventBatch> {
         self.next_within(bounds, wait, i64::MAX).await
     }
@@ -137,15 +137,17 @@ impl Subscriber {
         wait: Duration,
         epoch: i64,
     ) -> Result<EventBatch> {
-        self.take_offered();
+        self.confirm_offered();
         let until = self.dispatch.clock.deadline(wait);
         loop {
-            let idle_until = match self.step(bounds).await {
-                Ok(TakeOutcome::Batch(frames, end_position)) => return Ok(self.batch(frames, end_position)),
-                Ok(_) if self.epoch() > epoch => return Ok(self.batch(Vec::new(), self.after)),
-                Ok(TakeOutcome::Again) => continue,
+            let idle_until = match self.take_next(bounds).await {
+                Ok(TakeOutcome::Batch(frames, end_position)) => {
+                    return Ok(self.offer_batch(frames, end_position));
+                }
+                Ok(_) if self.epoch() > epoch => return Ok(self.offer_batch(Vec::new(), self.after)),
+                Ok(TakeOutcome::Advanced) => continue,
                 Ok(TakeOutcome::Idle(_)) if self.has_passed(until) => {
-                    return Ok(self.batch(Vec::new(), self.after));
+                    return Ok(self.offer_batch(Vec::new(), self.after));
                 }
                 Ok(TakeOutcome::Idle(due)) => due,
                 Err(error) if matches!(error.code(), Code::Overloaded | Code::Unavailable) => {
@@ -156,25 +158,25 @@ impl Subscriber {
             };
             let check = self.lookup.checked.plus(CALLER_CHECK_EVERY);
             let consumer = self.consumer.as_ref();
-            let due = [idle_until, consumer.and_then(Consumer::due), consumer.map(Consumer::check_at)];
+            let due = [idle_until, consumer.and_then(Consumer::write_due), consumer.map(Consumer::check_at)];
             let moment = due.into_iter().flatten().fold(until.min(check), Monotonic::min);
             self.wakeup.sleep(&self.dispatch, moment).await;
         }
     }
 
-    /// Discards the last batch, so that the next one begins at the same position.
+    /// Discards the last batch, so that the next batch begins at the same position.
     pub fn put_back(&mut self) {
         self.offered = None;
     }
 
-    /// Marks the last batch as taken.
-    fn take_offered(&mut self) {
+    /// Moves the position past the last batch, and records the events of that batch as sent.
+    fn confirm_offered(&mut self) {
         let Some(OfferedBatch { end_position, positions, reaches_end }) = self.offered.take() else { return };
         self.after = end_position;
         // Later events do not count as sent ahead for a subscriber that was up to date.
         self.ahead = if reaches_end { 0 } else { self.ahead.saturating_add(positions.len()) };
         if let Some(consumer) = &mut self.consumer {
-            consumer.sent(positions.into_iter());
+            consumer.record_sent(positions.into_iter());
         }
     }
 
@@ -200,13 +202,13 @@ impl Subscriber {
     /// Without a consumer, a later position skips the events in between, and an earlier one only allows more
     /// events to be sent. A consumer is moved to the position, forward or back, before more events are taken.
     pub fn continue_from(&mut self, position: i64) -> Result<()> {
-        self.take_offered();
+        self.confirm_offered();
         let last = self.room_lsn();
         if position > last {
             return Err(Error::in_field("after_id", format!("the log ends at {last}")));
         }
         match self.consumer {
-            Some(_) => self.moves_to = Some(position),
+            Some(_) => self.requested_position = Some(position),
             None if position > self.after => (self.after, self.cursor) = (position, None),
             None => {}
         }
@@ -224,9 +226,9 @@ impl Subscriber {
         self.consumer.is_some()
     }
 
-    /// Acknowledges all events up to `position`. Fails with 400 if the subscription has no consumer.
+    /// Acknowledges all events up to `position`. Fails with 400 if the subscription is not durable.
     pub fn acknowledge(&mut self, position: i64) -> Result<()> {
-        self.take_offered();
+        self.confirm_offered();
         let sent = self.after;
         match &mut self.consumer {
             Some(consumer) => consumer.acknowledge(position, sent),
@@ -234,7 +236,7 @@ impl Subscriber {
         }
     }
 
-    /// Returns a resume token with which a new subscription continues from `position`.
+    /// Returns a resume token with which a new subscription can continue from `position`.
     pub fn resume_token(&self, position: i64) -> Result<String> {
         let resumption = Resumption {
             workspace_id: self.lookup.caller.workspace_id,
@@ -246,7 +248,7 @@ impl Subscriber {
         resumption.token(&self.dispatch.shared.sealer)
     }
 
-    fn batch(&mut self, frames: Vec<(i64, FrameBytes)>, end_position: i64) -> EventBatch {
+    fn offer_batch(&mut self, frames: Vec<(i64, FrameBytes)>, end_position: i64) -> EventBatch {
         let positions: Vec<i64> = frames.iter().map(|(position, _)| *position).collect();
         let ahead = self.ahead.saturating_add(positions.len());
         let room_lsn = self.room_lsn().max(end_position);
@@ -255,17 +257,17 @@ impl Subscriber {
         let replay_max = self.dispatch.shared.settings.replay_max;
         let state = match reaches_end {
             true => FeedState::Live,
-            // A consumer is slowed down by unacknowledged events instead.
+            // A consumer is limited by its unacknowledged events instead.
             false if ahead >= replay_max && self.consumer.is_none() => FeedState::Truncated,
             false => FeedState::Behind,
         };
         EventBatch { frames, after_id: end_position, room_lsn, state }
     }
 
-    async fn step(&mut self, bounds: BatchBounds) -> Result<TakeOutcome> {
-        self.keep_consumer().await?;
+    async fn take_next(&mut self, bounds: BatchBounds) -> Result<TakeOutcome> {
+        self.update_consumer().await?;
         self.refresh_caller().await?;
-        let unacknowledged_left = self.consumer.as_ref().map_or(usize::MAX, Consumer::left);
+        let unacknowledged_left = self.consumer.as_ref().map_or(usize::MAX, Consumer::sendable_count);
         let replay_max = self.dispatch.shared.settings.replay_max;
         let ahead = if self.consumer.is_some() { usize::MAX } else { replay_max.saturating_sub(self.ahead) };
         let bounds = BatchBounds { events: bounds.events.min(unacknowledged_left).min(ahead), ..bounds };
@@ -277,17 +279,17 @@ impl Subscriber {
             .tail
             .view(self.after, bounds.events, |event| self.filter.matches(&event.kind, &event.subject));
         match view {
-            TailView::Broken(broken) => Err(broken_log(self.listening_workspace(), broken)),
+            TailView::Broken(broken) => Err(broken_log(self.workspace_id(), broken)),
             TailView::Behind => self.read_log(bounds).await,
             TailView::Events { events, up_to, head } => self.take_live(bounds, events, up_to, head).await,
         }
     }
 
-    fn listening_workspace(&self) -> WorkspaceId {
+    fn workspace_id(&self) -> WorkspaceId {
         self.lookup.caller.workspace_id
     }
 
-    /// Takes the next events from the shared tail.
+    /// Returns the next events from the shared tail, or the reason why none can be returned now.
     async fn take_live(
         &mut self,
         bounds: BatchBounds,
@@ -305,7 +307,7 @@ impl Subscriber {
             }
             if up_to > self.after {
                 self.after = up_to;
-                return Ok(TakeOutcome::Again);
+                return Ok(TakeOutcome::Advanced);
             }
             self.ahead = 0;
             return Ok(TakeOutcome::Idle(None));
@@ -314,14 +316,14 @@ impl Subscriber {
         let frames = self.visible_frames(events, head).await?;
         if frames.is_empty() {
             self.after = end_position;
-            return Ok(TakeOutcome::Again);
+            return Ok(TakeOutcome::Advanced);
         }
         Ok(TakeOutcome::Batch(frames, end_position))
     }
 
     /// Removes events that are too recent for a durable subscription.
     ///
-    /// Returns when the first of them will be old enough.
+    /// Returns when the first removed event will be old enough, or `None` if no event was removed.
     fn drop_recent(&self, events: &mut Vec<Arc<FeedEvent>>) -> Option<Monotonic> {
         let stability = self.stability()?;
         let now = self.dispatch.clock.now();
@@ -332,12 +334,12 @@ impl Subscriber {
         Some(self.dispatch.clock.deadline(first))
     }
 
-    /// Returns the minimum age of events to deliver, or `None` for no minimum.
+    /// Returns the minimum age of the events to deliver, or `None` for no minimum.
     fn stability(&self) -> Option<Duration> {
         self.consumer.as_ref().map(|_| self.dispatch.shared.settings.delivery_stability)
     }
 
-    /// Removes the events that exceed the byte limit of a batch.
+    /// Removes the events after the event that reaches the byte limit of a batch.
     fn drop_excess(&self, events: &mut Vec<Arc<FeedEvent>>, bytes: usize) {
         let mut weight: usize = 0;
         let filling = events.iter().position(|event| {
@@ -347,7 +349,7 @@ impl Subscriber {
         events.truncate(filling.map_or(events.len(), |place| place.saturating_add(1)));
     }
 
-    /// Returns the frames of the events that the caller may see now.
+    /// Returns the frames of those events that the caller may see now.
     async fn visible_frames(
         &mut self,
         events: Vec<Arc<FeedEvent>>,
@@ -361,7 +363,7 @@ impl Subscriber {
         let shown: Option<Vec<bool>> =
             events.iter().map(|event| self.shared.shows(event, visibility, epoch)).collect();
         let form = self.form;
-        let has_words = |event: &FeedEvent| form == FrameForm::Full && is_content_event(event);
+        let has_content = |event: &FeedEvent| form == FrameForm::Full && is_content_event(event);
         if let Some(shown) = shown {
             let visible: Vec<_> = events
                 .iter()
@@ -369,7 +371,7 @@ impl Subscriber {
                 .filter(|(_, is_shown)| **is_shown)
                 .map(|(event, _)| event)
                 .collect();
-            if !visible.iter().any(|event| has_words(event)) {
+            if !visible.iter().any(|event| has_content(event)) {
                 let frame = |event: &&Arc<FeedEvent>| Ok((event.lsn, event.frame(form)?));
                 return visible.iter().map(frame).collect();
             }
@@ -385,16 +387,16 @@ impl Subscriber {
             }
             let visibility = self.lookup.caller.visibility;
             let frame = |event: &Arc<FeedEvent>| {
-                let opened = round.frames.get(&event.lsn).filter(|_| has_words(event)).cloned();
+                let opened = round.frames.get(&event.lsn).filter(|_| has_content(event)).cloned();
                 Ok((event.lsn, opened.map_or_else(|| event.frame(form), Ok)?))
             };
             return events.iter().filter(|event| round.shows(event, visibility)).map(frame).collect();
         }
     }
 
-    /// Reads the next page of events from the log.
+    /// Returns the next page of events from the log, or the reason why none can be returned now.
     async fn read_log(&mut self, bounds: BatchBounds) -> Result<TakeOutcome> {
-        let of = PageRequest {
+        let request = PageRequest {
             cursor: self.cursor.take().filter(|cursor| cursor.lsn() == self.after),
             after: self.after,
             filter: self.filter.clone(),
@@ -403,12 +405,13 @@ impl Subscriber {
             bytes: bounds.bytes,
             stability: self.stability(),
         };
-        let LogPage { caller, epoch, range, outcome } = self.read(true, move |cx| read_page(cx, &of)).await?;
+        let LogPage { caller, epoch, range, outcome } =
+            self.read_as_caller(true, move |cx| read_page(cx, &request)).await?;
         self.lookup = CallerLookup { caller, epoch, checked: self.dispatch.clock.monotonic() };
         self.range = LogRange { head: self.range.head.max(range.head), ..range };
         match outcome {
-            PageOutcome::TooOld => Err(range.must_refetch(self.listening_workspace())),
-            PageOutcome::Broken(broken) => Err(broken_log(self.listening_workspace(), broken)),
+            PageOutcome::TooOld => Err(range.must_refetch(self.workspace_id())),
+            PageOutcome::Broken(broken) => Err(broken_log(self.workspace_id(), broken)),
             PageOutcome::Read { frames, cursor } => {
                 let end_position = cursor.lsn();
                 self.cursor = Some(*cursor);
@@ -416,7 +419,7 @@ impl Subscriber {
                     (false, _) => Ok(TakeOutcome::Batch(frames, end_position)),
                     (true, true) => {
                         self.after = end_position;
-                        Ok(TakeOutcome::Again)
+                        Ok(TakeOutcome::Advanced)
                     }
                     // The next events are too recent, or were not committed when the snapshot was taken.
                     (true, false) => {
@@ -428,23 +431,24 @@ impl Subscriber {
         }
     }
 
-    /// Performs the pending work for the consumer, and fails if a newer connection holds it.
+    /// Performs the pending work for the consumer. Fails if a newer connection holds the consumer.
     ///
-    /// Moves the consumer if the client requested that, and writes the acknowledged position if that is due.
-    async fn keep_consumer(&mut self) -> Result<()> {
+    /// Moves the consumer if the client requested a move, and writes the acknowledged position if a write is
+    /// due.
+    async fn update_consumer(&mut self) -> Result<()> {
         let Some(consumer) = &mut self.consumer else { return Ok(()) };
         let contests = self.wakeup.contests();
         let is_due = self.dispatch.clock.remaining(consumer.check_at()).is_zero();
         if is_due || contests != self.contests_checked {
-            consumer.check(&self.dispatch).await?;
+            consumer.check_holder(&self.dispatch).await?;
             self.contests_checked = contests;
         }
-        if let Some(position) = self.moves_to {
+        if let Some(position) = self.requested_position {
             consumer.move_to(&self.dispatch, position, self.after).await?;
-            (self.after, self.cursor, self.moves_to) = (position, None, None);
+            (self.after, self.cursor, self.requested_position) = (position, None, None);
         }
-        if consumer.due().is_some_and(|due| self.dispatch.clock.remaining(due).is_zero()) {
-            consumer.write(&self.dispatch).await?;
+        if consumer.write_due().is_some_and(|due| self.dispatch.clock.remaining(due).is_zero()) {
+            consumer.write_position(&self.dispatch).await?;
         }
         Ok(())
     }
@@ -467,12 +471,12 @@ impl Subscriber {
 
     async fn look_up_caller(&mut self) -> Result<()> {
         let found = |cx: &Read<'_>| Ok((cx.caller().clone(), cx.epoch()));
-        let (caller, epoch) = self.read(false, found).await?;
+        let (caller, epoch) = self.read_as_caller(false, found).await?;
         self.lookup = CallerLookup { caller, epoch, checked: self.dispatch.clock.monotonic() };
         Ok(())
     }
 
-    async fn read<T: Send + 'static>(
+    async fn read_as_caller<T: Send + 'static>(
         &self,
         is_long: bool,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Waking a subscriber that waits for events, and the last lookup of its caller.
+//! Wakes a subscriber that waits for events, and stores the last lookup of its caller.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Wakeup {
         self.wake();
     }
 
-    /// Returns how many times the subscriber was asked to check its consumer.
+    /// Returns how many times the subscriber had to check its consumer.
     pub fn contests(&self) -> u64 {
         self.contests.load(Ordering::SeqCst)
     }
@@ -43,20 +43,20 @@ impl Wakeup {
     pub async fn sleep(self: &Arc<Self>, dispatch: &Arc<Dispatch>, moment: Monotonic) {
         let wakeup = Arc::clone(self);
         let timer = dispatch.timers.at(moment, move || wakeup.wake());
-        let _stops = StopsTimer(dispatch, timer);
+        let _timer = TimerGuard(dispatch, timer);
         self.notify.notified().await;
     }
 }
 
-/// A caller as of the last lookup in a transaction.
+/// A caller, as found by the last lookup in a transaction.
 pub(super) struct CallerLookup {
     pub caller: Caller,
     pub epoch: i64,
-    /// When the caller was last looked up, or its epoch last found unchanged.
+    /// The time at which the caller was last looked up, or the epoch was last found unchanged.
     pub checked: Monotonic,
 }
 
-/// A listener on the bus, which is removed when this guard is dropped.
+/// A listener on the bus. Dropping this guard removes the listener.
 pub(super) struct ListenerGuard {
     pub dispatch: Arc<Dispatch>,
     pub workspace: WorkspaceId,
@@ -64,7 +64,7 @@ pub(super) struct ListenerGuard {
 }
 
 impl ListenerGuard {
-    /// Registers a listener that wakes `wakeup` on each event after `seen` that matches `filter`.
+    /// Registers a listener, which wakes `wakeup` when an event after `seen` matches `filter`.
     pub fn begin(
         dispatch: &Arc<Dispatch>,
         workspace: WorkspaceId,
@@ -87,7 +87,7 @@ impl Drop for ListenerGuard {
 }
 
 /// Awaits `work` for at most `span`, then fails with 503 `unavailable`.
-pub(super) async fn in_time<T>(
+pub(super) async fn with_timeout<T>(
     dispatch: &Arc<Dispatch>,
     span: Duration,
     work: impl Future<Output = Result<T>>,
@@ -97,7 +97,7 @@ pub(super) async fn in_time<T>(
         // The work may have finished already.
         let _ = over.send(());
     });
-    let _stops = StopsTimer(dispatch, timer);
+    let _timer = TimerGuard(dispatch, timer);
     match select(pin!(work), is_over).await {
         Either::Left((outcome, _)) => outcome,
         Either::Right(_) => Err(Error::new(Code::Unavailable, "the database did not respond in time")),
@@ -105,9 +105,9 @@ pub(super) async fn in_time<T>(
 }
 
 /// Stops a timer when dropped.
-struct StopsTimer<'a>(&'a Arc<Dispatch>, TimerId);
+struct TimerGuard<'a>(&'a Arc<Dispatch>, TimerId);
 
-impl Drop for StopsTimer<'_> {
+impl Drop for TimerGuard<'_> {
     fn drop(&mut self) {
         self.0.timers.stop(self.1);
     }
