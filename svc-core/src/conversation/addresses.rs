@@ -1,4 +1,4 @@
-//! Resolving an address to its object, and checking whether the text that it cites is still current.
+//! Resolving an address to its object, and checking whether the cited text is still current.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,27 +38,27 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// The object that an address refers to.
+/// The object to which an address leads, and the state of the cited text.
 #[derive(Serialize, JsonSchema)]
 struct Resolved {
-    /// The full address of the object, without a fragment.
+    /// Full address of the object, without a fragment.
     uri: String,
-    /// Kind of the object.
+    /// Kind of the object: a workspace, channel, thread, message, event or boot.
     #[serde(rename = "type")]
     kind: AddressKind,
-    /// The ids of the object and of the objects that contain it; ids that do not apply are absent.
+    /// Ids of the object and of the objects that contain it. Ids that do not apply are absent.
     ids: AddressIds,
-    /// The hash with which the object is cited, as `sha256:<hex>`; null if the object has no hash.
+    /// Content hash of the object, for citations, as `sha256:<hex>`; null if the object has no hash.
     content_hash: Option<String>,
-    /// State of the text that the fragment cites; `none` without a fragment.
+    /// State of the text that the address's fragment cites; `none` if the address has no fragment.
     cited: Cited,
-    /// Number of the cited text, as in `list_message_edits`; set only if a later text superseded the cited
-    /// one.
+    /// Number of the cited text, as in `list_message_edits`. Present only if a later text superseded the
+    /// cited text.
     #[serde(skip_serializing_if = "Option::is_none")]
     edit: Option<i64>,
 }
 
-/// Kind of object that an address refers to.
+/// Kind of the object to which an address leads.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum AddressKind {
@@ -70,21 +70,21 @@ enum AddressKind {
     Boot,
 }
 
-/// Ids of the object that an address refers to, and of the objects that contain it.
+/// Ids of the object to which an address leads, and of the objects that contain it.
 #[derive(Serialize, JsonSchema)]
 struct AddressIds {
-    /// The workspace.
+    /// Id of the workspace.
     workspace_id: WorkspaceId,
-    /// The channel.
+    /// Id of the channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     channel_id: Option<ChannelId>,
-    /// The thread.
+    /// Id of the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread_id: Option<ThreadId>,
-    /// The message.
+    /// Id of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     message_id: Option<MessageId>,
-    /// Position of the event.
+    /// Position of the event in the workspace's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     lsn: Option<i64>,
 }
@@ -95,62 +95,61 @@ impl AddressIds {
     }
 }
 
-/// Returns the object that an address refers to, and whether the text that its fragment cites is still
-/// current.
+/// Resolves an address to its object, and returns whether the text that the fragment cites is still current.
 ///
 /// The address may be a room URI of any level, `svc:event/` with a position, or a form such as
-/// `svc://threads/{id}`, with or without `#sha256:` and a hash. If its parts contradict each other, the
-/// address is not found.
+/// `svc://threads/{id}`, with or without `#sha256:` and a hash. An address whose ids contradict each other is
+/// not found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ResolveUri {
-    /// The address.
+    /// The address to resolve.
     uri: Address,
 }
 
 fn resolve_uri(cx: &Read<'_>, input: &ResolveUri) -> Result<Resolved> {
     let Address { named, hash } = input.uri;
-    resolved(cx, named, hash).map_err(|error| match error.code() {
-        Code::NotFound => nothing(),
+    resolve(cx, named, hash).map_err(|error| match error.code() {
+        Code::NotFound => address_not_found(),
         _ => error,
     })
 }
 
-fn nothing() -> Error {
+fn address_not_found() -> Error {
     Error::not_found("object with this address")
 }
 
-fn resolved(cx: &Read<'_>, named: NamedObject, hash: Option<[u8; 32]>) -> Result<Resolved> {
+fn resolve(cx: &Read<'_>, named: NamedObject, hash: Option<[u8; 32]>) -> Result<Resolved> {
     let here = cx.caller().workspace_id;
     match named {
         NamedObject::Workspace(id) => {
             check_own_workspace(cx, id)?;
-            Ok(plain(format!("svc://{id}"), AddressKind::Workspace, AddressIds::of(id, None), hash))
+            Ok(without_hash(format!("svc://{id}"), AddressKind::Workspace, AddressIds::of(id, None), hash))
         }
         NamedObject::Channel(workspace, id) => {
-            check_belongs(workspace.is_none_or(|workspace| workspace == here))?;
+            check_is_consistent(workspace.is_none_or(|workspace| workspace == here))?;
             let ChannelPlace { id, workspace_id, .. } = visible_channel(cx, id)?;
             let uri = format!("svc://{workspace_id}/channels/{id}");
-            Ok(plain(uri, AddressKind::Channel, AddressIds::of(workspace_id, Some(id)), hash))
+            Ok(without_hash(uri, AddressKind::Channel, AddressIds::of(workspace_id, Some(id)), hash))
         }
         NamedObject::Thread(within, id) => {
             let ThreadPlace { thread_id, channel_id, workspace_id, .. } = visible_place(cx, id)?;
-            check_belongs(within.is_none_or(|within| within == (workspace_id, channel_id)))?;
+            check_is_consistent(within.is_none_or(|within| within == (workspace_id, channel_id)))?;
             let uri = format!("svc://{workspace_id}/channels/{channel_id}/threads/{thread_id}");
             let ids =
                 AddressIds { thread_id: Some(thread_id), ..AddressIds::of(workspace_id, Some(channel_id)) };
-            Ok(plain(uri, AddressKind::Thread, ids, hash))
+            Ok(without_hash(uri, AddressKind::Thread, ids, hash))
         }
         NamedObject::Message(workspace, channel_id, thread_id, id) => {
             let found = messages::find_cited(cx, id, hash)?;
             let place = (here, found.place.channel_id, found.place.thread_id);
-            check_belongs((workspace, channel_id, thread_id) == place)?;
-            Ok(of_message(here, &found))
+            check_is_consistent((workspace, channel_id, thread_id) == place)?;
+            Ok(message_address(here, &found))
         }
-        NamedObject::Event(lsn) => of_event(cx, lsn, hash),
+        NamedObject::Event(lsn) => resolve_event(cx, lsn, hash),
         NamedObject::Boot(id) => {
             let ChannelPlace { id, workspace_id, .. } = visible_channel(cx, id)?;
-            Ok(plain(
+            Ok(without_hash(
                 format!("svc://boots/{id}"),
                 AddressKind::Boot,
                 AddressIds::of(workspace_id, Some(id)),
@@ -158,21 +157,21 @@ fn resolved(cx: &Read<'_>, named: NamedObject, hash: Option<[u8; 32]>) -> Result
             ))
         }
         // The service stores no artifacts yet.
-        NamedObject::Artifact(_) => Err(nothing()),
+        NamedObject::Artifact(_) => Err(address_not_found()),
     }
 }
 
-fn check_belongs(belongs: bool) -> Result<()> {
-    if belongs { Ok(()) } else { Err(nothing()) }
+fn check_is_consistent(is_consistent: bool) -> Result<()> {
+    if is_consistent { Ok(()) } else { Err(address_not_found()) }
 }
 
-/// Returns an object that has no hash; an address that cites a hash of such an object is a mismatch.
-fn plain(uri: String, kind: AddressKind, ids: AddressIds, hash: Option<[u8; 32]>) -> Resolved {
+/// Returns an object that has no content hash. If the address cites a hash, the citation is a mismatch.
+fn without_hash(uri: String, kind: AddressKind, ids: AddressIds, hash: Option<[u8; 32]>) -> Resolved {
     let cited = if hash.is_some() { Cited::Mismatch } else { Cited::None };
     Resolved { uri, kind, ids, content_hash: None, cited, edit: None }
 }
 
-fn of_message(workspace: WorkspaceId, found: &CitableMessage) -> Resolved {
+fn message_address(workspace: WorkspaceId, found: &CitableMessage) -> Resolved {
     let CitableMessage { place, content_hash, cited, edit } = *found;
     let ids = AddressIds {
         thread_id: Some(place.thread_id),
@@ -189,7 +188,7 @@ fn of_message(workspace: WorkspaceId, found: &CitableMessage) -> Resolved {
     }
 }
 
-/// An event that the caller may see.
+/// Channel, thread and content hash of an event that the caller may see.
 struct VisibleEvent {
     channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
@@ -198,11 +197,11 @@ struct VisibleEvent {
 
 columns! { found_columns: VisibleEvent as e { channel_id, thread_id, content_hash } }
 
-fn of_event(cx: &Read<'_>, lsn: i64, hash: Option<[u8; 32]>) -> Result<Resolved> {
+fn resolve_event(cx: &Read<'_>, lsn: i64, hash: Option<[u8; 32]>) -> Result<Resolved> {
     let workspace = cx.caller().workspace_id;
     let found: Option<VisibleEvent> =
         cx.one(EVENT, &cx.caller().visibility.params().and(&[&workspace, &lsn]))?;
-    let VisibleEvent { channel_id, thread_id, content_hash } = found.ok_or_else(nothing)?;
+    let VisibleEvent { channel_id, thread_id, content_hash } = found.ok_or_else(address_not_found)?;
     let cited = match hash {
         None => Cited::None,
         Some(hash) if hash == content_hash => Cited::Current,

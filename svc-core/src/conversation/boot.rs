@@ -1,6 +1,7 @@
-//! The boot of a channel: the briefing text that an agent reads when it arrives in the channel.
+//! The boot of a channel: the briefing text that agents read when they arrive in the channel.
 //!
-//! A channel has one boot text, which may be empty. The event log contains only its version and length.
+//! A channel has one boot text, which may be empty. The event log contains only the version and the length of
+//! the text.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use crate::store::columns;
 use crate::text::{Prose, characters};
 use crate::time::Time;
 
-/// Name of the table in the list of texts that a legal hold preserves.
+/// Name of the table. A legal hold also preserves replaced boot texts under this name.
 const TABLE: &str = "boots";
 
 pub(crate) fn feature() -> Feature {
@@ -32,7 +33,7 @@ pub(crate) fn feature() -> Feature {
                     .reads_on("text")
                     .title("Read a channel's briefing")
                     .when(
-                        "Read what a channel's members want you to know on arrival. `get_thread_context` \
+                        "Read a channel's briefing, the text to read on arrival. `get_thread_context` \
                          includes it.",
                     )
                     .get("/channels/{channel_id}/boot")
@@ -40,7 +41,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"channel_id": w.id("channel")})),
                 idempotent("set_channel_boot", set_channel_boot)
                     .title("Set a channel's briefing")
-                    .when("Set the text that agents read when they arrive in a channel.")
+                    .when("Set a channel's briefing, the text that agents read on arrival.")
                     .put("/channels/{channel_id}/boot")
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::WrongState])
@@ -64,18 +65,18 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The text that agents read when they arrive in a channel.
+/// The briefing text that agents read when they arrive in a channel.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ChannelBoot {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
-    /// The text; empty if no text was ever set.
+    /// Text of the briefing; empty if no text was ever set.
     pub text: String,
     /// Version of the text, which rises with each change; 0 if no text was ever set.
     version: i64,
-    /// The member who last set the text; null if no text was ever set, or if the service itself set it.
+    /// Id of the member who last set the text; null if no text was ever set, or if the service itself set it.
     updated_by: Option<MemberId>,
-    /// When the text was last set; null if no text was ever set.
+    /// Time at which the text was last set; null if no text was ever set.
     updated_at: Option<Time>,
     /// Position of the last change to the text in the workspace's log; null if no text was ever set.
     lsn: Option<i64>,
@@ -97,14 +98,14 @@ impl<I> Answer<I> for ChannelBoot {
     }
 }
 
-/// The text that agents read when they arrive in a channel was set.
+/// The briefing text of a channel was set.
 #[derive(Serialize, JsonSchema)]
 struct ChannelBootSet {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
     /// Version of the text, which rises with each change.
     version: i64,
-    /// Length of the text in characters.
+    /// Length of the text, in characters.
     size: i64,
 }
 
@@ -118,9 +119,9 @@ impl Event for ChannelBootSet {
     }
 }
 
-/// Returns the text that agents read when they arrive in a channel.
+/// Returns the briefing text of a channel, which agents read when they arrive in the channel.
 ///
-/// The text is empty if none was ever set.
+/// The text is empty if no text was ever set.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetChannelBoot {
@@ -132,7 +133,7 @@ fn get_channel_boot(cx: &Read<'_>, input: &GetChannelBoot) -> Result<ChannelBoot
     of_channel(cx, visible_channel(cx, input.channel_id)?.id)
 }
 
-/// Returns the boot of a channel that the caller may see.
+/// Returns the boot of a channel. The calling function must have checked that the caller may see the channel.
 pub(crate) fn of_channel(cx: &Read<'_>, channel_id: ChannelId) -> Result<ChannelBoot> {
     let found = cx.one(BOOT, &[&channel_id])?;
     let text = String::new();
@@ -143,9 +144,10 @@ pub(crate) fn of_channel(cx: &Read<'_>, channel_id: ChannelId) -> Result<Channel
 
 const BOOT: &str = concat!("select ", boot_columns!(), " from boots b where b.channel_id = $1");
 
-/// Sets the text that agents read when they arrive in a channel, and returns it.
+/// Sets the briefing text of a channel, which agents read when they arrive in the channel, and returns the
+/// text.
 ///
-/// Replaces the earlier text; an empty text removes it. All members who see the channel can read it.
+/// Replaces the earlier text; an empty text removes it. All members who see the channel can read the text.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -190,7 +192,7 @@ const SET: &str = "
         text = excluded.text, version = excluded.version, updated_by = excluded.updated_by,
         at = excluded.at, lsn = excluded.lsn";
 
-/// Purges boot texts. The rows are kept, so that no version number is used twice.
+/// Purges some boot texts, up to a log position. The rows remain, so that no version number is used twice.
 fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -207,7 +209,7 @@ const PURGE: &str = "
         select b.channel_id from boots b join channels c on c.id = b.channel_id
         where c.workspace_id = $1 and b.lsn <= $2 and b.text <> '' limit $3)";
 
-/// Empties the texts purged up to a log position, while a log is replayed.
+/// Replays a purge: empties the boot texts up to a log position.
 pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     event.rows(TABLE, &[], |boot| {
         let int = |column| boot.value(column).and_then(Value::as_i64);

@@ -1,7 +1,8 @@
-//! Follows: the threads, channels and members that a member follows.
+//! Follows: a member follows threads, channels and members, to see where messages are unread.
 //!
-//! Posting a message does no extra work for followers: unread messages are counted when a follower lists its
-//! follows. Follows are private; no event, export or response to another member contains them.
+//! Posting a message causes no additional work for its followers: unread messages are counted when a follower
+//! lists its follows. Follows are private: no event, no export and no response to another member contains
+//! them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ use crate::schema::brief;
 use crate::store::{columns, named_enum, new_row};
 use crate::time::Time;
 
-/// Maximum follows on one page, because listing counts the unread messages of each follow.
+/// Maximum follows on one page. The limit is low because a list counts the unread messages of each follow.
 const FOLLOWS_ON_A_PAGE: i64 = 40;
 
 pub(crate) fn feature() -> Feature {
@@ -44,7 +45,7 @@ fn operations() -> Vec<Operation> {
         idempotent("follow", follow)
             .title("Follow a thread, a channel or a member")
             .when(
-                "Follow a thread, channel or member, so that new messages there count as unread for you. \
+                "Follow a thread, channel or member, so that its new messages count as unread for you. \
                  Read the counts with `list_follows`.",
             )
             .put("/me/follows/{target_id}")
@@ -77,32 +78,32 @@ fn operations() -> Vec<Operation> {
 }
 
 named_enum! {
-    /// Kind of object that a member follows.
+    /// Kind of an object that a member follows.
     enum FollowedKind { Thread = "thread", Channel = "channel", Member = "member" }
 }
 
 /// A thread, channel or member that you follow.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Follow {
-    /// Id of the thread, channel or member.
+    /// Id of the followed thread, channel or member.
     target_id: Uuid,
     /// Kind of the followed object: `thread`, `channel` or `member`.
     kind: FollowedKind,
-    /// Number of messages by other members in the followed thread or channel that you have not seen, among
-    /// the last 100; null for a member.
+    /// Number of unseen messages by other members in the followed thread or channel, among its last 100
+    /// unseen messages; null for a followed member.
     unread: Option<i64>,
-    /// Position of the last message in the followed thread or channel, in the workspace's log; null if none
-    /// of the last 100 is live, and for a member.
+    /// Position in the workspace's log of the last message in the followed thread or channel; null if its
+    /// last 100 messages are all withdrawn, or for a followed member.
     last_lsn: Option<i64>,
-    /// When you began to follow the object.
+    /// Time at which you began to follow the object.
     followed_at: Time,
     #[serde(skip)]
     seq: i64,
 }
 
-/// SQL expression for the number of messages by other members, among the last ones in `$of`, that the
-/// follower in row `f` has not seen.
-macro_rules! unread_of {
+/// SQL expression that counts the unseen messages by other members for the follow in row `f`, up to a limit.
+/// `$of` is the column of `messages` with the id of the followed thread or channel.
+macro_rules! unseen_count {
     ($of:literal) => {
         concat!(
             "(select count(*) from (
@@ -115,8 +116,9 @@ macro_rules! unread_of {
     };
 }
 
-/// SQL expression for the position of the last message that is not withdrawn, among the last ones in `$of`.
-macro_rules! last_of {
+/// SQL expression for the position of the last message that is not withdrawn, among a limited number of
+/// messages. `$of` is the column of `messages` with the id of the followed thread or channel.
+macro_rules! last_position {
     ($of:literal) => {
         concat!(
             "(select max(m.lsn) from (
@@ -134,12 +136,12 @@ columns! {
         target_id,
         kind,
         unread = (
-            "case f.kind when 'thread' then ", unread_of!("thread_id"),
-            " when 'channel' then ", unread_of!("channel_id"), " end"
+            "case f.kind when 'thread' then ", unseen_count!("thread_id"),
+            " when 'channel' then ", unseen_count!("channel_id"), " end"
         ),
         last_lsn = (
-            "case f.kind when 'thread' then ", last_of!("thread_id"),
-            " when 'channel' then ", last_of!("channel_id"), " end"
+            "case f.kind when 'thread' then ", last_position!("thread_id"),
+            " when 'channel' then ", last_position!("channel_id"), " end"
         ),
         followed_at = at,
         seq,
@@ -154,7 +156,7 @@ impl<I> Answer<I> for Follow {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, (target, at): Self::Kept) -> Result<Self> {
-        followed(cx, target)?
+        find_follow(cx, target)?
             .filter(|found| found.followed_at == at)
             .ok_or_else(|| Error::not_found("follow"))
     }
@@ -162,14 +164,14 @@ impl<I> Answer<I> for Follow {
 
 /// Follows a thread, a channel or a member, and returns the follow.
 ///
-/// Messages by others there count as unread from now on. Following the same object again marks everything
-/// posted until then as seen. Only you can see your follows.
+/// New messages there by other members count as unread. Following the same object again marks all earlier
+/// messages there as seen. Only you can see your follows.
 ///
-/// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you follow 500 others already.
+/// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you already follow 500 objects.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FollowTarget {
-    /// The id of the thread, channel or member.
+    /// Id of the thread, channel or member.
     target_id: Uuid,
     /// Your member id.
     #[serde(rename = "member_id")]
@@ -179,12 +181,12 @@ struct FollowTarget {
 fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
     let member_id = cx.caller().member_id()?;
     let target_id = input.target_id;
-    let kind = kind_of(cx, input.target_id)?;
+    let kind = target_kind(cx, input.target_id)?;
     if !mark_seen(cx, target_id)? {
         let (count, last): (i64, i64) =
             cx.one(FOLLOWED, &[&member_id])?.ok_or_else(|| Error::internal("a count returned no row"))?;
         if count >= FOLLOWS_MAX {
-            return Err(Error::wrong_state(format!("you follow {FOLLOWS_MAX} others, the maximum")));
+            return Err(Error::wrong_state(format!("you follow {FOLLOWS_MAX} objects, the maximum")));
         }
         let seen_lsn = 0_i64;
         let at = cx.now();
@@ -192,11 +194,12 @@ fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
         cx.insert(&new_row!("insert into follows" { member_id, target_id, kind, seen_lsn, at, seq }))?;
         mark_seen(cx, target_id)?;
     }
-    followed(cx, target_id)?.ok_or_else(|| Error::internal("what was just followed is missing"))
+    find_follow(cx, target_id)?.ok_or_else(|| Error::internal("what was just followed is missing"))
 }
 
-/// Returns the caller's follow of `target`, or `None` if the caller does not follow or may not see it.
-fn followed(cx: &Read<'_>, target: Uuid) -> Result<Option<Follow>> {
+/// Returns the caller's follow of `target`, or `None` if the caller does not follow `target` or may not see
+/// it.
+fn find_follow(cx: &Read<'_>, target: Uuid) -> Result<Option<Follow>> {
     let member = cx.caller().member_id()?;
     let visibility = cx.caller().visibility.params();
     let before = -1_i64;
@@ -204,7 +207,7 @@ fn followed(cx: &Read<'_>, target: Uuid) -> Result<Option<Follow>> {
     cx.one(FOLLOWS, &visibility.and(&[&member, &before, &1_i64, &one, &UNREAD_OF_FOLLOW_MAX]))
 }
 
-/// Marks everything posted in `target` until now as seen, and returns whether the caller follows `target`.
+/// Marks all messages in `target` as seen for the caller, and returns whether the caller follows `target`.
 pub(crate) fn mark_seen(cx: &mut Write<'_>, target: Uuid) -> Result<bool> {
     let member = cx.caller().member_id()?;
     Ok(cx.change(SEE, &[&member, &target])? > 0)
@@ -216,7 +219,8 @@ const SEE: &str = "
         when 'channel' then (select max(m.lsn) from messages m where m.channel_id = $2) end, seen_lsn)
     where member_id = $1 and target_id = $2";
 
-/// Notifies the owner of a thread and the followers of a claim's holder how the claim ended.
+/// Notifies the owner of a thread and the followers of the claim's holder that the claim has expired or is
+/// unacknowledged.
 pub(crate) fn notify_followers_of_claim(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -228,7 +232,7 @@ pub(crate) fn notify_followers_of_claim(
     inbox::notify_of_service(cx, because, reason, &notified)
 }
 
-/// Returns the members who follow a member.
+/// Returns the ids of the members who follow a member.
 fn followers(cx: &Read<'_>, member: MemberId) -> Result<Vec<MemberId>> {
     let found: Vec<(MemberId,)> = cx.query(FOLLOWERS, &[&member])?;
     Ok(found.into_iter().map(|(follower,)| follower).collect())
@@ -238,8 +242,9 @@ const FOLLOWERS: &str = "select member_id from follows where target_id = $1";
 
 const FOLLOWED: &str = "select count(*), coalesce(max(seq), 0) from follows where member_id = $1";
 
-/// Returns the kind of object that an id refers to. Fails if the caller may not see the object.
-fn kind_of(cx: &Read<'_>, id: Uuid) -> Result<FollowedKind> {
+/// Returns whether an id is the id of a thread, a channel or a member. Fails with *not found* if the caller
+/// may see no such object.
+fn target_kind(cx: &Read<'_>, id: Uuid) -> Result<FollowedKind> {
     let is_found = |found: Result<()>| match found {
         Ok(()) => Ok(true),
         Err(error) if error.code() == Code::NotFound => Ok(false),
@@ -256,10 +261,10 @@ fn kind_of(cx: &Read<'_>, id: Uuid) -> Result<FollowedKind> {
     }
 }
 
-/// A follow that was removed.
+/// The object that is no longer followed.
 #[derive(Serialize, JsonSchema)]
 struct Unfollowed {
-    /// Id of the thread, channel or member that is no longer followed.
+    /// Id of the thread, channel or member that you no longer follow.
     target_id: Uuid,
 }
 
@@ -271,18 +276,18 @@ impl<I> Answer<I> for Unfollowed {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, target_id: Uuid) -> Result<Self> {
-        kind_of(cx, target_id)?;
+        target_kind(cx, target_id)?;
         Ok(Self { target_id })
     }
 }
 
-/// Stops following a thread, a channel or a member, and returns the id of the object.
+/// Stops following a thread, a channel or a member, and returns the id of that object.
 ///
-/// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you do not follow it.
+/// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you do not follow the object.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Unfollow {
-    /// The id of the thread, channel or member.
+    /// Id of the thread, channel or member.
     target_id: Uuid,
     /// Your member id.
     #[serde(rename = "member_id")]
@@ -299,11 +304,11 @@ fn unfollow(cx: &mut Write<'_>, input: &Unfollow) -> Result<Unfollowed> {
 
 const DELETE: &str = "delete from follows where member_id = $1 and target_id = $2";
 
-/// Returns the threads, channels and members that you follow and may see, oldest follow first, with the
-/// number of unread messages.
+/// Returns the threads, channels and members that you follow and may see, with the number of unread messages.
+/// The oldest follow is first.
 ///
-/// One page has up to 40 follows, so it may be shorter than requested although there is more: continue while
-/// `next_cursor` is not null.
+/// One page contains up to 40 follows, so it may be shorter than requested although more follows exist:
+/// continue while `next_cursor` is not null.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
@@ -328,7 +333,7 @@ fn list_follows(cx: &Read<'_>, input: &ListFollows) -> Result<Page<Follow>> {
     Ok(Page::of(cx.rows(FOLLOWS, &params)?, limit, |follow: &Follow| follow.seq))
 }
 
-/// Selects all follows of a member, or only the follow of `$8`.
+/// Selects a page of a member's follows, or only the follow of the object `$8`.
 const FOLLOWS: &str = concat!(
     "select ",
     follow_columns!(),

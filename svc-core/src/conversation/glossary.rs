@@ -1,7 +1,8 @@
-//! The glossary of a workspace: the definitions of its terms.
+//! The glossary of a workspace: terms and their definitions.
 //!
-//! Terms are compared without regard to case and surrounding space. A definition may be deleted, so the event
-//! log does not contain it: the version of a definition is the position of the event that set it.
+//! Terms are compared without regard to case and surrounding space. The event log does not contain
+//! definitions, because a definition may be deleted. The version of a definition is the log position of the
+//! event that set it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -26,7 +27,7 @@ use crate::store::columns;
 use crate::text::{Prose, Text, characters};
 use crate::time::Time;
 
-/// Name of the table in the list of texts that a legal hold preserves.
+/// Name of the table. A legal hold also preserves replaced definitions under this name.
 const TABLE: &str = "glossary";
 
 pub(crate) fn feature() -> Feature {
@@ -36,7 +37,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("list_glossary", list_glossary)
                     .title("List the terms of a workspace")
-                    .when("List the workspace's terms with their definitions.")
+                    .when("List the workspace's glossary: terms with their definitions.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/glossary")
                     .needs(&[WorkspaceRead])
@@ -84,22 +85,22 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// A term of a workspace and its definition.
+/// A term in the glossary of a workspace, with its definition.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct GlossaryTerm {
-    /// The workspace.
+    /// Id of the workspace.
     workspace_id: WorkspaceId,
-    /// The term in lower case, which identifies it.
+    /// The term in lower case. This key identifies the term.
     pub key: String,
-    /// The term as it was last spelled.
+    /// The term, in the spelling that was last set.
     term: String,
     /// The definition of the term.
     definition: String,
-    /// The member who last set the term; null if the service itself set it.
+    /// Id of the member who last set the term; null if the service itself set it.
     updated_by: Option<MemberId>,
-    /// When the term was last set.
+    /// Time at which the term was last set.
     updated_at: Time,
-    /// Position in the workspace's log at which the term was last set, which is the version of the
+    /// Position in the workspace's log at which the term was last set. This position is the version of the
     /// definition.
     lsn: i64,
 }
@@ -108,14 +109,14 @@ columns! {
     term_columns: GlossaryTerm as g { workspace_id, key, term, definition, updated_by, updated_at = at, lsn }
 }
 
-/// The definition of a term was set. The position of this event is the version of the definition.
+/// The definition of a glossary term was set. The position of this event is the version of the definition.
 #[derive(Serialize, JsonSchema)]
 struct GlossaryTermSet {
-    /// The term in lower case.
+    /// The term in lower case, which identifies the term.
     key: String,
-    /// The term as it was spelled.
+    /// The term, in the spelling that was set.
     term: String,
-    /// Length of the definition in characters.
+    /// Length of the definition, in characters.
     size: i64,
 }
 
@@ -129,10 +130,10 @@ impl Event for GlossaryTermSet {
     }
 }
 
-/// A term was deleted together with its definition.
+/// A glossary term was deleted together with its definition.
 #[derive(Serialize, JsonSchema)]
 struct GlossaryTermDeleted {
-    /// The term in lower case.
+    /// The term in lower case, which identifies the term.
     key: String,
     /// Version of the deleted definition: the position of the event that set it.
     version: i64,
@@ -146,11 +147,12 @@ impl Event for GlossaryTermDeleted {
     }
 }
 
-/// Returns the terms of a workspace, in the order in which they were last set.
+/// Returns the glossary of a workspace: its terms with their definitions, in the order in which the terms
+/// were last set.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListGlossary {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
@@ -170,18 +172,18 @@ const LIST: &str = concat!(
     " from glossary g where g.workspace_id = $1 and g.lsn > $2 order by g.lsn limit $3"
 );
 
-/// Sets the definition of a term, and returns the term.
+/// Sets the definition of a glossary term, and returns the term.
 ///
-/// Case and surrounding space do not distinguish terms; the term takes the spelling that you send. An
-/// existing definition is replaced.
+/// Terms that differ only in case or surrounding space are the same term; the spelling that you send is
+/// stored. An existing definition is replaced.
 ///
-/// Fails with 409 `wrong-state` if the term is new and the workspace has 500 others.
+/// Fails with 409 `wrong-state` if the term is new and the workspace already has 500 terms.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetGlossaryTerm {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
-    /// The term, not blank.
+    /// The term to define, not blank.
     term: Text<1, TERM_MAX>,
     /// The definition of the term.
     definition: Prose<1, DEFINITION_MAX>,
@@ -189,7 +191,7 @@ struct SetGlossaryTerm {
 
 fn set_glossary_term(cx: &mut Write<'_>, input: &SetGlossaryTerm) -> Result<GlossaryTerm> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let key = key_of(&input.term)?;
+    let key = term_key(&input.term)?;
     let term = input.term.trim().to_owned();
     let definition = input.definition.to_string();
     match find(cx, workspace_id, &key)? {
@@ -198,7 +200,9 @@ fn set_glossary_term(cx: &mut Write<'_>, input: &SetGlossaryTerm) -> Result<Glos
         None => {
             let (count,) = cx.one::<(i64,)>(COUNT, &[&workspace_id])?.unwrap_or_default();
             if count >= GLOSSARY_MAX {
-                return Err(Error::wrong_state(format!("the workspace has {GLOSSARY_MAX} terms")));
+                return Err(Error::wrong_state(format!(
+                    "the workspace has {GLOSSARY_MAX} terms, the maximum"
+                )));
             }
         }
     }
@@ -218,7 +222,7 @@ impl Answer<SetGlossaryTerm> for GlossaryTerm {
     }
 
     fn answer_repeat(cx: &Read<'_>, input: &SetGlossaryTerm, (): ()) -> Result<Self> {
-        let found = find(cx, input.workspace_id.of(cx)?, &key_of(&input.term)?)?;
+        let found = find(cx, input.workspace_id.of(cx)?, &term_key(&input.term)?)?;
         found.ok_or_else(|| Error::not_found("term"))
     }
 }
@@ -232,10 +236,10 @@ const SET: &str = "
         term = excluded.term, definition = excluded.definition, updated_by = excluded.updated_by,
         at = excluded.at, lsn = excluded.lsn";
 
-/// Returns the normalised form of a term, which identifies it.
-fn key_of(term: &str) -> Result<String> {
+/// Returns the key of a term: the term in lower case, without surrounding space. Fails if the term is blank.
+fn term_key(term: &str) -> Result<String> {
     let key = term.trim().to_lowercase();
-    if key.is_empty() { Err(Error::in_field("term", "expected more than space")) } else { Ok(key) }
+    if key.is_empty() { Err(Error::in_field("term", "expected a term that is not blank")) } else { Ok(key) }
 }
 
 fn find(cx: &Read<'_>, workspace: WorkspaceId, key: &str) -> Result<Option<GlossaryTerm>> {
@@ -245,22 +249,22 @@ fn find(cx: &Read<'_>, workspace: WorkspaceId, key: &str) -> Result<Option<Gloss
 const BY_KEY: &str =
     concat!("select ", term_columns!(), " from glossary g where g.workspace_id = $1 and g.key = $2");
 
-/// Deletes a term together with its definition, and returns the deleted term.
+/// Deletes a glossary term together with its definition, and returns the deleted term.
 ///
-/// Fails with 404 `not-found` if the glossary does not have the term; 409 `legal-hold` if the workspace is
+/// Fails with 404 `not-found` if the glossary does not contain the term; 409 `legal-hold` if the workspace is
 /// under a legal hold.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeleteGlossaryTerm {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
-    /// The term, in any case.
+    /// The term, in upper or lower case.
     term: Text<1, TERM_MAX>,
 }
 
 fn delete_glossary_term(cx: &mut Write<'_>, input: &DeleteGlossaryTerm) -> Result<GlossaryTerm> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let found = find(cx, workspace_id, &key_of(&input.term)?)?;
+    let found = find(cx, workspace_id, &term_key(&input.term)?)?;
     let term = found.ok_or_else(|| Error::not_found("term"))?;
     let permit = cx.permit()?;
     remove(cx, &permit, &term)?;
@@ -269,7 +273,8 @@ fn delete_glossary_term(cx: &mut Write<'_>, input: &DeleteGlossaryTerm) -> Resul
     Ok(term)
 }
 
-/// A repeated request does not return a term of the same name that was set after the deletion.
+/// The answer to a repeated request is *not found*, because the term may have been set again after the
+/// deletion.
 impl Answer<DeleteGlossaryTerm> for GlossaryTerm {
     type Kept = ();
 
@@ -288,15 +293,16 @@ fn remove(cx: &mut Write<'_>, _: &DestroyPermit<'_>, term: &GlossaryTerm) -> Res
 
 const REMOVE: &str = "delete from glossary where workspace_id = $1 and key = $2";
 
-/// Maximum bytes of the terms in a thread's context, exceeded by less than one term.
+/// Maximum bytes of the glossary terms in a thread's context. The last term may exceed this limit.
 const CONTEXT_BYTES: usize = PAGE_BYTES / 4;
 
-/// Returns the terms of the caller's workspace, starting with the terms that occur in the given texts.
+/// Returns terms of the caller's workspace for a thread's context. Terms that occur in the given texts come
+/// first.
 pub(crate) fn of_texts<'a>(cx: &Read<'_>, texts: impl Iterator<Item = &'a str>) -> Result<Vec<GlossaryTerm>> {
     let mut terms: Vec<GlossaryTerm> = cx.query(ALL, &[&cx.caller().workspace_id, &GLOSSARY_MAX])?;
     let occurring: BTreeSet<String> = {
         let keys = terms.iter().map(|term| &*term.key);
-        occurring(keys, texts, CONTEXT_TERMS_BYTES).into_iter().map(str::to_owned).collect()
+        find_occurring(keys, texts, CONTEXT_TERMS_BYTES).into_iter().map(str::to_owned).collect()
     };
     terms.sort_by(|a, b| {
         let place = |term: &GlossaryTerm| !occurring.contains(&term.key);
@@ -308,10 +314,11 @@ pub(crate) fn of_texts<'a>(cx: &Read<'_>, texts: impl Iterator<Item = &'a str>) 
 
 const ALL: &str = concat!("select ", term_columns!(), " from glossary g where g.workspace_id = $1 limit $2");
 
-/// Returns the keys that occur as words in the first `most` bytes of the given texts.
+/// Finds the keys that occur as words in the given texts. Searches only the first `most` bytes of the texts
+/// together.
 ///
-/// In a script that separates words, a term is not found inside a longer word.
-fn occurring<'k, 'a>(
+/// A key that begins or ends with an ASCII letter, digit or `_` does not match inside a longer word.
+fn find_occurring<'k, 'a>(
     keys: impl Iterator<Item = &'k str>,
     texts: impl Iterator<Item = &'a str>,
     most: usize,
@@ -331,11 +338,11 @@ fn occurring<'k, 'a>(
         let mut before = None;
         for (at, first) in text.char_indices() {
             let rest = text.get(at..).unwrap_or_default();
-            if let Some(keys) = by_first.get_mut(&first).filter(|_| !joins(before, Some(first))) {
+            if let Some(keys) = by_first.get_mut(&first).filter(|_| !are_in_same_word(before, Some(first))) {
                 keys.retain(|key| {
-                    let occurs = rest
-                        .strip_prefix(key)
-                        .is_some_and(|after| !joins(key.chars().next_back(), after.chars().next()));
+                    let occurs = rest.strip_prefix(key).is_some_and(|after| {
+                        !are_in_same_word(key.chars().next_back(), after.chars().next())
+                    });
                     if occurs {
                         found.insert(*key);
                     }
@@ -348,13 +355,13 @@ fn occurring<'k, 'a>(
     found
 }
 
-/// Returns whether two adjacent characters belong to the same word.
-fn joins(before: Option<char>, after: Option<char>) -> bool {
+/// Returns whether two adjacent characters are in the same word: both are ASCII letters, digits or `_`.
+fn are_in_same_word(before: Option<char>, after: Option<char>) -> bool {
     let is_in_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
     is_in_word(before) && is_in_word(after)
 }
 
-/// Purges definitions, and removes their terms, since a term without a definition is useless.
+/// Purges some definitions together with their terms, because a term without a definition is useless.
 fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -369,7 +376,7 @@ const PURGE: &str = "
     delete from glossary where workspace_id = $1 and key in (
         select key from glossary where workspace_id = $1 and lsn <= $2 limit $3)";
 
-/// Removes the terms purged up to a log position, while a log is replayed.
+/// Replays a purge: removes the terms that were last set up to a log position.
 pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     event.rows(TABLE, &[], |term| {
         let lsn = term.value("lsn").and_then(Value::as_i64);
@@ -383,7 +390,8 @@ mod tests {
 
     #[test]
     fn a_term_occurs_where_it_is_a_word() {
-        let found = |key: &str, text: &str| !occurring([key].into_iter(), [text].into_iter(), 100).is_empty();
+        let found =
+            |key: &str, text: &str| !find_occurring([key].into_iter(), [text].into_iter(), 100).is_empty();
         for (key, text, is_found) in [
             ("token", "Each Token, once", true),
             ("token", "tokens", false),
@@ -402,7 +410,7 @@ mod tests {
 
     #[test]
     fn terms_are_looked_for_in_the_first_bytes() {
-        let found = |most| occurring(["a", "b", "é"].into_iter(), ["é a", "b"].into_iter(), most).len();
+        let found = |most| find_occurring(["a", "b", "é"].into_iter(), ["é a", "b"].into_iter(), most).len();
         assert_eq!([0, 1, 2, 4, 5].map(found), [0, 0, 1, 2, 3]);
     }
 }

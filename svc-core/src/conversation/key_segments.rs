@@ -1,10 +1,10 @@
-//! Key segments (table `shelves`): the key trees that wrap the keys of messages.
+//! Key segments (table `shelves`): the key trees whose leaves wrap the keys of messages.
 //!
-//! The key of a message is wrapped by a leaf of its segment's key tree. The row of a segment contains the
-//! remaining nodes of the tree, sealed. The first message of a segment creates the row, under the lock on the
-//! head row of its workspace, as for all rows that depend on a position. Withdrawing a message cuts its leaf
-//! out of the tree, which changes only that row; the scrub then removes the old bytes of the row from the
-//! files.
+//! A segment covers 4,096 log positions of a workspace. The key of a message is wrapped by a leaf of its
+//! segment's key tree. The row of a segment contains the remaining nodes of the tree, sealed. Posting the
+//! first message of a segment creates the row, under the lock on the workspace's head row, as for all rows
+//! that depend on a position. Withdrawing a message cuts its leaf out of the tree, which changes only that
+//! row. The scrub then removes the old bytes of the row from the database's files.
 
 use std::sync::Arc;
 
@@ -19,16 +19,17 @@ use crate::log::tree_cache::Slot;
 use crate::op::{DestroyPermit, Read, Write};
 use crate::store::{FromRow, Row};
 
-/// Returns the leaf for the message at `lsn` of the caller's workspace, creating the segment if needed.
+/// Returns the leaf for a new message at `lsn` of the caller's workspace. Creates the key segment if it does
+/// not exist.
 pub(super) fn leaf_for_new(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
-    for number in numbers(lsn) {
-        let slot = slot_of(cx, number)?;
+    for number in segment_numbers(lsn) {
+        let slot = tree_slot(cx, number)?;
         if let Some(leaf) = slot.leaf(lsn) {
             return leaf.ok_or_else(leaf_is_cut);
         }
-        let tree = match segment(cx, number)? {
+        let tree = match load_segment(cx, number)? {
             Some(segment) => segment.open(cx),
-            None => Some(make(cx, number)?),
+            None => Some(create_segment(cx, number)?),
         };
         if let Some(tree) = tree {
             let leaf = tree.leaf(lsn).ok_or_else(leaf_is_cut);
@@ -36,50 +37,54 @@ pub(super) fn leaf_for_new(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
             return leaf;
         }
     }
-    Err(Error::new(Code::Unavailable, "the key of the message cannot be stored: its shelves are damaged"))
+    Err(Error::new(
+        Code::Unavailable,
+        "the key of the message cannot be stored: its key segments are damaged",
+    ))
 }
 
-/// Calls `open` with the leaf of the message at `lsn` of the caller's workspace.
+/// Calls `open` with the leaf for position `lsn`, from its segment or else from the substitute, and returns
+/// the result.
 pub(super) fn open_with_leaf<T>(
     cx: &Read<'_>,
     lsn: i64,
     open: impl Fn(&Leaf) -> Result<T, DecryptionFailed>,
 ) -> Result<Result<T, DecryptionFailed>> {
-    for number in numbers(lsn) {
-        if let Some(opened) = leaf(cx, number, lsn)?.and_then(|leaf| open(&leaf).ok()) {
+    for number in segment_numbers(lsn) {
+        if let Some(opened) = load_leaf(cx, number, lsn)?.and_then(|leaf| open(&leaf).ok()) {
             return Ok(Ok(opened));
         }
     }
     Ok(Err(DecryptionFailed))
 }
 
-/// Returns the number of the segment that contains a position, and the number of its substitute segment.
+/// Returns the number of the segment that contains a log position, and the number of its substitute segment.
 ///
-/// The substitute is used while the row of the segment is damaged and cannot be decrypted: the messages of
-/// the segment are then unreadable, but new ones can still be posted.
-fn numbers(lsn: i64) -> [i64; 2] {
+/// The substitute is used while the row of the segment is damaged and cannot be decrypted. Messages of the
+/// damaged segment are then unreadable, but new messages can still be posted.
+fn segment_numbers(lsn: i64) -> [i64; 2] {
     let number = segment_of(lsn);
     [number, number.saturating_neg().saturating_sub(1)]
 }
 
-fn leaf(cx: &Read<'_>, number: i64, lsn: i64) -> Result<Option<Leaf>> {
-    let slot = slot_of(cx, number)?;
+fn load_leaf(cx: &Read<'_>, number: i64, lsn: i64) -> Result<Option<Leaf>> {
+    let slot = tree_slot(cx, number)?;
     if let Some(leaf) = slot.leaf(lsn) {
         return Ok(leaf);
     }
-    let Some(tree) = segment(cx, number)?.and_then(|segment| segment.open(cx)) else { return Ok(None) };
+    let Some(tree) = load_segment(cx, number)?.and_then(|segment| segment.open(cx)) else { return Ok(None) };
     let leaf = tree.leaf(lsn);
     slot.put(tree);
     Ok(leaf)
 }
 
-/// Cuts a message's leaf out of its segment and requests the scrub, on behalf of the event at position
-/// `because`.
+/// Cuts a message's leaf out of its segment's key tree, and requests the scrub. `because` is the position of
+/// the event that requires it.
 ///
 /// Does nothing if the leaf is already cut or the segment cannot be decrypted.
 pub(super) fn cut(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64, because: i64) -> Result<()> {
-    for number in numbers(lsn) {
-        let Some(segment) = segment(cx, number)? else { continue };
+    for number in segment_numbers(lsn) {
+        let Some(segment) = load_segment(cx, number)? else { continue };
         let Some(mut tree) = segment.open(cx) else { continue };
         if !tree.cut(lsn) {
             continue;
@@ -93,12 +98,12 @@ pub(super) fn cut(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64, beca
 const REPLACE: &str =
     "update shelves set version = $4, sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3";
 
-/// Cuts the leaves of the messages up to the one at `lsn` out of that message's segment.
+/// Cuts all leaves up to position `lsn` out of the segment that contains this position.
 ///
-/// [`remove_below`] removes the earlier segments. The caller of both functions requests the scrub.
+/// [`remove_below`] removes the earlier segments. The calling function must request the scrub.
 pub(super) fn cut_up_to(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64) -> Result<()> {
-    for number in numbers(lsn) {
-        let Some(segment) = segment(cx, number)? else { continue };
+    for number in segment_numbers(lsn) {
+        let Some(segment) = load_segment(cx, number)? else { continue };
         let Some(mut tree) = segment.open(cx) else { continue };
         let mut is_cut = false;
         for leaf in segment_of(lsn).saturating_mul(LEAVES)..=lsn {
@@ -111,9 +116,9 @@ pub(super) fn cut_up_to(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64
     Ok(())
 }
 
-/// Removes up to `most` segments of the caller's workspace that contain no message after the one at `lsn`.
+/// Removes up to `most` segments of the caller's workspace that contain no position after `lsn`.
 ///
-/// Returns whether more such segments may remain.
+/// Returns whether more segments of this kind may remain.
 pub(super) fn remove_below(cx: &mut Write<'_>, _: &DestroyPermit<'_>, lsn: i64, most: i64) -> Result<bool> {
     let workspace = cx.caller().workspace_id;
     let whole = segment_of(lsn.saturating_add(1));
@@ -121,27 +126,27 @@ pub(super) fn remove_below(cx: &mut Write<'_>, _: &DestroyPermit<'_>, lsn: i64, 
     Ok(i64::try_from(removed) == Ok(most))
 }
 
-/// Removes segments together with their substitutes, whose numbers are -1 and below.
+/// Removes segments and their substitutes. The numbers of substitutes are negative.
 const REMOVE: &str = "
     delete from shelves where workspace_id = $1 and shelf in (
         select shelf from shelves where workspace_id = $1 and shelf < $2 and shelf >= $3
         order by shelf limit $4)";
 
-/// Key of a segment: the workspace, and the number of the segment.
+/// Identity of a key segment: the workspace and the number of the segment.
 pub(crate) type KeySegmentId = (WorkspaceId, i64);
 
-/// Result of resealing one group of segments.
+/// Result of one step of resealing key segments.
 pub(crate) struct ResealProgress {
-    /// The last segment that was read.
+    /// Last segment that the step has read.
     pub last: KeySegmentId,
-    /// Number of segments that were resealed.
+    /// Number of segments that the step has resealed.
     pub moved: u64,
 }
 
-/// Reseals some of the segments after `after` that the current key-encryption key does not seal.
+/// Reseals the next segments after `after` that are not sealed with the current key-encryption key.
 ///
-/// Returns `None` if there are no more such segments. A segment that changes in the meantime is skipped,
-/// because the change reseals it too. A segment that cannot be decrypted is not changed.
+/// Returns `None` if no further segments need resealing. A segment that changes during the step is skipped,
+/// because the change also seals it with the current key. A segment that cannot be decrypted is not changed.
 pub(crate) fn rewrap(cx: &mut Write<'_>, after: Option<KeySegmentId>) -> Result<Option<ResealProgress>> {
     let (workspace, number) = after.unwrap_or((WorkspaceId::INSTANCE, i64::MIN));
     let current = cx.sealer().current_id().to_vec();
@@ -156,16 +161,16 @@ pub(crate) fn rewrap(cx: &mut Write<'_>, after: Option<KeySegmentId>) -> Result<
         moved = moved.saturating_add(changed);
     }
     if moved > 0 {
-        // No event has a negative position, so these marks are unique.
+        // No event has a negative position, so the marks are unique.
         scrub::request_all(cx, cx.now().micros().saturating_neg())?;
     }
     Ok(Some(ResealProgress { last, moved }))
 }
 
-/// Maximum segments resealed in one step.
+/// Maximum key segments resealed in one step.
 const RESEALED_MAX: i64 = 64;
 
-/// The sealed bytes begin with the id of the key-encryption key.
+/// Compares the first 8 sealed bytes, which are the id of the key-encryption key.
 const NOT_SEALED_BY: &str = "
     select workspace_id, shelf, version, sealed from shelves
     where (workspace_id, shelf) > ($1, $2) and substr(sealed, 1, 8) <> $3
@@ -174,7 +179,7 @@ const NOT_SEALED_BY: &str = "
 const RESEAL: &str = "
     update shelves set sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3 and sealed = $4";
 
-/// Returns the number of segments that each key-encryption key seals, by the id of the key.
+/// Returns the number of segments sealed with each key-encryption key, by the id of the key.
 pub(crate) fn by_key(cx: &Read<'_>) -> Result<Vec<(Vec<u8>, i64)>> {
     cx.query(BY_KEY, &[])
 }
@@ -188,7 +193,7 @@ struct KeySegment {
     sealed: Vec<u8>,
 }
 
-fn segment(cx: &Read<'_>, number: i64) -> Result<Option<KeySegment>> {
+fn load_segment(cx: &Read<'_>, number: i64) -> Result<Option<KeySegment>> {
     let workspace = cx.caller().workspace_id;
     let found: Option<(i64, Vec<u8>)> = cx.one(BY_NUMBER, &[&workspace, &number])?;
     Ok(found.map(|(version, sealed)| KeySegment { workspace, number, version, sealed }))
@@ -203,18 +208,19 @@ impl FromRow for KeySegment {
 }
 
 impl KeySegment {
-    /// Replaces the key tree of a segment by one in which leaves were cut out.
+    /// Replaces the key tree in the row of the segment by `tree`, from which leaves were cut.
     fn replace(&self, cx: &mut Write<'_>, _: &DestroyPermit<'_>, tree: KeyTree) -> Result<()> {
         let workspace = self.workspace;
         let number = self.number;
         let version = self.version.saturating_add(1);
         let sealed = cx.sealer().seal_tree(workspace, number, version, &tree)?;
         cx.execute(1, REPLACE, &[&workspace, &number, &self.version, &version, &sealed])?;
-        slot_of(cx, number)?.put(tree);
+        tree_slot(cx, number)?.put(tree);
         Ok(())
     }
 
-    /// Decrypts the key tree. Returns `None`, and writes to the server's log, if the row is damaged.
+    /// Decrypts the key tree of the segment. If the row is damaged, writes to the server's log and returns
+    /// `None`.
     fn open(&self, cx: &Read<'_>) -> Option<KeyTree> {
         let opened = cx.sealer().open_tree(self.workspace, self.number, self.version, &self.sealed);
         opened
@@ -228,7 +234,7 @@ impl KeySegment {
     }
 }
 
-fn make(cx: &mut Write<'_>, number: i64) -> Result<KeyTree> {
+fn create_segment(cx: &mut Write<'_>, number: i64) -> Result<KeyTree> {
     let workspace = cx.caller().workspace_id;
     let tree = KeyTree::grow(cx.entropy())?;
     let sealed = cx.sealer().seal_tree(workspace, number, FIRST_VERSION, &tree)?;
@@ -240,11 +246,11 @@ const FIRST_VERSION: i64 = 1;
 
 const MAKE: &str = "insert into shelves (workspace_id, shelf, version, sealed) values ($1, $2, $3, $4)";
 
-/// Returns the connection's cache slot for the segment's key tree.
+/// Returns the slot of the connection's cache for the key tree of a segment.
 ///
-/// The slot is dropped together with the connection's other cached entries, including when a transaction is
-/// rolled back, so a tree that was never committed wraps no key.
-fn slot_of(cx: &Read<'_>, number: i64) -> Result<Arc<Slot>> {
+/// The slot is dropped together with the connection's other cache entries, also when a transaction is rolled
+/// back. Therefore a tree that was never committed wraps no key.
+fn tree_slot(cx: &Read<'_>, number: i64) -> Result<Arc<Slot>> {
     let load = || Ok(CachedTreeSlot(cx.sealer().trees().new_slot()));
     cx.cached_or_load(&slot_key(cx.caller().workspace_id, number), load).map(|CachedTreeSlot(slot)| slot)
 }
@@ -253,7 +259,7 @@ fn slot_of(cx: &Read<'_>, number: i64) -> Result<Arc<Slot>> {
 struct CachedTreeSlot(Arc<Slot>);
 
 impl Cached for CachedTreeSlot {
-    /// The connection's lifetime is safe because a leaf never changes, and a slot empties itself.
+    /// A slot may be kept as long as the connection, because a leaf never changes and a slot empties itself.
     const LIFETIME: Lifetime = Lifetime::Connection;
 }
 
@@ -283,11 +289,11 @@ mod tests {
     const SHELVES: u16 = 300;
     const ROUNDS: usize = 8;
     const CHANGES: usize = 1000;
-    /// Number of nodes of the largest test tree.
+    /// Maximum nodes of a test tree.
     const NODES: usize = 400;
     const MARK: [u8; 2] = [0xF5, 0x5E];
 
-    /// Returns test bytes as long as a segment's row, filled with the segment's number and version.
+    /// Returns test bytes with the length of a segment's row, filled with the segment's number and version.
     fn marked(segment: u16, version: u32, nodes: usize) -> Vec<u8> {
         let mark = [&MARK[..], &segment.to_be_bytes(), &version.to_be_bytes()].concat();
         let mut bytes = mark.repeat((36 + 34 * nodes) / mark.len());
@@ -295,7 +301,7 @@ mod tests {
         bytes
     }
 
-    /// Returns the segments and versions of which any bytes remain in the file.
+    /// Returns the numbers and versions of segments whose bytes occur in the file.
     fn found(file: &[u8]) -> BTreeSet<(u16, u32)> {
         let marks = file.chunks(PAGE).flat_map(|page| {
             let starts = page.iter().enumerate().filter(|(_, byte)| **byte == MARK[0]);
@@ -311,9 +317,10 @@ mod tests {
         replace: &'static str,
     }
 
-    /// Grows rows one after the other at random, as withdrawals do.
+    /// Grows random rows one by one, as withdrawals do.
     ///
-    /// Returns how many replaced rows remained in the file after the write-ahead log was truncated.
+    /// Returns the number of replaced rows whose bytes remained in the file after the write-ahead log was
+    /// truncated.
     fn left_behind(table: &Table) -> usize {
         let (folder, conn) = sqlite_for_tests();
         migrate::migrate(&conn, Time::from_micros(1)).unwrap();
@@ -341,7 +348,7 @@ mod tests {
         left.len()
     }
 
-    /// Creates one row, or replaces one with a longer row.
+    /// Creates a row, or replaces a row with a longer row.
     fn change(conn: &Conn, table: &Table, rows: &mut Vec<(u32, usize)>, [which, more, seldom, _]: [u8; 4]) {
         let workspace = WorkspaceId::from(Uuid::from_u128(7));
         if rows.len() < usize::from(SHELVES) && (rows.is_empty() || seldom < 16) {
@@ -352,7 +359,7 @@ mod tests {
             conn.execute(table.make, &params).unwrap();
             return;
         }
-        // Some rows grow more than others.
+        // The product of two random numbers makes some rows grow more often than others.
         let number = usize::from(which) * usize::from(more) % rows.len();
         let (version, nodes) = &mut rows[number];
         let before = i64::from(*version);
@@ -371,7 +378,7 @@ mod tests {
         let [old, cut, new] = [1_u8, 2, 3].map(|byte| vec![byte; 60]);
         conn.execute(MAKE, &[&workspace, &0_i64, &1_i64, &old]).unwrap();
         let seal = |version: i64| conn.execute(RESEAL, &[&workspace, &0_i64, &version, &old, &new]).unwrap();
-        // A withdrawal comes between reading the segment and sealing it.
+        // A withdrawal changes the segment between reading and resealing.
         conn.execute(REPLACE, &[&workspace, &0_i64, &1_i64, &2_i64, &cut]).unwrap();
         assert_eq!((seal(1), seal(2)), (0, 0));
         conn.execute(REPLACE, &[&workspace, &0_i64, &2_i64, &3_i64, &old]).unwrap();

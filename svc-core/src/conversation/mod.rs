@@ -1,7 +1,8 @@
-//! Conversation: channels, their visibility, presence, the messages of threads, and shared texts.
+//! Conversation: channels and their visibility, presence, the messages of threads, and texts that members
+//! share.
 //!
-//! Every feature finds channels and threads through [`visibility`]; an object that the caller may not see is
-//! not found. Tasks and their states belong to coordination.
+//! Every feature loads channels and threads through [`visibility`]. Objects that the caller may not see are
+//! reported as *not found*. The layer `coordination` defines tasks and their states.
 
 pub(crate) mod uris;
 pub(crate) mod visibility;

@@ -1,7 +1,8 @@
-//! Presence: the members who are online, and their status.
+//! Presence: which members are online, and the status that they report.
 //!
-//! A member stays online for a while after its last heartbeat; a parked wait or an open subscription counts
-//! as a heartbeat. Heartbeats are not events, and a status lasts only until the next heartbeat.
+//! A member stays online for 30 seconds after its last heartbeat. A parked wait or an open subscription keeps
+//! the member online too. Heartbeats are not events, and each heartbeat replaces the status of the previous
+//! one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,8 +30,8 @@ pub(crate) fn feature() -> Feature {
                 idempotent("send_heartbeat", send_heartbeat)
                     .title("Send a heartbeat")
                     .when(
-                        "Report that you are online and what you are doing, if you make no other calls for \
-                         long.",
+                        "Report that you are online, and your current activity, if you make no other calls \
+                         for long.",
                     )
                     .post("/me/presence")
                     .needs(&[WorkspaceRead])
@@ -39,7 +40,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("list_presence", list_presence)
                     .title("List online members")
-                    .when("List the members who are online now, with their status.")
+                    .when("List the members who are online, with the status of each member.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/presence")
                     .needs(&[WorkspaceRead])
@@ -51,11 +52,11 @@ pub(crate) fn feature() -> Feature {
 }
 
 named_enum! {
-    /// The status of a member.
+    /// Status that a member reports.
     enum PresenceStatus { Active = "active", Away = "away", Busy = "busy" }
 }
 
-/// SQL condition that the member of the row `$p` of `presence` is online; `$since` is the result of
+/// SQL condition that the member in row `$p` of `presence` is online. `$since` is the result of
 /// [`online_since`].
 macro_rules! online {
     ($p:ident, $since:literal) => {
@@ -64,35 +65,36 @@ macro_rules! online {
 }
 pub(crate) use online;
 
-/// Returns the earliest last-seen time at which a member still counts as online.
+/// Returns the time after which a member must have been seen to count as online now.
 pub(crate) fn online_since(now: Time) -> Time {
     now.before(PRESENCE_TTL)
 }
 
-/// Reports that you are online, with your status.
+/// Reports that you are online, with a status, and returns the interval between heartbeats.
 ///
-/// You are online for 30 seconds after each heartbeat, and while you wait in any operation that waits or
-/// follow a workspace over WebSocket: during a wait you need not send any. A heartbeat replaces the previous
-/// one, and leaves no event.
+/// You are online for 30 seconds after each heartbeat, and while a waiting operation or a WebSocket
+/// subscription of yours is open: during a wait, heartbeats are not needed. A heartbeat replaces the previous
+/// one and creates no event.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SendHeartbeat {
-    /// `active`, `away` or `busy`.
+    /// Your status: `active`, `away` or `busy`.
     status: PresenceStatus,
     /// Your current activity; all members of the workspace can read it.
     #[schemars(transform = default_is("nothing"))]
     note: Option<Text<1, PRESENCE_NOTE_MAX>>,
-    /// The thread that you are working on; shown to members who see it.
+    /// The thread that you are working on; shown to members who may see it.
     #[schemars(transform = default_is("none"))]
     thread_id: Option<ThreadId>,
 }
 
-/// Heartbeat interval that the service asks for.
+/// Answer to a heartbeat: the expected interval between heartbeats, and the time after which a member goes
+/// offline.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct HeartbeatReceipt {
-    /// Seconds after which to send the next heartbeat.
+    /// Number of seconds after which you should send the next heartbeat.
     heartbeat_secs: u64,
-    /// Seconds after which you go offline without another heartbeat.
+    /// Number of seconds after which you go offline if you send no further heartbeat.
     ttl_secs: u64,
 }
 
@@ -108,7 +110,7 @@ impl<I> Answer<I> for HeartbeatReceipt {
     }
 }
 
-/// Columns of `presence` that store a member's last heartbeat.
+/// The data of a member's last heartbeat, as stored in the table `presence`.
 #[derive(PartialEq, Eq)]
 struct StoredHeartbeat {
     status: PresenceStatus,
@@ -116,25 +118,29 @@ struct StoredHeartbeat {
     thread_id: Option<ThreadId>,
 }
 
-columns! { said_columns: StoredHeartbeat as p { status, note, thread_id } }
+columns! { heartbeat_columns: StoredHeartbeat as p { status, note, thread_id } }
 
 fn send_heartbeat(cx: &mut Write<'_>, input: &SendHeartbeat) -> Result<HeartbeatReceipt> {
     let member = cx.caller().member_id()?;
     let thread_id = input.thread_id.map(|thread| visible_place(cx, thread)).transpose()?;
     let thread_id = thread_id.map(|place| place.thread_id);
-    let said =
+    let heartbeat =
         StoredHeartbeat { status: input.status, note: input.note.as_deref().map(str::to_owned), thread_id };
     let now = cx.now();
     let before: Option<StoredHeartbeat> = cx.one(SAID, &[&member, &online_since(now)])?;
-    if before.as_ref() == Some(&said) {
+    if before.as_ref() == Some(&heartbeat) {
         cx.unchanged();
     }
-    cx.execute(1, SAY, &[&member, &said.status, &said.note, &said.thread_id, &now])?;
+    cx.execute(1, SAY, &[&member, &heartbeat.status, &heartbeat.note, &heartbeat.thread_id, &now])?;
     Ok(HeartbeatReceipt { heartbeat_secs: PRESENCE_BEAT.as_secs(), ttl_secs: PRESENCE_TTL.as_secs() })
 }
 
-const SAID: &str =
-    concat!("select ", said_columns!(), " from presence p where p.member_id = $1 and ", online!(p, "$2"));
+const SAID: &str = concat!(
+    "select ",
+    heartbeat_columns!(),
+    " from presence p where p.member_id = $1 and ",
+    online!(p, "$2")
+);
 
 const SAY: &str = "
     insert into presence (member_id, status, note, thread_id, seen_at) values ($1, $2, $3, $4, $5)
@@ -144,17 +150,19 @@ const SAY: &str = "
 /// A member who is online.
 #[derive(Serialize, JsonSchema)]
 struct OnlineMember {
-    /// The member.
+    /// Id of the member.
     member_id: MemberId,
-    /// The member's handle.
+    /// Handle of the member.
     handle: String,
-    /// Status that the member reports: `active`, `away` or `busy`; `active` if not reported.
+    /// Status that the member reported: `active`, `away` or `busy`. It is `active` if the member reported no
+    /// status.
     status: PresenceStatus,
-    /// The activity that the member reports; null if none.
+    /// Activity that the member reported; null if the member reported no activity.
     note: Option<String>,
-    /// The thread that the member reports to be working on; null if none, or if you may not see the thread.
+    /// Id of the thread on which the member reported to be working; null if the member reported no thread, or
+    /// if you may not see the thread.
     thread_id: Option<ThreadId>,
-    /// When the member was last seen.
+    /// Time at which the member was last seen.
     seen_at: Time,
     #[serde(skip)]
     lsn: i64,
@@ -172,16 +180,16 @@ columns! {
     }
 }
 
-/// Returns the members who are online, in the order in which they joined.
+/// Returns the members who are online, in the order in which they joined the workspace.
 ///
 /// A member is online if it was seen within the last 30 seconds.
 ///
-/// One page covers up to 2000 members, so it may be short or empty although there is more: continue while
-/// `next_cursor` is not null.
+/// One page covers up to 2000 members, so it may be short or empty although more members follow: continue
+/// while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListPresence {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
@@ -214,7 +222,7 @@ const LIST_ONLINE: &str = concat!(
 const HORIZON_OF_MEMBERS: &str =
     "select lsn from members where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Keeps connected members online. A member who was offline gets the default status.
+/// Keeps connected members online. Members who were offline receive the default status, `active`.
 fn keep_online(cx: &mut Write<'_>, members: &[Uuid]) -> Result<()> {
     let now = cx.now();
     let since = online_since(now);
@@ -225,9 +233,9 @@ fn keep_online(cx: &mut Write<'_>, members: &[Uuid]) -> Result<()> {
     cx.execute_any(sql, &[&members, &now, &since])
 }
 
-/// SQL assignments that set the row `p` of a member to online, as seen at `$2`.
+/// SQL assignments that update row `p` of a member who was seen at `$2`.
 ///
-/// The status is kept if the member was still online, which means that it was last seen after `$3`.
+/// The status is kept if the member was still online, that is, if the member was last seen after `$3`.
 macro_rules! set_online {
     () => {
         "seen_at = $2,
@@ -237,7 +245,7 @@ macro_rules! set_online {
     };
 }
 
-/// SQL statement that inserts a row for each of the members `m` who may be online.
+/// SQL statement that inserts a row for each member `m` who is active in a live workspace.
 macro_rules! insert_online {
     ($which:literal) => {
         concat!(
@@ -255,7 +263,8 @@ const KEEP_SQLITE: &str = concat!(
     set_online!()
 );
 
-/// Skips a row that another transaction is changing, because its member has just sent a heartbeat.
+/// Skips rows that another transaction is changing, because the members of these rows have just sent a
+/// heartbeat.
 const KEEP_POSTGRES: &str = concat!(
     "with free as materialized (
         select f.member_id from presence f where f.member_id = any($1) for update skip locked),

@@ -1,17 +1,17 @@
-//! The scrub: removing the bytes of destroyed keys and purged texts from the database's files.
+//! The scrub: cleaning of the database's files, which removes the bytes of destroyed keys and purged texts.
 //!
-//! A withdrawal is complete only when the bytes of its key are gone from the files, which a commit alone does
-//! not achieve. A withdrawal marks the table that contained the key, in its own transaction. A periodic
-//! worker reads the marks, cleans the files with functions of the store that are specific to the engine, and
-//! deletes exactly the marks that it read before; marks set during the cleaning remain for the next run.
-//! Every withdrawal has separate marks, so that withdrawals do not wait for each other.
+//! A withdrawal is complete only when the bytes of the message's key are no longer in the files, which a
+//! commit alone does not achieve. In its transaction, a withdrawal inserts a mark for the table that
+//! contained the key. A periodic worker reads the marks, cleans the files with engine-specific functions of
+//! the store, and deletes exactly the marks that it had read. Marks inserted during the cleaning remain for
+//! the next run. Every withdrawal inserts separate marks, so that withdrawals do not wait for each other.
 
 use crate::Result;
 use crate::id::WorkspaceId;
 use crate::op::{Read, Records, Write};
 use crate::store::Engine;
 
-/// Every table that stores keys, with the names of its partitions on each engine.
+/// The names of all tables and partitions that store keys, on both engines.
 const KEY_TABLES: &[&str] = &[
     "shelves",
     "shelves_00",
@@ -32,8 +32,8 @@ const KEY_TABLES: &[&str] = &[
     "shelves_15",
 ];
 
-/// Marks the partition that stores a key segment of the caller's workspace, on behalf of the event at
-/// `because`.
+/// Marks the table or partition that stores a key segment of the caller's workspace for cleaning. `because`
+/// is the position of the event that requires it.
 pub(super) fn request_segment(cx: &mut Write<'_>, segment: i64, because: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     match cx.engine() {
@@ -49,8 +49,8 @@ const ASK_FOR_PART_POSTGRES: &str = "
     where s.workspace_id = $1 and s.shelf = $2
     on conflict (key_table, workspace_id, lsn) do nothing";
 
-/// Marks the tables that store keys of a workspace, on behalf of the event at `because` of the caller's
-/// workspace.
+/// Marks the tables that store keys of `workspace` for cleaning. `because` is the position of the event in
+/// the caller's workspace that requires it.
 pub(crate) fn request_workspace(cx: &mut Write<'_>, workspace: WorkspaceId, because: i64) -> Result<()> {
     let own = cx.caller().workspace_id;
     match cx.engine() {
@@ -65,27 +65,29 @@ const ASK_FOR_PARTS_POSTGRES: &str = "
     from shelves s join pg_class c on c.oid = s.tableoid where s.workspace_id = $1
     on conflict (key_table, workspace_id, lsn) do nothing";
 
-/// Marks every table of keys of this engine, with the position `because`.
+/// Marks every table that stores keys on this engine for cleaning. `because` is the position in the marks.
 pub(super) fn request_all(cx: &mut Write<'_>, because: i64) -> Result<()> {
-    // Postgres stores the segments in partitions, SQLite in one table.
+    // Postgres stores the key segments in partitions, SQLite in one table.
     let has = |table: &str| (table == "shelves") == (cx.engine() == Engine::Sqlite);
     let tables: Vec<&'static str> = KEY_TABLES.iter().copied().filter(|table| has(table)).collect();
     tables.into_iter().try_for_each(|table| request_table(cx, table, because))
 }
 
-/// Marks every table with unencrypted texts, on behalf of the event at `because` of the caller's workspace.
+/// Marks every table with unencrypted texts of members for cleaning. `because` is the position of the event
+/// in the caller's workspace that requires it.
 pub(crate) fn request_plaintext(cx: &mut Write<'_>, because: i64) -> Result<()> {
-    tables_of_words(cx).try_for_each(|table| request_table(cx, table, because))
+    plaintext_tables(cx).try_for_each(|table| request_table(cx, table, because))
 }
 
-fn tables_of_words<'a>(cx: &Read<'a>) -> impl Iterator<Item = &'static str> + use<'a> {
+fn plaintext_tables<'a>(cx: &Read<'a>) -> impl Iterator<Item = &'static str> + use<'a> {
     cx.records().iter().filter(|records| records.purges().is_some()).map(Records::name)
 }
 
-/// Marks a table of keys, on behalf of the event at `because` of the caller's workspace.
+/// Marks one table for cleaning. `because` is the position of the event in the caller's workspace that
+/// requires it.
 ///
-/// For each purpose, the first call uses an event that no earlier mark uses, because a table that is marked
-/// again while it is being cleaned needs a new mark.
+/// Each new reason for cleaning must use a position that no earlier mark uses. Otherwise a table that is
+/// marked again during its cleaning would have no new mark.
 pub(super) fn request_table(cx: &mut Write<'_>, key_table: &'static str, because: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     cx.execute_any(ASK, &[&key_table, &workspace, &because])
@@ -95,7 +97,7 @@ const ASK: &str = "
     insert into scrubs (key_table, workspace_id, lsn) values ($1, $2, $3)
     on conflict (key_table, workspace_id, lsn) do nothing";
 
-/// Mark that requests the cleaning of a table, on behalf of an event of a workspace.
+/// A mark: the request to clean a table, because of an event in a workspace.
 #[derive(Clone, Debug)]
 pub(crate) struct ScrubMark {
     pub key_table: &'static str,
@@ -103,15 +105,15 @@ pub(crate) struct ScrubMark {
     lsn: i64,
 }
 
-/// Returns the current marks, up to a limit for each table.
+/// Returns the current marks, up to [`MARKS_MAX`] for each table.
 ///
-/// When a mark is visible here, its keys are already removed from their rows.
+/// When this function finds a mark, the destroyed keys have already been removed from their rows.
 pub(crate) fn pending(cx: &Read<'_>) -> Result<Vec<ScrubMark>> {
     if cx.query::<(String,)>(ANY, &[])?.is_empty() {
         return Ok(Vec::new());
     }
     let mut pending = Vec::new();
-    for key_table in KEY_TABLES.iter().copied().chain(tables_of_words(cx)) {
+    for key_table in KEY_TABLES.iter().copied().chain(plaintext_tables(cx)) {
         let marks: Vec<(WorkspaceId, i64)> = cx.query(MARKS, &[&key_table, &MARKS_MAX])?;
         pending.extend(marks.into_iter().map(|(workspace, lsn)| ScrubMark { key_table, workspace, lsn }));
     }
@@ -120,13 +122,13 @@ pub(crate) fn pending(cx: &Read<'_>) -> Result<Vec<ScrubMark>> {
 
 const ANY: &str = "select key_table from scrubs limit 1";
 
-/// Maximum number of marks per table that one scrub run handles.
+/// Maximum marks per table that one run of the scrub reads.
 const MARKS_MAX: i64 = 1000;
 
 const MARKS: &str =
     "select workspace_id, lsn from scrubs where key_table = $1 order by workspace_id, lsn limit $2";
 
-/// Deletes exactly the given marks, after their bytes were removed from the files.
+/// Deletes exactly the given marks, after their tables were cleaned.
 pub(crate) fn finished(cx: &mut Write<'_>, marks: &[ScrubMark]) -> Result<()> {
     marks.iter().try_for_each(|mark| cx.execute_any(FINISHED, &[&mark.key_table, &mark.workspace, &mark.lsn]))
 }
@@ -151,7 +153,7 @@ mod tests {
         };
         ask(500);
         let seen = marks();
-        // Marked in the meantime, for an event before that of the earlier mark.
+        // This mark is inserted during the cleaning, for an event before the event of the earlier mark.
         ask(7);
         for lsn in seen {
             conn.execute(FINISHED, &[&"shelves", &workspace, &lsn]).unwrap();

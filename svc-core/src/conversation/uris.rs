@@ -1,8 +1,9 @@
-//! Parsing of the service's addresses, which are URIs.
+//! Parsing of the service's addresses, which are URIs such as `svc://<workspace id>/channels/<id>`.
 //!
-//! An address is a room URI of any level, whose authority is always a workspace's id; an event URI with a
-//! position; or a short form with which MCP refers to resources. A fragment may cite a text by its hash. This
-//! file only parses: other modules check whether the object exists and who may see it.
+//! An address has one of three forms: a room URI of a workspace, a channel, a thread or a message, whose
+//! authority is always a workspace's id; an event URI with a position; or a short form with which MCP refers
+//! to resources. A fragment may cite a text by its hash. This file only parses addresses: other modules check
+//! whether the object exists and whether the caller may see it.
 
 use std::borrow::Cow;
 
@@ -14,22 +15,22 @@ use crate::hash::{ArtifactSha, parse_hash};
 use crate::id::{ChannelId, MessageId, ThreadId, WorkspaceId};
 use crate::limits::URI_MAX;
 
-/// The object that an address refers to.
+/// The object to which an address leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamedObject {
     Workspace(WorkspaceId),
-    /// A channel, with its workspace if the address contains one.
+    /// A channel, with the workspace if the address contains it.
     Channel(Option<WorkspaceId>, ChannelId),
-    /// A thread, with its workspace and channel if the address contains them.
+    /// A thread, with the workspace and the channel if the address contains them.
     Thread(Option<(WorkspaceId, ChannelId)>, ThreadId),
     Message(WorkspaceId, ChannelId, ThreadId, MessageId),
-    /// The event at a position in the log of the caller's workspace.
+    /// The event at this position in the log of the caller's workspace.
     Event(i64),
     Boot(ChannelId),
     Artifact(ArtifactSha),
 }
 
-/// A parsed address, with the hash from its fragment if there is one.
+/// A parsed address, with the hash from its fragment if the address has a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub named: NamedObject,
@@ -40,17 +41,17 @@ const ROOM: &str = "svc://";
 const EVENT: &str = "svc:event/";
 
 impl Address {
-    /// Parses an address. Returns `None` if it is malformed, or not an address of the service.
+    /// Parses an address. Returns `None` if the text is malformed or is not an address of the service.
     pub fn parse(uri: &str) -> Option<Self> {
         let (named, hash) = match uri.split_once('#') {
             Some((named, fragment)) => (named, Some(parse_hash(fragment)?)),
             None => (uri, None),
         };
-        Some(Self { named: named_by(named)?, hash })
+        Some(Self { named: parse_object(named)?, hash })
     }
 }
 
-fn named_by(uri: &str) -> Option<NamedObject> {
+fn parse_object(uri: &str) -> Option<NamedObject> {
     if let Some(lsn) = uri.strip_prefix(EVENT) {
         let is_plain = lsn.bytes().all(|digit| digit.is_ascii_digit()) && !lsn.starts_with('0');
         return lsn.parse().ok().filter(|_| is_plain).map(NamedObject::Event);
@@ -79,7 +80,7 @@ fn named_by(uri: &str) -> Option<NamedObject> {
     })
 }
 
-/// Length of an id in an address, in characters.
+/// Length of an id in an address: a hyphenated UUID of 36 characters.
 const ID_LEN: usize = 36;
 
 /// Parses an id in its hyphenated form. Other forms of a UUID are rejected.

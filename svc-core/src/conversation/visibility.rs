@@ -1,11 +1,11 @@
-//! Channels and threads as places, and the rule for which of them the caller may see.
+//! Visibility: the channels and threads that a caller may see, and the loaders for their places.
 //!
-//! This file defines the one SQL condition with which every statement omits rows that the caller may not see,
-//! and the loaders of channels and of threads' places that every feature uses. An object of another
-//! workspace, or of a channel that the caller may not see, is not found. Visibility is cached per member; an
-//! event that ends a channel or a member's access invalidates the cache. This file only reads. Only
-//! `channels`, which lists and changes channel members and privacy, and the graph of a snapshot, which
-//! contains all rows, read the members of a channel or its privacy elsewhere.
+//! This file defines the SQL condition with which every statement omits rows that the caller may not see, and
+//! the loaders of channels and of threads' places that every feature uses. Objects of another workspace, or
+//! of a channel that the caller may not see, are reported as *not found*. Visibility is cached per member;
+//! events that change a channel or end a member's access invalidate the cache. This file only reads. Only two
+//! other modules read the members or the privacy of channels: `channels`, which lists and changes them, and
+//! the graph of a snapshot, which contains all rows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::store::{Engine, FromRow, columns};
 
 /// SQL condition that the caller may see the row `$c` of `channels`.
 ///
-/// The statement takes the caller's visibility as $1 to $4, through
-/// [`VisibilityParams::and`](crate::op::VisibilityParams::and), and its own parameters from $5 on. Membership
-/// is a scalar subquery, which runs for one channel at a time: for `exists`, Postgres may read all channels
-/// of the caller.
+/// The parameters $1 to $4 of the statement are the caller's visibility, passed with
+/// [`VisibilityParams::and`](crate::op::VisibilityParams::and); the other parameters begin at $5. Membership
+/// is checked by a scalar subquery, which runs for one channel at a time. With `exists`, Postgres might read
+/// all channels of the caller.
 macro_rules! visible {
     ($c:ident) => {
         concat!(
@@ -42,9 +42,10 @@ macro_rules! visible {
 }
 pub(crate) use visible;
 
-/// SQL condition that the caller may see a row whose column `$at` contains its channel, left-joined as `$c`.
+/// SQL condition that the caller may see a row whose channel id is `$at`. `$c` is the left-joined row of
+/// `channels`.
 ///
-/// A row whose `$at` is null belongs to the workspace itself, and every member may see it.
+/// If `$at` is null, the row concerns the workspace itself, and every member may see the row.
 macro_rules! visible_at {
     ($at:literal, $c:ident) => {
         concat!(
@@ -58,9 +59,9 @@ macro_rules! visible_at {
 }
 pub(crate) use visible_at;
 
-/// SQL condition that the member with id `$member` belongs to the row `$c` of `channels`.
+/// SQL condition that the member with id `$member` is a member of the channel in row `$c`.
 ///
-/// The condition is a scalar subquery for the same reason as in `visible!`.
+/// The condition is a scalar subquery, for the same reason as in `visible!`.
 macro_rules! in_channel {
     ($c:ident, $member:literal) => {
         concat!(
@@ -74,7 +75,7 @@ macro_rules! in_channel {
 }
 pub(crate) use in_channel;
 
-/// SQL subquery for the ids of the members of the channel with the given id.
+/// SQL subquery that selects the ids of a channel's members. `$channel` is the id of the channel.
 macro_rules! members_in {
     ($channel:literal) => {
         concat!(
@@ -86,7 +87,7 @@ macro_rules! members_in {
 }
 pub(crate) use members_in;
 
-/// SQL condition that the workspace member with id `$member` may see the row `$c` of `channels`.
+/// SQL condition that the workspace member with id `$member` may see the channel in row `$c`.
 macro_rules! seen_by {
     ($c:ident, $member:literal) => {
         concat!(
@@ -100,9 +101,9 @@ macro_rules! seen_by {
 }
 pub(crate) use seen_by;
 
-/// SQL expression for the audience of the row `$c` of `channels`.
+/// SQL expression for the audience of the channel in row `$c`.
 ///
-/// This is the channel's id if the channel is private, otherwise the id of the workspace.
+/// The result is the id of the channel if the channel is private, otherwise the id of the workspace.
 macro_rules! audience {
     ($c:ident) => {
         concat!(
@@ -118,7 +119,7 @@ macro_rules! audience {
 }
 pub(crate) use audience;
 
-/// A channel that the caller may see, with the fields that other features check.
+/// The fields of a visible channel that other features check.
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelPlace {
     pub id: ChannelId,
@@ -139,7 +140,7 @@ columns! {
     }
 }
 
-/// The workspace and channel of a thread that the caller may see. A thread never changes its channel.
+/// The workspace and the channel of a visible thread. A thread never changes its channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadPlace {
     pub thread_id: ThreadId,
@@ -160,8 +161,7 @@ columns! {
     }
 }
 
-/// Cache entry of a connection for a channel that a member may see. A channel that was not found is not
-/// cached.
+/// Entry in a connection's cache: a channel that a member may see. The result *not found* is not cached.
 #[derive(Clone)]
 struct CachedChannel(ChannelPlace);
 
@@ -169,7 +169,7 @@ impl Cached for CachedChannel {
     const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Access);
 }
 
-/// Cache entry of a connection for the place of a thread that a member may see.
+/// Entry in a connection's cache: the workspace and the channel of a thread that a member may see.
 #[derive(Clone)]
 struct CachedThread(ThreadPlace);
 
@@ -177,14 +177,14 @@ impl Cached for CachedThread {
     const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Access);
 }
 
-/// Loads a channel, or fails with *not found* if the caller may not see it.
+/// Loads a channel. Fails with *not found* if the caller may not see the channel.
 pub(crate) fn visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {
     let place = seen_channel(cx, id)?;
     cx.loaded_in(place.id, place.dm);
     Ok(place)
 }
 
-/// Loads a channel like [`visible_channel`], but does not record it as a channel that the request changes.
+/// Loads a channel like [`visible_channel`], but does not record the channel for the request's audit row.
 pub(crate) fn seen_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {
     let load = || channel_seen_by(cx, cx.caller().visibility, id)?.ok_or_else(|| Error::not_found("channel"));
     match cx.caller().visibility {
@@ -196,7 +196,7 @@ pub(crate) fn seen_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace>
     }
 }
 
-/// Loads a channel of the caller's workspace if `visibility` covers it.
+/// Loads a channel of the caller's workspace, or returns `None` if `visibility` does not cover the channel.
 fn channel_seen_by(cx: &Read<'_>, visibility: Visibility, id: ChannelId) -> Result<Option<ChannelPlace>> {
     cx.one(VISIBLE_CHANNEL, &visibility.params().and(&[&id, &cx.caller().workspace_id]))
 }
@@ -208,7 +208,8 @@ const VISIBLE_CHANNEL: &str = concat!(
     visible!(c)
 );
 
-/// Loads the place of a thread, or fails with *not found* if the caller may not see its channel.
+/// Loads the workspace and the channel of a thread. Fails with *not found* if the caller may not see the
+/// channel.
 pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
     let load = || place_seen_by(cx, cx.caller().visibility, id)?.ok_or_else(|| Error::not_found("thread"));
     let place = match cx.caller().visibility {
@@ -222,12 +223,13 @@ pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> 
     Ok(place)
 }
 
-/// Loads the place of a thread for the service itself, which sees threads of private channels too.
+/// Loads the workspace and the channel of a thread for the service itself, even if the channel is private.
 pub(crate) fn place_of_workspace(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
     place_seen_by(cx, Visibility::Whole, id)?.ok_or_else(|| Error::not_found("thread"))
 }
 
-/// Loads the place of a thread of the caller's workspace if `visibility` covers its channel.
+/// Loads the workspace and the channel of a thread, or returns `None` if `visibility` does not cover the
+/// channel.
 fn place_seen_by(cx: &Read<'_>, visibility: Visibility, id: ThreadId) -> Result<Option<ThreadPlace>> {
     cx.one(VISIBLE_PLACE, &visibility.params().and(&[&id, &cx.caller().workspace_id]))
 }
@@ -240,12 +242,12 @@ const VISIBLE_PLACE: &str = concat!(
     visible!(c)
 );
 
-/// Returns whether another member of the workspace, such as the receiver of a hand-off, may see a channel.
+/// Returns whether `member`, such as the receiver of a hand-off, may see a channel of the caller's workspace.
 pub(crate) fn channel_visible_to(cx: &Read<'_>, id: ChannelId, member: MemberId) -> Result<bool> {
     Ok(channel_seen_by(cx, Visibility::Member(member), id)?.is_some())
 }
 
-/// Returns the private channels that a member belongs to, without archived ones and direct messages.
+/// Returns the private channels of a member, except for archived channels and direct messages.
 pub(crate) fn private_channels_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<ChannelId>> {
     let channels: Vec<(ChannelId,)> = cx.query(PRIVATE_CHANNELS, &[&member])?;
     Ok(channels.into_iter().map(|(id,)| id).collect())
@@ -255,7 +257,7 @@ const PRIVATE_CHANNELS: &str = "
     select c.id from channel_members m join channels c on c.id = m.channel_id
     where m.member_id = $1 and c.private and c.archived_at is null and not c.dm";
 
-/// Members who may see a channel, not counting members who may see all channels.
+/// The members who may see a channel, in addition to callers who may see all channels.
 #[derive(Clone, Debug)]
 pub(crate) enum Audience {
     /// Every member of the workspace.
@@ -265,10 +267,9 @@ pub(crate) enum Audience {
 }
 
 impl Audience {
-    /// Returns whether `visibility` covers the events of `channel`, where `self` is the audience of
-    /// `channel`.
+    /// Returns whether `visibility` covers the events of `channel`. `self` must be the audience of `channel`.
     ///
-    /// This is the condition of `visible_at!` for callers that have already read the rows.
+    /// This is the same condition as in `visible_at!`, for code that has already read the rows.
     pub(crate) fn is_seen_by(&self, visibility: Visibility, channel: ChannelId) -> bool {
         match (visibility, self) {
             (Visibility::Whole, _) | (Visibility::Public | Visibility::Member(_), Self::Everybody) => true,
@@ -279,35 +280,39 @@ impl Audience {
     }
 }
 
-/// Returns whether `visibility` covers the events of the workspace itself.
+/// Returns whether `visibility` covers the events that concern the workspace itself, not a channel.
 pub(crate) fn is_workspace_seen_by(visibility: Visibility) -> bool {
     matches!(visibility, Visibility::Whole | Visibility::Member(_))
 }
 
-/// Returns the audience of each given channel of the caller's workspace.
+/// Returns the audiences of the given channels of the caller's workspace.
 ///
-/// A channel that does not exist has an empty audience.
+/// The audience of a channel that does not exist is empty.
 pub(crate) fn audiences(cx: &Read<'_>, channels: &[ChannelId]) -> Result<HashMap<ChannelId, Audience>> {
     let mut found: HashMap<ChannelId, Audience> =
         channels.iter().map(|id| (*id, Audience::Only(Arc::default()))).collect();
     let mut private = Vec::new();
     let mut members = HashMap::<ChannelId, BTreeSet<MemberId>>::new();
-    for (id, is_private) in of_channels::<(ChannelId, bool)>(cx, channels, &PRIVACY)? {
+    for (id, is_private) in query_channels::<(ChannelId, bool)>(cx, channels, &PRIVACY)? {
         if is_private {
             private.push(id);
         } else {
             found.insert(id, Audience::Everybody);
         }
     }
-    for (id, member) in of_channels::<(ChannelId, MemberId)>(cx, &private, &MEMBERS)? {
+    for (id, member) in query_channels::<(ChannelId, MemberId)>(cx, &private, &MEMBERS)? {
         members.entry(id).or_default().insert(member);
     }
     found.extend(members.into_iter().map(|(id, members)| (id, Audience::Only(Arc::new(members)))));
     Ok(found)
 }
 
-/// Runs a statement about the given channels of the caller's workspace and returns its rows.
-fn of_channels<T: FromRow>(cx: &Read<'_>, channels: &[ChannelId], sql: &[&'static str; 2]) -> Result<Vec<T>> {
+/// Runs an engine's statement with the ids of channels of the caller's workspace, and returns the rows.
+fn query_channels<T: FromRow>(
+    cx: &Read<'_>,
+    channels: &[ChannelId],
+    sql: &[&'static str; 2],
+) -> Result<Vec<T>> {
     if channels.is_empty() {
         return Ok(Vec::new());
     }
@@ -334,12 +339,12 @@ const MEMBERS: [&str; 2] = of_channels!(
      where c.workspace_id = $1 and m.channel_id"
 );
 
-/// Fails if the channel is archived, because nothing can be added to an archived channel.
+/// Fails if the channel is archived, because an archived channel accepts no new content.
 pub(crate) fn check_not_archived(channel: &ChannelPlace) -> Result<()> {
-    refuse_archived(channel.archived)
+    reject_archived(channel.archived)
 }
 
-/// Fails if the channel is a direct message, which only its own members may use.
+/// Fails if the channel is a direct message.
 pub(crate) fn check_no_dm(channel: &ChannelPlace) -> Result<()> {
     if channel.dm {
         return Err(Error::wrong_state("the channel is a direct message"));
@@ -347,25 +352,25 @@ pub(crate) fn check_no_dm(channel: &ChannelPlace) -> Result<()> {
     Ok(())
 }
 
-/// Fails if members who see the channel `shown_in` could learn there of a `channel` that they may not see.
+/// Fails if the channel `shown_in` would reveal the private channel `channel` to members who may not see it.
 pub(crate) fn check_visible_to_all(channel: &ChannelPlace, shown_in: ChannelId) -> Result<()> {
     if !channel.private || channel.id == shown_in {
         return Ok(());
     }
     Err(Error::new(
         Code::NotVisibleToAll,
-        "only threads of the same private channel can wait for its threads: others would learn of them",
+        "only threads of the same private channel can wait for its threads",
     ))
 }
 
 impl ThreadPlace {
-    /// Fails if the thread's channel is archived, because nothing can be added to an archived channel.
+    /// Fails if the thread's channel is archived, because an archived channel accepts no new content.
     pub(crate) fn check_not_archived(&self) -> Result<()> {
-        refuse_archived(self.archived)
+        reject_archived(self.archived)
     }
 }
 
-fn refuse_archived(archived: bool) -> Result<()> {
+fn reject_archived(archived: bool) -> Result<()> {
     if archived {
         return Err(Error::wrong_state(
             "the channel is archived and accepts nothing new until it is unarchived",
@@ -403,13 +408,13 @@ mod tests {
 
     #[test]
     fn an_archived_channel_accepts_nothing_new() {
-        assert!(refuse_archived(false).is_ok());
-        assert_eq!(refuse_archived(true).unwrap_err().code().status(), 409);
+        assert!(reject_archived(false).is_ok());
+        assert_eq!(reject_archived(true).unwrap_err().code().status(), 409);
     }
 
     const SEEN: &str = concat!("select c.name from channels c where ", visible!(c), " order by c.name");
 
-    /// Counts the visible test rows; there is one in each channel and one of the workspace itself.
+    /// Counts the visible test rows. There is one row in each channel, and one row for the workspace itself.
     const SEEN_AT: &str = concat!(
         "select count(*) from (select id as channel_id from channels union all select null) e
          left join channels c on c.id = e.channel_id where ",

@@ -1,4 +1,4 @@
-//! Ceilings: limited resources of a process, and the holders of their places.
+//! Ceilings: limits on shared resources of a process, divided into places that workspaces and clients take.
 //!
 //! A [`Ceiling`] is the only way to take a [`PlaceGuard`] of a resource that callers could use up: requests
 //! in flight, bytes in memory, connections, sessions, waits. No workspace can take all places from other
@@ -19,25 +19,27 @@ use crate::id::WorkspaceId;
 use crate::rate::Holder;
 use crate::sync::lock;
 pub use place::PlaceGuard;
-use place::{GrantedPlaces, PlaceRequest, hand_on};
+use place::{GrantedPlaces, PlaceRequest, send_granted};
 pub use scope::CeilingScope;
 use turns::{CallerTurns, PlaceWaiter};
 
-/// Seconds after which a caller should retry when its request for a place was rejected.
+/// Seconds after which a caller should retry a request that was rejected because no place was free.
 const RETRY_AFTER_SECS: u64 = 1;
 
-/// A number of places, shared by workspaces, and within each workspace by its clients.
+/// A fixed number of places that workspaces share. The clients of each workspace share the workspace's
+/// places.
 ///
-/// The last quarter of the places, rounded up, goes only to workspaces that hold less than half of all
-/// places. While another workspace waits, no place goes to a workspace that holds half. So a single workspace
-/// can hold three quarters, and leaves at least a quarter to other workspaces. The same applies to the
-/// clients of a workspace, within the places that the workspace may hold at the time: half of the ceiling, or
-/// more if other workspaces leave more. Clients and workspaces may also have fixed quotas. A holder without a
-/// place may take more than its quota or share at once, because otherwise a larger request could never be
-/// satisfied. Places that a client holds beyond its quota, and that a workspace holds beyond three quarters,
-/// count against no other holder.
+/// The last quarter of the places, rounded up, is reserved for workspaces that hold less than half of all
+/// places. While another workspace waits for places within its share, a workspace that holds half of all
+/// places cannot take more. A single workspace can therefore hold three quarters of the places, and leaves at
+/// least a quarter to other workspaces. The same rules apply to the clients of a workspace, within the number
+/// of places that the workspace may hold at the time: half of all places, or more if other workspaces hold
+/// few. Clients and workspaces may also have fixed quotas. A holder without a place may exceed its quota and
+/// its share with one request, because a larger request could otherwise never succeed. Places that a client
+/// holds beyond its quota, and places that a workspace holds beyond three quarters, do not count against
+/// other holders.
 ///
-/// Clones share the places.
+/// Clones of a ceiling share its places.
 #[derive(Clone)]
 pub struct Ceiling(Arc<CeilingState>);
 
@@ -51,41 +53,41 @@ pub struct Quotas {
 }
 
 struct CeilingState {
-    /// Plural name of the places in messages, for example of connections.
-    what: &'static str,
+    /// Plural noun for the places in error messages, such as "connections".
+    noun: &'static str,
     rules: CeilingRules,
     state: Mutex<State>,
-    returned: Notify,
+    places_returned: Notify,
 }
 
-/// The number of places, and the quotas of holders.
+/// The number of places of a ceiling, and the quotas of its holders.
 struct CeilingRules {
     all: usize,
     client: usize,
     workspace: usize,
-    /// Whether workspaces have shares. Otherwise only the quotas of clients count.
+    /// Whether workspaces and clients have shares. If false, only the total and the quotas of clients apply.
     has_shares: bool,
 }
 
 #[derive(Default)]
 struct State {
-    /// The places that count towards the total: for each workspace, no more than three quarters.
+    /// Number of places that count towards the total: for each workspace, up to three quarters of all places.
     total: usize,
     workspaces: HashMap<WorkspaceId, WorkspacePlaces>,
     clients: HashMap<Holder, usize>,
     turns: CallerTurns<PlaceGuard>,
 }
 
-/// The places held by a workspace.
+/// The numbers of places held by a workspace.
 #[derive(Clone, Copy, Default)]
 struct WorkspacePlaces {
     held: usize,
-    /// The places that count against the workspace: for each client, no more than its quota.
+    /// Number of places that count against the workspace: for each client, up to the client's quota.
     counted: usize,
 }
 
-/// Numbers of places for a client: those that it holds, those that count against its workspace, and those
-/// that count towards the total.
+/// Place counts for a client: the places of the client, the places that count against its workspace, and the
+/// places that count towards the total.
 #[derive(Clone, Copy)]
 struct PlaceCounts {
     client: usize,
@@ -93,7 +95,7 @@ struct PlaceCounts {
     total: usize,
 }
 
-/// Whether a client holds less than its quota, and its workspace less than all places.
+/// Whether a client is below its quota, and whether its workspace is below the number of all places.
 #[derive(Clone, Copy)]
 struct QuotaCheck {
     client: bool,
@@ -101,51 +103,51 @@ struct QuotaCheck {
 }
 
 impl Ceiling {
-    /// Creates a ceiling of `all` places. `what` is their plural name in messages.
-    pub fn new(what: &'static str, all: usize, quotas: Quotas) -> Self {
+    /// Creates a ceiling of `all` places. `noun` is the plural noun for the places in error messages.
+    pub fn new(noun: &'static str, all: usize, quotas: Quotas) -> Self {
         let quota = |quota: Option<usize>| quota.unwrap_or(usize::MAX);
         let client = quota(quotas.client);
         let workspace = quota(quotas.workspace);
-        Self::with(what, CeilingRules { all, client, workspace, has_shares: true })
+        Self::from_rules(noun, CeilingRules { all, client, workspace, has_shares: true })
     }
 
-    /// Creates a ceiling of `all` places, of which one client may hold `each`, in any workspace.
+    /// Creates a ceiling of `all` places, of which each client may hold `each`, whatever its workspace.
     ///
-    /// For places that are taken for an address, before a workspace is known.
-    pub fn with_client_limit(what: &'static str, all: usize, each: usize) -> Self {
-        Self::with(what, CeilingRules { all, client: each, workspace: usize::MAX, has_shares: false })
+    /// Such a ceiling limits network addresses, which take places before their workspace is known.
+    pub fn with_client_limit(noun: &'static str, all: usize, each: usize) -> Self {
+        Self::from_rules(noun, CeilingRules { all, client: each, workspace: usize::MAX, has_shares: false })
     }
 
-    fn with(what: &'static str, rules: CeilingRules) -> Self {
-        Self(Arc::new(CeilingState { what, rules, state: Mutex::default(), returned: Notify::new() }))
+    fn from_rules(noun: &'static str, rules: CeilingRules) -> Self {
+        Self(Arc::new(CeilingState { noun, rules, state: Mutex::default(), places_returned: Notify::new() }))
     }
 
-    /// Takes a place of `size`.
+    /// Takes `size` places of the ceiling for a holder.
     ///
-    /// Fails with 503 `overloaded` if the holder may not take that much now.
+    /// Fails with 503 `overloaded` if the holder cannot take that many places now.
     pub fn take(&self, holder: Holder, size: usize) -> Result<PlaceGuard> {
         self.try_take(holder, size).map_err(|scope| self.0.exhausted(scope))
     }
 
-    /// Takes a place of `size`, or returns the scope whose places are used up.
+    /// Takes `size` places of the ceiling for a holder. Fails with the scope whose places are used up.
     pub fn try_take(&self, holder: Holder, size: usize) -> std::result::Result<PlaceGuard, CeilingScope> {
         let mut state = lock(&self.0.state);
         self.0.rules.fits(&state, holder, size)?;
         Ok(PlaceGuard::record(&self.0, &mut state, holder, size))
     }
 
-    /// Takes a place of `size`, even if that much is not available.
+    /// Takes `size` places of the ceiling for a holder, even if fewer places are available.
     pub fn take_beyond_limits(&self, holder: Holder, size: usize) -> PlaceGuard {
         PlaceGuard::record(&self.0, &mut lock(&self.0.state), holder, size)
     }
 
-    /// Takes a place of `size`, waiting in turn until that much is available to the holder.
+    /// Waits for the holder's turn, and takes `size` places of the ceiling when they are available.
     ///
-    /// Fails with 503 `overloaded` if too many callers of the same holder already wait.
+    /// Fails with 503 `overloaded` if too many callers of the same client or workspace already wait.
     pub async fn wait(&self, holder: Holder, size: usize) -> Result<PlaceGuard> {
         let mut waiting = {
             let mut state = lock(&self.0.state);
-            if !state.turns.has(holder) && self.0.rules.fits(&state, holder, size).is_ok() {
+            if !state.turns.has_waiter(holder) && self.0.rules.fits(&state, holder, size).is_ok() {
                 return Ok(PlaceGuard::record(&self.0, &mut state, holder, size));
             }
             match state.turns.add(holder, size) {
@@ -159,7 +161,7 @@ impl Ceiling {
         (&mut waiting.receiver).await.map_err(Error::internal)
     }
 
-    /// Takes a place of size 1 for each of the holders that can have one, as if all of them had waited.
+    /// Takes one place for each given holder if a place is available, as if all these holders had waited.
     ///
     /// Workspaces take turns in the order of the holders, and so do the clients of a workspace.
     pub fn take_in_turn(&self, holders: impl IntoIterator<Item = Holder>) -> Vec<Option<PlaceGuard>> {
@@ -172,17 +174,17 @@ impl Ceiling {
             let waiting: Vec<Option<PlaceRequest>> = holders.into_iter().map(add).collect();
             (waiting, self.0.rules.serve(&self.0, &mut state))
         };
-        hand_on(granted);
+        send_granted(granted);
         waiting.into_iter().map(|waiting| waiting?.receiver.try_recv().ok()).collect()
     }
 
-    /// Waits until a client holds less than its quota and its workspace less than the ceiling.
+    /// Waits until a client is below its quota and its workspace is below the number of all places.
     ///
     /// Places of a client beyond its quota do not count against its workspace.
     pub async fn below_quota(&self, holder: Holder) {
         while !self.is_below_quota(holder) {
-            let mut returned = pin!(self.0.returned.notified());
-            // Registered before the counts are read, so that no returned place is missed.
+            let mut returned = pin!(self.0.places_returned.notified());
+            // The notification is enabled before the counts are read, so that no returned place is missed.
             returned.as_mut().enable();
             if self.is_below_quota(holder) {
                 return;
@@ -192,12 +194,12 @@ impl Ceiling {
     }
 
     fn is_below_quota(&self, holder: Holder) -> bool {
-        let standing = lock(&self.0.state).standing(holder);
-        let QuotaCheck { client, workspace } = self.0.rules.below_quota(standing);
+        let counts = lock(&self.0.state).place_counts(holder);
+        let QuotaCheck { client, workspace } = self.0.rules.below_quota(counts);
         client && workspace
     }
 
-    /// Returns the error for a caller that has waited without getting a place.
+    /// Returns the error for a caller that has waited for `size` places without success.
     pub fn exhausted(&self, holder: Holder, size: usize) -> Error {
         let fits = self.0.rules.fits(&lock(&self.0.state), holder, size);
         self.0.exhausted(fits.err().unwrap_or(CeilingScope::Server))
@@ -208,22 +210,22 @@ impl Ceiling {
         lock(&self.0.state).total >= self.0.rules.all
     }
 
-    /// Returns how many places of size 1 new clients of a workspace can take one after the other, up to
-    /// `most`.
+    /// Returns how many additional clients of a workspace can take one place each, up to `most`.
     pub fn room(&self, workspace: WorkspaceId, most: usize) -> usize {
         let state = lock(&self.0.state);
         let rules = &self.0.rules;
         let mut own = PlaceCounts { client: 0, workspace: state.counted(workspace), total: state.total };
         let mut fits_one_more = || {
             let fits = rules.fits_in_workspace(&state, workspace, own, 1).is_ok();
-            own = rules.counting(own, own.workspace.saturating_add(1));
+            own = rules.with_counted(own, own.workspace.saturating_add(1));
             fits
         };
         (0..most).take_while(|_| fits_one_more()).count()
     }
 
-    /// Returns whether all places are taken and the workspace holds at least half of them, so that it would
-    /// wait for its own places.
+    /// Returns whether all places are taken, at least half of them by the given workspace.
+    ///
+    /// The workspace would then have to wait until its own places are returned.
     pub fn is_used_up_by(&self, workspace: WorkspaceId) -> bool {
         let state = lock(&self.0.state);
         let rules = &self.0.rules;
@@ -242,13 +244,14 @@ impl Ceiling {
 }
 
 impl CeilingRules {
-    /// Returns half of a holder's maximum, rounded up.
+    /// Returns half of a number of places, rounded up.
     fn half(all: usize) -> usize {
         all.div_ceil(2)
     }
 
-    /// Returns three quarters of a holder's maximum, rounded down. The last quarter is left to others.
-    fn most(all: usize) -> usize {
+    /// Returns three quarters of a number of places, rounded down. The last quarter is reserved for other
+    /// holders.
+    fn three_quarters(all: usize) -> usize {
         all.saturating_sub(all.div_ceil(4))
     }
 
@@ -257,15 +260,15 @@ impl CeilingRules {
         if self.all == 0 {
             return Err(CeilingScope::Server);
         }
-        let own = state.standing(holder);
+        let own = state.place_counts(holder);
         if !fits(own.client, size, self.client) || !self.fits_client(state, holder, own, size) {
             return Err(CeilingScope::Client);
         }
         self.fits_in_workspace(state, holder.workspace, own, size)
     }
 
-    /// Checks that the workspace can take `size` more places, whichever client takes them. Fails with the
-    /// scope that has too few free places.
+    /// Checks whether the workspace can take `size` more places, for any of its clients. Fails with the scope
+    /// that has too few free places.
     fn fits_in_workspace(
         &self,
         state: &State,
@@ -279,20 +282,21 @@ impl CeilingRules {
         if fits(own.total, size, self.all) { Ok(()) } else { Err(CeilingScope::Server) }
     }
 
-    /// Returns whether a client and its workspace hold less than their quotas.
+    /// Returns whether a client is below its quota, and whether its workspace is below the number of all
+    /// places.
     fn below_quota(&self, PlaceCounts { client, workspace, .. }: PlaceCounts) -> QuotaCheck {
         QuotaCheck { client: client < self.client, workspace: !self.has_shares || workspace < self.all }
     }
 
     fn fits_workspace(&self, state: &State, workspace: WorkspaceId, own: PlaceCounts, size: usize) -> bool {
         self.is_in_share_of_workspace(own.workspace, size)
-            || (own.total.saturating_add(size) <= Self::most(self.all)
+            || (own.total.saturating_add(size) <= Self::three_quarters(self.all)
                 && !self.another_workspace_waits(state, workspace))
     }
 
     fn fits_client(&self, state: &State, holder: Holder, own: PlaceCounts, size: usize) -> bool {
         self.is_in_share_of_client(own, size)
-            || (own.workspace.saturating_add(size) <= Self::most(self.of_workspace(own))
+            || (own.workspace.saturating_add(size) <= Self::three_quarters(self.workspace_max(own))
                 && !self.another_client_waits(state, holder))
     }
 
@@ -301,51 +305,55 @@ impl CeilingRules {
     }
 
     fn is_in_share_of_client(&self, own: PlaceCounts, size: usize) -> bool {
-        !self.has_shares || fits(own.client, size, Self::half(self.of_workspace(own)))
+        !self.has_shares || fits(own.client, size, Self::half(self.workspace_max(own)))
     }
 
-    /// Returns the current maximum of a workspace: half of all places if other workspaces leave that, or
-    /// three quarters minus the places that they hold.
-    fn of_workspace(&self, own: PlaceCounts) -> usize {
+    /// Returns how many places a workspace may hold now.
+    ///
+    /// This is the larger of two numbers: half of all places, if other workspaces leave that many, and three
+    /// quarters of all places minus the places of other workspaces. The quota of workspaces limits the
+    /// result.
+    fn workspace_max(&self, own: PlaceCounts) -> usize {
         let others = own.total.saturating_sub(self.towards_total(own.workspace));
         let share = Self::half(self.all).min(self.all.saturating_sub(others));
-        share.max(Self::most(self.all).saturating_sub(others)).min(self.workspace)
+        share.max(Self::three_quarters(self.all).saturating_sub(others)).min(self.workspace)
     }
 
-    /// Returns how many of the places that count against a workspace count towards the total.
+    /// Returns how many places of a workspace count towards the total, if `counted` places count against it.
     fn towards_total(&self, counted: usize) -> usize {
-        if self.has_shares { counted.min(Self::most(self.all).max(1)) } else { counted }
+        if self.has_shares { counted.min(Self::three_quarters(self.all).max(1)) } else { counted }
     }
 
-    /// Returns the place counts of a client if `counted` places count against its workspace.
-    fn counting(&self, own: PlaceCounts, counted: usize) -> PlaceCounts {
+    /// Returns the place counts of a client after the number that counts against its workspace becomes
+    /// `counted`.
+    fn with_counted(&self, own: PlaceCounts, counted: usize) -> PlaceCounts {
         let [before, after] = [own.workspace, counted].map(|counted| self.towards_total(counted));
-        PlaceCounts { workspace: counted, total: shifted(own.total, before, after), ..own }
+        PlaceCounts { workspace: counted, total: adjusted_sum(own.total, before, after), ..own }
     }
 
     /// Returns whether another workspace waits for a place within its share.
     fn another_workspace_waits(&self, state: &State, workspace: WorkspaceId) -> bool {
-        let mut others = state.turns.first().filter(|(other, _)| other.workspace != workspace);
+        let mut others = state.turns.first_waiters().filter(|(other, _)| other.workspace != workspace);
         others.any(|(other, waiter)| self.waits_within_share(state, other, waiter))
     }
 
     /// Returns whether another client of the workspace waits for a place within its share.
     fn another_client_waits(&self, state: &State, holder: Holder) -> bool {
-        let mut others = state.turns.first_of(holder.workspace).filter(|(other, _)| *other != holder);
+        let mut others = state.turns.first_waiters_of(holder.workspace).filter(|(other, _)| *other != holder);
         others.any(|(other, waiter)| self.waits_within_share(state, other, waiter))
     }
 
     fn waits_within_share(&self, state: &State, holder: Holder, waiter: &PlaceWaiter<PlaceGuard>) -> bool {
-        let own = state.standing(holder);
+        let own = state.place_counts(holder);
         fits(own.client, waiter.size, self.client)
             && fits(own.workspace, waiter.size, self.workspace)
             && self.is_in_share_of_client(own, waiter.size)
             && self.is_in_share_of_workspace(own.workspace, waiter.size)
     }
 
-    /// Changes the number of places that a client holds, and the sums that depend on it.
+    /// Changes a client's number of places, and updates the sums for its workspace and for the ceiling.
     ///
-    /// Returns whether the holders were below their quotas before and after the change.
+    /// Returns whether the client and the workspace were below their quotas before the change, and after it.
     fn change(
         &self,
         state: &mut State,
@@ -356,10 +364,10 @@ impl CeilingRules {
         let taken = state.workspaces.entry(holder.workspace).or_default();
         let before = PlaceCounts { client: *own, workspace: taken.counted, total: state.total };
         *own = change(before.client);
-        let counted = shifted(before.workspace, before.client.min(self.client), (*own).min(self.client));
-        let after = PlaceCounts { client: *own, ..self.counting(before, counted) };
+        let counted = adjusted_sum(before.workspace, before.client.min(self.client), (*own).min(self.client));
+        let after = PlaceCounts { client: *own, ..self.with_counted(before, counted) };
         state.total = after.total;
-        *taken = WorkspacePlaces { held: shifted(taken.held, before.client, after.client), counted };
+        *taken = WorkspacePlaces { held: adjusted_sum(taken.held, before.client, after.client), counted };
         if taken.held == 0 {
             state.workspaces.remove(&holder.workspace);
         }
@@ -369,10 +377,10 @@ impl CeilingRules {
         (self.below_quota(before), self.below_quota(after))
     }
 
-    /// Returns places for the waiting callers that can have one now, in turn.
+    /// Grants places to the waiting callers that can have them now, in the order of their turns.
     fn serve(&self, shared: &Arc<CeilingState>, state: &mut State) -> GrantedPlaces {
         let mut granted = GrantedPlaces::new();
-        while let Some(holder) = self.next(state) {
+        while let Some(holder) = self.next_holder(state) {
             let Some(waiter) = state.turns.take(holder) else { break };
             if !waiter.place.is_closed() {
                 granted.push((waiter.place, PlaceGuard::record(shared, state, holder, waiter.size)));
@@ -381,27 +389,28 @@ impl CeilingRules {
         granted
     }
 
-    /// Returns the holder whose turn is next.
-    fn next(&self, state: &State) -> Option<Holder> {
+    /// Returns the first holder in the order of turns whose next request fits.
+    fn next_holder(&self, state: &State) -> Option<Holder> {
         let fits = |(holder, waiter): &(Holder, &PlaceWaiter<PlaceGuard>)| {
             self.fits(state, *holder, waiter.size).is_ok()
         };
-        state.turns.first().find(fits).map(|(holder, _)| holder)
+        state.turns.first_waiters().find(fits).map(|(holder, _)| holder)
     }
 }
 
-/// Returns whether `size` more places are within `most`. A holder without a place may take any size.
+/// Returns whether a holder of `taken` places may take `size` more, up to `most`. A holder without a place
+/// may take any number.
 fn fits(taken: usize, size: usize, most: usize) -> bool {
     taken == 0 || taken.saturating_add(size) <= most
 }
 
-/// Returns `sum` after one of its addends has changed from `before` to `after`.
-fn shifted(sum: usize, before: usize, after: usize) -> usize {
+/// Returns a sum after one of its addends has changed from `before` to `after`.
+fn adjusted_sum(sum: usize, before: usize, after: usize) -> usize {
     sum.saturating_sub(before).saturating_add(after)
 }
 
 impl State {
-    fn standing(&self, holder: Holder) -> PlaceCounts {
+    fn place_counts(&self, holder: Holder) -> PlaceCounts {
         let client = self.clients.get(&holder).copied().unwrap_or(0);
         PlaceCounts { client, workspace: self.counted(holder.workspace), total: self.total }
     }
@@ -414,18 +423,18 @@ impl State {
 
 impl CeilingState {
     fn exhausted(&self, scope: CeilingScope) -> Error {
-        let what = self.what;
+        let noun = self.noun;
         let detail = match scope {
-            CeilingScope::Client => format!("this client already holds its share of the {what}"),
-            CeilingScope::Workspace => format!("the workspace already holds its share of the {what}"),
-            CeilingScope::Server => format!("the server has no room for more {what}"),
+            CeilingScope::Client => format!("this client already holds its share of the {noun}"),
+            CeilingScope::Workspace => format!("the workspace already holds its share of the {noun}"),
+            CeilingScope::Server => format!("the server has no room for more {noun}"),
         };
         let error = Error::new(Code::Overloaded, detail).with("retry_after_secs", RETRY_AFTER_SECS);
         error.with("scope", scope.name())
     }
 
-    /// Serves the waiting callers after places were returned, or after a caller has stopped waiting.
-    fn served(self: &Arc<Self>, state: &mut State) -> GrantedPlaces {
+    /// Grants places to waiting callers after places were returned, or after a caller has stopped waiting.
+    fn grant_waiting(self: &Arc<Self>, state: &mut State) -> GrantedPlaces {
         if state.turns.is_empty() { GrantedPlaces::new() } else { self.rules.serve(self, state) }
     }
 }
@@ -450,7 +459,8 @@ mod tests {
         Ceiling::new("seats", all, Quotas::default())
     }
 
-    /// Takes places one after the other until one is refused. Returns them with the scope of the refusal.
+    /// Takes places one by one until the ceiling refuses one. Returns the places and the scope of the
+    /// refusal.
     fn all_of(ceiling: &Ceiling, holder: Holder) -> (Vec<PlaceGuard>, &'static str) {
         let mut held = Vec::new();
         loop {
@@ -475,8 +485,8 @@ mod tests {
 
     #[test]
     fn one_workspace_holds_three_quarters_and_one_client_three_quarters_of_that() {
-        // The total number of places, and the numbers that the first client, a second one in its workspace,
-        // and another workspace get.
+        // Each case: the total number of places, and the numbers of places that a first client, a second
+        // client of the same workspace, and another workspace can take.
         for (all, first, second, other) in
             [(1, 1, 0, 0), (2, 1, 0, 1), (3, 1, 1, 1), (4, 2, 1, 1), (8, 4, 2, 2), (100, 56, 19, 25)]
         {
@@ -624,7 +634,8 @@ mod tests {
         assert!(seats.is_full() && take(&[(3, 0..1)]).is_empty());
         drop((alone, rest));
         assert!(is_empty(&seats));
-        // Workspace 1 exceeds its half only after workspace 2 has all that it wants.
+        // Workspace 1 takes more than half only after workspace 2 has received all the places that it
+        // requests.
         let both = take(&[(1, 0..12), (2, 0..3)]);
         assert_eq!((both.len(), of_second(&both)), (12, 3));
         let more = take(&[(1, 12..20), (2, 3..20)]);
@@ -647,7 +658,7 @@ mod tests {
         drop(first);
         assert!(second.as_mut().now_or_never().is_none());
         drop(held);
-        // A granted place that is dropped before its caller receives it.
+        // The caller stops waiting after the place was granted, but before it receives the place.
         drop(second);
         assert!(is_empty(&seats));
     }
@@ -672,8 +683,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever two clients in each of two workspaces have done, each workspace can have a quarter of the
-        /// ceiling. If a workspace is alone, each of its clients can have a quarter of the workspace's
+        /// Whatever two clients in each of two workspaces have done, each workspace can take a quarter of all
+        /// places. If only one workspace is active, each of its clients can take a quarter of the workspace's
         /// maximum.
         #[test]
         fn there_is_always_a_place_for_who_holds_less_than_a_quarter(
@@ -700,11 +711,11 @@ mod tests {
                     if of_workspace(workspace) < all.div_ceil(4) {
                         prop_assert!(seats.take(fewest, 1).is_ok(), "{:?} of {}", fewest, all);
                     }
-                    let may = CeilingRules::half(all).max(CeilingRules::most(all));
+                    let may = CeilingRules::half(all).max(CeilingRules::three_quarters(all));
                     if of_workspace(3 - workspace) == 0 && may > 1 && of(fewest) < may.div_ceil(4) {
                         prop_assert!(seats.take(fewest, 1).is_ok(), "{:?} of {}", fewest, all);
                     }
-                    let most = CeilingRules::half(all).max(CeilingRules::most(all));
+                    let most = CeilingRules::half(all).max(CeilingRules::three_quarters(all));
                     prop_assert!(of_workspace(workspace) <= most);
                 }
             }

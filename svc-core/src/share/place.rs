@@ -1,4 +1,4 @@
-//! Taken places of a ceiling, and callers that wait for one.
+//! Guards for taken places, and requests of callers that wait for places.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::{CeilingState, State};
 use crate::rate::Holder;
 use crate::sync::lock;
 
-/// Taken places of a ceiling. Dropping this value returns them.
+/// Guard of places that a holder has taken. Dropping the guard returns the places to the ceiling.
 #[must_use = "dropping the place returns it"]
 pub struct PlaceGuard {
     shared: Arc<CeilingState>,
@@ -17,11 +17,13 @@ pub struct PlaceGuard {
     size: usize,
 }
 
-/// Granted places for callers that waited for them, to be handed over after the lock is released.
+/// Granted places, each with the channel to the waiting caller that receives the places after the lock is
+/// released.
 pub(super) type GrantedPlaces = Vec<(oneshot::Sender<PlaceGuard>, PlaceGuard)>;
 
-/// Hands over granted places. The place of a caller that no longer waits is returned.
-pub(super) fn hand_on(granted: GrantedPlaces) {
+/// Sends granted places to the waiting callers. Places of a caller that no longer waits are returned to the
+/// ceiling.
+pub(super) fn send_granted(granted: GrantedPlaces) {
     granted.into_iter().for_each(|(waiter, place)| drop(waiter.send(place)));
 }
 
@@ -31,22 +33,22 @@ impl PlaceGuard {
         Self { shared: Arc::clone(shared), holder, size }
     }
 
-    /// Returns the number of places that this guard holds.
+    /// Returns the number of places in this guard.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns the holder of the places.
+    /// Returns the holder that has taken the places.
     pub fn holder(&self) -> Holder {
         self.holder
     }
 
-    /// Merges another guard of the same ceiling and holder into this one.
+    /// Merges another guard of the same ceiling and holder into this guard.
     pub fn merge(&mut self, mut other: Self) {
         self.size = self.size.saturating_add(std::mem::take(&mut other.size));
     }
 
-    /// Splits off a guard of `size` places.
+    /// Splits off a new guard with `size` places, or with all places if this guard has fewer.
     pub fn split(&mut self, size: usize) -> Self {
         let size = size.min(self.size);
         self.size = self.size.saturating_sub(size);
@@ -60,25 +62,26 @@ impl Drop for PlaceGuard {
             return;
         }
         let mut state = lock(&self.shared.state);
-        let give_back = |own: usize| own.saturating_sub(self.size);
-        let (before, after) = self.shared.rules.change(&mut state, self.holder, give_back);
-        let granted = self.shared.served(&mut state);
+        let return_places = |own: usize| own.saturating_sub(self.size);
+        let (before, after) = self.shared.rules.change(&mut state, self.holder, return_places);
+        let granted = self.shared.grant_waiting(&mut state);
         drop(state);
-        hand_on(granted);
-        // Only these callers wait for what the holder returns.
+        send_granted(granted);
+        // `Ceiling::below_quota` waits only for the moment when a client or a workspace falls below its
+        // quota.
         if (after.client && !before.client) || (after.workspace && !before.workspace) {
-            self.shared.returned.notify_waiters();
+            self.shared.places_returned.notify_waiters();
         }
     }
 }
 
 impl fmt::Debug for PlaceGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} of {:?}", self.size, self.shared.what, self.holder)
+        write!(f, "{} {} of {:?}", self.size, self.shared.noun, self.holder)
     }
 }
 
-/// A caller that waits for a place. Dropping this value ends the wait.
+/// Request of a caller that waits for places. Dropping the request ends the wait.
 pub(super) struct PlaceRequest {
     pub shared: Arc<CeilingState>,
     pub holder: Holder,
@@ -90,9 +93,9 @@ impl Drop for PlaceRequest {
         self.receiver.close();
         let mut state = lock(&self.shared.state);
         state.turns.remove_closed(self.holder);
-        // The request may have blocked others.
-        let granted = self.shared.served(&mut state);
+        // The removed request may have blocked requests of other holders.
+        let granted = self.shared.grant_waiting(&mut state);
         drop(state);
-        hand_on(granted);
+        send_granted(granted);
     }
 }

@@ -12,7 +12,7 @@ pub enum CeilingScope {
 }
 
 impl CeilingScope {
-    /// Returns the name of the scope in errors.
+    /// Returns the name of the scope, as error messages contain it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Client => "client",

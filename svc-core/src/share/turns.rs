@@ -10,13 +10,14 @@ use crate::limits::{WAITING_OF_CLIENT_MAX, WAITING_OF_WORKSPACE_MAX};
 use crate::rate::{Client, Holder};
 use crate::round_robin::RoundRobin;
 
-/// The waiting callers in the order of service: workspaces take turns, and within a workspace its clients do.
+/// The waiting callers, in the order in which they receive places. Workspaces take turns, and so do the
+/// clients of each workspace.
 pub(super) struct CallerTurns<T>(RoundRobin<WorkspaceId, WaitingClients<T>>);
 
-/// The waiting clients of a workspace.
+/// The waiting clients of a workspace, each with the queue of its waiting callers.
 type WaitingClients<T> = RoundRobin<Client, VecDeque<PlaceWaiter<T>>>;
 
-/// A caller that waits for a place of a given size.
+/// A caller that waits for `size` places.
 pub(super) struct PlaceWaiter<T> {
     pub size: usize,
     pub place: oneshot::Sender<T>,
@@ -34,24 +35,28 @@ impl<T> CallerTurns<T> {
         self.0.is_empty()
     }
 
-    /// Returns the first waiter of each client: workspaces, and the clients in each of them, in the order of
-    /// their turns.
-    pub fn first(&self) -> impl Iterator<Item = (Holder, &PlaceWaiter<T>)> {
-        self.0.keys().flat_map(|workspace| self.first_of(workspace))
+    /// Returns the first waiter of each client. Workspaces are in the order of their turns, and so are the
+    /// clients of each workspace.
+    pub fn first_waiters(&self) -> impl Iterator<Item = (Holder, &PlaceWaiter<T>)> {
+        self.0.keys().flat_map(|workspace| self.first_waiters_of(workspace))
     }
 
-    /// Returns the first waiter of each client in a workspace, in the order of their turns.
-    pub fn first_of(&self, workspace: WorkspaceId) -> impl Iterator<Item = (Holder, &PlaceWaiter<T>)> {
+    /// Returns the first waiter of each client in a workspace, in the order of the clients' turns.
+    pub fn first_waiters_of(
+        &self,
+        workspace: WorkspaceId,
+    ) -> impl Iterator<Item = (Holder, &PlaceWaiter<T>)> {
         let clients = self.0.get(workspace).into_iter().flat_map(RoundRobin::iter);
         clients.filter_map(move |(client, waiters)| Some((Holder { client, workspace }, waiters.front()?)))
     }
 
-    /// Returns whether a client has a waiting caller.
-    pub fn has(&self, holder: Holder) -> bool {
+    /// Returns whether any caller of a client waits in a workspace.
+    pub fn has_waiter(&self, holder: Holder) -> bool {
         self.0.get(holder.workspace).is_some_and(|clients| clients.get(holder.client).is_some())
     }
 
-    /// Adds a waiter behind the other waiters of its client. Fails with the scope that has too many waiters.
+    /// Adds a waiter to the end of its client's queue. Fails with the scope that already has the maximum
+    /// number of waiters.
     pub fn add(
         &mut self,
         holder: Holder,
@@ -70,7 +75,8 @@ impl<T> CallerTurns<T> {
         Ok(receiver)
     }
 
-    /// Takes the first waiter of a client. The client and its workspace then have the last turn.
+    /// Removes and returns the first waiter of a client. The client and its workspace then take their next
+    /// turns after all others.
     pub fn take(&mut self, holder: Holder) -> Option<PlaceWaiter<T>> {
         let clients = self.0.get_mut(holder.workspace)?;
         let waiter = clients.pop(holder.client);
@@ -82,7 +88,7 @@ impl<T> CallerTurns<T> {
         waiter
     }
 
-    /// Removes the waiters of a client that no longer wait.
+    /// Removes the waiters of a client whose callers no longer wait.
     pub fn remove_closed(&mut self, holder: Holder) {
         let Some(clients) = self.0.get_mut(holder.workspace) else { return };
         let Some(waiters) = clients.get_mut(holder.client) else { return };

@@ -1,4 +1,4 @@
-//! Artifacts on a share ticket, identified by the SHA-256 of their bytes.
+//! Artifacts of a share ticket, identified by the SHA-256 of their bytes.
 //!
 //! The service does not store artifacts yet: [`find_artifact`] finds none, so a ticket cannot list or show
 //! any.
@@ -10,16 +10,17 @@ use crate::error::{Error, Result};
 use crate::hash::ArtifactSha;
 use crate::op::Read;
 
-/// An artifact, as a share ticket shows it.
+/// An artifact, as the bearer of a share ticket reads it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SharedArtifact {
-    /// The SHA-256 of the artifact's bytes.
+    /// SHA-256 of the artifact's bytes, as 64 hex digits in lower case.
     pub sha: ArtifactSha,
 }
 
-/// Finds an artifact that the caller's workspace stores.
+/// Finds an artifact in the caller's workspace. Fails with *not found*, because the service does not store
+/// artifacts yet.
 ///
-/// It is called when a ticket is issued, and when its bearer reads an artifact.
+/// Operations call this function when a ticket is issued, and when the bearer of a ticket reads an artifact.
 pub(super) fn find_artifact(_: &Read<'_>, _: ArtifactSha) -> Result<SharedArtifact> {
     Err(Error::not_found("artifact"))
 }

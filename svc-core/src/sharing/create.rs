@@ -1,4 +1,4 @@
-//! Issuing share tickets: an administrator shares a channel that it can see.
+//! Issuing share tickets: an administrator shares a channel that the administrator can see.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,17 +24,19 @@ use crate::store::new_row;
 use crate::text::{Count, Items};
 use crate::time::Time;
 
-/// The prefix of a share ticket's secret, which is not an API token.
+/// Prefix of the secrets of share tickets, which distinguishes them from API tokens.
 const SECRET_PREFIX: &str = "svc_share_";
 
-/// Issues a share ticket, with which a reader who is not a member can read one channel, and returns it.
+/// Issues a share ticket for one channel and returns the ticket. Its bearers can read the channel without
+/// being members.
 ///
 /// The ticket's `secret` is shown only once. Readers send it as `Authorization: ShareTicket <secret>` to the
-/// routes under `/share`; it works nowhere else. They can read the live threads of the channel, the messages
-/// and results of these threads, and the artifacts that you name.
+/// routes under `/share`; no other route accepts it. They can read the channel's live threads, with their
+/// messages and results, and the listed artifacts.
 ///
-/// The ticket belongs to you: it ends when you are deactivated, and a ticket issued by an app also ends with
-/// the app's installation. It shows nothing while you cannot see the channel. It lasts up to 48 hours.
+/// You own the ticket: it ends when you are deactivated. A ticket issued by an app also ends with the app's
+/// installation. The ticket shows nothing while you cannot see the channel. It expires after at most 48
+/// hours.
 ///
 /// Fails with 409 `wrong-state` if the channel is a direct message.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -43,15 +45,15 @@ const SECRET_PREFIX: &str = "svc_share_";
     {"oneOf": [{"required": ["expires_at"]}, {"required": ["expires_in_secs"]}]},
 ]))]
 pub(super) struct CreateShareTicket {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
     /// The channel to share.
     channel_id: ChannelId,
-    /// When the ticket expires. Either this or `expires_in_secs` is required.
+    /// Time at which the ticket expires. Either this or `expires_in_secs` is required.
     expires_at: Option<Time>,
     /// Seconds until the ticket expires.
     expires_in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>,
-    /// The artifacts to share, identified by the SHA-256 of their bytes.
+    /// The artifacts to share, each as the SHA-256 of its bytes.
     #[schemars(transform = default_is("none"))]
     #[serde(default)]
     artifact_shas: Items<ArtifactSha, SHARE_ARTIFACTS_MAX>,
@@ -62,7 +64,8 @@ pub(super) struct CreateShareTicket {
 pub(super) struct NewShareTicket {
     #[serde(flatten)]
     ticket: ShareTicket,
-    /// The secret to send as `Authorization: ShareTicket`. It is shown only once and never stored.
+    /// The secret to send as `Authorization: ShareTicket <secret>`. The secret is returned only once and
+    /// never stored.
     secret: String,
 }
 
@@ -124,19 +127,22 @@ impl Answer<CreateShareTicket> for NewShareTicket {
     }
 }
 
-/// Returns when the ticket expires. Fails if that is more than 48 hours from now.
+/// Returns the time at which the ticket expires. Fails if the time is more than 48 hours from now.
 fn ticket_expiry(
     now: Time,
     at: Option<Time>,
     in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>,
 ) -> Result<Time> {
     let expires_at = expiry(now, at, in_secs)?
-        .ok_or_else(|| Error::in_fields(&EXPIRY, "expected one of them: when the ticket expires"))?;
+        .ok_or_else(|| Error::in_fields(&EXPIRY, "expected one of these fields: when the ticket expires"))?;
     let latest = now.plus(Duration::from_secs(SHARE_TICKET_MAX_SECS.unsigned_abs()));
     if expires_at > latest {
         return Err(Error::in_field(
             "expires_at",
-            format!("a share ticket lasts at most {} hours: until {latest}", SHARE_TICKET_MAX_SECS / 3600),
+            format!(
+                "a share ticket is valid for at most {} hours: until {latest}",
+                SHARE_TICKET_MAX_SECS / 3600
+            ),
         ));
     }
     Ok(expires_at)

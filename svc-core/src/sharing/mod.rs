@@ -1,11 +1,11 @@
-//! Sharing: a share ticket lets a reader who is not a member read one channel, for up to two days.
+//! Sharing: share tickets, with which readers outside the workspace can read one channel for up to two days.
 //!
-//! An administrator issues a ticket for a channel that it can see, and passes the secret on; only the hash of
-//! the secret is stored. Bearers of the secret can read the data of `ticket_reads`, and cannot change
-//! anything. A ticket ends when it is revoked or expires, when its issuer is deactivated, and with the app
-//! installation that issued it. It shows nothing while its issuer cannot see the channel. This file defines
-//! tickets and their events, and lists tickets. The service does not store artifacts yet, so a ticket cannot
-//! list any.
+//! An administrator issues a ticket for a channel that the administrator can see, and passes the secret on;
+//! the service stores only the hash of the secret. Bearers of the secret can read the data that
+//! `ticket_reads` defines, and cannot change anything. A ticket ends when it is revoked or expires, when its
+//! owner or its issuer is deactivated, and with the app installation that issued it. A ticket shows nothing
+//! while its owner cannot see the channel. This file defines tickets and their events, and lists tickets. The
+//! service does not store artifacts yet, so a ticket cannot list any.
 
 mod artifacts;
 mod create;
@@ -35,23 +35,24 @@ use crate::time::Time;
 /// A share ticket, without its secret.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ShareTicket {
-    /// The ticket's id. It is not a credential: only the secret is.
+    /// Id of the ticket. The id is not a credential; only the secret is.
     id: ShareTicketId,
-    /// The workspace of the channel.
+    /// Id of the channel's workspace.
     workspace_id: WorkspaceId,
-    /// The only channel that the ticket shows.
+    /// Id of the shared channel.
     channel_id: ChannelId,
-    /// The artifacts that the ticket shows, by the SHA-256 of their bytes, sorted.
+    /// SHA-256 sums of the shared artifacts, in ascending order.
     artifact_shas: Vec<ArtifactSha>,
-    /// The member that the ticket belongs to. The ticket ends when that member is deactivated.
+    /// Id of the member who owns the ticket. The ticket ends when the owner is deactivated.
     owner_id: MemberId,
-    /// The member who issued the ticket; differs from `owner_id` only under delegation.
+    /// Id of the member who issued the ticket. It differs from `owner_id` only if a delegate issued the
+    /// ticket.
     creator: MemberId,
-    /// When the ticket was issued.
+    /// Time at which the ticket was issued.
     created_at: Time,
-    /// When the ticket expires.
+    /// Time at which the ticket expires.
     expires_at: Time,
-    /// When the ticket was revoked; null if it was not.
+    /// Time at which the ticket was revoked; null if the ticket was not revoked.
     revoked_at: Option<Time>,
     #[serde(skip)]
     lsn: i64,
@@ -76,15 +77,16 @@ columns! {
 /// A share ticket was issued.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ShareTicketIssued {
-    /// The new ticket.
+    /// Id of the new ticket.
     ticket_id: ShareTicketId,
-    /// The channel that the ticket shows.
+    /// Id of the shared channel.
     channel_id: ChannelId,
-    /// When the ticket expires.
+    /// Time at which the ticket expires.
     expires_at: Time,
-    /// The artifacts that the ticket shows.
+    /// SHA-256 sums of the shared artifacts.
     artifact_shas: Vec<ArtifactSha>,
-    /// The app installation that issued the ticket, with which it ends; null if no app issued it.
+    /// Id of the app installation that issued the ticket; null if no app issued the ticket. The ticket ends
+    /// with the installation.
     installation_id: Option<InstallationId>,
 }
 
@@ -107,7 +109,7 @@ impl Event for ShareTicketIssued {
 /// A share ticket was revoked.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ShareTicketRevoked {
-    /// The revoked ticket.
+    /// Id of the revoked ticket.
     ticket_id: ShareTicketId,
 }
 
@@ -130,7 +132,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("create_share_ticket", create::create_share_ticket)
                     .title("Share a channel with an outsider")
-                    .when("Share a channel with a reader who is not a member of the workspace.")
+                    .when("Issue a share ticket, with which an outsider can read one channel.")
                     .post("/workspaces/{workspace_id}/share-tickets")
                     .needs(&[TokenAdmin])
                     .created()
@@ -148,7 +150,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 destructive("revoke_share_ticket", revoke::revoke_share_ticket)
                     .title("Revoke a share ticket")
-                    .when("Revoke a share ticket, which stops working at once.")
+                    .when("Revoke a share ticket, which stops working immediately.")
                     .delete("/workspaces/{workspace_id}/share-tickets/{ticket_id}")
                     .needs(&[TokenAdmin])
                     .example(
@@ -161,7 +163,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<ShareTicketIssued>(),
             EventKind::of::<ShareTicketRevoked>().invalidates(Invalidates::Access),
         ])
-        .projector(&[MemberDeactivated::KIND], revoke::end_with_members)
+        .projector(&[MemberDeactivated::KIND], revoke::revoke_of_deactivated)
         .sample(Sample::new("share_ticket", "create_share_ticket", ticket))
         .records(vec![
             Records::table("share_tickets", "id")
@@ -210,12 +212,12 @@ fn ticket_operations() -> Vec<Operation> {
 /// Expired and revoked tickets are included; tickets for channels that you cannot see are omitted. Secrets
 /// are never returned.
 ///
-/// One page covers up to 2000 tickets, so it may be short or empty although there is more: continue while
-/// `next_cursor` is not null.
+/// One page covers up to 2000 tickets, so it may be short or empty although more tickets follow: continue
+/// while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListShareTickets {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
@@ -252,8 +254,8 @@ const BY_ID: &str = concat!(
     visible!(c)
 );
 
-/// Loads a share ticket of the caller's workspace. A ticket for a channel that the caller cannot see is not
-/// found.
+/// Loads a share ticket of the caller's workspace. Fails with *not found* if the caller cannot see the
+/// ticket's channel.
 fn load_ticket(cx: &Read<'_>, id: ShareTicketId) -> Result<ShareTicket> {
     let found = cx.one(BY_ID, &cx.caller().visibility.params().and(&[&id, &cx.caller().workspace_id]))?;
     found.ok_or_else(|| Error::not_found("share ticket"))

@@ -1,4 +1,4 @@
-//! Revoking share tickets, which stop working at once on every server.
+//! Revoking share tickets. A revoked ticket stops working on every server immediately.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,13 @@ use crate::log::event::{Recorded, Subject};
 use crate::op::{Answer, Read, Write};
 use crate::time::Time;
 
-/// Revokes a share ticket, which stops working at once. Revoking a ticket again changes nothing.
+/// Revokes a share ticket, which stops working immediately. Revoking a ticket again changes nothing.
 ///
-/// A ticket for a channel that you cannot see is not found.
+/// You cannot revoke a ticket for a channel that you cannot see.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeShareTicket {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
     /// The ticket to revoke.
     ticket_id: ShareTicketId,
@@ -26,9 +26,9 @@ pub(super) struct RevokeShareTicket {
 /// The revocation of a share ticket.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct TicketRevocation {
-    /// The revoked ticket.
+    /// Id of the revoked ticket.
     id: ShareTicketId,
-    /// When the ticket was revoked.
+    /// Time at which the ticket was revoked.
     revoked_at: Time,
 }
 
@@ -63,8 +63,7 @@ fn end_ticket(cx: &mut Write<'_>, id: ShareTicketId, channel: ChannelId, owner: 
     cx.execute(1, REVOKE, &[&id, &now])
 }
 
-/// Selects live tickets by two indexes: by the member that a ticket belongs to, and by the member who issued
-/// it.
+/// Selects the live tickets that a member owns or has issued, each through its own index.
 const LIVE_OF_MEMBER: &str = "
     select id, channel_id, owner_id from (
         select s.id, s.channel_id, s.owner_id, s.lsn from share_tickets s
@@ -74,8 +73,9 @@ const LIVE_OF_MEMBER: &str = "
         where s.created_by = $1 and s.revoked_at is null and s.expires_at > $2
     ) live order by live.lsn";
 
-/// Revokes the tickets of deactivated members for good: reactivating a member does not restore them.
-pub(super) fn end_with_members(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+/// Revokes the tickets that deactivated members own or have issued. Reactivating a member does not restore
+/// the tickets.
+pub(super) fn revoke_of_deactivated(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     let now = cx.now();
     for member in events.iter().filter_map(|event| event.subject.member_id) {
         let ending: Vec<(ShareTicketId, ChannelId, MemberId)> = cx.query(LIVE_OF_MEMBER, &[&member, &now])?;

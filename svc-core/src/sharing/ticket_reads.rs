@@ -1,9 +1,9 @@
-//! The data that a share ticket shows: only the types in this file.
+//! The data that the bearer of a share ticket can read: only the types in this file.
 //!
-//! An outside reader does not learn who works on a thread or how the work is managed: the types contain no
-//! assignee, lease, footprint, budget, skill or notice, and of a message's metadata only the artifacts of the
-//! ticket. Archived threads and withdrawn messages are omitted. A new field of threads or messages is not
-//! shown until it is added here.
+//! An outside reader does not learn who works on a thread or how the work is managed. The types contain no
+//! assignee, lease, footprint, budget, skill or notice. They contain only one part of a message's metadata:
+//! the artifacts that the ticket lists. Archived threads and withdrawn messages are omitted. A new field of
+//! threads or messages is not shown until it is added to these types.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,8 @@ use crate::time::Time;
 
 /// Returns the ticket that authenticated the request.
 ///
-/// The ticket is valid only while its owner can see the channel, because a member cannot share a channel that
-/// it may no longer read.
+/// The ticket is valid only while its owner can see the channel, because members cannot share channels that
+/// they can no longer read.
 pub(super) fn own_ticket(cx: &Read<'_>) -> Result<ShareTicket> {
     let CredentialKind::Ticket(id) = cx.caller().via else {
         return Err(Error::internal("a request was let in without a share ticket"));
@@ -46,66 +46,67 @@ pub(super) fn own_ticket(cx: &Read<'_>) -> Result<ShareTicket> {
 /// A member, as shown to the bearers of a share ticket.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct SharedMember {
-    /// The member's id.
+    /// Id of the member.
     id: MemberId,
-    /// The member's display name, or otherwise its handle, without the domain of an email address.
+    /// Display name of the member. If no display name is set: the member's handle, without the domain of an
+    /// email address.
     name: String,
     /// Whether the member is a person or an agent.
     kind: MemberKind,
 }
 
-/// The members on a page, each of which is loaded only once.
+/// The members on a page. Each member is loaded only once.
 #[derive(Default)]
-struct NamedMembers(BTreeMap<MemberId, SharedMember>);
+struct LoadedMembers(BTreeMap<MemberId, SharedMember>);
 
-impl NamedMembers {
+impl LoadedMembers {
     fn load_once(&mut self, cx: &Read<'_>, id: Option<MemberId>) -> Result<Option<SharedMember>> {
         let Some(id) = id else { return Ok(None) };
         if let Some(known) = self.0.get(&id) {
             return Ok(Some(known.clone()));
         }
         let member = load_member(cx, id)?;
-        let name = outside_name(member.display_name, &member.handle);
+        let name = name_for_outsiders(member.display_name, &member.handle);
         let shown = SharedMember { id, name, kind: member.kind };
         self.0.insert(id, shown.clone());
         Ok(Some(shown))
     }
 }
 
-/// Returns the name of a member that is shown to the bearers of a share ticket.
-fn outside_name(display_name: Option<String>, handle: &str) -> String {
+/// Returns a member's name, as the bearers of a share ticket read it.
+fn name_for_outsiders(display_name: Option<String>, handle: &str) -> String {
     let before_domain = || handle.split('@').next().unwrap_or_default().to_owned();
     display_name.unwrap_or_else(before_domain)
 }
 
-/// Returns the channel and the artifacts that your share ticket shows, and when the ticket expires.
+/// Returns the shared channel, the shared artifacts and the expiry time of your share ticket.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetShareManifest {}
 
-/// The channel and the artifacts that a share ticket shows, and when the ticket expires.
+/// Manifest of a share ticket: the shared channel, the shared artifacts, and the expiry time of the ticket.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ShareManifest {
-    /// The ticket's id.
+    /// Id of the ticket.
     id: ShareTicketId,
-    /// When the ticket expires.
+    /// Time at which the ticket expires.
     expires_at: Time,
-    /// The member who shares the channel.
+    /// The owner of the ticket, who shares the channel.
     owner: Option<SharedMember>,
-    /// The only channel that the ticket shows.
+    /// The shared channel.
     channel: SharedChannel,
-    /// The artifacts that the ticket shows.
+    /// The shared artifacts.
     artifacts: Vec<SharedArtifact>,
 }
 
 /// A channel, as shown to the bearers of a share ticket.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SharedChannel {
-    /// The channel's id.
+    /// Id of the channel.
     id: ChannelId,
-    /// The channel's name.
+    /// Name of the channel.
     name: String,
-    /// The channel's purpose; null if it is not set.
+    /// Topic of the channel; null if not set.
     topic: Option<String>,
 }
 
@@ -119,7 +120,7 @@ pub(super) fn get_share_manifest(cx: &Read<'_>, _: &GetShareManifest) -> Result<
     Ok(ShareManifest {
         id: ticket.id,
         expires_at: ticket.expires_at,
-        owner: NamedMembers::default().load_once(cx, Some(ticket.owner_id))?,
+        owner: LoadedMembers::default().load_once(cx, Some(ticket.owner_id))?,
         channel: channel.ok_or_else(|| Error::internal("a share ticket has no channel"))?,
         artifacts: ticket.artifact_shas.into_iter().map(|sha| SharedArtifact { sha }).collect(),
     })
@@ -127,7 +128,7 @@ pub(super) fn get_share_manifest(cx: &Read<'_>, _: &GetShareManifest) -> Result<
 
 /// Returns the live threads of the shared channel, oldest first.
 ///
-/// Archived threads are omitted, so a page may be short or empty although there is more: continue while
+/// Archived threads are omitted, so a page may be short or empty although more threads follow: continue while
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -140,24 +141,24 @@ pub(super) struct ListSharedThreads {
 /// A thread, as shown to the bearers of a share ticket.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SharedThread {
-    /// The thread's id.
+    /// Id of the thread.
     id: ThreadId,
-    /// The task, in one line.
+    /// Title of the thread, which states the task in one line.
     title: String,
-    /// The thread's state.
+    /// State of the thread.
     state: ThreadState,
-    /// When the thread was created.
+    /// Time at which the thread was created.
     created_at: Time,
-    /// The member who created the thread; null for the service itself.
+    /// The member who created the thread; null if the service itself created it.
     created_by: Option<SharedMember>,
-    /// The latest result of the thread; null if there is none or it was purged.
+    /// Latest result of the thread; null if the thread has no result, or if the result was purged.
     result: Option<Map<String, Json>>,
     #[serde(skip)]
     lsn: i64,
 }
 
 impl SharedThread {
-    fn of(cx: &Read<'_>, thread: Thread, people: &mut NamedMembers) -> Result<Self> {
+    fn of(cx: &Read<'_>, thread: Thread, people: &mut LoadedMembers) -> Result<Self> {
         let latest = if thread.has_result { results::latest(cx, thread.id)? } else { None };
         Ok(Self {
             id: thread.id,
@@ -177,19 +178,19 @@ pub(super) fn list_shared_threads(cx: &Read<'_>, input: &ListSharedThreads) -> R
         thread_reads::threads_in(cx, ticket.channel_id, None, input.cursor, page_limit(input.limit))?;
     let live = threads
         .try_filter_map(|thread| Ok(Some(thread).filter(|thread| thread.state != ThreadState::Archived)))?;
-    let mut people = NamedMembers::default();
+    let mut people = LoadedMembers::default();
     live.try_fill(|thread: &SharedThread| thread.lsn, |thread| SharedThread::of(cx, thread, &mut people))
 }
 
 /// Returns the live messages of a thread of the shared channel, oldest first.
 ///
 /// Withdrawn messages and notices of the service, which include reviews and questions of gates, are omitted.
-/// A page may therefore be short or empty although there is more: continue while `next_cursor` is not null.
-/// Archived threads and threads of other channels are not found.
+/// A page may therefore be short or empty although more messages follow: continue while `next_cursor` is not
+/// null. Archived threads and threads of other channels are not found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListSharedMessages {
-    /// The thread whose messages to return.
+    /// Id of the thread whose messages are returned.
     thread_id: ThreadId,
     cursor: Option<Cursor>,
     /// Maximum number of items to return. Default: 50.
@@ -199,19 +200,19 @@ pub(super) struct ListSharedMessages {
 /// A message, as shown to the bearers of a share ticket.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SharedMessage {
-    /// The message's id.
+    /// Id of the message.
     id: MessageId,
-    /// The message's author; null for the service itself.
+    /// Author of the message; null if the service itself posted it.
     author: Option<SharedMember>,
-    /// When the message was posted.
+    /// Time at which the message was posted.
     posted_at: Time,
-    /// When the message was last edited; null if never.
+    /// Time of the last edit of the message; null if the message was never edited.
     edited_at: Option<Time>,
     /// Whether the service cannot decrypt the message because the database or a key is damaged.
     unreadable: bool,
-    /// The message's text; blank if `unreadable` is true.
+    /// Text of the message; blank if `unreadable` is true.
     body: String,
-    /// The artifacts that the message refers to and the ticket names.
+    /// SHA-256 sums of the artifacts that both the message's metadata and the ticket list.
     artifacts: Vec<ArtifactSha>,
 }
 
@@ -220,7 +221,7 @@ impl SharedMessage {
         cx: &Read<'_>,
         message: LiveMessage,
         ticket: &ShareTicket,
-        people: &mut NamedMembers,
+        people: &mut LoadedMembers,
     ) -> Result<Self> {
         Ok(Self {
             id: message.id,
@@ -234,7 +235,7 @@ impl SharedMessage {
     }
 }
 
-/// Returns the shared artifacts that the metadata of a message names.
+/// Returns the artifacts in a message's metadata that the ticket shares.
 fn shared_artifacts(metadata: &Map<String, Json>, shared: &[ArtifactSha]) -> Vec<ArtifactSha> {
     let named = metadata.get("artifacts").and_then(Json::as_array).into_iter().flatten();
     let shas = named.filter_map(|sha| ArtifactSha::parse(sha.as_str()?));
@@ -247,18 +248,18 @@ pub(super) fn list_shared_messages(cx: &Read<'_>, input: &ListSharedMessages) ->
     if thread.state == ThreadState::Archived {
         return Err(Error::not_found("thread"));
     }
-    let mut people = NamedMembers::default();
+    let mut people = LoadedMembers::default();
     live_messages(cx, thread.id, input.cursor, page_limit(input.limit))?
         .try_map(|message| SharedMessage::of(cx, message, &ticket, &mut people))
 }
 
-/// Returns an artifact that your share ticket names.
+/// Returns an artifact that your share ticket lists.
 ///
-/// Any other artifact is not found, whether it exists or not.
+/// Any other artifact is not found, even if it exists.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetSharedArtifact {
-    /// The SHA-256 of the artifact's bytes.
+    /// SHA-256 of the artifact's bytes, as 64 hex digits in lower case.
     sha256: ArtifactSha,
 }
 
@@ -270,7 +271,7 @@ pub(super) fn get_shared_artifact(cx: &Read<'_>, input: &GetSharedArtifact) -> R
     artifacts::find_artifact(cx, input.sha256)
 }
 
-/// Returns the limit of a page. A share ticket reads at most 100 items at once.
+/// Converts the requested page limit, at most 100 items for share tickets, to the limit of a page.
 fn page_limit(asked: Option<Count<1, SHARE_PAGE_MAX>>) -> Option<Limit> {
     asked.and_then(|asked| Limit::new(asked.get()).ok())
 }
@@ -283,9 +284,9 @@ mod tests {
 
     #[test]
     fn nobody_outside_learns_an_email_address() {
-        assert_eq!(outside_name(None, "ada"), "ada");
-        assert_eq!(outside_name(None, "ada@example.com"), "ada");
-        assert_eq!(outside_name(Some("Ada L.".to_owned()), "ada@example.com"), "Ada L.");
+        assert_eq!(name_for_outsiders(None, "ada"), "ada");
+        assert_eq!(name_for_outsiders(None, "ada@example.com"), "ada");
+        assert_eq!(name_for_outsiders(Some("Ada L.".to_owned()), "ada@example.com"), "Ada L.");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Changing a channel: its name, topic and privacy, archiving and unarchiving.
 //!
 //! A change of privacy is checked before the first write. When a channel becomes private, its creator and the
-//! member who makes it private become members of it.
+//! member who makes the channel private become members of the channel.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,14 +39,14 @@ pub(super) fn operations() -> Vec<Operation> {
             }),
         idempotent("archive_channel", archive_channel)
             .title("Archive a channel")
-            .when("Archive a channel, so that nothing new is added to it.")
+            .when("Archive a channel, so that it accepts no new content.")
             .post("/channels/{channel_id}/archive")
             .needs(&[ChannelAdmin])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"channel_id": w.id("channel")})),
         idempotent("unarchive_channel", unarchive_channel)
             .title("Unarchive a channel")
-            .when("Reopen an archived channel.")
+            .when("Unarchive an archived channel.")
             .post("/channels/{channel_id}/unarchive")
             .needs(&[ChannelAdmin])
             .refuses(&[Code::WrongState])
@@ -56,16 +56,16 @@ pub(super) fn operations() -> Vec<Operation> {
 
 /// The name, topic or privacy of a channel was changed.
 ///
-/// The fields hold the values after the change.
+/// The fields contain the values after the change.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChannelUpdated {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
     /// Name of the channel; other channels may have the same name.
     name: String,
     /// Topic of the channel; null if not set.
     topic: Option<String>,
-    /// Whether only its members may see the channel.
+    /// Whether only members of the channel may see it.
     private: bool,
 }
 
@@ -77,10 +77,10 @@ impl Event for ChannelUpdated {
     }
 }
 
-/// A channel was archived; it no longer accepts new content.
+/// A channel was archived. An archived channel accepts no new content.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChannelArchived {
-    /// The channel.
+    /// Id of the channel.
     pub(super) channel_id: ChannelId,
 }
 
@@ -92,10 +92,10 @@ impl Event for ChannelArchived {
     }
 }
 
-/// An archived channel was reopened.
+/// An archived channel was unarchived and accepts new content again.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChannelUnarchived {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
 }
 
@@ -107,28 +107,28 @@ impl Event for ChannelUnarchived {
     }
 }
 
-/// Changes a channel's name, topic or privacy and returns the channel.
+/// Changes the name, topic or privacy of a channel and returns the channel.
 ///
 /// Absent fields keep their value. A channel that becomes private keeps its members, and its creator and you
-/// become members too; all other members lose access to it at once.
+/// become members too; all other members lose access immediately.
 ///
-/// Fails with 403 `forbidden` if you change the privacy and are neither its creator nor have `channel:admin`;
-/// 409 `wrong-state` if the channel is archived or a direct message; 409 `not-visible-to-all`, naming up to
-/// 10 threads in `thread_ids`, if the channel would become private while threads of other, public channels
-/// wait for its threads or are kept open by refutations in it, or public while its threads wait for threads
-/// of other, private channels.
+/// Fails with 403 `forbidden` if you change the privacy, did not create the channel and lack `channel:admin`;
+/// 409 `wrong-state` if the channel is archived or a direct message; 409 `not-visible-to-all`, with up to 10
+/// threads in `thread_ids`, if the channel would become private while threads of other, public channels wait
+/// for its threads, or while refutations in it keep threads of other channels open, or if the channel would
+/// become public while its threads wait for threads of other, private channels.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateChannel {
     /// The channel.
     channel_id: ChannelId,
-    /// The new name.
+    /// New name of the channel.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     name: Change<Text<1, NAME_MAX>>,
-    /// The new topic; null removes it.
+    /// New topic of the channel; null removes it.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     topic: Patch<Text<1, TOPIC_MAX>>,
-    /// Whether only members may see the channel.
+    /// Whether only its members may see the channel.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     private: Change<bool>,
 }
@@ -139,7 +139,7 @@ fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> 
     check_not_archived(&place)?;
     let mut channel = load_visible(cx, input.channel_id)?;
     let was_private = channel.private;
-    if !apply(&mut channel, input) {
+    if !apply_change(&mut channel, input) {
         return Ok(channel);
     }
     if channel.private != was_private {
@@ -173,8 +173,8 @@ fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> 
 
 const UPDATE_CHANNEL: &str = "update channels set name = $2, topic = $3, private = $4 where id = $1";
 
-/// Applies the requested values to `channel` and returns whether anything changed.
-fn apply(channel: &mut Channel, wanted: &UpdateChannel) -> bool {
+/// Applies the requested changes to `channel`, and returns whether any value differs from before.
+fn apply_change(channel: &mut Channel, wanted: &UpdateChannel) -> bool {
     let before = (channel.name.clone(), channel.topic.clone(), channel.private);
     if let Some(name) = wanted.name.get() {
         channel.name = name.to_string();
@@ -190,7 +190,8 @@ fn apply(channel: &mut Channel, wanted: &UpdateChannel) -> bool {
     before != (channel.name.clone(), channel.topic.clone(), channel.private)
 }
 
-/// Returns the creator and the caller, each if not yet a member of a channel that becomes private.
+/// Returns the members to add to a channel that becomes private: the creator and the caller, unless they are
+/// members already.
 fn members_to_add(cx: &Read<'_>, channel: &Channel) -> Result<Vec<MemberId>> {
     let mut newcomers = Vec::new();
     for member in creator_and_caller(channel.created_by, cx.caller().member) {
@@ -201,14 +202,14 @@ fn members_to_add(cx: &Read<'_>, channel: &Channel) -> Result<Vec<MemberId>> {
     Ok(newcomers)
 }
 
-/// Returns the creator and the caller, without duplicates.
+/// Returns the creator and the caller, but only once if they are the same member.
 fn creator_and_caller(creator: Option<MemberId>, caller: Option<MemberId>) -> impl Iterator<Item = MemberId> {
     creator.into_iter().chain(caller.filter(|caller| Some(*caller) != creator))
 }
 
 /// Archives a channel and returns it.
 ///
-/// An archived channel can be read as before, but accepts no new threads, messages or members until it is
+/// An archived channel can still be read, but accepts no new threads, messages or members until it is
 /// unarchived. Archiving an archived channel changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the channel is a direct message.
@@ -274,11 +275,11 @@ mod tests {
     fn an_update_without_a_difference_is_no_change() {
         let mut probe = channel();
         for nothing in [json!({}), json!({"name": "build", "topic": "red", "private": false})] {
-            assert!(!apply(&mut probe, &wanted(nothing)));
+            assert!(!apply_change(&mut probe, &wanted(nothing)));
         }
-        assert!(apply(&mut probe, &wanted(json!({"topic": null}))));
+        assert!(apply_change(&mut probe, &wanted(json!({"topic": null}))));
         assert_eq!((probe.name.as_str(), &probe.topic, probe.private), ("build", &None, false));
-        assert!(apply(&mut probe, &wanted(json!({"name": "release", "private": true}))));
+        assert!(apply_change(&mut probe, &wanted(json!({"name": "release", "private": true}))));
         assert_eq!((probe.name.as_str(), probe.private), ("release", true));
     }
 

@@ -1,8 +1,8 @@
-//! Direct messages: channels that belong to a fixed set of members and are visible only to them.
+//! Direct messages: private channels for a set of members, visible only to these members.
 //!
 //! Each set of members has at most one direct message, which is found by a hash of the set. The hash is
-//! stored beside the channels and never leaves the instance; an imported direct message is found by its
-//! members.
+//! stored in a separate table and never leaves the instance. An imported direct message has no stored hash,
+//! and is found by its members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,20 +24,20 @@ use crate::op::{Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{Engine, ToParam, columns};
 
-/// Name of every direct-message channel. It cannot be changed.
+/// Name of every direct-message channel. The name cannot be changed.
 const NAME: &str = "Direct message";
 
-/// A direct message that the caller belongs to.
+/// A direct message of which the caller is a member.
 pub(crate) struct DirectMessage {
     pub id: ChannelId,
-    /// Whether the direct message was opened for more than two members, so that members can be added and can
-    /// leave.
+    /// Whether the direct message is a group: it was opened for more than two members, so members can be
+    /// added and can leave.
     pub is_group: bool,
 }
 
 columns! { direct_columns: DirectMessage as c { id, is_group } }
 
-/// Loads a direct message, or fails if the caller is not a member of it.
+/// Loads a direct message. Fails with *not found* if the caller is not a member of the direct message.
 pub(crate) fn load(cx: &Read<'_>, id: ChannelId) -> Result<DirectMessage> {
     let channel = visible_channel(cx, id)?;
     let found = if channel.dm { cx.one(LOAD, &[&channel.id])? } else { None };
@@ -49,13 +49,13 @@ const LOAD: &str = concat!("select ", direct_columns!(), " from channels c where
 /// A member of a direct message.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Participant {
-    /// The member.
+    /// Id of the member.
     pub member_id: MemberId,
-    /// The member's handle.
+    /// Handle of the member.
     handle: String,
 }
 
-/// A member of a direct message, with the channel of the direct message.
+/// Row of a member of a direct message, with the id of the direct message's channel.
 struct ParticipantRow {
     channel_id: ChannelId,
     member_id: MemberId,
@@ -64,7 +64,7 @@ struct ParticipantRow {
 
 columns! { participant_columns: ParticipantRow as s { channel_id, member_id, handle = "m.handle" } }
 
-/// Returns the members of each given direct message.
+/// Returns the members of each of the given direct messages, by the id of the channel.
 pub(crate) fn participants_of(
     cx: &Read<'_>,
     dms: &[ChannelId],
@@ -106,18 +106,19 @@ const PARTICIPANTS_POSTGRES: &str = participants!("= any($1)");
 pub(crate) struct ListedDm {
     /// Id of the direct message's channel.
     id: ChannelId,
-    /// Id of the first thread of the direct message, to which messages are posted.
+    /// Id of the direct message's first thread, in which members post messages.
     thread_id: ThreadId,
     /// Members of the direct message including you, in the order in which they joined the workspace.
     participants: Vec<Participant>,
-    /// Number of messages of the direct message that are unread in your inbox, up to 100; null for a
-    /// delegate, who does not read the inbox.
+    /// Number of the direct message's messages that are unread in your inbox, up to 100; null for a delegate,
+    /// who cannot read the inbox.
     unread: Option<i64>,
-    /// Position of the last message in the workspace's log; null if none of the last 100 is live.
+    /// Position in the workspace's log of the last message in the direct message; null if its last 100
+    /// messages are all withdrawn.
     last_lsn: Option<i64>,
     /// Position in the workspace's log at which the direct message was opened.
     lsn: i64,
-    /// Position at which the caller joined the direct message.
+    /// Position in the workspace's log at which the caller joined the direct message.
     #[serde(skip)]
     joined_lsn: i64,
 }
@@ -142,7 +143,8 @@ columns! {
     make { participants: Vec::new() }
 }
 
-/// Returns a page of the caller's direct messages, in the order in which the caller joined them.
+/// Returns a page of the caller's direct messages, in the order in which the caller joined these direct
+/// messages.
 pub(crate) fn of_caller(
     cx: &Read<'_>,
     cursor: Option<Cursor>,
@@ -166,7 +168,8 @@ pub(crate) fn of_caller(
     })
 }
 
-/// Maximum direct messages on one page, because listing counts the unread messages of each.
+/// Maximum direct messages on one page. The limit is low because a list counts the unread messages of each
+/// direct message.
 const DMS_ON_A_PAGE: i64 = 25;
 
 const LIST: &str = concat!(
@@ -182,10 +185,10 @@ const LIST: &str = concat!(
 const HORIZON: &str = "
     select lsn from channel_members where member_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Returns the caller's direct message with a set of members, if there is one.
+/// Finds the direct message of a set of members that includes the caller, or returns `None`.
 pub(crate) fn of_set(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Option<ChannelId>> {
     let workspace = cx.caller().workspace_id;
-    let key = key_of(set);
+    let key = set_hash(set);
     if let Some((known,)) = cx.one(BY_KEY, &[&workspace, &key])? {
         return Ok(Some(known));
     }
@@ -194,7 +197,7 @@ pub(crate) fn of_set(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Opt
         Engine::Postgres => BY_MEMBERS_POSTGRES,
     };
     let caller = cx.caller().member_id()?;
-    let ids = uuids(set);
+    let ids = sorted_uuids(set);
     let size = i64::try_from(ids.len()).map_err(Error::internal)?;
     let found = cx.one(sql, &[&caller, &size, &ids])?;
     if let Some((id,)) = found {
@@ -205,8 +208,8 @@ pub(crate) fn of_set(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Opt
 
 const BY_KEY: &str = "select channel_id from dm_sets where workspace_id = $1 and set_key = $2";
 
-/// SQL query for the first direct message that has exactly `$2` members, among them all of `$3`, and no
-/// stored hash.
+/// SQL query for the first direct message of member `$1` without a stored hash whose members are exactly the
+/// `$2` members in `$3`. Groups with only two members are omitted.
 macro_rules! by_members {
     ($of_set:literal) => {
         concat!(
@@ -227,7 +230,7 @@ const BY_MEMBERS_SQLITE: &str = by_members!("in (select unhex(value) from json_e
 
 const BY_MEMBERS_POSTGRES: &str = by_members!("= any($3)");
 
-/// Creates the direct message for a set of members.
+/// Creates a direct message for a set of members.
 pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<ChannelPlace> {
     let id: ChannelId = cx.new_id()?;
     let event = ChannelCreated {
@@ -263,7 +266,7 @@ pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Cha
     Ok(ChannelPlace { id, workspace_id, archived: false, private: true, dm: true })
 }
 
-/// Adds a member to a group direct message.
+/// Adds the member `new` to a group direct message, whose members before the change are `set`.
 pub(crate) fn add(
     cx: &mut Write<'_>,
     id: ChannelId,
@@ -276,7 +279,7 @@ pub(crate) fn add(
     store_set_hash(cx, (id, true), &set)
 }
 
-/// Removes a member from a group direct message, and archives it if no members remain.
+/// Removes a member from a group direct message, and archives the direct message if no members remain.
 ///
 /// Returns whether the removed member was the last one.
 pub(crate) fn leave(
@@ -297,13 +300,13 @@ pub(crate) fn leave(
     Ok(set.is_empty())
 }
 
-/// Number of members of a direct message that is not a group.
+/// Maximum members of a direct message that is not a group.
 const PAIR: usize = 2;
 
-/// Stores the member-set hash of a direct message, unless another direct message already has that hash.
+/// Stores the hash of a direct message's set of members, unless another direct message already has that hash.
 ///
-/// A group with two remaining members gets no hash: members who are added to the group later would read the
-/// messages of the two.
+/// A group with two or fewer members gets no hash. If it were found for two members, members added to the
+/// group later could read the messages of these two.
 fn store_set_hash(
     cx: &mut Write<'_>,
     (id, is_group): (ChannelId, bool),
@@ -314,7 +317,7 @@ fn store_set_hash(
         return Ok(());
     }
     let workspace = cx.caller().workspace_id;
-    let key = key_of(set);
+    let key = set_hash(set);
     cx.execute_any(INSERT_KEY, &[&workspace, &key, &id])
 }
 
@@ -323,13 +326,13 @@ const DELETE_KEY: &str = "delete from dm_sets where channel_id = $1";
 const INSERT_KEY: &str = "
     insert into dm_sets (workspace_id, set_key, channel_id) values ($1, $2, $3) on conflict do nothing";
 
-/// Returns the hash of a set of members.
-fn key_of(set: &BTreeSet<MemberId>) -> [u8; 32] {
-    let ids: Vec<u8> = uuids(set).iter().flat_map(|id| *id.as_bytes()).collect();
+/// Returns the hash that identifies a set of members.
+fn set_hash(set: &BTreeSet<MemberId>) -> [u8; 32] {
+    let ids: Vec<u8> = sorted_uuids(set).iter().flat_map(|id| *id.as_bytes()).collect();
     sha256(&ids)
 }
 
-fn uuids(set: &BTreeSet<MemberId>) -> Vec<Uuid> {
+fn sorted_uuids(set: &BTreeSet<MemberId>) -> Vec<Uuid> {
     let mut ids: Vec<Uuid> = set.iter().map(|member| member.uuid()).collect();
     ids.sort_unstable();
     ids
@@ -342,7 +345,7 @@ mod tests {
     #[test]
     fn a_set_has_one_hash() {
         let member = |n: u128| MemberId::from(Uuid::from_u128(n));
-        let key = |ids: &[u128]| key_of(&ids.iter().map(|n| member(*n)).collect());
+        let key = |ids: &[u128]| set_hash(&ids.iter().map(|n| member(*n)).collect());
         assert_eq!(key(&[3, 1, 2]), key(&[2, 2, 1, 3]));
         assert_ne!(key(&[1, 2]), key(&[1, 2, 3]));
         assert_ne!(key(&[1]), key(&[2]));

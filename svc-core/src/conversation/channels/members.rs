@@ -1,7 +1,7 @@
 //! The members of a channel: listing, adding and removing them.
 //!
-//! In a public channel, membership is only informative; in a private channel, it decides who may see the
-//! channel.
+//! In a private channel, only members may see the channel. In a public channel, membership does not affect
+//! access.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,18 +50,18 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// A member of a channel, with the member who added it and the time.
+/// Membership of a member in a channel.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ChannelMember {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
-    /// The member.
+    /// Id of the member.
     member_id: MemberId,
-    /// The member's handle.
+    /// Handle of the member.
     handle: String,
-    /// The member who added this member; null for the service itself.
+    /// Id of the member who added this member to the channel; null if the service itself did.
     added_by: Option<MemberId>,
-    /// When the member was added.
+    /// Time at which the member was added.
     added_at: Time,
     /// Position in the workspace's log at which the member was added.
     lsn: i64,
@@ -91,12 +91,12 @@ impl<I> Answer<I> for ChannelMember {
     }
 }
 
-/// A member that was removed from a channel.
+/// A member who was removed from a channel.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct RemovedChannelMember {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
-    /// The member that was removed.
+    /// Id of the member who was removed.
     member_id: MemberId,
 }
 
@@ -115,9 +115,9 @@ impl<I> Answer<I> for RemovedChannelMember {
 /// A member was added to a channel.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChannelMemberAdded {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
-    /// The member that was added.
+    /// Id of the member who was added.
     member_id: MemberId,
 }
 
@@ -133,9 +133,9 @@ impl Event for ChannelMemberAdded {
 /// A member left a channel or was removed from it.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ChannelMemberRemoved {
-    /// The channel.
+    /// Id of the channel.
     pub(super) channel_id: ChannelId,
-    /// The member that was removed.
+    /// Id of the member who was removed.
     pub(super) member_id: MemberId,
 }
 
@@ -147,7 +147,7 @@ impl Event for ChannelMemberRemoved {
     }
 }
 
-/// Returns a channel's members, in the order in which they were added.
+/// Returns the members of a channel, in the order in which they were added.
 ///
 /// Every member of the workspace may list the members of a public channel.
 #[derive(Deserialize, JsonSchema)]
@@ -176,9 +176,9 @@ const LIST_MEMBERS: &str = concat!(
      order by s.lsn limit $3"
 );
 
-/// Adds a member of the workspace to a channel and returns the membership.
+/// Adds a member of the workspace to a channel, and returns the new membership.
 ///
-/// Only a member of a private channel can add others to it. Adding a member again changes nothing.
+/// Only a member of a private channel can add other members to it. Adding a member again changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived or a direct message.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -186,7 +186,7 @@ const LIST_MEMBERS: &str = concat!(
 pub(super) struct AddChannelMember {
     /// The channel.
     channel_id: ChannelId,
-    /// The member to add.
+    /// Id of the member to add.
     member_id: MemberId,
 }
 
@@ -206,19 +206,20 @@ fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<Ch
         .ok_or_else(|| Error::internal("a member that was just added to a channel is missing"))
 }
 
-/// Removes a member from a channel and returns the membership that ended; remove yourself to leave.
+/// Removes a member from a channel, and returns the ids of the channel and the member. To leave a channel,
+/// remove yourself.
 ///
-/// A member that is removed from a private channel loses access to it at once.
+/// A member who is removed from a private channel loses access to it immediately.
 ///
-/// Fails with 403 `forbidden` if you remove another member from a private channel and are neither its creator
-/// nor have `channel:admin`, or if you remove its creator from any channel without `channel:admin`; 404
+/// Fails with 403 `forbidden` if you remove another member from a private channel, did not create the channel
+/// and lack `channel:admin`, or if you remove the creator of any channel and lack `channel:admin`; 404
 /// `not-found` if the member is not in the channel; 409 `wrong-state` if the channel is a direct message.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveChannelMember {
     /// The channel.
     channel_id: ChannelId,
-    /// The member to remove.
+    /// Id of the member to remove.
     member_id: MemberId,
 }
 
@@ -254,14 +255,14 @@ const FIND_MEMBER: &str = concat!(
      where s.channel_id = $1 and s.member_id = $2"
 );
 
-/// Invalidates the cached audiences of private channels on every server, after a member was added.
+/// Invalidates cached visibility on every server, after a member was added to a private channel.
 ///
-/// Otherwise the new member would not receive the next messages.
+/// Otherwise subscriptions of the new member might miss the next messages.
 pub(super) fn invalidate_audiences(cx: &mut Write<'_>) -> Result<()> {
     cx.invalidate(Invalidates::Access)
 }
 
-/// Inserts the membership of a member who is not yet in the channel.
+/// Adds a member who is not yet in the channel: emits the event, inserts the row, and notifies the member.
 pub(super) fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id: MemberId) -> Result<()> {
     let place = Subject::channel(channel_id).about(member_id);
     let added = cx.emit(place, &ChannelMemberAdded { channel_id, member_id })?;

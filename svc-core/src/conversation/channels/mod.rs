@@ -1,10 +1,10 @@
-//! Channels: public or private places that contain threads.
+//! Channels, which contain threads and are public or private.
 //!
-//! A private channel and everything in it is visible only to its members. A public channel may have members
-//! too, which does not affect access. This file defines, creates and reads channels; `change` changes and
-//! archives them, `members` manages their members, `privacy` checks changes of visibility, and `direct`
-//! implements direct messages. Coordination reacts to the events of this folder and applies archiving and
-//! privacy to the tasks in the channel.
+//! A private channel and its contents are visible only to the members of the channel. A public channel may
+//! also have members, but this does not affect access. This file defines, creates and reads channels;
+//! `change` changes and archives channels, `members` manages their members, `privacy` checks changes of
+//! privacy, and `direct` implements direct messages. The layer `coordination` reacts to the events of this
+//! folder, and applies archiving and privacy to the threads in the channel.
 
 mod privacy;
 mod members;
@@ -34,33 +34,34 @@ pub(crate) use change::{ChannelArchived, ChannelUnarchived, ChannelUpdated};
 pub(crate) use members::ChannelMemberAdded;
 use members::{ChannelMemberRemoved, insert_member};
 
-/// A place for threads, visible to the whole workspace or only to its members.
+/// A channel: a container of threads that all members of the workspace can see, or only the channel's
+/// members.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Channel {
-    /// The channel's id.
+    /// Id of the channel.
     id: ChannelId,
-    /// The workspace that the channel belongs to.
+    /// Id of the workspace that contains the channel.
     workspace_id: WorkspaceId,
-    /// Name of the channel. Names need not be unique.
+    /// Name of the channel. Other channels may have the same name.
     name: String,
     /// Topic of the channel; null if not set.
     topic: Option<String>,
-    /// Whether only members of the channel may see it and its contents.
+    /// Whether only members of the channel may see the channel and its contents.
     private: bool,
-    /// Kind of the channel.
+    /// Kind of the channel: an ordinary channel or a direct message.
     kind: ChannelKind,
-    /// Whether the channel is a direct message to which members can be added.
+    /// Whether the channel is a group direct message, to which members can be added.
     #[serde(skip)]
     is_group: bool,
     /// Whether the channel is archived and accepts no new content.
     archived: bool,
-    /// When the channel was archived; null while it is live.
+    /// Time at which the channel was archived; null if it is not archived.
     archived_at: Option<Time>,
-    /// Whether the channel has a briefing text, which `get_channel_boot` returns.
+    /// Whether the channel has a briefing text. `get_channel_boot` returns the text.
     has_boot: bool,
-    /// The member who created the channel; null for the service itself.
+    /// Id of the member who created the channel; null if the service itself created it.
     created_by: Option<MemberId>,
-    /// When the channel was created.
+    /// Time at which the channel was created.
     created_at: Time,
     /// Position in the workspace's log at which the channel was created.
     lsn: i64,
@@ -97,7 +98,7 @@ impl<I> Answer<I> for Channel {
     }
 }
 
-/// Kind of a channel: for tasks, or a direct message.
+/// Kind of a channel: an ordinary channel for threads, or a direct message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ChannelKind {
@@ -120,17 +121,17 @@ impl FromValue for ChannelKind {
 /// A channel was created.
 #[derive(Serialize, JsonSchema)]
 struct ChannelCreated {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
     /// Name of the channel; other channels may have the same name.
     name: String,
     /// Topic of the channel; null if not set.
     topic: Option<String>,
-    /// Whether only its members may see the channel.
+    /// Whether only members of the channel may see it.
     private: bool,
-    /// Kind of the channel.
+    /// Kind of the channel: an ordinary channel or a direct message.
     kind: ChannelKind,
-    /// Whether the channel is a direct message to which members can be added.
+    /// Whether the channel is a group direct message, to which members can be added.
     group: bool,
 }
 
@@ -230,21 +231,21 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Creates a channel, the place for threads about one subject, and returns it.
+/// Creates a channel for threads about one subject, and returns the channel.
 ///
-/// The creator of a private channel becomes its first member; other members see it only after they were added
-/// with `add_channel_member`.
+/// The creator of a private channel becomes its first member. Other members see the channel only after
+/// `add_channel_member` has added them.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateChannel {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
-    /// A name for people. It need not be unique.
+    /// Name of the channel. It need not be unique.
     name: Text<1, NAME_MAX>,
-    /// The topic of the channel.
+    /// Topic of the channel.
     #[serde(default)]
     topic: Option<Text<1, TOPIC_MAX>>,
-    /// Whether only members may see the channel and its contents.
+    /// Whether only its members may see the channel and its contents.
     #[schemars(transform = default_is("false"))]
     #[serde(default)]
     private: Option<bool>,
@@ -291,14 +292,14 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
 ///
 /// Private channels are returned only to their members. Use `list_dms` for direct messages.
 ///
-/// One page covers up to 2000 channels, so it may be short or empty although there is more: continue while
-/// `next_cursor` is not null.
+/// One page covers up to 2000 channels, so it may be short or empty although more channels follow: continue
+/// while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListChannels {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
-    /// True for archived channels only, false for live ones only. Default: both.
+    /// True: only archived channels. False: only live channels. Default: all.
     #[serde(default)]
     archived: Option<bool>,
     #[serde(default)]
@@ -331,9 +332,9 @@ const LIST_CHANNELS: &str = concat!(
 const HORIZON_OF_CHANNELS: &str =
     "select lsn from channels where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Returns a channel.
+/// Returns one channel.
 ///
-/// A private channel that you are not a member of is not found.
+/// You can read a private channel only if you are a member of it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetChannel {
@@ -345,7 +346,7 @@ fn get_channel(cx: &Read<'_>, input: &GetChannel) -> Result<Channel> {
     load_visible(cx, input.channel_id)
 }
 
-/// Loads the whole channel if the caller may see it.
+/// Loads a channel with all its fields. Fails with *not found* if the caller may not see the channel.
 fn load_visible(cx: &Read<'_>, id: ChannelId) -> Result<Channel> {
     let place = visibility::visible_channel(cx, id)?;
     cx.one(LOAD_CHANNEL, &[&place.id])?.ok_or_else(|| Error::not_found("channel"))

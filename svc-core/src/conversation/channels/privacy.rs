@@ -1,9 +1,9 @@
-//! Rules for a channel's privacy: which members may change it, and under which conditions.
+//! Rules for a channel's privacy: which members may change the privacy, and under which conditions.
 //!
 //! Only the creator of a channel and members with `channel:admin` may change its privacy, and remove other
-//! members from a private channel, so that no member can take a channel away from its creator and
-//! administrators. A dependency never shows a member a thread that the member may not see, so a change of
-//! privacy that would do so fails.
+//! members from a private channel. Other members therefore cannot take the channel away from its creator and
+//! the administrators. A dependency must never reveal a thread to members who may not see the thread, so a
+//! change of privacy that would do this fails.
 
 use super::Channel;
 use crate::Result;
@@ -12,7 +12,7 @@ use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::op::{Caller, Read};
 
-/// Fails unless the caller created the channel or has `channel:admin`.
+/// Fails unless the caller is the creator of the channel or has `channel:admin`.
 pub(super) fn check_may_change_privacy(caller: &Caller, channel: &Channel) -> Result<()> {
     let created = channel.created_by.is_some() && channel.created_by == caller.member;
     if created || caller.capabilities.has(ChannelAdmin) {
@@ -21,15 +21,15 @@ pub(super) fn check_may_change_privacy(caller: &Caller, channel: &Channel) -> Re
     Err(Error::forbidden("only the creator of a channel or a member with channel:admin decides who sees it"))
 }
 
-/// Fails if making the channel private would hide threads that visible threads of other channels wait for.
+/// Fails if making the channel private would hide threads for which threads of other, public channels wait.
 ///
-/// Members who see the waiting threads would learn when the hidden threads are finished.
+/// Members who see the waiting threads would otherwise learn when the hidden threads are finished.
 pub(super) fn check_not_waited_for_outside(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
     let detail = "threads of public channels wait for threads of this one: remove those dependencies first";
     refuse_waiting(cx.query(WAIT_OUTSIDE, &[&channel])?, detail)
 }
 
-/// Fails if making the channel public would show threads that wait for threads of other, private channels.
+/// Fails if making the channel public would reveal threads that wait for threads of other, private channels.
 pub(super) fn check_waits_for_nothing_hidden(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
     let detail = "threads of this channel wait for threads of private ones: remove those dependencies first";
     refuse_waiting(cx.query(WAIT_FOR_HIDDEN, &[&channel])?, detail)
@@ -37,10 +37,10 @@ pub(super) fn check_waits_for_nothing_hidden(cx: &Read<'_>, channel: ChannelId) 
 
 /// Fails if making the channel private would hide refutations that keep threads of other channels open.
 ///
-/// Members who see those threads could not read why the threads stay open.
+/// Members who see these threads could not read why the threads stay open.
 pub(super) fn check_refutes_nothing_outside(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
-    let detail = "messages of this channel refute others elsewhere: have whoever made those refutations \
-                  resolve them, or remove them, first";
+    let detail = "messages of this channel refute messages of other channels: the authors of these \
+                  refutations must resolve or remove them first";
     let refuted: Vec<(Option<ThreadId>,)> = cx.query(REFUTE_OUTSIDE, &[&channel])?;
     if refuted.is_empty() {
         return Ok(());
@@ -69,7 +69,8 @@ const WAIT_FOR_HIDDEN: &str = "
 
 /// Selects the first 10 threads of other channels that wait for threads of this channel.
 ///
-/// Threads of private channels are omitted, because the caller may not be allowed to know that they wait.
+/// Waiting threads of private channels are omitted, because the caller may not be allowed to see these
+/// threads.
 const WAIT_OUTSIDE: &str = "
     select distinct w.id, w.lsn
     from threads t
@@ -79,11 +80,11 @@ const WAIT_OUTSIDE: &str = "
     where t.channel_id = $1 and w.channel_id <> $1 and w.state <> 'archived' and not c.private
     order by w.lsn limit 10";
 
-/// Selects the first 10 threads of other channels that messages of this channel refute; null for a thread of
-/// a private channel, which the caller may not be allowed to know.
+/// Selects the first 10 threads of other channels that messages of this channel refute. The id is null for a
+/// thread of a private channel, which the caller may not be allowed to see.
 ///
-/// Refutations resolved by a member other than the refuting one are included: such a refutation is open again
-/// once the resolving member works on the thread.
+/// A refutation that another member than its author has resolved is included, because the refutation opens
+/// again once that member works on the thread.
 const REFUTE_OUTSIDE: &str = "
     select case when c.private then null else t.id end
     from relations r join threads t on t.id = r.to_thread_id join channels c on c.id = t.channel_id
@@ -93,10 +94,10 @@ const REFUTE_OUTSIDE: &str = "
         and m.withdrawn_at is null and t.state <> 'archived'
     group by t.id, c.private, t.lsn order by t.lsn limit 10";
 
-/// Fails if the caller may not remove `member` from the channel.
+/// Fails unless the caller may remove `member` from the channel.
 ///
-/// Any member may leave. Membership of a public channel does not affect access, so any member may remove
-/// others from it, except the creator.
+/// Every member may leave. Membership of a public channel does not affect access, so any member may remove
+/// other members from a public channel, except its creator.
 pub(super) fn check_may_remove(caller: &Caller, channel: &Channel, member: MemberId) -> Result<()> {
     if caller.member == Some(member) || caller.capabilities.has(ChannelAdmin) {
         return Ok(());

@@ -1,6 +1,6 @@
-//! Formatting: turning Markdown texts into the trees, including mentions, that the board displays.
+//! Formatting: parsing Markdown texts, including mentions, into the trees that the board displays.
 //!
-//! Neither the texts nor their trees are stored, and no event or audit row contains any of them.
+//! The service does not store the texts or the trees, and no event or audit row contains them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::capability::Right;
 use crate::conversation::markdown::{Node, ParsedTree, with_line_feeds};
-use crate::conversation::mentions::{NameBudget, NotReached, PossibleMentions, reached_by_each};
+use crate::conversation::mentions::{NameBudget, NotReached, PossibleMentions, resolve_each};
 use crate::conversation::visibility::visible_channel;
 use crate::error::Error;
 use crate::id::ChannelId;
@@ -40,10 +40,11 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Trees of the texts of a request.
+/// The trees of the texts in a request.
 #[derive(Serialize, JsonSchema)]
 struct ParsedMarkdown {
-    /// Trees of the first texts, in order: of all texts, unless that takes too long or exceeds 2 MiB of JSON.
+    /// The trees of the texts, in order. The last texts are missing if parsing takes too long or the trees
+    /// exceed 2 MiB of JSON.
     #[serde(rename = "items")]
     texts: Vec<ParsedText>,
 }
@@ -51,39 +52,39 @@ struct ParsedMarkdown {
 /// The tree of one text.
 #[derive(Serialize, JsonSchema)]
 struct ParsedText {
-    /// Blocks of the text.
+    /// The blocks of the text, such as paragraphs and lists.
     nodes: Vec<Node>,
-    /// The mentions that reach no member.
+    /// The mentions in the text that reach no member.
     not_reached: Vec<NotReached>,
 }
 
 /// Parses texts in Markdown into trees of nodes, for the board.
 ///
-/// Raw HTML is text, links lead to http, https, mailto and svc, and an image is a link. A tree has up to
-/// 5,000 nodes in 32 levels; beyond that, the source is plain text. The answer has up to 2 MiB of JSON, and
-/// takes a limited time: it has the trees of as many of the first texts as possible, at least one; send the
-/// remaining texts again. Nothing is stored or logged.
+/// Raw HTML becomes text, an image becomes a link, and links may have the schemes http, https, mailto and
+/// svc. A tree has up to 5,000 nodes in 32 levels; source that exceeds these limits becomes plain text. The
+/// answer is limited to 2 MiB of JSON and in time: it contains at least the first tree, and as many more as
+/// the limits allow. Send the remaining texts again. Nothing is stored or logged.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ParseMarkdown {
-    /// Channel of the texts, which limits the members that mentions reach. Default: any member of the
-    /// workspace, and no group.
+    /// Id of the channel of the texts. Mentions reach only members who see this channel, and its groups.
+    /// Default: no channel, so that mentions reach any member of the workspace, but no group.
     channel_id: Option<ChannelId>,
-    /// 1 to 100 texts, up to 1,048,576 bytes in total.
+    /// The texts to parse: 1 to 100 texts of up to 1,048,576 bytes in total.
     texts: Items<String, MARKDOWN_TEXTS_MAX>,
 }
 
-/// The parsed texts of a request: as many of the first ones as time allowed.
-struct Prepared(Vec<PreparedText>);
+/// The parsed texts of a request. The last texts are missing if time ran out.
+struct ParsedRequest(Vec<TextWithMentions>);
 
-/// A parsed text with its possible mentions.
-struct PreparedText {
+/// A parsed text, and its possible mentions.
+struct TextWithMentions {
     parsed: ParsedTree,
     mentioning: PossibleMentions,
 }
 
-/// Parses as many of the first texts as time allows, but at least one.
-fn parse(input: &ParseMarkdown, _: &SharedState, _: Time) -> Result<Prepared> {
+/// Parses the texts in order until time runs out, but at least the first text.
+fn parse(input: &ParseMarkdown, _: &SharedState, _: Time) -> Result<ParsedRequest> {
     check_size(&input.texts)?;
     let clock = Clock::system();
     let deadline = clock.deadline(MARKDOWN_TIME_MAX);
@@ -95,17 +96,17 @@ fn parse(input: &ParseMarkdown, _: &SharedState, _: Time) -> Result<Prepared> {
         }
         let text = with_line_feeds(text);
         let mentioning = PossibleMentions::within(&[&text], &mut room);
-        prepared.push(PreparedText { parsed: ParsedTree::of(&text), mentioning });
+        prepared.push(TextWithMentions { parsed: ParsedTree::of(&text), mentioning });
     }
-    Ok(Prepared(prepared))
+    Ok(ParsedRequest(prepared))
 }
 
-fn parse_markdown(cx: &Read<'_>, input: &ParseMarkdown, prepared: &Prepared) -> Result<ParsedMarkdown> {
+fn parse_markdown(cx: &Read<'_>, input: &ParseMarkdown, prepared: &ParsedRequest) -> Result<ParsedMarkdown> {
     cx.caller().check_has(WorkspaceRead)?;
-    let Prepared(texts) = prepared;
+    let ParsedRequest(texts) = prepared;
     let channel = input.channel_id.map(|id| visible_channel(cx, id)).transpose()?;
     let mentioning: Vec<&PossibleMentions> = texts.iter().map(|text| &text.mentioning).collect();
-    let reached = reached_by_each(cx, channel.map(|channel| channel.id), &mentioning)?;
+    let reached = resolve_each(cx, channel.map(|channel| channel.id), &mentioning)?;
     let mut trees = Vec::new();
     let mut bytes = 0_usize;
     for (text, reached) in texts.iter().zip(reached) {

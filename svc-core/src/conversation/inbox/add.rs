@@ -1,6 +1,6 @@
-//! Adding inbox items: choosing which members are notified, and on which delivery channels.
+//! Adding inbox items: which members are notified, and on which delivery channels.
 //!
-//! The statement that adds the items reads all data on which the choice depends.
+//! The statement that adds the items also reads all data on which this decision depends.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pub(super) fn add(
     let channel = channel.ok_or_else(|| Error::internal(format!("{} has no channel", because.kind)))?;
     let now = cx.now();
     let since = online_since(cx.now());
-    let (message, may_be_told) = match about {
+    let (message, may_have_item) = match about {
         ItemSubject::Event => (None, false),
         ItemSubject::NewMessage(message) => (Some(message), false),
         ItemSubject::Message(message) => (Some(message), true),
@@ -65,18 +65,18 @@ pub(super) fn add(
     } else {
         params.extend([&is_here as &dyn ToParam, &since]);
     }
-    if may_be_told {
+    if may_have_item {
         cx.save_any(raise, &params)?;
     }
     cx.save_any(insert, &params)
 }
 
-/// SQL clauses that select the members `m` matching `$who` who are notified in channel `$1`, without the
-/// actor.
+/// SQL clauses that select the members `m` to notify in channel `$1`: those that match `$who` and see the
+/// channel, without the actor.
 macro_rules! notified_members {
     ($actor:expr, $who:expr) => {
         concat!(
-            // Makes the engine look members up by id, not by workspace.
+            // The `coalesce` makes the engine look up members by id, not by workspace.
             "from channels c join members m on coalesce(m.workspace_id, c.workspace_id) = c.workspace_id
              where c.id = $1 and m.deactivated_at is null and m.id is distinct from ",
             $actor,
@@ -88,17 +88,17 @@ macro_rules! notified_members {
     };
 }
 
-/// SQL condition that a reason makes the item of a message unread again.
+/// SQL condition that the new reason `$5` makes an existing item of a message unread again.
 ///
-/// The reason is stronger than the earlier ones, or it is a later reply (bit 2) or refutation (bit 64) and
-/// the item was already read.
+/// The new reason must be stronger than all earlier reasons. A new reason `reply` (bit 2) or `refuted` (bit
+/// 64) also suffices if the item was already read.
 macro_rules! makes_unread {
     () => {
         "($5 < (reasons & -reasons) or (read_at is not null and ($5 & 66) <> 0 and (reasons & $5) = 0))"
     };
 }
 
-/// SQL condition that the member has muted the channel `$1` or the thread `$7`.
+/// SQL condition that `$member` has muted the channel `$1` or the thread `$7`.
 macro_rules! muted {
     ($member:literal) => {
         concat!(
@@ -109,10 +109,11 @@ macro_rules! muted {
     };
 }
 
-/// SQL expression for when an item of the member is due for reason `$5` on a delivery channel.
+/// SQL expression for the time at which an item with reason `$5` is due on a delivery channel, or null.
 ///
-/// The item is due at `$at`, which is null if the channel is disabled. `$open` is the condition that the
-/// channel reaches the member, and `$rule` the column of the channel's rules.
+/// The time is `$at`, which is null if the delivery channel is disabled. `$open` is the condition that the
+/// delivery channel reaches the member, and `$rule` the column with the member's rules for the delivery
+/// channel.
 macro_rules! due {
     ($at:literal, $rule:literal, $member:literal, $open:expr) => {
         concat!(
@@ -135,8 +136,8 @@ macro_rules! due {
     };
 }
 
-/// SQL expression for when an item is due to be emailed; null if the address is unconfirmed, off or
-/// suspended.
+/// SQL expression for the time at which an item is due to be emailed; null if the member's email address is
+/// unconfirmed, turned off or suspended.
 macro_rules! mail_due {
     ($member:literal) => {
         due!(
@@ -152,12 +153,13 @@ macro_rules! mail_due {
     };
 }
 
-/// SQL expression for when an item is due after a further reason, which alone makes the item due at `$due`.
+/// SQL expression for the time at which an existing item is due after a new reason. `$due` is the time for a
+/// new item with that reason.
 ///
-/// An item that is already due for another reason and not sent yet stays due. If the member wants none of the
-/// earlier reasons on this delivery channel, the item is due for the new reason, even if the new reason is
+/// An item that is already due for another reason and was not sent yet stays due. If the member wants no
+/// earlier reason on this delivery channel, the item is due for the new reason, even if the new reason is
 /// weaker.
-macro_rules! due_with {
+macro_rules! due_after_reason {
     ($column:literal, $rule:literal, $due:expr) => {
         concat!(
             "case when ",
@@ -185,7 +187,8 @@ macro_rules! due_with {
     };
 }
 
-/// SQL expression for when an item is due to be pushed; null if the member has no push subscription.
+/// SQL expression for the time at which an item is due to be pushed; null if the member has no push
+/// subscription.
 macro_rules! push_due {
     ($member:literal) => {
         due!(
@@ -197,9 +200,10 @@ macro_rules! push_due {
     };
 }
 
-/// SQL statements that update the existing items of a message, and add new items.
+/// Two SQL statements: the first updates the existing items of a message, the second adds new items.
 ///
-/// In muted channels and threads, only mentions by name (bit 1) and direct messages (bit 4) are added.
+/// Items of muted channels and threads are added only for mentions by handle (bit 1) and direct messages (bit
+/// 4).
 macro_rules! notify {
     ($actor:expr, $message:expr, $thread:expr, $who:expr) => {
         [
@@ -220,16 +224,16 @@ macro_rules! notify {
                 makes_unread!(),
                 " then null else read_at end,
                     mail_due = ",
-                due_with!("mail_due", "mail", mail_due!("inbox.member_id")),
+                due_after_reason!("mail_due", "mail", mail_due!("inbox.member_id")),
                 ",
                     push_due = ",
-                due_with!("push_due", "push", push_due!("inbox.member_id")),
+                due_after_reason!("push_due", "push", push_due!("inbox.member_id")),
                 "
                  where message_id = $3 and member_id in (select m.id ",
                 notified_members!($actor, $who),
                 ")"
             ),
-            concat!(add_items!(), items!($actor, $message, $thread, $who), skip_existing!()),
+            concat!(add_items!(), select_items!($actor, $message, $thread, $who), skip_existing!()),
         ]
     };
 }
@@ -242,8 +246,8 @@ macro_rules! add_items {
     };
 }
 
-/// SQL select of the item values for each notified member.
-macro_rules! items {
+/// SQL query for the column values of the new items, one row for each notified member.
+macro_rules! select_items {
     ($actor:expr, $message:expr, $thread:expr, $who:expr) => {
         concat!(
             "select c.workspace_id, m.id, cast($4 as bigint), cast($5 as bigint), c.id, ",
@@ -265,7 +269,7 @@ macro_rules! items {
     };
 }
 
-/// SQL clause that skips items that already exist for the event or the message.
+/// SQL clause that adds no item if an item for the same event or message exists.
 macro_rules! skip_existing {
     () => {
         " on conflict do nothing"
@@ -275,19 +279,19 @@ macro_rules! skip_existing {
 const LISTED_SQLITE: [&str; 2] =
     notify!("$2", "$3", "$7", "m.id in (select unhex(value) from json_each($10))");
 
-// Postgres needs the type of a parameter that is only selected.
+// Postgres cannot infer the type of a parameter that is only selected, so the casts state it.
 const LISTED_POSTGRES: [&str; 2] =
     notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", "m.id = any($10)");
 
-/// Adds the item of an event for one member. Postgres plans this statement once, but a statement for a list
-/// each time.
-const ADD_ITEM: &str = concat!(add_items!(), items!("$2", "$3", "$7", "m.id = $10"), skip_existing!());
+/// SQL statement that adds the item of an event for one member. Postgres plans this statement only once, but
+/// plans a statement with a list of members on each execution.
+const ADD_ITEM: &str = concat!(add_items!(), select_items!("$2", "$3", "$7", "m.id = $10"), skip_existing!());
 
-/// Maximum members for whom items are added one by one.
+/// Maximum members for whom items are added with one statement per member.
 const SINGLE_INSERTS_MAX: usize = 8;
 
-/// SQL condition that the member `m` belongs to the channel, and is online if `$10` requires it.
-macro_rules! in_group {
+/// SQL condition that `m` is a member of channel `$1`, and is online if `$10` is true.
+macro_rules! is_in_group {
     () => {
         concat!(
             "m.id in ",
@@ -299,7 +303,7 @@ macro_rules! in_group {
     };
 }
 
-const GROUP_SQLITE: [&str; 2] = notify!("$2", "$3", "$7", in_group!());
+const GROUP_SQLITE: [&str; 2] = notify!("$2", "$3", "$7", is_in_group!());
 
 const GROUP_POSTGRES: [&str; 2] =
-    notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", in_group!());
+    notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", is_in_group!());

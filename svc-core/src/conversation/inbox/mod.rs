@@ -1,11 +1,11 @@
-//! The inbox of each member: the items that concern the member, and whether the member has read them.
+//! The inbox of each member: items about events and messages that concern the member, each read or unread.
 //!
-//! An operation that concerns other members calls [`notify`] in its own transaction. An item contains the
-//! position of the event that caused it, and no text. Each member has one item per message, with all reasons
-//! for it: the reasons are bits, and the lowest bit is the strongest reason, which is shown. Members are not
-//! notified of their own actions, or of events in a channel that they may not see. The inbox is also the
-//! queue of emails and pushes: an item is due on each delivery channel that its member has set up and wants
-//! for the item's reason. Reading the inbox and delivering items are other features.
+//! An operation that concerns other members calls [`notify`] in its transaction. An item contains the
+//! position of the event that caused it, but no text. A member has at most one item per message, with the set
+//! of all reasons for the item. The reasons are bits; the lowest bit is the strongest reason, which the inbox
+//! shows. Members are not notified of their own actions, or of events in a channel that they may not see. The
+//! inbox is also the queue of emails and pushes: an item is due on each delivery channel that the member has
+//! set up and wants for the item's reason. Reading the inbox and delivering items are separate features.
 
 mod add;
 mod prune;
@@ -23,8 +23,8 @@ use add::add;
 pub(crate) fn feature() -> Feature {
     Feature::new()
         .cleaner_at_withdrawal("inbox", remove_of_messages)
-        .chore(prune::of_read())
-        .chore(prune::of_unread())
+        .chore(prune::chore_for_read())
+        .chore(prune::chore_for_unread())
         .records(vec![
             Records::table("inbox", "member_id lsn").after("members").after("channels").stays(),
             Records::table("mutes", "member_id target_id").through("member_id", "members").stays(),
@@ -32,7 +32,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 named_enum! {
-    /// Reason why an item is in an inbox, ordered from the strongest.
+    /// Reason why an item is in an inbox. The reasons are listed from the strongest to the weakest.
     pub(crate) enum InboxReason {
         Mention = "mention",
         Reply = "reply",
@@ -51,12 +51,12 @@ named_enum! {
     }
 }
 
-/// Bits of the reasons that are emailed and pushed by default: mention, reply, dm, assigned, review_requested
-/// and approval_requested.
+/// The bits of the reasons for which items are emailed and pushed by default: mention, reply, dm, assigned,
+/// review_requested and approval_requested.
 const SENT_BY_DEFAULT: i64 = 6167;
 
 impl InboxReason {
-    /// Returns whether notifications with this reason are emailed and pushed by default.
+    /// Returns whether items with this reason are emailed and pushed by default.
     pub fn is_sent_by_default(self) -> bool {
         self.bit() & SENT_BY_DEFAULT != 0
     }
@@ -68,7 +68,7 @@ impl InboxReason {
     }
 }
 
-/// The reasons for an item, as a set of bits.
+/// The reasons for an inbox item, as a set of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reasons(i64);
 
@@ -78,13 +78,13 @@ impl Reasons {
         InboxReason::ALL.iter().fold(0, |set, reason| set | reason.bit())
     }
 
-    /// Returns the set of the reasons that mean that another member addressed the owner of the inbox.
+    /// Returns the set of the reasons with which another member addresses the owner of the inbox.
     pub fn addressing() -> i64 {
         use InboxReason::{Dm, GroupMention, Mention, Reply};
         [Mention, Reply, Dm, GroupMention].into_iter().map(InboxReason::bit).fold(0, |set, bit| set | bit)
     }
 
-    /// Returns the reasons in this set, the strongest first.
+    /// Returns the reasons in this set, from the strongest to the weakest.
     pub fn each(self) -> impl Iterator<Item = InboxReason> {
         InboxReason::ALL.iter().copied().filter(move |reason| self.0 & reason.bit() != 0)
     }
@@ -101,23 +101,23 @@ impl FromValue for Reasons {
     }
 }
 
-/// Members to notify, as far as they may see the channel.
+/// The members to notify. Members who may not see the channel are skipped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Recipients<'a> {
     /// The listed members.
     Members(&'a [MemberId]),
     /// The members of the channel.
     ChannelMembers,
-    /// The members of the channel who are online.
+    /// The members of the channel who are online now.
     OnlineInChannel,
 }
 
-/// Notifies members of an action of the caller in a channel; `message` is the message that the action is
-/// about.
+/// Notifies members of an action of the caller in a channel. `message` is the message that the action
+/// concerns, if any.
 ///
-/// Takes one statement, and one more if the members may have been notified of the message before: a stronger
-/// reason makes their item unread again. To notify a few members of an event, the rows are added to a
-/// statement that the whole batch shares.
+/// Runs one statement for an event, and two for a message, because members may already have an item for the
+/// message: a stronger reason makes that item unread again. To notify a few members of an event, the rows are
+/// added to a statement that the whole batch shares.
 pub(crate) fn notify(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -129,7 +129,8 @@ pub(crate) fn notify(
     add(cx, actor, because, reason, message.map_or(ItemSubject::Event, ItemSubject::Message), to)
 }
 
-/// Notifies members of a message that the caller has just posted, and of which no member was notified yet.
+/// Notifies members of a message that the caller has just posted, before any other notification about the
+/// message.
 pub(crate) fn notify_first(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -141,7 +142,7 @@ pub(crate) fn notify_first(
     add(cx, actor, because, reason, ItemSubject::NewMessage(message), to)
 }
 
-/// Notifies members of an event in a channel that the service itself has caused.
+/// Notifies members of an event in a channel that the service itself, not a member, has caused.
 pub(crate) fn notify_of_service(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -151,20 +152,21 @@ pub(crate) fn notify_of_service(
     add(cx, None, because, reason, ItemSubject::Event, Recipients::Members(members))
 }
 
-/// Subject of an inbox item.
+/// The subject of an inbox item: an event or a message.
 #[derive(Clone, Copy, Debug)]
 enum ItemSubject {
     /// The event that causes the item.
     Event,
-    /// A new message, of which no member was notified yet.
+    /// A new message, for which no member has an item yet.
     NewMessage(MessageId),
-    /// A message of which members may have been notified before.
+    /// A message for which members may already have an item.
     Message(MessageId),
 }
 
-/// Removes a reason from the items of a message, for the given members or for all.
+/// Removes a reason from the items of a message, for the given members, or for all members if `members` is
+/// `None`.
 ///
-/// An item without remaining reasons is deleted.
+/// Items without remaining reasons are deleted.
 pub(crate) fn remove_reason(
     cx: &mut Write<'_>,
     message: MessageId,
@@ -182,7 +184,7 @@ pub(crate) fn remove_reason(
     cx.execute_any(REMOVE_WITHOUT_REASON, &[&message])
 }
 
-macro_rules! take_back {
+macro_rules! remove_reason_sql {
     ($members:literal) => {
         concat!(
             "update inbox set reasons = reasons & $2 where message_id = $1 and ($3 or member_id ",
@@ -192,13 +194,13 @@ macro_rules! take_back {
     };
 }
 
-const TAKE_BACK_SQLITE: &str = take_back!("in (select unhex(value) from json_each($4))");
+const TAKE_BACK_SQLITE: &str = remove_reason_sql!("in (select unhex(value) from json_each($4))");
 
-const TAKE_BACK_POSTGRES: &str = take_back!("= any($4)");
+const TAKE_BACK_POSTGRES: &str = remove_reason_sql!("= any($4)");
 
 const REMOVE_WITHOUT_REASON: &str = "delete from inbox where message_id = $1 and reasons = 0";
 
-/// Sets the muted channels and threads of a member to `targets`.
+/// Replaces the muted channels and threads of a member by `targets`.
 pub(crate) fn mute_only(cx: &mut Write<'_>, member: MemberId, targets: &[Uuid]) -> Result<()> {
     cx.execute_any(UNMUTE, &[&member])?;
     let sql = match cx.engine() {
@@ -216,7 +218,7 @@ const MUTE_SQLITE: &str =
 const MUTE_POSTGRES: &str = "
     insert into mutes (member_id, target_id) select cast($1 as uuid), unnest(cast($2 as uuid[]))";
 
-/// Removes the items of the given messages, whatever their reasons.
+/// Removes all inbox items of the given messages.
 fn remove_of_messages(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     messages.iter().try_for_each(|id| cx.execute_any(REMOVE_OF_MESSAGE, &[id]))
 }

@@ -1,44 +1,46 @@
-//! Bare addresses in text: finding where each begins and ends, by the autolink rules of GFM.
+//! Bare addresses in text: finding the beginning and the end of each address, by the autolink rules of GFM.
 //!
-//! CommonMark has no bare addresses, and no crate finds them as GFM does. An address begins with `http://`,
-//! `https://`, `svc://` or `www.`, or is an email address. It ends at a space, a quotation mark or an HTML
-//! bracket, and before punctuation of other scripts, such as `，`. Trailing punctuation, a trailing closing
-//! bracket that was opened before the address, and a trailing entity are not part of the address. Text after
-//! another scheme, as in `blob:http://x`, is not an address.
+//! CommonMark does not define bare addresses, and no crate finds them in the same way as GFM. An address
+//! begins with `http://`, `https://`, `svc://` or `www.`, or is an email address. It ends before a space, a
+//! quotation mark, an HTML bracket, and punctuation of other scripts, such as `，`. An address does not
+//! include trailing punctuation, a trailing closing bracket that was opened before the address, or a trailing
+//! entity. Text after another scheme, as in `blob:http://x`, is not an address.
 
 use std::ops::Range;
 
 use super::parts::TextRun;
 
-/// Maximum bytes of an address, and of the host or name before an `@`, so that a search takes linear time.
+/// Maximum bytes of a bare web address, so that the search takes linear time.
 const ADDRESS_MAX: usize = 2000;
+/// Maximum characters of a host, and of the name before an `@`, so that the search takes linear time.
 const HOST_MAX: usize = 255;
 
-/// Prefixes that begin an address, each with whether it contains a scheme.
+/// Prefixes with which an address begins, each with whether the prefix contains a scheme.
 const BEGINS: [(&str, bool); 4] = [("http://", true), ("https://", true), ("svc://", true), ("www.", false)];
 
-/// A bare address in a run of text.
+/// A bare address that was found in a run of text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub place: Range<usize>,
-    /// URL to which the address links.
+    /// The URL to which the address links.
     pub target: String,
 }
 
-/// Returns the first bare address within a range of a run.
-pub(super) fn first(run: &TextRun, within: Range<usize>) -> Option<Address> {
+/// Finds the first bare address in a range of a run of text.
+pub(super) fn find_first(run: &TextRun, within: Range<usize>) -> Option<Address> {
     let text = run.text.get(..within.end)?;
     let searched = text.get(within.start..)?;
     let begins = |c: char| matches!(c, 'h' | 'H' | 's' | 'S' | 'w' | 'W' | '@');
     searched.match_indices(begins).find_map(|(offset, found)| {
         let at = within.start.saturating_add(offset);
-        let address = if found == "@" { email(text, within.start, at) } else { site(run, text, at) };
+        let address =
+            if found == "@" { email_address(text, within.start, at) } else { web_address(run, text, at) };
         address.filter(|address| address.place.start >= within.start)
     })
 }
 
-/// Returns the web or service address that begins at a position, if there is one.
-fn site(run: &TextRun, text: &str, at: usize) -> Option<Address> {
+/// Returns the address with a prefix of [`BEGINS`] at a position, or `None` if no such address begins there.
+fn web_address(run: &TextRun, text: &str, at: usize) -> Option<Address> {
     let rest = text.get(at..)?;
     let starts =
         |begin: &str| rest.get(..begin.len()).is_some_and(|written| written.eq_ignore_ascii_case(begin));
@@ -56,7 +58,7 @@ fn site(run: &TextRun, text: &str, at: usize) -> Option<Address> {
     }
     let longest = rest.get(..rest.floor_char_boundary(ADDRESS_MAX))?;
     let address = longest.split(ends_address).next()?;
-    let end = at.saturating_add(trimmed(run, at, address));
+    let end = at.saturating_add(trimmed_length(run, at, address));
     let written = text.get(at..end).filter(|written| written.len() > begin.len())?;
     let target = if has_scheme { written.to_owned() } else { format!("http://{written}") };
     Some(Address { place: at..end, target })
@@ -71,12 +73,13 @@ fn ends_address(c: char) -> bool {
     c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '`') || ends_word(c)
 }
 
-/// Returns whether a character is neither ASCII nor part of a word in any script, so that it ends an address.
+/// Returns whether a character ends an address because it is neither ASCII nor a letter or digit of any
+/// script.
 fn ends_word(c: char) -> bool {
     !c.is_ascii() && !c.is_alphanumeric()
 }
 
-/// Returns whether a text begins with a host name, whose last two labels contain no `_`.
+/// Returns whether a text begins with a valid host name. The last two labels of a host name contain no `_`.
 fn begins_with_host(text: &str, needs_dot: bool) -> bool {
     let is_of_host = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     let end = text.char_indices().take(HOST_MAX).find(|(_, c)| !is_of_host(*c));
@@ -90,8 +93,8 @@ fn begins_with_host(text: &str, needs_dot: bool) -> bool {
     are_plain && parts.all(|part| !part.is_empty()) && (!needs_dot || host.contains('.'))
 }
 
-/// Returns the length of an address without its trailing punctuation.
-fn trimmed(run: &TextRun, at: usize, address: &str) -> usize {
+/// Returns the length of an address without trailing punctuation, in bytes.
+fn trimmed_length(run: &TextRun, at: usize, address: &str) -> usize {
     let count = |bracket: char| address.matches(bracket).count();
     let mut round = count(')');
     let mut square = count(']');
@@ -120,7 +123,8 @@ fn trimmed(run: &TextRun, at: usize, address: &str) -> usize {
     kept.len()
 }
 
-/// Returns the start of the entity-like ending of a text, if it has one.
+/// Returns the position of the entity-like ending of a text, such as `&amp;`, or `None` if the text has no
+/// such ending.
 fn entity_at_end(text: &str) -> Option<usize> {
     let name = text.strip_suffix(';')?;
     let begin = name.trim_end_matches(|c: char| c.is_ascii_alphanumeric());
@@ -128,8 +132,8 @@ fn entity_at_end(text: &str) -> Option<usize> {
     (begin.len() < name.len()).then_some(at)
 }
 
-/// Returns the email address whose `@` is at a position, if there is one.
-fn email(text: &str, from: usize, at: usize) -> Option<Address> {
+/// Returns the email address whose `@` is at a position, or `None` if there is no valid email address.
+fn email_address(text: &str, from: usize, at: usize) -> Option<Address> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
     let is_of_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let before = text.get(from..at)?;

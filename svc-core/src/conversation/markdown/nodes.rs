@@ -1,4 +1,4 @@
-//! The nodes of a Markdown tree: the parts of a text after the display rules.
+//! The nodes of a Markdown tree, to which the display rules convert the parts of a text.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -9,11 +9,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
 use super::addresses;
-use super::parts::{Kind, LinkTarget, MarkdownPart, TextRun, allowed, parts};
+use super::parts::{LinkTarget, MarkdownPart, PartKind, TextRun, allowed_href, parts};
 use crate::id::MemberId;
 use crate::limits::{MARKDOWN_LEVELS_MAX, MARKDOWN_NODES_MAX, MARKDOWN_NODES_MIN};
 
-/// A node of a Markdown tree.
+/// A node of a Markdown tree, as the board displays it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Node {
@@ -29,21 +29,21 @@ pub(crate) enum Node {
     },
     Rule,
     List {
-        /// Number of the first item, if the list is ordered.
+        /// Number of the list's first item; absent if the list is not ordered.
         #[serde(skip_serializing_if = "Option::is_none")]
         start: Option<u64>,
         children: Vec<Node>,
     },
     Item {
-        /// State of the item's checkbox, if it has one.
+        /// Whether the item's checkbox is checked; absent if the item has no checkbox.
         #[serde(skip_serializing_if = "Option::is_none")]
         checked: Option<bool>,
         children: Vec<Node>,
     },
     CodeBlock {
-        /// First word of the code block's info string.
+        /// First word of the code block's info string, which is empty if the block has no info string.
         language: String,
-        /// The whole info string, if it has more than one word.
+        /// The whole info string; absent if it has only one word.
         #[serde(skip_serializing_if = "Option::is_none")]
         info: Option<String>,
         text: String,
@@ -80,13 +80,13 @@ pub(crate) enum Node {
     Break,
     Mention {
         text: String,
-        /// The mentioned member; absent for a group.
+        /// Id of the mentioned member; absent for a group.
         #[serde(skip_serializing_if = "Option::is_none")]
         member: Option<MemberId>,
     },
 }
 
-/// Alignment of the cells in a table column.
+/// The alignment of the cells in a table column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Align {
@@ -138,7 +138,7 @@ impl Node {
     }
 }
 
-/// The schema describes a node only by its type, because nodes are recursive and schemas here have no
+/// The schema describes only the type of a node, because nodes are recursive and these schemas contain no
 /// references.
 impl JsonSchema for Node {
     fn inline_schema() -> bool {
@@ -154,7 +154,7 @@ impl JsonSchema for Node {
             "properties": {
                 "type": {
                     "type": "string",
-                    "description": "Its type. The other members follow from it; `children` are nodes too.",
+                    "description": "Type of the node, which determines its fields. `children` are nodes.",
                     "enum": [
                         "paragraph", "heading", "quote", "rule", "list", "item", "code_block", "table", "row",
                         "cell", "text", "code", "strong", "em", "strike", "link", "break", "mention",
@@ -165,16 +165,16 @@ impl JsonSchema for Node {
     }
 }
 
-/// A mention of a member or a group in a text.
+/// A mention of a member or a group in a text, with the range of the mention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mention {
     /// Range of the mention in the text.
     pub place: Range<usize>,
-    /// The mentioned member, or `None` for a group.
+    /// Id of the mentioned member, or `None` for a group.
     pub member: Option<MemberId>,
 }
 
-/// A parsed text whose mentions are not resolved yet.
+/// A parsed text, before its mentions are resolved and its tree is built.
 #[derive(Debug)]
 pub(crate) struct ParsedTree {
     text: String,
@@ -182,43 +182,44 @@ pub(crate) struct ParsedTree {
 }
 
 impl ParsedTree {
-    /// Parses a text whose lines end [with line feeds](super::with_line_feeds).
+    /// Parses a text. The lines of the text must end [with line feeds](super::with_line_feeds).
     pub fn of(text: &str) -> Self {
         Self { text: text.to_owned(), parts: parts(text) }
     }
 
-    /// Returns the tree of the text with the given mentions, which must be in order.
+    /// Builds the tree of the text with the given mentions, which must be in the order of the text.
     pub fn tree(&self, mentions: &[Mention]) -> Vec<Node> {
         let room = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
         let text = &*self.text;
         let mentions = mentions.iter().peekable();
-        let mut maker = TreeBuilder { text, mentions, mentioned: 0..0, room, rest: None };
-        let mut nodes = maker.all(&self.parts, NodeContext { level: 1, is_link: false });
-        if let Some(rest) = maker.rest.and_then(|rest| text.get(rest..)) {
+        let mut builder = TreeBuilder { text, mentions, mentioned: 0..0, room, rest: None };
+        let mut nodes = builder.build_nodes(&self.parts, NodeContext { level: 1, is_link: false });
+        if let Some(rest) = builder.rest.and_then(|rest| text.get(rest..)) {
             nodes.push(Node::Paragraph { children: vec![Node::text(rest)] });
         }
         nodes
     }
 }
 
-/// Builder of a tree of [`Node`]s.
+/// Builds a tree of [`Node`]s from the parts of a text.
 struct TreeBuilder<'t> {
     text: &'t str,
-    /// The remaining mentions, in order.
+    /// The mentions that were not added yet, in the order of the text.
     mentions: Peekable<slice::Iter<'t, Mention>>,
-    /// Range of the last mention. A mention may cover several parts, such as a handle that contains `*`.
+    /// Range of the last mention that was added. A mention may cover several parts, for example if the handle
+    /// contains `*`.
     mentioned: Range<usize>,
     /// Number of nodes that may still be added.
     room: usize,
-    /// Position in the source at which the limit on nodes was reached.
+    /// Position in the source at which the limit on nodes was reached, if it was reached.
     rest: Option<usize>,
 }
 
-/// Context in which a node is added.
+/// The context in which a node is added.
 #[derive(Clone, Copy)]
 struct NodeContext {
     level: usize,
-    /// Whether the node is inside a link, which may not contain another link.
+    /// Whether the node is inside a link. A link may not contain another link.
     is_link: bool,
 }
 
@@ -229,7 +230,7 @@ impl NodeContext {
 }
 
 impl TreeBuilder<'_> {
-    fn all(&mut self, parts: &[MarkdownPart], around: NodeContext) -> Vec<Node> {
+    fn build_nodes(&mut self, parts: &[MarkdownPart], around: NodeContext) -> Vec<Node> {
         let mut nodes = Vec::with_capacity(parts.len());
         for part in parts {
             if self.rest.is_some() {
@@ -244,34 +245,36 @@ impl TreeBuilder<'_> {
         let MarkdownPart { kind, source, children } = part;
         let is_mentioned = source.end <= self.mentioned.end;
         let lines = match kind {
-            Kind::HtmlBlock => children.iter().map(|line| line.kind.nodes()).fold(0, usize::saturating_add),
+            PartKind::HtmlBlock => {
+                children.iter().map(|line| line.kind.nodes()).fold(0, usize::saturating_add)
+            }
             _ => 0,
         };
-        if !self.take(kind.nodes().saturating_add(lines)) {
-            return self.end(source);
+        if !self.reserve(kind.nodes().saturating_add(lines)) {
+            return self.end_tree(source);
         }
         match kind {
-            Kind::Text(run) => self.push_run(run, around, true, nodes),
-            Kind::Source => {
+            PartKind::Text(run) => self.push_run(run, around, true, nodes),
+            PartKind::Source => {
                 self.push_run(&TextRun::of_source(self.text, source.clone()), around, false, nodes)
             }
-            Kind::Definitions => {
+            PartKind::Definitions => {
                 let text = self.text.get(source.clone()).unwrap_or_default();
                 nodes.push(Node::Paragraph { children: vec![Node::text(text)] });
             }
             _ if is_mentioned => {}
-            Kind::Html(html) => push_text(html, nodes),
-            Kind::HtmlBlock => nodes.push(Node::Paragraph { children: lines_of_html(children) }),
-            Kind::Code(text) => nodes.push(Node::Code { text: text.clone() }),
-            Kind::CodeBlock(info, text) => nodes.push(code_block(info, text)),
-            Kind::SoftBreak | Kind::HardBreak => nodes.push(Node::Break),
-            Kind::Rule => nodes.push(Node::Rule),
-            Kind::Link(target) | Kind::Image(target) => self.push_link(part, target, around, nodes),
+            PartKind::Html(html) => push_text(html, nodes),
+            PartKind::HtmlBlock => nodes.push(Node::Paragraph { children: lines_of_html(children) }),
+            PartKind::Code(text) => nodes.push(Node::Code { text: text.clone() }),
+            PartKind::CodeBlock(info, text) => nodes.push(code_block(info, text)),
+            PartKind::SoftBreak | PartKind::HardBreak => nodes.push(Node::Break),
+            PartKind::Rule => nodes.push(Node::Rule),
+            PartKind::Link(target) | PartKind::Image(target) => self.push_link(part, target, around, nodes),
             _ => {
-                let made = self.all(children, around.within());
+                let made = self.build_nodes(children, around.within());
                 let is_in_mention = made.is_empty() && !children.is_empty();
                 if self.rest.is_some() && (made.is_empty() || kind.is_inline()) {
-                    self.end(source);
+                    self.end_tree(source);
                 } else if !is_in_mention {
                     nodes.push(container_node(kind, made));
                 }
@@ -279,7 +282,8 @@ impl TreeBuilder<'_> {
         }
     }
 
-    /// Adds a link or an image, or its source as text if the target is not allowed.
+    /// Adds a link or an image as a link. If the target is not allowed, adds the source around the link text
+    /// as text.
     fn push_link(
         &mut self,
         part: &MarkdownPart,
@@ -294,7 +298,7 @@ impl TreeBuilder<'_> {
         };
         let Some(href) = href else {
             self.push_source(source.start..inner.start, nodes);
-            append(self.all(children, around), nodes);
+            append(self.build_nodes(children, around), nodes);
             if self.rest.is_none() {
                 self.push_source(inner.end..source.end, nodes);
             }
@@ -304,9 +308,9 @@ impl TreeBuilder<'_> {
             true => around,
             false => NodeContext { is_link: true, ..around.within() },
         };
-        let mut made = self.all(children, within);
+        let mut made = self.build_nodes(children, within);
         if self.rest.is_some() {
-            return self.end(source);
+            return self.end_tree(source);
         }
         if made.is_empty() {
             made.push(Node::text(&**href));
@@ -317,27 +321,27 @@ impl TreeBuilder<'_> {
         }
     }
 
-    /// Ends the tree before a part, or after a mention that overlaps the part.
-    fn end(&mut self, source: &Range<usize>) {
+    /// Ends the tree before the part with the given source, or after a mention that overlaps the part.
+    fn end_tree(&mut self, source: &Range<usize>) {
         let is_in_mention = self.mentioned.start < source.start;
         self.rest = Some(if is_in_mention { source.start.max(self.mentioned.end) } else { source.start });
     }
 
-    /// Adds a range of the source as text, excluding the overlap with a mention.
+    /// Adds a range of the source as text, without the text that the last mention covers.
     fn push_source(&self, source: Range<usize>, nodes: &mut Vec<Node>) {
         let begin = source.start.max(self.mentioned.end);
         push_text(self.text.get(begin..source.end).unwrap_or_default(), nodes);
     }
 
-    /// Adds text together with the mentions and addresses that it contains.
+    /// Adds a run of text, with nodes for the mentions and the bare addresses in it.
     fn push_run(&mut self, run: &TextRun, around: NodeContext, has_addresses: bool, nodes: &mut Vec<Node>) {
         let has_addresses = has_addresses && !around.is_link && around.level < MARKDOWN_LEVELS_MAX;
         let mut at = run.continues_at(self.mentioned.end);
         while let Some(mention) = self.mentions.peek().copied() {
-            let begin = run.begins(mention.place.start);
-            let is_passed = run.is_past(mention.place.start);
+            let begin = run.text_position(mention.place.start);
+            let is_passed = run.ends_after(mention.place.start);
             match begin {
-                Some(begin) if begin >= at && self.take(2) => {
+                Some(begin) if begin >= at && self.reserve(2) => {
                     self.push_plain(run, at..begin, has_addresses, nodes);
                     let text = self.text.get(mention.place.clone()).unwrap_or_default().to_owned();
                     nodes.push(Node::Mention { text, member: mention.member });
@@ -352,18 +356,18 @@ impl TreeBuilder<'_> {
         self.push_plain(run, at..run.text.len(), has_addresses, nodes);
     }
 
-    /// Adds a range of a run that contains no mention.
+    /// Adds a range of a run without mentions, with links for the bare addresses in it.
     fn push_plain(&mut self, run: &TextRun, place: Range<usize>, has_addresses: bool, nodes: &mut Vec<Node>) {
         let text = |place: Range<usize>| run.text.get(place).unwrap_or_default();
         let mut rest = place;
-        while has_addresses && let Some(found) = addresses::first(run, rest.clone()) {
+        while has_addresses && let Some(found) = addresses::find_first(run, rest.clone()) {
             let written = text(found.place.clone());
-            let Some(href) = allowed(&found.target) else {
+            let Some(href) = allowed_href(&found.target) else {
                 push_text(text(rest.start..found.place.end), nodes);
                 rest.start = found.place.end;
                 continue;
             };
-            if !self.take(3) {
+            if !self.reserve(3) {
                 break;
             }
             push_text(text(rest.start..found.place.start), nodes);
@@ -373,8 +377,9 @@ impl TreeBuilder<'_> {
         push_text(text(rest), nodes);
     }
 
-    /// Reserves room for a number of nodes, and returns whether there was enough room.
-    fn take(&mut self, nodes: usize) -> bool {
+    /// Reserves a number of nodes. Returns false, and reserves nothing, if the limit on nodes would be
+    /// exceeded.
+    fn reserve(&mut self, nodes: usize) -> bool {
         let left = self.room.checked_sub(nodes);
         self.room = left.unwrap_or(self.room);
         left.is_some()
@@ -391,26 +396,26 @@ fn code_block(info: &str, text: &str) -> Node {
     }
 }
 
-/// Returns the node of a part with the given children.
-fn container_node(kind: &Kind, children: Vec<Node>) -> Node {
+/// Converts a part that can have children to a node with the given children.
+fn container_node(kind: &PartKind, children: Vec<Node>) -> Node {
     match kind {
-        Kind::Heading(level) => Node::Heading { level: *level, children },
-        Kind::Quote => Node::Quote { children },
-        Kind::List(start) => Node::List { start: *start, children },
-        Kind::Item(checked) => Node::Item { checked: *checked, children },
-        Kind::Table(align) => {
+        PartKind::Heading(level) => Node::Heading { level: *level, children },
+        PartKind::Quote => Node::Quote { children },
+        PartKind::List(start) => Node::List { start: *start, children },
+        PartKind::Item(checked) => Node::Item { checked: *checked, children },
+        PartKind::Table(align) => {
             Node::Table { align: align.iter().map(|align| Align::from(*align)).collect(), children }
         }
-        Kind::Row => Node::Row { children },
-        Kind::Cell => Node::Cell { children },
-        Kind::Strong => Node::Strong { children },
-        Kind::Emphasis => Node::Em { children },
-        Kind::Strike => Node::Strike { children },
+        PartKind::Row => Node::Row { children },
+        PartKind::Cell => Node::Cell { children },
+        PartKind::Strong => Node::Strong { children },
+        PartKind::Emphasis => Node::Em { children },
+        PartKind::Strike => Node::Strike { children },
         _ => Node::Paragraph { children },
     }
 }
 
-/// Adds text, merging it with the last node if that node is text.
+/// Appends text to the last node if that node is text, otherwise adds a text node.
 fn push_text(added: &str, nodes: &mut Vec<Node>) {
     match nodes.last_mut() {
         _ if added.is_empty() => {}
@@ -419,7 +424,7 @@ fn push_text(added: &str, nodes: &mut Vec<Node>) {
     }
 }
 
-/// Adds nodes, merging the first added node with the last existing node if both are text.
+/// Appends nodes. If the first added node and the last existing node are text, merges them.
 fn append(added: Vec<Node>, nodes: &mut Vec<Node>) {
     for node in added {
         match node {
@@ -429,7 +434,7 @@ fn append(added: Vec<Node>, nodes: &mut Vec<Node>) {
     }
 }
 
-/// Returns the lines of an HTML block as they are written.
+/// Returns the source of an HTML block as text nodes, one for each line, with line breaks between them.
 fn lines_of_html(parts: &[MarkdownPart]) -> Vec<Node> {
     let html: String = parts.iter().filter_map(MarkdownPart::html).collect();
     let mut nodes = Vec::new();

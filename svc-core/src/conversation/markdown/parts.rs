@@ -1,4 +1,4 @@
-//! Parsing a text into its Markdown parts by CommonMark and GFM, before the display rules apply.
+//! Parsing a text into Markdown parts, by CommonMark and GFM. The display rules are applied later.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use crate::limits::{
     MARKDOWN_NODES_MIN,
 };
 
-/// Returns a text in which every line ends with a line feed.
+/// Converts all line endings of a text to line feeds.
 ///
-/// CommonMark also ends a line at a carriage return, but the parser does not do so everywhere.
+/// In CommonMark, a carriage return also ends a line, but the parser does not implement this everywhere.
 pub(crate) fn with_line_feeds(text: &str) -> Cow<'_, str> {
     match text.contains('\r') {
         true => text.replace("\r\n", "\n").replace('\r', "\n").into(),
@@ -23,10 +23,11 @@ pub(crate) fn with_line_feeds(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the part of a text that is parsed: all lines before the first line that nests too many containers.
+/// Returns the beginning of a text that is parsed: all lines before the first line that nests too many
+/// containers.
 ///
-/// The parser takes time in proportion to the number of lines times the depth of quotes and lists around
-/// them.
+/// The limit is needed because the parser takes time in proportion to the number of lines times the depth of
+/// the quotes and lists around the lines.
 pub(crate) fn parsed_part(text: &str) -> &str {
     let mut end = 0_usize;
     for line in text.split_inclusive('\n') {
@@ -38,10 +39,10 @@ pub(crate) fn parsed_part(text: &str) -> &str {
     text.get(..end).unwrap_or(text)
 }
 
-/// Maximum columns before the last container marker of a line; each container needs two or more columns.
+/// Maximum columns before the last container marker of a line. Each container needs at least two columns.
 const MARKER_COLUMNS_MAX: usize = 256;
 
-/// Returns whether a line may open or continue more containers than the tree has levels for.
+/// Returns whether a line may open or continue more quotes and lists than the levels of a tree allow.
 fn nests_too_much(line: &str) -> bool {
     let mut rest = line;
     let mut columns = 0_usize;
@@ -60,7 +61,8 @@ fn nests_too_much(line: &str) -> bool {
     }
 }
 
-/// Returns the rest of a line after the marker of a quote or list item, if the line begins with one.
+/// Returns the rest of a line after the marker of a quote or a list item, or `None` if the line does not
+/// begin with a marker.
 fn after_marker(line: &str) -> Option<&str> {
     if let Some(after) = line.strip_prefix('>') {
         return Some(after);
@@ -74,7 +76,7 @@ fn after_marker(line: &str) -> Option<&str> {
     after.is_empty().then_some(after).or_else(|| after.starts_with(char::is_whitespace).then_some(after))
 }
 
-/// Returns whether a line is a thematic break, such as `- - -`.
+/// Returns whether a line is a thematic break (a horizontal rule), such as `- - -`.
 fn is_thematic_break(line: &str) -> bool {
     let mark = line.chars().next();
     matches!(mark, Some('-' | '*'))
@@ -82,44 +84,46 @@ fn is_thematic_break(line: &str) -> bool {
         && line.chars().all(|c| Some(c) == mark || c.is_whitespace())
 }
 
-/// Parses the [parsed part](parsed_part) of a text [with line feeds](with_line_feeds), for the board and for
-/// the search for mentions.
+/// Parses a text into the events of the Markdown parser, for the board and for the search for mentions.
+///
+/// The text must have [line feeds](with_line_feeds) as line endings. Only [the first lines](parsed_part) are
+/// parsed if a line nests too many containers.
 pub(crate) fn events(text: &str) -> OffsetIter<'_> {
     let text = parsed_part(text);
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     Parser::new_ext(text, options).into_offset_iter()
 }
 
-/// A Markdown part of a text: a block or inline element, with its children.
+/// A part of a Markdown text: a block or inline element, with its child elements.
 #[derive(Debug)]
 pub(super) struct MarkdownPart {
-    pub kind: Kind,
-    /// Range of the part in the source.
+    pub kind: PartKind,
+    /// Range of the part in the source text.
     pub source: Range<usize>,
     pub children: Vec<MarkdownPart>,
 }
 
 impl MarkdownPart {
-    /// Returns the HTML source, or `None` if this part is not HTML.
+    /// Returns the HTML source of this part, or `None` if this part is not HTML.
     pub fn html(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Html(html) => Some(html),
+            PartKind::Html(html) => Some(html),
             _ => None,
         }
     }
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum PartKind {
     Paragraph,
     Heading(u8),
     Quote,
     Rule,
-    /// A list; contains the number of the first item if the list is ordered.
+    /// A list. An ordered list has the number of its first item.
     List(Option<u64>),
-    /// A list item; contains the state of its checkbox if it has one.
+    /// A list item. A task has the state of its checkbox.
     Item(Option<bool>),
-    /// A code block; contains its info string, and its text including the last line break.
+    /// A code block: the info string, and the text including the last line break.
     CodeBlock(String, String),
     Table(Vec<Alignment>),
     Row,
@@ -127,9 +131,10 @@ pub(super) enum Kind {
     HtmlBlock,
     Html(String),
     Text(TextRun),
-    /// Source that exceeds a limit, or that CommonMark does not display.
+    /// Source that is displayed unchanged because it exceeds a limit, or because CommonMark does not display
+    /// it.
     Source,
-    /// Source of reference definitions, which CommonMark does not display.
+    /// Source of reference definitions, which is displayed unchanged because CommonMark does not display it.
     Definitions,
     Code(String),
     Strong,
@@ -141,21 +146,21 @@ pub(super) enum Kind {
     HardBreak,
 }
 
-/// Target of a link or an image.
+/// The target of a link or an image.
 #[derive(Debug)]
 pub(super) struct LinkTarget {
-    /// The address as browsers parse it, or `None` if a link may not lead there.
+    /// The address as browsers parse it, or `None` if the display rules do not allow a link to this address.
     pub href: Option<String>,
-    /// The address as written.
+    /// The address as written in the text.
     #[cfg_attr(not(test), expect(dead_code, reason = "the examples of CommonMark have all addresses"))]
     pub url: String,
     #[cfg_attr(not(test), expect(dead_code, reason = "the examples of CommonMark have titles"))]
     pub title: String,
 }
 
-impl Kind {
-    /// Returns the levels of the tree that this part takes up with children, or `None` if it cannot have
-    /// children.
+impl PartKind {
+    /// Returns the number of tree levels that this part needs together with its possible children, or `None`
+    /// if it cannot have children.
     fn levels(&self) -> Option<usize> {
         match self {
             Self::Table(_) => Some(4),
@@ -173,15 +178,15 @@ impl Kind {
         }
     }
 
-    /// Returns the maximum number of nodes that this part becomes, not counting its children.
+    /// Returns the maximum number of nodes for this part, not counting its children.
     pub fn nodes(&self) -> usize {
         match self {
-            // If the target is not allowed: the source before and after the link text. Otherwise: the node
-            // and its address.
+            // If the target is not allowed, the source before and after the link text. Otherwise, the link
+            // and a text node with its address.
             Self::Link(_) | Self::Image(_) => 2,
-            // A line and its line break.
+            // The text of a line, and a line break.
             Self::Html(_) => 2,
-            // A paragraph and its text.
+            // A paragraph, and its text.
             Self::Definitions => 2,
             _ => 1,
         }
@@ -193,25 +198,25 @@ impl Kind {
     }
 }
 
-/// Continuous text, with the source range of each of its pieces.
+/// A run of text, which may consist of pieces from different ranges of the source.
 #[derive(Debug, Default)]
 pub(super) struct TextRun {
     pub text: String,
     pieces: Vec<RunPiece>,
 }
 
-/// A piece of a [`TextRun`] that comes from one range of the source.
+/// A piece of a [`TextRun`] from one range of the source.
 #[derive(Debug)]
 struct RunPiece {
-    /// Position of the piece in the text.
+    /// Position of the piece in the text of the run.
     at: usize,
     source: Range<usize>,
-    /// Whether the text differs from the source, as for an entity such as `&amp;`.
+    /// Whether the text of the piece differs from its source, for example for an entity such as `&amp;`.
     differs_from_source: bool,
 }
 
 impl TextRun {
-    /// Creates a run whose text is a range of the source, unchanged.
+    /// Creates a run whose text equals a range of the source.
     pub fn of_source(text: &str, source: Range<usize>) -> Self {
         let text = text.get(source.clone()).unwrap_or_default().to_owned();
         Self { text, pieces: vec![RunPiece { at: 0, source, differs_from_source: false }] }
@@ -230,14 +235,15 @@ impl TextRun {
         }
     }
 
-    /// Maps a position in the source to the position in the text, or `None` if the text differs there.
-    pub fn begins(&self, source: usize) -> Option<usize> {
+    /// Maps a position in the source to a position in the text. Returns `None` if the text differs from the
+    /// source there.
+    pub fn text_position(&self, source: usize) -> Option<usize> {
         let index = self.pieces.partition_point(|piece| piece.source.end <= source);
         let piece = self.pieces.get(index).filter(|piece| !piece.differs_from_source)?;
         Some(piece.at.saturating_add(source.checked_sub(piece.source.start)?))
     }
 
-    /// Returns the position in the text that follows a position in the source.
+    /// Returns the position at which the text continues after a position in the source.
     pub fn continues_at(&self, source: usize) -> usize {
         let index = self.pieces.partition_point(|piece| piece.source.end <= source);
         match self.pieces.get(index) {
@@ -247,12 +253,12 @@ impl TextRun {
         }
     }
 
-    /// Returns whether a position in the source is before the end of the run.
-    pub fn is_past(&self, source: usize) -> bool {
+    /// Returns whether the run ends after a position in the source.
+    pub fn ends_after(&self, source: usize) -> bool {
         self.pieces.last().is_some_and(|last| last.source.end > source)
     }
 
-    /// Returns the start of the entity that ends at a position in the text, or `None` if no entity ends
+    /// Returns the beginning of the entity that ends at a position in the text, or `None` if no entity ends
     /// there.
     pub fn entity_before(&self, end: usize) -> Option<usize> {
         let index = self.pieces.partition_point(|piece| piece.at < end).checked_sub(1)?;
@@ -261,39 +267,40 @@ impl TextRun {
     }
 }
 
-/// Parses a text with normalised line feeds into its Markdown parts.
+/// Parses a text into its Markdown parts. The lines of the text must end with line feeds.
 ///
-/// Not counting mentions and bare addresses, the parts become no more nodes than a tree may have.
+/// Without mentions and bare addresses, the parts need no more nodes than a tree may have.
 pub(super) fn parts(text: &str) -> Vec<MarkdownPart> {
-    // Nodes reserved for the paragraph that contains the rest of the text.
+    // Some nodes are reserved for the paragraph that contains the rest of the text.
     let nodes = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
     let hrefs =
         text.len().saturating_mul(MARKDOWN_HREF_BYTES_PER_BYTE).saturating_add(MARKDOWN_HREF_BYTES_MIN);
     let mut builder = PartsBuilder { text, open: Vec::new(), roots: Vec::new(), nodes, hrefs, covered: 0 };
     let rest = builder.build();
-    builder.end(rest);
+    builder.add_rest(rest);
     builder.roots
 }
 
-/// Builder of the [`MarkdownPart`] tree.
+/// Builds the tree of [`MarkdownPart`]s from the parser's events.
 struct PartsBuilder<'t> {
     text: &'t str,
-    /// Parts that are still open, each contained in the one before.
+    /// The parts that are still open. Each part is a child of the part before it.
     open: Vec<MarkdownPart>,
     roots: Vec<MarkdownPart>,
     /// Number of nodes that may still be added.
     nodes: usize,
     /// Number of bytes of addresses that may still be added.
     hrefs: usize,
-    /// Position in the source where the last part ends, or where its container begins.
+    /// Position in the source up to which parts were added: the end of the last part, or the beginning of the
+    /// open container.
     covered: usize,
 }
 
 impl PartsBuilder<'_> {
-    /// Adds parts until the limits are reached, and returns the position at which the rest of the source
-    /// begins.
+    /// Adds parts until a limit is reached. Returns the position at which the rest of the source begins, or
+    /// `None` if there is no rest.
     fn build(&mut self) -> Option<usize> {
-        // Number of open containers that are displayed as source.
+        // Number of open containers inside a part that is displayed as source.
         let mut skipped = 0_usize;
         for (event, source) in events(self.text) {
             match event {
@@ -301,9 +308,9 @@ impl PartsBuilder<'_> {
                 Event::End(_) if skipped > 0 => skipped = skipped.saturating_sub(1),
                 _ if skipped > 0 => {}
                 event => match self.add_event(event, source) {
-                    AddOutcome::Yes => {}
-                    AddOutcome::AsSource => skipped = 1,
-                    AddOutcome::No(rest) => return Some(rest),
+                    AddOutcome::Added => {}
+                    AddOutcome::AddedAsSource => skipped = 1,
+                    AddOutcome::LimitReached(rest) => return Some(rest),
                 },
             }
         }
@@ -320,7 +327,7 @@ impl PartsBuilder<'_> {
             _ => self.add_definitions(if is_end { end } else { start }),
         };
         if let Err(rest) = shown {
-            return AddOutcome::No(rest);
+            return AddOutcome::LimitReached(rest);
         }
         let covered = match event {
             Event::Start(_) => start,
@@ -328,44 +335,46 @@ impl PartsBuilder<'_> {
         };
         self.covered = self.covered.max(covered);
         match event {
-            Event::End(_) => self.close(),
+            Event::End(_) => self.close_part(),
             Event::Text(text) => {
                 if !self.add_text(&text, source) {
-                    return AddOutcome::No(start);
+                    return AddOutcome::LimitReached(start);
                 }
             }
-            Event::TaskListMarker(is_checked) => self.check(is_checked),
+            Event::TaskListMarker(is_checked) => self.set_checkbox(is_checked),
             event => {
                 if let Some(kind) = self.kind_of(event) {
                     return self.add(kind, source);
                 }
             }
         }
-        AddOutcome::Yes
+        AddOutcome::Added
     }
 
-    /// Adds the reference definitions before a position, if the open part may contain any.
+    /// Adds the reference definitions before a position, if the open part may contain reference definitions.
     ///
-    /// The parser has no events for reference definitions. Fails with their position if the limits leave no
-    /// room.
+    /// The parser has no events for reference definitions. Fails with the position of the definitions if they
+    /// exceed a limit.
     fn add_definitions(&mut self, until: usize) -> Result<(), usize> {
-        let holds_blocks =
-            |part: &MarkdownPart| matches!(part.kind, Kind::Quote | Kind::List(_) | Kind::Item(_));
-        if !self.open.last().is_none_or(holds_blocks) {
+        let contains_blocks = |part: &MarkdownPart| {
+            matches!(part.kind, PartKind::Quote | PartKind::List(_) | PartKind::Item(_))
+        };
+        if !self.open.last().is_none_or(contains_blocks) {
             return Ok(());
         }
-        // The markers of quotes and items precede the definitions.
+        // The text before the definitions consists of the markers of quotes and list items.
         let between = self.text.get(self.covered..until).unwrap_or_default();
         let begins = |(at, _): &(usize, &str)| !begins_with_box(between.get(*at..).unwrap_or_default());
         let Some((begin, _)) = between.match_indices('[').find(begins) else { return Ok(()) };
         let start = self.covered.saturating_add(begin);
         let shown = between.get(begin..).unwrap_or_default();
         let shown = shown.trim_end_matches(|c: char| c.is_whitespace() || c == '>');
-        let kind = if self.level() < MARKDOWN_LEVELS_MAX { Kind::Definitions } else { Kind::Source };
+        let kind = if self.level() < MARKDOWN_LEVELS_MAX { PartKind::Definitions } else { PartKind::Source };
         self.add_source(kind, start..start.saturating_add(shown.len()))
     }
 
-    /// Adds the excess cells of a table row, which have no column, to the last cell.
+    /// Adds the source of excess cells of a table row, for which the table has no column, to the row's last
+    /// cell.
     fn add_cells(&mut self, until: usize) -> Result<(), usize> {
         let beyond = self.text.get(self.covered..until).unwrap_or_default();
         let is_mark = |c: char| c.is_whitespace() || c == '|';
@@ -377,12 +386,12 @@ impl PartsBuilder<'_> {
         let start = cell.children.last().map_or(self.covered, |last| last.source.end);
         let source = start..end;
         self.open.push(cell);
-        let added = self.add_source(Kind::Source, source);
-        self.close();
+        let added = self.add_source(PartKind::Source, source);
+        self.close_part();
         added
     }
 
-    fn add_source(&mut self, kind: Kind, source: Range<usize>) -> Result<(), usize> {
+    fn add_source(&mut self, kind: PartKind, source: Range<usize>) -> Result<(), usize> {
         if !self.has_room(kind.nodes()) {
             return Err(source.start);
         }
@@ -391,7 +400,7 @@ impl PartsBuilder<'_> {
         Ok(())
     }
 
-    /// Returns the level of the tree at which the next part is added.
+    /// Returns the level of the tree at which the next part will be added.
     fn level(&self) -> usize {
         self.open.len().saturating_add(1)
     }
@@ -409,14 +418,14 @@ impl PartsBuilder<'_> {
         left.is_some()
     }
 
-    fn add(&mut self, kind: Kind, source: Range<usize>) -> AddOutcome {
+    fn add(&mut self, kind: PartKind, source: Range<usize>) -> AddOutcome {
         let levels = kind.levels();
         let last = self.level().saturating_add(levels.unwrap_or(1)).saturating_sub(1);
         let is_too_deep = levels.is_some() && last > MARKDOWN_LEVELS_MAX;
-        let (kind, levels) = if is_too_deep { (Kind::Source, None) } else { (kind, levels) };
-        let is_source = matches!(kind, Kind::Source);
+        let (kind, levels) = if is_too_deep { (PartKind::Source, None) } else { (kind, levels) };
+        let is_source = matches!(kind, PartKind::Source);
         if !self.has_room(kind.nodes()) {
-            return AddOutcome::No(source.start);
+            return AddOutcome::LimitReached(source.start);
         }
         if is_source {
             self.covered = self.covered.max(source.end);
@@ -426,18 +435,20 @@ impl PartsBuilder<'_> {
             Some(_) => self.open.push(part),
             None => self.siblings().push(part),
         }
-        if is_source { AddOutcome::AsSource } else { AddOutcome::Yes }
+        if is_source { AddOutcome::AddedAsSource } else { AddOutcome::Added }
     }
 
-    /// Appends text to the preceding text, or to the open code block. Returns whether the limits left room
-    /// for it.
+    /// Adds text to the preceding text, to the open code block, or as a new part. Returns false if a new part
+    /// would exceed the limits.
     fn add_text(&mut self, text: &str, source: Range<usize>) -> bool {
-        if let Some(MarkdownPart { kind: Kind::CodeBlock(_, code), .. }) = self.open.last_mut() {
+        if let Some(MarkdownPart { kind: PartKind::CodeBlock(_, code), .. }) = self.open.last_mut() {
             code.push_str(text);
             return true;
         }
         let differs_from_source = self.text.get(source.clone()) != Some(text);
-        if let Some(MarkdownPart { kind: Kind::Text(run), source: whole, .. }) = self.siblings().last_mut() {
+        if let Some(MarkdownPart { kind: PartKind::Text(run), source: whole, .. }) =
+            self.siblings().last_mut()
+        {
             whole.end = source.end;
             run.push(text, source, differs_from_source);
             return true;
@@ -447,14 +458,14 @@ impl PartsBuilder<'_> {
         }
         let mut run = TextRun::default();
         run.push(text, source.clone(), differs_from_source);
-        self.siblings().push(MarkdownPart { kind: Kind::Text(run), source, children: Vec::new() });
+        self.siblings().push(MarkdownPart { kind: PartKind::Text(run), source, children: Vec::new() });
         true
     }
 
-    /// Sets the checkbox state of the list item that was opened last.
-    fn check(&mut self, is_checked: bool) {
+    /// Sets the state of the checkbox of the innermost open list item.
+    fn set_checkbox(&mut self, is_checked: bool) {
         let item = self.open.iter_mut().rev().find_map(|part| match &mut part.kind {
-            Kind::Item(checked) => Some(checked),
+            PartKind::Item(checked) => Some(checked),
             _ => None,
         });
         if let Some(checked) = item {
@@ -462,72 +473,74 @@ impl PartsBuilder<'_> {
         }
     }
 
-    fn close(&mut self) {
+    fn close_part(&mut self) {
         if let Some(part) = self.open.pop() {
             self.siblings().push(part);
         }
     }
 
-    /// Closes all open parts, and adds the rest of the source unchanged.
-    fn end(&mut self, rest: Option<usize>) {
+    /// Closes all open parts. If there is a rest of the source, adds it unchanged in a paragraph.
+    fn add_rest(&mut self, rest: Option<usize>) {
         let Some(mut rest) = rest else { return };
-        // An incomplete inline part, or an empty part, becomes part of the rest.
+        // Open inline parts, and open parts without children, are added to the rest.
         let is_of_rest = |part: &mut MarkdownPart| part.kind.is_inline() || part.children.is_empty();
         while let Some(part) = self.open.pop_if(is_of_rest) {
             rest = part.source.start;
         }
         while !self.open.is_empty() {
-            self.close();
+            self.close_part();
         }
         let source = rest..self.text.len();
-        let shown = MarkdownPart { kind: Kind::Source, source: source.clone(), children: Vec::new() };
-        self.roots.push(MarkdownPart { kind: Kind::Paragraph, source, children: vec![shown] });
+        let shown = MarkdownPart { kind: PartKind::Source, source: source.clone(), children: Vec::new() };
+        self.roots.push(MarkdownPart { kind: PartKind::Paragraph, source, children: vec![shown] });
     }
 
-    /// Returns the kind of part that an event begins. Returns `None` for an event that the parser options
+    /// Returns the kind of the part that an event begins. Returns `None` for events that the parser's options
     /// exclude.
-    fn kind_of(&mut self, event: Event<'_>) -> Option<Kind> {
+    fn kind_of(&mut self, event: Event<'_>) -> Option<PartKind> {
         let tag = match event {
             Event::Start(tag) => tag,
-            Event::Code(text) => return Some(Kind::Code(text.into_string())),
-            Event::Html(text) | Event::InlineHtml(text) => return Some(Kind::Html(text.into_string())),
-            Event::SoftBreak => return Some(Kind::SoftBreak),
-            Event::HardBreak => return Some(Kind::HardBreak),
-            Event::Rule => return Some(Kind::Rule),
+            Event::Code(text) => return Some(PartKind::Code(text.into_string())),
+            Event::Html(text) | Event::InlineHtml(text) => return Some(PartKind::Html(text.into_string())),
+            Event::SoftBreak => return Some(PartKind::SoftBreak),
+            Event::HardBreak => return Some(PartKind::HardBreak),
+            Event::Rule => return Some(PartKind::Rule),
             _ => return None,
         };
         Some(match tag {
-            Tag::Heading { level, .. } => Kind::Heading(number(level)),
-            Tag::BlockQuote(_) => Kind::Quote,
-            Tag::CodeBlock(CodeBlockKind::Fenced(info)) => Kind::CodeBlock(info.into_string(), String::new()),
-            Tag::CodeBlock(CodeBlockKind::Indented) => Kind::CodeBlock(String::new(), String::new()),
-            Tag::HtmlBlock => Kind::HtmlBlock,
-            Tag::List(start) => Kind::List(start),
-            Tag::Item => Kind::Item(None),
-            Tag::Table(align) => Kind::Table(align),
-            Tag::TableHead | Tag::TableRow => Kind::Row,
-            Tag::TableCell => Kind::Cell,
-            Tag::Emphasis => Kind::Emphasis,
-            Tag::Strong => Kind::Strong,
-            Tag::Strikethrough => Kind::Strike,
+            Tag::Heading { level, .. } => PartKind::Heading(heading_level(level)),
+            Tag::BlockQuote(_) => PartKind::Quote,
+            Tag::CodeBlock(CodeBlockKind::Fenced(info)) => {
+                PartKind::CodeBlock(info.into_string(), String::new())
+            }
+            Tag::CodeBlock(CodeBlockKind::Indented) => PartKind::CodeBlock(String::new(), String::new()),
+            Tag::HtmlBlock => PartKind::HtmlBlock,
+            Tag::List(start) => PartKind::List(start),
+            Tag::Item => PartKind::Item(None),
+            Tag::Table(align) => PartKind::Table(align),
+            Tag::TableHead | Tag::TableRow => PartKind::Row,
+            Tag::TableCell => PartKind::Cell,
+            Tag::Emphasis => PartKind::Emphasis,
+            Tag::Strong => PartKind::Strong,
+            Tag::Strikethrough => PartKind::Strike,
             Tag::Link { link_type, dest_url, title, .. } => {
                 let is_email = link_type == LinkType::Email;
-                self.target(&dest_url, &title, is_email).map_or(Kind::Source, Kind::Link)
+                self.link_target(&dest_url, &title, is_email).map_or(PartKind::Source, PartKind::Link)
             }
             Tag::Image { dest_url, title, .. } => {
-                self.target(&dest_url, &title, false).map_or(Kind::Source, Kind::Image)
+                self.link_target(&dest_url, &title, false).map_or(PartKind::Source, PartKind::Image)
             }
-            _ => Kind::Paragraph,
+            _ => PartKind::Paragraph,
         })
     }
 
-    /// Returns the target of a link. Returns `None` if the addresses of the tree would exceed their byte
-    /// limit.
-    fn target(&mut self, url: &str, title: &str, is_email: bool) -> Option<LinkTarget> {
+    /// Returns the target of a link, or `None` if the link addresses of the tree would exceed their limit in
+    /// bytes.
+    fn link_target(&mut self, url: &str, title: &str, is_email: bool) -> Option<LinkTarget> {
         self.hrefs = self.hrefs.checked_sub(url.len())?;
         let url = if is_email { format!("mailto:{url}") } else { url.to_owned() };
-        let href = allowed(&url);
-        // The link text may contain the address as well.
+        let href = allowed_href(&url);
+        // The address counts twice, because it may also be the text of the link.
         let bytes = href.as_ref().map_or(0, String::len).saturating_mul(2);
         self.hrefs = self.hrefs.checked_sub(bytes.saturating_sub(url.len()))?;
         Some(LinkTarget { href, url, title: title.to_owned() })
@@ -535,21 +548,23 @@ impl PartsBuilder<'_> {
 }
 
 enum AddOutcome {
-    Yes,
-    /// The part would be too deep or too long, so its source is displayed.
-    AsSource,
-    /// The limits leave no room for the part or for the source before it; the rest begins at this position.
-    No(usize),
+    Added,
+    /// The part was added as source, because it would be too deep or exceed the limit on link addresses.
+    AddedAsSource,
+    /// The part, or the source before it, would exceed the limit on nodes. The rest of the source begins at
+    /// this position.
+    LimitReached(usize),
 }
 
-/// Returns whether a text begins with a task checkbox, as opposed to the label of a reference definition.
+/// Returns whether a text that begins with `[` begins with a task checkbox, not with the label of a reference
+/// definition.
 fn begins_with_box(text: &str) -> bool {
     let mut chars = text.chars().skip(1);
     let has_state = chars.next().is_some_and(|c| c.is_whitespace() || matches!(c, 'x' | 'X'));
     has_state && chars.next() == Some(']') && chars.next().is_none_or(char::is_whitespace)
 }
 
-fn number(level: HeadingLevel) -> u8 {
+fn heading_level(level: HeadingLevel) -> u8 {
     match level {
         HeadingLevel::H1 => 1,
         HeadingLevel::H2 => 2,
@@ -560,11 +575,12 @@ fn number(level: HeadingLevel) -> u8 {
     }
 }
 
-/// Returns an address as browsers parse it, or `None` if a link may not lead there.
-pub(super) fn allowed(address: &str) -> Option<String> {
+/// Returns an address as browsers parse it, or `None` if the display rules do not allow a link to this
+/// address.
+pub(super) fn allowed_href(address: &str) -> Option<String> {
     let url = Url::parse(address).ok()?;
     let is_allowed = matches!(url.scheme(), "http" | "https" | "mailto" | "svc");
-    // A user name before the `@` could pass for a host.
+    // A reader could mistake a user name before the `@` for the host.
     let is_plain = url.username().is_empty() && url.password().is_none();
     (is_allowed && is_plain).then(|| url.into())
 }

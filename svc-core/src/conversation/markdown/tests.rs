@@ -1,4 +1,4 @@
-//! Tests with the examples of the CommonMark specification, before the display rules apply.
+//! Tests of the parser with the examples of the CommonMark specification, without the display rules.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -6,18 +6,18 @@ use std::path::PathBuf;
 
 use pulldown_cmark::{Event, Parser};
 
-use super::parts::{Kind, LinkTarget, MarkdownPart, events, parsed_part, parts};
+use super::parts::{LinkTarget, MarkdownPart, PartKind, events, parsed_part, parts};
 
-/// Environment variable with the folder of the packages of tests/ui.
+/// Environment variable with the path of the folder that contains the packages of tests/ui.
 const PACKAGES: &str = "SVC_TEST_UI";
 
-/// Example of the specification: Markdown, and the expected HTML.
+/// An example of the specification: a Markdown text, and the expected HTML.
 struct Example {
     markdown: String,
     html: String,
 }
 
-/// Parses the examples of the specification, in which an arrow stands for a tab.
+/// Parses the examples of the specification. An arrow in an example represents a tab.
 fn examples(spec: &str) -> Vec<Example> {
     let fence = "`".repeat(32);
     let begin = format!("{fence} example");
@@ -33,12 +33,12 @@ fn examples(spec: &str) -> Vec<Example> {
     found
 }
 
-/// Writer of Markdown parts as HTML, in the layout of the specification.
+/// Writes Markdown parts as HTML, in the layout of the specification.
 #[derive(Default)]
 struct Html(String);
 
 impl Html {
-    /// Begins a new line of the HTML.
+    /// Begins a new line of the HTML, unless the last line is empty.
     fn line(&mut self) {
         if !self.0.is_empty() && !self.0.ends_with('\n') {
             self.0.push('\n');
@@ -49,7 +49,8 @@ impl Html {
         parts.iter().for_each(|part| self.part(part));
     }
 
-    /// Writes an element, with its children on separate lines if the element contains blocks.
+    /// Writes an element with its children. If the element contains blocks, the children are on separate
+    /// lines.
     fn block(&mut self, tag: &str, end: &str, has_blocks: bool, children: &[MarkdownPart]) {
         self.line();
         self.0.push_str(tag);
@@ -72,60 +73,60 @@ impl Html {
 
     fn part(&mut self, MarkdownPart { kind, children, .. }: &MarkdownPart) {
         match kind {
-            Kind::Paragraph => self.block("<p>", "</p>", false, children),
-            Kind::Heading(level) => {
+            PartKind::Paragraph => self.block("<p>", "</p>", false, children),
+            PartKind::Heading(level) => {
                 self.block(&format!("<h{level}>"), &format!("</h{level}>"), false, children);
             }
-            Kind::Quote => self.block("<blockquote>", "</blockquote>", true, children),
-            Kind::Rule => self.block("<hr />", "", false, children),
-            Kind::List(None) => self.block("<ul>", "</ul>", true, children),
-            Kind::List(Some(1)) => self.block("<ol>", "</ol>", true, children),
-            Kind::List(Some(start)) => {
+            PartKind::Quote => self.block("<blockquote>", "</blockquote>", true, children),
+            PartKind::Rule => self.block("<hr />", "", false, children),
+            PartKind::List(None) => self.block("<ul>", "</ul>", true, children),
+            PartKind::List(Some(1)) => self.block("<ol>", "</ol>", true, children),
+            PartKind::List(Some(start)) => {
                 self.block(&format!("<ol start=\"{start}\">"), "</ol>", true, children);
             }
-            Kind::Item(_) => self.block("<li>", "</li>", false, children),
-            Kind::CodeBlock(info, text) => {
+            PartKind::Item(_) => self.block("<li>", "</li>", false, children),
+            PartKind::CodeBlock(info, text) => {
                 let language = info.split_whitespace().next().map(escaped);
                 let class = language.map(|name| format!(" class=\"language-{name}\"")).unwrap_or_default();
                 self.block(&format!("<pre><code{class}>{}", escaped(text)), "</code></pre>", false, &[]);
             }
-            Kind::HtmlBlock => {
+            PartKind::HtmlBlock => {
                 self.line();
                 self.all(children);
                 self.line();
             }
-            Kind::Html(html) => self.0.push_str(html),
-            Kind::Text(run) => self.0.push_str(&escaped(&run.text)),
-            Kind::Code(text) => write!(self.0, "<code>{}</code>", escaped(text)).unwrap(),
-            Kind::Strong => self.inline("strong", children),
-            Kind::Emphasis => self.inline("em", children),
-            Kind::Link(target) => {
+            PartKind::Html(html) => self.0.push_str(html),
+            PartKind::Text(run) => self.0.push_str(&escaped(&run.text)),
+            PartKind::Code(text) => write!(self.0, "<code>{}</code>", escaped(text)).unwrap(),
+            PartKind::Strong => self.inline("strong", children),
+            PartKind::Emphasis => self.inline("em", children),
+            PartKind::Link(target) => {
                 let (href, title) = attributes(target);
                 write!(self.0, "<a href=\"{href}\"{title}>").unwrap();
                 self.all(children);
                 self.0.push_str("</a>");
             }
-            Kind::Image(target) => {
+            PartKind::Image(target) => {
                 let (src, title) = attributes(target);
-                let alt = escaped(&said(children));
+                let alt = escaped(&alt_text(children));
                 write!(self.0, "<img src=\"{src}\" alt=\"{alt}\"{title} />").unwrap();
             }
-            Kind::Definitions => {}
-            Kind::SoftBreak => self.0.push('\n'),
-            Kind::HardBreak => self.0.push_str("<br />\n"),
-            Kind::Table(_) | Kind::Row | Kind::Cell | Kind::Strike | Kind::Source => {
+            PartKind::Definitions => {}
+            PartKind::SoftBreak => self.0.push('\n'),
+            PartKind::HardBreak => self.0.push_str("<br />\n"),
+            PartKind::Table(_) | PartKind::Row | PartKind::Cell | PartKind::Strike | PartKind::Source => {
                 write!(self.0, "{kind:?}").unwrap();
             }
         }
     }
 }
 
-/// Returns the alternative text of an image.
-fn said(parts: &[MarkdownPart]) -> String {
+/// Returns the alternative text of an image: the text of its children.
+fn alt_text(parts: &[MarkdownPart]) -> String {
     let says = |part: &MarkdownPart| match &part.kind {
-        Kind::Text(run) => run.text.clone(),
-        Kind::Code(text) => text.to_string(),
-        _ => said(&part.children),
+        PartKind::Text(run) => run.text.clone(),
+        PartKind::Code(text) => text.to_string(),
+        _ => alt_text(&part.children),
     };
     parts.iter().map(says).collect()
 }
@@ -172,7 +173,7 @@ fn the_examples_of_commonmark_are_what_the_specification_makes_of_them() {
     assert!(findings.is_empty(), "\n{findings}");
 }
 
-/// Returns the maximum number of containers and other elements that are open at once.
+/// Returns the maximum number of elements that are open at the same time in a text.
 fn depth<'t>(events: impl Iterator<Item = (Event<'t>, Range<usize>)>) -> i32 {
     let mut depth = 0;
     events
@@ -188,7 +189,8 @@ fn depth<'t>(events: impl Iterator<Item = (Event<'t>, Range<usize>)>) -> i32 {
         .unwrap_or(0)
 }
 
-/// The parser takes time in proportion to the number of lines times the depth of the containers around them.
+/// The parser takes time in proportion to the number of lines times the depth of the containers around the
+/// lines.
 #[test]
 fn no_text_nests_containers_without_end() {
     for marker in ["- ", "> ", ">", "+ ", "1. ", "12) ", "* > ", "-\t"] {

@@ -1,4 +1,4 @@
-//! The memory blocks attached to a thread, for the members who work on it.
+//! Attaching memory blocks to threads, so that the members who work on a thread read its blocks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use crate::store::{columns, new_row};
 /// A memory block was attached to a thread.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MemoryBlockAttached {
-    /// The block.
+    /// Id of the memory block.
     block_id: BlockId,
 }
 
@@ -34,7 +34,7 @@ impl Event for MemoryBlockAttached {
 /// A memory block was detached from a thread.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MemoryBlockDetached {
-    /// The block.
+    /// Id of the memory block.
     block_id: BlockId,
 }
 
@@ -49,9 +49,9 @@ impl Event for MemoryBlockDetached {
 /// An attachment of a memory block to a thread.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Attachment {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
-    /// The block.
+    /// Id of the memory block.
     block_id: BlockId,
     /// Position in the workspace's log at which the block was attached.
     lsn: i64,
@@ -59,12 +59,12 @@ pub(super) struct Attachment {
 
 columns! { attachment_columns: Attachment as a { thread_id, block_id, lsn } }
 
-/// Attaches a memory block to a thread, for the members who work on it, and returns the attachment.
+/// Attaches a memory block to a thread, for the members who work on the thread, and returns the attachment.
 ///
-/// Attaching the block again changes nothing.
+/// Attaching an attached block changes nothing.
 ///
-/// Fails with 409 `wrong-state` if the channel is archived, if the thread has 20 other blocks, or if the
-/// block is attached to 10,000 other threads.
+/// Fails with 409 `wrong-state` if the thread's channel is archived, if the thread already has 20 blocks, or
+/// if the block is already attached to 10,000 threads.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AttachMemoryBlock {
@@ -88,7 +88,8 @@ pub(super) fn attach_memory_block(cx: &mut Write<'_>, input: &AttachMemoryBlock)
     Ok(Attachment { thread_id, block_id, lsn })
 }
 
-/// A repeated request does not find a removed attachment, even if the block was attached again.
+/// The answer to a repeated request is *not found* if the attachment was removed, even if the block was
+/// attached again.
 impl<I> Answer<I> for Attachment {
     type Kept = (ThreadId, BlockId, i64);
 
@@ -112,12 +113,16 @@ const ONE: &str = concat!(
 fn check_has_room(cx: &Read<'_>, thread: ThreadId, block: BlockId) -> Result<()> {
     let (blocks,) = cx.one::<(i64,)>(BLOCKS, &[&thread])?.unwrap_or_default();
     if blocks >= THREAD_MEMORY_BLOCKS_MAX {
-        return Err(Error::wrong_state(format!("the thread has {THREAD_MEMORY_BLOCKS_MAX} memory blocks")));
+        return Err(Error::wrong_state(format!(
+            "the thread has {THREAD_MEMORY_BLOCKS_MAX} memory blocks, the maximum"
+        )));
     }
     let (threads,) = cx.one::<(i64,)>(THREADS, &[&block, &MEMORY_BLOCK_THREADS_MAX])?.unwrap_or_default();
     if threads >= MEMORY_BLOCK_THREADS_MAX {
         let most = MEMORY_BLOCK_THREADS_MAX;
-        return Err(Error::wrong_state(format!("the memory block is attached to {most} threads")));
+        return Err(Error::wrong_state(format!(
+            "the memory block is attached to {most} threads, the maximum"
+        )));
     }
     Ok(())
 }
@@ -133,8 +138,8 @@ fn subject(place: &ThreadPlace) -> Subject {
 
 /// Detaches a memory block from a thread, and returns the removed attachment. The block is not deleted.
 ///
-/// Fails with 404 `not-found` if the thread does not have the block; 409 `wrong-state` if the channel is
-/// archived.
+/// Fails with 404 `not-found` if the block is not attached to the thread; 409 `wrong-state` if the thread's
+/// channel is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DetachMemoryBlock {
@@ -165,7 +170,7 @@ pub(crate) struct AttachedBlock {
     attached_lsn: i64,
 }
 
-/// Returns the memory blocks of a thread, in the order in which they were attached.
+/// Returns the memory blocks that are attached to a thread, in the order in which they were attached.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListThreadMemoryBlocks {
@@ -180,15 +185,15 @@ pub(super) fn list_thread_memory_blocks(
     input: &ListThreadMemoryBlocks,
 ) -> Result<Page<AttachedBlock>> {
     let place = visible_place(cx, input.thread_id)?;
-    page(cx, place.thread_id, input.cursor, input.limit)
+    attached_page(cx, place.thread_id, input.cursor, input.limit)
 }
 
-/// Returns the memory blocks of a thread that the caller may see, up to one page.
+/// Returns the first page of the memory blocks that are attached to a thread.
 pub(crate) fn of_thread(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<AttachedBlock>> {
-    page(cx, thread, None, None)?.into_items()
+    attached_page(cx, thread, None, None)?.into_items()
 }
 
-fn page(
+fn attached_page(
     cx: &Read<'_>,
     thread: ThreadId,
     cursor: Option<Cursor>,

@@ -1,6 +1,7 @@
 //! Creating, changing and deleting memory blocks.
 //!
-//! While the workspace is under a legal hold, replaced texts are kept and no block can be deleted.
+//! While the workspace is under a legal hold, replaced values and descriptions are kept, and no block can be
+//! deleted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,25 +25,25 @@ type Description = Prose<1, MEMORY_DESCRIPTION_MAX>;
 type Value = Prose<0, MEMORY_MAX>;
 type CharLimit = Count<1, MEMORY_MAX_CHARS>;
 
-/// Name under which a legal hold preserves the replaced descriptions of blocks.
+/// Name under which a legal hold preserves replaced descriptions of blocks.
 const DESCRIPTIONS: &str = "memory_blocks.description";
 
 /// A memory block was created.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MemoryBlockCreated {
-    /// The block.
+    /// Id of the memory block.
     block_id: BlockId,
     /// Label of the block.
     label: String,
-    /// Version of the block: 1.
+    /// Version of the block, which is 1.
     version: i64,
     /// Length of the block's value, in characters.
     size: i64,
-    /// Maximum characters of the block's value.
+    /// Maximum length of the block's value, in characters.
     limit: i64,
     /// Whether the block has a description.
     described: bool,
-    /// Whether only the block's creator and members with `channel:admin` may change it.
+    /// Whether only the block's creator and members with `channel:admin` may change the block.
     read_only: bool,
 }
 
@@ -51,22 +52,22 @@ impl Event for MemoryBlockCreated {
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
         let block = event.row_of(TABLE, "block_id")?.made().set("created_by", event.subject());
-        written(event, block)
+        replay_fields(event, block)
     }
 }
 
-/// Sets the columns of a block from an event, while a log is replayed.
-fn written(event: &Replayed<'_>, block: RowChange<'_>) -> Result<()> {
+/// Replays the columns of a block that the events of its creation and its changes have in common.
+fn replay_fields(event: &Replayed<'_>, block: RowChange<'_>) -> Result<()> {
     let block = block.copy("label version read_only").set_to("char_limit", "limit");
     let block = block.set_to("value", "size").set_to("description", "described");
     let block = block.set("updated_by", event.subject()).set("at", event.at());
     block.set("lsn", event.lsn()).keep()
 }
 
-/// A memory block was changed. The fields hold the values after the change.
+/// A memory block was changed. The fields contain the values after the change.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MemoryBlockUpdated {
-    /// The block.
+    /// Id of the memory block.
     block_id: BlockId,
     /// Label of the block.
     label: String,
@@ -74,11 +75,11 @@ pub(super) struct MemoryBlockUpdated {
     version: i64,
     /// Length of the block's value, in characters.
     size: i64,
-    /// Maximum characters of the block's value.
+    /// Maximum length of the block's value, in characters.
     limit: i64,
     /// Whether the block has a description.
     described: bool,
-    /// Whether only the block's creator and members with `channel:admin` may change it.
+    /// Whether only the block's creator and members with `channel:admin` may change the block.
     read_only: bool,
 }
 
@@ -86,14 +87,14 @@ impl Event for MemoryBlockUpdated {
     const KIND: &'static str = "MemoryBlockUpdated";
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
-        written(event, event.row_of(TABLE, "block_id")?)
+        replay_fields(event, event.row_of(TABLE, "block_id")?)
     }
 }
 
-/// A memory block was deleted, and detached from all threads.
+/// A memory block was deleted and thereby detached from all threads.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MemoryBlockDeleted {
-    /// The block.
+    /// Id of the memory block.
     block_id: BlockId,
 }
 
@@ -110,22 +111,22 @@ impl Event for MemoryBlockDeleted {
     }
 }
 
-/// Creates a memory block and returns it.
+/// Creates a memory block, a text that members share, and returns the block.
 ///
-/// Every member of the workspace may read the block, even where it is attached to threads of private
+/// Every member of the workspace may read the block, even if it is attached only to threads of private
 /// channels.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateMemoryBlock {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
-    /// A name for people. It need not be unique.
+    /// Label of the block. It need not be unique.
     label: Label,
-    /// The purpose of the block.
+    /// Purpose of the block.
     description: Option<Description>,
-    /// Maximum characters of the value, up to 100,000. Default: 5000.
+    /// Maximum characters of the value: 1 to 100,000. Default: 5000.
     limit: Option<CharLimit>,
-    /// Whether only you and members with `channel:admin` may change it.
+    /// Whether only you and members with `channel:admin` may change the block.
     #[schemars(transform = default_is("false"))]
     #[serde(default)]
     read_only: bool,
@@ -165,7 +166,7 @@ pub(super) fn create_memory_block(cx: &mut Write<'_>, input: &CreateMemoryBlock)
     Ok(block)
 }
 
-/// Returns the length of a block's value in characters, or fails if it exceeds the block's limit.
+/// Returns the length of a block's value, in characters. Fails if the length exceeds the block's limit.
 fn checked_size(block: &MemoryBlock) -> Result<i64> {
     let size = characters(&block.value);
     let limit = block.limit;
@@ -177,32 +178,32 @@ fn checked_size(block: &MemoryBlock) -> Result<i64> {
 
 /// Changes a memory block and returns it.
 ///
-/// The value is replaced as a whole, and the last writer wins; with `expected_version`, the call fails if the
-/// version has changed. Absent fields keep their value.
+/// The whole value is replaced, and the last writer wins. With `expected_version`, the call fails if the
+/// block has another version. Absent fields keep their value.
 ///
-/// Fails with 403 `forbidden` if the block is read-only, or you change whether it is, and you are neither its
-/// creator nor have `channel:admin`; 409 `version-conflict`, with the current `version` and its writer in
-/// `updated_by`, if that is not the one that you expect.
+/// Fails with 403 `forbidden` if the block is read-only, or you change `read_only`, and you did not create
+/// the block and lack `channel:admin`; 409 `version-conflict`, with the current `version` and the member who
+/// wrote it in `updated_by`, if the current version is not `expected_version`.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetMemoryBlock {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
     /// The block.
     block_id: BlockId,
-    /// The new name.
+    /// New label of the block.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     label: Change<Label>,
-    /// The purpose of the block; null removes it.
+    /// New purpose of the block; null removes it.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     description: Patch<Description>,
-    /// Maximum characters of the value, up to 100,000, but not fewer than the value has.
+    /// Maximum characters of the value: up to 100,000, but not fewer than the value has.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     limit: Change<CharLimit>,
-    /// Whether only the block's creator and members with `channel:admin` may change it.
+    /// Whether only the block's creator and members with `channel:admin` may change the block.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     read_only: Change<bool>,
-    /// The new text.
+    /// New text of the block.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     value: Change<Value>,
     /// The version that you have read. Default: any version.
@@ -211,7 +212,7 @@ pub(super) struct SetMemoryBlock {
 
 pub(super) fn set_memory_block(cx: &mut Write<'_>, input: &SetMemoryBlock) -> Result<MemoryBlock> {
     let before = load_in(cx, input.workspace_id, input.block_id)?;
-    let mut block = wanted(&before, input);
+    let mut block = apply_change(&before, input);
     if before.read_only || block.read_only != before.read_only {
         check_may_administer(cx.caller(), &before)?;
     }
@@ -241,8 +242,8 @@ pub(super) fn set_memory_block(cx: &mut Write<'_>, input: &SetMemoryBlock) -> Re
     Ok(block)
 }
 
-/// Returns the block after the change, except for its author and time.
-fn wanted(before: &MemoryBlock, input: &SetMemoryBlock) -> MemoryBlock {
+/// Returns the block with the requested changes. Its version, author and time are not changed yet.
+fn apply_change(before: &MemoryBlock, input: &SetMemoryBlock) -> MemoryBlock {
     let mut block = before.clone();
     if let Some(label) = input.label.get() {
         block.label = label.to_string();
@@ -264,7 +265,7 @@ fn wanted(before: &MemoryBlock, input: &SetMemoryBlock) -> MemoryBlock {
     block
 }
 
-/// Fails unless the caller created the block or has `channel:admin`.
+/// Fails unless the caller is the creator of the block or has `channel:admin`.
 fn check_may_administer(caller: &Caller, block: &MemoryBlock) -> Result<()> {
     let created = block.created_by.is_some() && block.created_by == caller.member;
     if created || caller.capabilities.has(ChannelAdmin) {
@@ -309,14 +310,14 @@ const REPLACE: &str = "
         version = $7, updated_by = $8, at = $9, lsn = $10
     where id = $1";
 
-/// Deletes a memory block and returns the deleted block. It is detached from all threads.
+/// Deletes a memory block, detaches it from all threads, and returns the deleted block.
 ///
-/// Fails with 403 `forbidden` if the block is read-only and you are neither its creator nor have
+/// Fails with 403 `forbidden` if the block is read-only, you did not create the block and you lack
 /// `channel:admin`; 409 `legal-hold` if the workspace is under a legal hold.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteMemoryBlock {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
     /// The block.
     block_id: BlockId,
@@ -342,7 +343,8 @@ const REMOVE_FROM_THREADS: &str = "delete from thread_memory_blocks where block_
 
 const REMOVE: &str = "delete from memory_blocks where id = $1";
 
-/// Purges the texts of blocks. The blocks remain, with their labels, so that no version number is used twice.
+/// Purges the values and descriptions of some blocks. The rows remain, with their labels, so that no version
+/// number is used twice.
 pub(super) fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -359,7 +361,8 @@ const PURGE: &str = "
         select id from memory_blocks
         where workspace_id = $1 and lsn <= $2 and (value <> '' or description is not null) limit $3)";
 
-/// Empties the blocks purged up to a log position, while a log is replayed.
+/// Replays a purge: empties the values and descriptions of blocks that were last changed up to a log
+/// position.
 pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     event.rows(TABLE, &[], |block| {
         let int = |column| block.value(column).and_then(Json::as_i64);
@@ -370,7 +373,7 @@ pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
         let block = match (int("value"), is_described) {
             (Some(0), Some(false)) => return Ok(()),
             (Some(1..), _) | (_, Some(true)) => block.add("version", 1),
-            // Events of older versions do not contain whether there was something to purge.
+            // Events of older versions of the service do not show whether the block had any text to purge.
             _ => block.set_known("version", None),
         };
         block.set("value", 0).set("description", false).keep()

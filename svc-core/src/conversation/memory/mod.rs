@@ -1,9 +1,9 @@
-//! Memory blocks: texts that members share, and attach to the threads where they are needed.
+//! Memory blocks: texts that members of a workspace share, and attach to the threads that need the texts.
 //!
-//! A block is replaced as a whole and the last writer wins, unless a writer sends the version that it has
-//! read. Events contain the version and the length of a block, not its text. This file defines and reads
-//! blocks; `change` creates, changes and deletes them, `attached` manages the threads to which they are
-//! attached, and `wait` waits for the next version.
+//! A change replaces the whole value of a block, and the last writer wins, unless a writer sends the version
+//! that it has read. Events contain the version of a block and the length of its value, not the value. This
+//! file defines and reads blocks; `change` creates, changes and deletes blocks, `attached` attaches blocks to
+//! threads, and `wait` waits for the next version of a block.
 
 mod change;
 mod attached;
@@ -30,7 +30,7 @@ pub(crate) use attached::{AttachedBlock, of_thread};
 pub(crate) use change::replay_purged;
 use change::{MemoryBlockCreated, MemoryBlockDeleted, MemoryBlockUpdated};
 
-/// Name of the table in the list of texts that a legal hold preserves.
+/// Name of the table. A legal hold also preserves replaced values of blocks under this name.
 const TABLE: &str = "memory_blocks";
 
 pub(crate) fn feature() -> Feature {
@@ -105,7 +105,7 @@ fn operations() -> Vec<Operation> {
             .quick()
             .reads_on("value")
             .title("Read a memory block")
-            .when("Return a memory block by its id. `list_memory_blocks` finds it.")
+            .when("Return one memory block by its id. Use `list_memory_blocks` to find the id.")
             .get("/workspaces/{workspace_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"workspace_id": w.id("workspace"), "block_id": w.id("memory_block")})),
@@ -131,7 +131,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"workspace_id": w.id("workspace"), "block_id": w.id("memory_block")})),
         idempotent("attach_memory_block", attached::attach_memory_block)
             .title("Attach a memory block to a thread")
-            .when("Attach a memory block to a thread, to show it to its workers.")
+            .when("Attach a memory block to a thread, to show the block to the thread's workers.")
             .put("/threads/{thread_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::WrongState])
@@ -153,7 +153,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
         wait_for("wait_for_memory_block", wait::wait_for_memory_block)
             .title("Wait for a change of a memory block")
-            .when("Wait until a memory block is newer than the version that you have.")
+            .when("Wait until a memory block is newer than the version that you have read.")
             .get("/workspaces/{workspace_id}/memory-blocks/{block_id}/wait")
             .needs(&[WorkspaceRead])
             .example(|w| {
@@ -163,32 +163,32 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// A text that members share.
+/// A memory block: a text that the members of a workspace share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct MemoryBlock {
-    /// The block's id.
+    /// Id of the memory block.
     id: BlockId,
-    /// The workspace of the block; all its members may read the block.
+    /// Id of the block's workspace. All members of the workspace may read the block.
     workspace_id: WorkspaceId,
-    /// Label of the block. Labels need not be unique.
+    /// Label of the block. Other blocks may have the same label.
     label: String,
     /// Purpose of the block; null if not set.
     description: Option<String>,
-    /// Maximum characters of the block's value.
+    /// Maximum length of the block's value, in characters.
     limit: i64,
-    /// Whether only the block's creator and members with `channel:admin` may change it.
+    /// Whether only the block's creator and members with `channel:admin` may change the block.
     read_only: bool,
-    /// Text of the block.
+    /// Value of the block: the shared text.
     pub value: String,
     /// Version of the block, which starts at 1 and rises with each change.
     version: i64,
-    /// The member who created the block; null for the service itself.
+    /// Id of the member who created the block; null if the service itself created it.
     created_by: Option<MemberId>,
-    /// The member who last changed the block; null for the service itself.
+    /// Id of the member who last changed the block; null if the service itself changed it.
     updated_by: Option<MemberId>,
-    /// When the block was last changed.
+    /// Time at which the block was last changed.
     updated_at: Time,
-    /// Position in the workspace's log of the last change.
+    /// Position in the workspace's log of the last change of the block.
     lsn: i64,
 }
 
@@ -226,7 +226,7 @@ impl<I> Answer<I> for MemoryBlock {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListMemoryBlocks {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
@@ -246,11 +246,11 @@ const LIST: &str = concat!(
     " from memory_blocks b where b.workspace_id = $1 and b.lsn > $2 order by b.lsn limit $3"
 );
 
-/// Returns a memory block.
+/// Returns one memory block.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetMemoryBlock {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
     /// The block.
     block_id: BlockId,
@@ -260,7 +260,7 @@ fn get_memory_block(cx: &Read<'_>, input: &GetMemoryBlock) -> Result<MemoryBlock
     load_in(cx, input.workspace_id, input.block_id)
 }
 
-/// Loads a memory block of the workspace in the path, which must be the caller's.
+/// Loads a memory block. Fails with *not found* if `workspace` is not the caller's workspace.
 fn load_in(cx: &Read<'_>, workspace: OwnWorkspaceId, id: BlockId) -> Result<MemoryBlock> {
     workspace.of(cx)?;
     load(cx, id)

@@ -15,18 +15,18 @@ use crate::log::event::Event;
 use crate::op::{LongPoll, Poll, Read, WaitSecs};
 use crate::text::Count;
 
-/// Waits until a memory block has a newer version than the given one, and returns the block.
+/// Waits until a memory block has a newer version than the given version, and returns the block.
 ///
-/// If it already has one, the call returns at once. A block deleted during the wait is not found. Returns
+/// Returns immediately if a newer version exists. A block deleted during the wait is not found. Returns
 /// `{"timed_out": true}` on timeout.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitForMemoryBlock {
-    /// The workspace. It must be yours.
+    /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
     /// The block.
     block_id: BlockId,
-    /// The version that you have read; 0 for none. Default: the current version.
+    /// The version that you have read, or 0 for no version. Default: the current version.
     after_version: Option<Count<0, { i64::MAX }>>,
     timeout_secs: Option<WaitSecs>,
 }

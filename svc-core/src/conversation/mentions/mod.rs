@@ -1,8 +1,8 @@
 //! Mentions: resolving the `@` handles in a message to members.
 //!
 //! Possible mentions are found in a text before the request is queued. The transaction that posts the text
-//! decides which members the mentions reach, and returns those members to the author. A mention is part of
-//! the content: no event contains it, and destroying the content destroys it.
+//! decides which members the mentions reach, and returns these members to the author. Mentions are part of
+//! the sealed content: no event contains them in plaintext, and destroying the content destroys them.
 
 mod parse;
 
@@ -26,17 +26,17 @@ use crate::store::{Engine, columns, named_enum};
 use parse::PossibleName;
 pub(crate) use parse::{NameBudget, PossibleMentions};
 
-/// A member that a message mentions by handle.
+/// A member whom a message mentions by handle and reaches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Mentioned {
-    /// The member.
+    /// Id of the mentioned member.
     member_id: MemberId,
     /// Whether the member is online now.
     online: bool,
 }
 
 named_enum! {
-    /// Reason why a mention reaches no member.
+    /// The reason why a mention reaches no member.
     pub(crate) enum WhyNot {
         Unknown = "unknown",
         CannotSee = "cannot_see",
@@ -49,26 +49,26 @@ named_enum! {
 /// A mention that reaches no member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct NotReached {
-    /// The mention as written.
+    /// The mention as written in the text, including the `@`.
     text: String,
-    /// `unknown` if no member has the handle, `cannot_see` if the member may not see the channel, `inactive`
-    /// if the member is deactivated, `not_allowed` if a group of more than 15 needs `channel:admin`,
-    /// `too_many` if the group has more than 1000 others, or if the mention comes after the first 50
-    /// mentions.
+    /// Reason why the mention reaches no member: `unknown` if no member has the handle, `cannot_see` if the
+    /// member may not see the channel, `inactive` if the member is deactivated, `not_allowed` if the group
+    /// has more than 15 other members and the author lacks `channel:admin`, `too_many` if the group has more
+    /// than 1000 other members, or if 50 other mentions precede this mention.
     why: WhyNot,
 }
 
-/// A named group of a channel's members that can be mentioned.
+/// A group of a channel's members that a message can mention: `@channel` or `@here`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
-    /// All members of the channel.
+    /// `@channel`: all members of the channel.
     Channel,
-    /// The members of the channel who are online.
+    /// `@here`: the members of the channel who are online.
     Here,
 }
 
 impl Group {
-    fn called(name: &str) -> Option<Self> {
+    fn by_name(name: &str) -> Option<Self> {
         match name {
             "channel" => Some(Self::Channel),
             "here" => Some(Self::Here),
@@ -84,17 +84,19 @@ impl Group {
     }
 }
 
-/// Result of resolving the mentions of a text: the members that the text reaches, and the mentions that reach
-/// no member.
+/// The result of resolving the mentions of a text: the members that the text reaches, and the mentions that
+/// reach no member.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReachedMembers {
-    /// The members mentioned by handle, in the order of the text, without the author.
+    /// The members that the text mentions by handle and reaches, in the order of the text, without the
+    /// author.
     pub mentioned: Vec<Mentioned>,
     pub not_reached: Vec<NotReached>,
-    /// Ranges of all mentions that are displayed: of the author, of other reached members, and of groups.
+    /// All mentions to display as mentions: of active members who see the channel, including the author, and
+    /// of groups.
     pub mentions: Vec<Mention>,
     groups: BTreeSet<Group>,
-    /// All members that the text mentions by handle, reached or not.
+    /// All members that the text mentions by handle, including members that it does not reach.
     named: BTreeSet<MemberId>,
     named_groups: BTreeSet<Group>,
 }
@@ -105,21 +107,21 @@ impl ReachedMembers {
     }
 }
 
-/// A member whose handle occurs in a text.
+/// A member whose handle occurs in a text, with the data that decides whether the text reaches the member.
 struct HandleMatch {
     member_id: MemberId,
     handle: String,
     active: bool,
-    sees: bool,
+    sees_channel: bool,
     online: bool,
 }
 
 columns! {
-    called_columns: HandleMatch as m {
+    handle_match_columns: HandleMatch as m {
         member_id = id,
         handle,
         active = "m.deactivated_at is null",
-        sees = ("(c.id is null or ", seen_by!(c, "m.id"), ")"),
+        sees_channel = ("(c.id is null or ", seen_by!(c, "m.id"), ")"),
         online = ("exists (select 1 from presence p where p.member_id = m.id and ", online!(p, "$3"), ")"),
     }
 }
@@ -127,35 +129,37 @@ columns! {
 /// Resolves the mentions of a text that is posted in a channel of the caller's workspace.
 ///
 /// A text without mentions causes no database reads.
-pub(crate) fn reached(
+pub(crate) fn resolve_mentions(
     cx: &Read<'_>,
     channel: ChannelId,
     author: Option<MemberId>,
     mentioning: &PossibleMentions,
 ) -> Result<ReachedMembers> {
-    Ok(MentionTargets::by(cx, Some(channel), [mentioning])?.reached(author, mentioning))
+    Ok(MentionTargets::load(cx, Some(channel), [mentioning])?.resolve(author, mentioning))
 }
 
-/// Resolves the mentions of each given text, in a channel or in the whole workspace, for any author.
+/// Resolves the mentions of each given text, in a channel or in the whole workspace, without regard to the
+/// author.
 ///
 /// Groups can be mentioned only in a channel.
-pub(crate) fn reached_by_each(
+pub(crate) fn resolve_each(
     cx: &Read<'_>,
     channel: Option<ChannelId>,
     texts: &[&PossibleMentions],
 ) -> Result<Vec<ReachedMembers>> {
-    let meant = MentionTargets::by(cx, channel, texts.iter().copied())?;
-    Ok(texts.iter().map(|mentioning| meant.reached(None, mentioning)).collect())
+    let targets = MentionTargets::load(cx, channel, texts.iter().copied())?;
+    Ok(texts.iter().map(|mentioning| targets.resolve(None, mentioning)).collect())
 }
 
-/// The members and groups that the possible names in some texts refer to.
+/// The members and groups to which the possible names in some texts refer.
 struct MentionTargets {
     members: BTreeMap<String, HandleMatch>,
-    /// The groups that occur in the texts, each with the reason why the caller cannot reach it, or `None`.
+    /// The groups that occur in the texts, each with the reason why the caller cannot mention the group, or
+    /// `None`.
     groups: BTreeMap<Group, Option<WhyNot>>,
 }
 
-/// Meaning of a mention: its longest existing name, and the member or group with that name.
+/// Meaning of a mention: the member or the group with the longest existing name that the mention could mean.
 #[derive(Clone, Copy)]
 enum MentionTarget<'m> {
     Member(MentionText<'m>, &'m HandleMatch),
@@ -166,11 +170,11 @@ enum MentionTarget<'m> {
 /// A mention as written, including the `@`.
 type MentionText<'m> = &'m str;
 
-/// Maximum number of names in one lookup statement.
+/// Maximum names in one statement that looks up members by handle.
 const NAMES_AT_ONCE: usize = 1000;
 
 impl MentionTargets {
-    fn by<'m>(
+    fn load<'m>(
         cx: &Read<'_>,
         channel: Option<ChannelId>,
         texts: impl IntoIterator<Item = &'m PossibleMentions>,
@@ -186,7 +190,7 @@ impl MentionTargets {
         }
         let mut groups = BTreeMap::new();
         if let Some(channel) = channel {
-            for group in names.iter().filter_map(|name| Group::called(name)) {
+            for group in names.iter().filter_map(|name| Group::by_name(name)) {
                 groups.insert(group, unreached_reason(cx, channel, group)?);
             }
         }
@@ -198,20 +202,20 @@ impl MentionTargets {
             if let Some(member) = self.members.get(&name.name) {
                 return Some(MentionTarget::Member(mention.written_as(name), member));
             }
-            let group = Group::called(&name.name)?;
+            let group = Group::by_name(&name.name)?;
             let why_not = self.groups.get(&group)?;
             Some(MentionTarget::Group(mention.written_as(name), group, *why_not))
         };
         mention.names.iter().find_map(meaning).unwrap_or(MentionTarget::Unknown(&mention.text))
     }
 
-    /// Resolves the mentions of one of the texts.
-    fn reached(&self, author: Option<MemberId>, mentioning: &PossibleMentions) -> ReachedMembers {
+    /// Resolves the mentions of one of the texts from which the targets were loaded.
+    fn resolve(&self, author: Option<MemberId>, mentioning: &PossibleMentions) -> ReachedMembers {
         let mut reached = ReachBuilder { author, ..ReachBuilder::default() };
         let mut outcomes: Vec<Option<ResolvedMention>> = vec![None; mentioning.found.len()];
         let mut covered = 0;
         for place in &mentioning.places {
-            // Part of the preceding handle, as in an email address.
+            // This `@` is part of the preceding handle, as in an email address.
             if place.at < covered {
                 continue;
             }
@@ -226,38 +230,39 @@ impl MentionTargets {
             reached.reached.mentions.extend(shown.map(|member| Mention { place: place.at..end, member }));
         }
         for text in &mentioning.beyond {
-            reached.not_reached(text, WhyNot::TooMany);
+            reached.add_not_reached(text, WhyNot::TooMany);
         }
         reached.reached
     }
 }
 
-/// Result of resolving a mention, which is the same everywhere in a text.
+/// The result of resolving a mention. It is the same for all occurrences of the mention in a text.
 #[derive(Clone, Copy, Default)]
 struct ResolvedMention {
-    /// Length of the mention in bytes; 0 if the text is not a mention.
+    /// Length of the mention in bytes, or 0 if the text is not a mention.
     length: usize,
-    /// `None` if the text is not shown as a mention; `Some(None)` for a group, `Some(Some(id))` for a member.
+    /// `None` if the text is not displayed as a mention, `Some(None)` for a group, `Some(Some(id))` for a
+    /// member.
     shown: Option<Option<MemberId>>,
 }
 
-/// Builder of [`ReachedMembers`].
+/// Builder of [`ReachedMembers`], to which mentions are added one by one.
 #[derive(Default)]
 struct ReachBuilder {
     author: Option<MemberId>,
     reached: ReachedMembers,
-    /// The mentions that reach no member, in lower case.
+    /// The mentions recorded as not reached, in lower case, so that each is recorded once.
     unreached: BTreeSet<String>,
 }
 
 impl ReachBuilder {
-    /// Records the first occurrence of a mention, and returns how it resolves.
+    /// Records the first occurrence of a mention, and returns the result of resolving the mention.
     fn add(&mut self, meaning: MentionTarget<'_>) -> ResolvedMention {
         let (written, shown) = match meaning {
             MentionTarget::Unknown(text) => {
-                // An `@` that is not followed by a handle-like text is not a mention.
+                // An `@` without a handle-like text after it is not a mention.
                 if !text.is_empty() {
-                    self.not_reached(text, WhyNot::Unknown);
+                    self.add_not_reached(text, WhyNot::Unknown);
                 }
                 return ResolvedMention::default();
             }
@@ -265,8 +270,10 @@ impl ReachBuilder {
                 self.reached.named.insert(called.member_id);
                 match called {
                     HandleMatch { member_id, .. } if Some(*member_id) == self.author => {}
-                    HandleMatch { active: false, .. } => self.not_reached(written, WhyNot::Inactive),
-                    HandleMatch { sees: false, .. } => self.not_reached(written, WhyNot::CannotSee),
+                    HandleMatch { active: false, .. } => self.add_not_reached(written, WhyNot::Inactive),
+                    HandleMatch { sees_channel: false, .. } => {
+                        self.add_not_reached(written, WhyNot::CannotSee)
+                    }
                     HandleMatch { member_id, online, .. } => {
                         let mentioned = Mentioned { member_id: *member_id, online: *online };
                         if !self.reached.mentioned.contains(&mentioned) {
@@ -274,13 +281,13 @@ impl ReachBuilder {
                         }
                     }
                 }
-                (written, (called.active && called.sees).then_some(Some(called.member_id)))
+                (written, (called.active && called.sees_channel).then_some(Some(called.member_id)))
             }
             MentionTarget::Group(written, group, why_not) => {
                 self.reached.named_groups.insert(group);
                 match why_not {
                     None => drop(self.reached.groups.insert(group)),
-                    Some(why) => self.not_reached(written, why),
+                    Some(why) => self.add_not_reached(written, why),
                 }
                 (written, Some(None))
             }
@@ -288,14 +295,14 @@ impl ReachBuilder {
         ResolvedMention { length: written.len(), shown }
     }
 
-    fn not_reached(&mut self, text: &str, why: WhyNot) {
+    fn add_not_reached(&mut self, text: &str, why: WhyNot) {
         if self.unreached.insert(text.to_lowercase()) {
             self.reached.not_reached.push(NotReached { text: text.to_owned(), why });
         }
     }
 }
 
-/// Loads the members who have one of the given handles.
+/// Loads the members whose handles are among the given names.
 fn members_with_handles(
     cx: &Read<'_>,
     channel: Option<ChannelId>,
@@ -309,11 +316,11 @@ fn members_with_handles(
     cx.query(sql, &[&channel, &names, &online_since(cx.now()), &cx.caller().workspace_id])
 }
 
-macro_rules! select_called {
+macro_rules! select_handle_matches {
     ($names:literal) => {
         concat!(
             "select ",
-            called_columns!(),
+            handle_match_columns!(),
             " from members m left join channels c on c.id = $1
              where m.workspace_id = $4 and m.handle in (",
             $names,
@@ -322,12 +329,12 @@ macro_rules! select_called {
     };
 }
 
-const CALLED_SQLITE: &str = select_called!("select value from json_each($2)");
+const CALLED_SQLITE: &str = select_handle_matches!("select value from json_each($2)");
 
 const CALLED_POSTGRES: &str =
-    select_called!("select jsonb_array_elements_text(cast(cast($2 as text) as jsonb))");
+    select_handle_matches!("select jsonb_array_elements_text(cast(cast($2 as text) as jsonb))");
 
-/// Returns why the caller cannot mention a group of a channel, or `None` if the caller can.
+/// Returns the reason why the caller cannot mention a group of a channel, or `None` if the caller can.
 fn unreached_reason(cx: &Read<'_>, channel: ChannelId, group: Group) -> Result<Option<WhyNot>> {
     let (most, why) = match cx.caller().capabilities.has(Capability::ChannelAdmin) {
         true => (GROUP_MENTION_MAX, WhyNot::TooMany),
@@ -340,7 +347,7 @@ fn unreached_reason(cx: &Read<'_>, channel: ChannelId, group: Group) -> Result<O
     Ok(counted.filter(|(count,)| *count > most).map(|_| why))
 }
 
-/// Counts the other members of a group, up to a limit.
+/// Counts the members of a group other than the caller, up to a limit.
 const COUNT_GROUP: &str = concat!(
     "select count(*) from (
         select m.id from members m where m.id in ",
@@ -351,7 +358,8 @@ const COUNT_GROUP: &str = concat!(
     ")) limit $5) others"
 );
 
-/// Notifies the members that a new message mentions and, in a direct message, all its other members.
+/// Notifies the members that a new message reaches by mentions. In a direct message, notifies all other
+/// members.
 pub(crate) fn notify_reached(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -372,8 +380,8 @@ pub(crate) fn notify_reached(
     Ok(())
 }
 
-/// Updates the notifications of an edited message: adds those of new mentions and deletes those of removed
-/// mentions.
+/// Updates the notifications of an edited message: adds notifications for new mentions, and removes
+/// notifications for removed mentions.
 pub(crate) fn update_notifications(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -381,18 +389,20 @@ pub(crate) fn update_notifications(
     before: &ReachedMembers,
     after: &ReachedMembers,
 ) -> Result<()> {
-    // This includes members who no longer see the channel, but were notified when they did.
+    // The removed mentions include members who no longer see the channel but were notified earlier.
     let gone: Vec<MemberId> = before.named.difference(&after.named).copied().collect();
     if !gone.is_empty() {
         inbox::remove_reason(cx, message, InboxReason::Mention, Some(&gone))?;
     }
-    // If the edit removes a mention of a larger group, members of a remaining group are notified again.
+    // If the edit removes a mention of a group, all group notifications are removed. The members of a
+    // remaining group are then notified again.
     let mut still = before.named_groups.clone();
     if before.named_groups.difference(&after.named_groups).next().is_some() {
         inbox::remove_reason(cx, message, InboxReason::GroupMention, None)?;
         still.clear();
     }
-    // A member in both texts may not have been reached by the first. If it was, its item is not changed.
+    // The earlier text may not have reached a member whom both texts mention. If it did, the member's item is
+    // not changed.
     let members = after.members();
     if !members.is_empty() {
         inbox::notify(cx, because, InboxReason::Mention, Some(message), Recipients::Members(&members))?;
@@ -403,17 +413,17 @@ pub(crate) fn update_notifications(
     Ok(())
 }
 
-/// Resolves the mentions of a text among the given members, in a place where groups can be mentioned.
+/// Resolves the mentions of a text among the given members, as in a channel in which groups can be mentioned.
 #[cfg(test)]
 pub(crate) fn reached_among(members: &[(&str, MemberId)], text: &str) -> ReachedMembers {
     let called = |(handle, member_id): &(&str, MemberId)| HandleMatch {
         member_id: *member_id,
         handle: (*handle).to_owned(),
         active: true,
-        sees: true,
+        sees_channel: true,
         online: false,
     };
     let members = members.iter().map(|member| (member.0.to_owned(), called(member))).collect();
     let groups = [(Group::Channel, None), (Group::Here, None)].into();
-    MentionTargets { members, groups }.reached(None, &PossibleMentions::of(&[text]))
+    MentionTargets { members, groups }.resolve(None, &PossibleMentions::of(&[text]))
 }

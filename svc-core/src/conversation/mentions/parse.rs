@@ -1,23 +1,25 @@
-//! Finding the possible mentions in a text: each `@` and the names that may follow it.
+//! Finding the possible mentions in a text: each `@` with the names that it could mention.
 //!
-//! The rules (the board implements those needed to complete a handle in `svc-http/ui/pure/handles.js`):
+//! The rules (`svc-http/ui/pure/handles.js` implements the rules that the board needs to complete a handle):
 //!
-//! - A mention is an `@` and the longest member handle after it, in any case. A handle may contain every
-//!   character that a directory may give it: letters of any script, digits, and all ASCII punctuation.
-//! - A handle ends where its word ends: `@adam` is not `@ada`, and neither are `@ada-b` and `@ada@b.example`.
-//!   Punctuation that manually chosen handles cannot contain does not continue a word, nor do `.`, `:`, `-`
-//!   and `_` at the end of a word: `@ada's`, `@ada/@bob`, `@ada.` and `(@ada)` are `@ada`, unless a longer
-//!   handle fits.
-//! - An `@` within a word is not a mention: after a letter, a digit, `_`, `.`, `-`, `+` or another `@`, as in
+//! - A mention is an `@` and the longest member handle after it, in upper or lower case. A handle may contain
+//!   every character that a directory may assign: letters of any script, digits, and all ASCII punctuation.
+//! - A handle ends where its word ends: `@adam` does not mention `ada`, and neither do `@ada-b` and
+//!   `@ada@b.example`. A word ends before punctuation that manually chosen handles cannot contain, and before
+//!   trailing `.`, `:`, `-` and `_`: `@ada's`, `@ada/@bob`, `@ada.` and `(@ada)` mention `ada`, unless a
+//!   longer handle fits.
+//! - An `@` inside a word is not a mention: after a letter, a digit, `_`, `.`, `-`, `+` or another `@`, as in
 //!   an email address. Letters of scripts without spaces do not count as part of the word.
 //! - An `@` after a `/` is a mention if one plain word or another mention precedes the `/`, as in `cc/@ada`
-//!   and `@ada/@bob`, but not in a path or an address, which contains a dot, a scheme or another `/`.
-//! - Code, quotes, HTML, the targets of links, bare addresses such as `https://x.example/@ada`, and an `@`
-//!   after a backslash are not mentions. Markdown punctuation in a handle may follow a backslash.
-//! - A handle that no member has is reported as written: letters, digits and `@+:._-`, or a whole email
-//!   address.
+//!   and `@ada/@bob`. It is not a mention in a path or an address, which contains a dot, a scheme or another
+//!   `/`.
+//! - Code, quotes, HTML, the targets of links and bare addresses such as `https://x.example/@ada` contain no
+//!   mentions. An `@` after a backslash is not a mention. A backslash may precede Markdown punctuation in a
+//!   handle.
+//! - If no member has the handle, the text that looks like a handle is reported: letters, digits and
+//!   `@+:._-`, or a whole email address.
 //!
-//! This file does not know the handles of members, so each possible mention carries every name that it could
+//! This file does not know the handles of members, so each possible mention contains every name that it could
 //! mean, the longest first.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,15 +34,15 @@ use crate::limits::{MARKDOWN_NODES_MAX, MENTION_NAME_BYTES_MAX, MENTIONS_MAX, US
 /// The possible mentions of a text, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PossibleMentions {
-    /// The first mentions, without duplicates.
+    /// The first distinct mentions, up to a limit.
     pub(super) found: Vec<PossibleMention>,
-    /// All places where the mentions in `found` occur, including repetitions.
+    /// All places at which the mentions in `found` occur, including repetitions.
     pub(super) places: Vec<MentionPlace>,
-    /// Mentions beyond the limit of `found`, as written, up to the same number.
+    /// The distinct mentions beyond the limit of `found`, as written, up to the same limit.
     pub(super) beyond: Vec<String>,
 }
 
-/// A place in the text where a mention occurs.
+/// An occurrence of a mention in the joined texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MentionPlace {
     /// Position of the mention's `@` in the joined texts.
@@ -52,12 +54,12 @@ pub(super) struct MentionPlace {
 /// An `@` in a text with the names that it could mention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PossibleMention {
-    /// The `@` and the text after it, up to the end of the longest name.
+    /// The text from the `@` to the end of the longest name.
     pub written: String,
-    /// The text to report if no member has such a handle: the `@` and the text after it, without trailing
-    /// punctuation. Empty if no handle-like text follows the `@`.
+    /// The text to report if the mention is unknown: the `@` and the handle-like text after it, without
+    /// trailing punctuation. Empty if no handle-like text follows the `@`.
     pub text: String,
-    /// The names that the mention could mean, in the form of stored handles, the longest first.
+    /// The names that the mention could mean, mapped to the form of stored handles, the longest first.
     pub names: Vec<PossibleName>,
 }
 
@@ -76,9 +78,9 @@ impl PossibleMention {
     }
 }
 
-/// Budget that limits the cost of the names considered in a request's texts.
+/// Budget that limits the total cost of the possible names in the texts of one request.
 pub(crate) struct NameBudget {
-    /// Remaining bytes of the budget.
+    /// Remaining budget, in bytes.
     left: usize,
 }
 
@@ -88,13 +90,13 @@ impl Default for NameBudget {
     }
 }
 
-/// Cost of a name in addition to its length, in bytes.
+/// Fixed cost of each name in addition to its length, in bytes.
 const NAME_OVERHEAD: usize = 200;
-/// Cost factor for a name that is slow to map to a handle.
+/// Cost factor for a name whose mapping to a handle is slow.
 const SLOW_FACTOR: usize = 4;
 
 impl NameBudget {
-    /// Deducts the cost of a name, and returns whether the budget was sufficient.
+    /// Deducts the cost of a name of `bytes` bytes, and returns whether the budget was sufficient.
     fn take(&mut self, bytes: usize, is_slow: bool) -> bool {
         let factor = if is_slow { SLOW_FACTOR } else { 1 };
         let left = self.left.checked_sub(bytes.saturating_add(NAME_OVERHEAD).saturating_mul(factor));
@@ -107,22 +109,22 @@ impl NameBudget {
     }
 }
 
-/// Maximum number of names for one mention, of which the shortest and the longest are kept.
+/// Maximum possible names of one mention. If there are more, the shortest and the longest are kept.
 ///
-/// The limit matters in text without spaces, where a name can end at each character.
+/// The limit matters in text without spaces, in which a name can end after each character.
 const NAMES_MAX: usize = 64;
-/// Number of names in `NAMES_MAX` that are the longest ones.
+/// Number of the longest names among the [`NAMES_MAX`] names that are kept.
 const LAST_NAMES: usize = 16;
 
 impl PossibleMentions {
-    /// Finds the possible mentions in Markdown texts.
+    /// Finds the possible mentions in the Markdown texts of a message.
     pub fn of(texts: &[&str]) -> Self {
         let texts: Vec<_> = texts.iter().map(|text| markdown::with_line_feeds(text)).collect();
         let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
         Self::within(&texts, &mut NameBudget::default())
     }
 
-    /// Finds the possible mentions in texts with normalised line feeds, within a budget.
+    /// Finds the possible mentions in Markdown texts whose lines end with line feeds, within a budget.
     ///
     /// Mentions beyond the budget are ignored.
     pub fn within(texts: &[&str], room: &mut NameBudget) -> Self {
@@ -138,41 +140,44 @@ impl PossibleMentions {
     }
 }
 
-/// Builder of [`PossibleMentions`].
+/// Searches texts for mentions, and builds [`PossibleMentions`].
 struct MentionFinder<'r> {
     room: &'r mut NameBudget,
     mentioning: PossibleMentions,
     /// Number of `@` signs examined so far.
     signs: usize,
-    /// The texts after each `@` examined so far, each with the index of its mention, if any.
-    seen: BTreeMap<String, Option<usize>>,
-    /// The longest names so far, without trailing punctuation; their number is limited.
-    counted: BTreeSet<String>,
+    /// The texts from each `@` that was examined, each with the index of its mention in `found`, if any.
+    examined: BTreeMap<String, Option<usize>>,
+    /// The longest name of each distinct mention so far, without trailing punctuation. The limit on mentions
+    /// applies to these names.
+    distinct_names: BTreeSet<String>,
 }
 
-/// Maximum number of distinct texts after an `@` that are examined, which bounds the cost of a long text.
-const SEEN_MAX: usize = 6 * MENTIONS_MAX;
-/// Maximum number of places of mentions.
+/// Maximum distinct texts after an `@` that are examined in one message. This limits the cost of long texts.
+const EXAMINED_MAX: usize = 6 * MENTIONS_MAX;
+/// Maximum places of mentions that are recorded for one message.
 const PLACES_MAX: usize = MARKDOWN_NODES_MAX;
-/// Maximum number of `@` signs that are examined.
+/// Maximum `@` signs that are examined in one message.
 const SIGNS_MAX: usize = 2 * PLACES_MAX;
 
 impl<'r> MentionFinder<'r> {
     fn new(room: &'r mut NameBudget) -> Self {
-        let seen = BTreeMap::new();
-        let counted = BTreeSet::new();
-        Self { room, mentioning: PossibleMentions::default(), signs: 0, seen, counted }
+        let examined = BTreeMap::new();
+        let distinct_names = BTreeSet::new();
+        Self { room, mentioning: PossibleMentions::default(), signs: 0, examined, distinct_names }
     }
 
     fn is_full(&self) -> bool {
-        self.mentioning.beyond.len() >= MENTIONS_MAX || self.seen.len() >= SEEN_MAX || self.signs >= SIGNS_MAX
+        self.mentioning.beyond.len() >= MENTIONS_MAX
+            || self.examined.len() >= EXAMINED_MAX
+            || self.signs >= SIGNS_MAX
     }
 
-    /// Searches a text that begins at position `base` of the joined texts.
+    /// Searches a text for mentions. The text begins at position `base` of the joined texts.
     fn search(&mut self, text: &str, base: usize) {
         let mut word = CurrentWord::default();
         for said in mentionable_segments(text) {
-            let TextSegment::Words(range) = said else {
+            let TextSegment::Mentionable(range) = said else {
                 if said == TextSegment::Gap {
                     word = CurrentWord::default();
                 }
@@ -193,7 +198,8 @@ impl<'r> MentionFinder<'r> {
         }
     }
 
-    /// Adds the mention whose `@` is at position `at` of the joined texts and at the start of `rest`.
+    /// Adds the mention that begins with the `@` at the start of `rest`, which is position `at` of the joined
+    /// texts.
     fn search_mention(&mut self, rest: &str, at: usize) {
         self.signs = self.signs.saturating_add(1);
         let run = TextAfterSign::of(rest, false);
@@ -201,17 +207,17 @@ impl<'r> MentionFinder<'r> {
         if written.is_empty() {
             return;
         }
-        if let Some(known) = self.seen.get(written).copied() {
-            self.keep(known, at);
+        if let Some(known) = self.examined.get(written).copied() {
+            self.add_place(known, at);
             return;
         }
         let found = mention_at(rest, &run, self.room);
         let added = found.and_then(|mention| self.add(mention));
-        self.seen.insert(written.to_owned(), added);
-        self.keep(added, at);
+        self.examined.insert(written.to_owned(), added);
+        self.add_place(added, at);
     }
 
-    fn keep(&mut self, mention: Option<usize>, at: usize) {
+    fn add_place(&mut self, mention: Option<usize>, at: usize) {
         let places = &mut self.mentioning.places;
         if let Some(mention) = mention
             && places.len() < PLACES_MAX
@@ -225,9 +231,9 @@ impl<'r> MentionFinder<'r> {
         let longest = mention.names.first().map_or("", |longest| &longest.name);
         let counted = longest.trim_end_matches(|c: char| !c.is_alphanumeric()).to_owned();
         let PossibleMentions { found, beyond, .. } = &mut self.mentioning;
-        let is_known = self.counted.contains(&counted);
+        let is_known = self.distinct_names.contains(&counted);
         let index = found.len();
-        let counts = (is_known || self.counted.len() < MENTIONS_MAX)
+        let counts = (is_known || self.distinct_names.len() < MENTIONS_MAX)
             && index < 2 * MENTIONS_MAX
             && !self.room.is_used_up();
         if counts {
@@ -235,35 +241,35 @@ impl<'r> MentionFinder<'r> {
         } else if !is_known && !mention.text.is_empty() {
             beyond.push(mention.text);
         }
-        self.counted.insert(counted);
+        self.distinct_names.insert(counted);
         counts.then_some(index)
     }
 }
 
-/// State of the word before the current character: the text after the last space.
+/// State of the current word: the text between the last space and the current character.
 #[derive(Default)]
 struct CurrentWord {
     before: Option<char>,
     /// Whether the word is an address, such as `https://x.example`.
     is_address: bool,
-    /// Whether the word is a path, in which nothing after a `/` is a mention.
+    /// Whether the word is a path, in which an `@` after a `/` is not a mention.
     is_path: bool,
-    /// Number of slash-separated sections of the word that are not mentions.
-    plain: usize,
-    part: WordSection,
+    /// Number of completed slash-separated sections of the word without a mention.
+    plain_sections: usize,
+    section: WordSection,
 }
 
-/// State of the section of a word after its last slash.
+/// State of a section of a word: the text after the word's last slash.
 #[derive(Default)]
 struct WordSection {
     is_begun: bool,
     has_mention: bool,
-    /// Whether the section has characters of an address or a path that a plain word does not have.
+    /// Whether the section contains characters that occur in addresses and paths, but not in plain words.
     has_address_chars: bool,
 }
 
 impl CurrentWord {
-    /// Returns whether an `@` at this point can begin a mention.
+    /// Returns whether an `@` as the next character can begin a mention.
     fn may_mention(&self) -> bool {
         match self.before {
             _ if self.is_address => false,
@@ -273,7 +279,7 @@ impl CurrentWord {
         }
     }
 
-    /// Adds the character `c`, the first character of `rest`.
+    /// Adds the character `c`, which is the first character of `rest`, to the word.
     fn push(&mut self, c: char, rest: &str, is_mention: bool) {
         // An address ends at a space, an HTML bracket, a quotation mark or punctuation of other scripts.
         let ends = |c: char| matches!(c, '<' | '>' | '"') || (!c.is_ascii() && !c.is_alphanumeric());
@@ -282,16 +288,16 @@ impl CurrentWord {
             return;
         }
         let scheme = c == ':' && rest.starts_with("://") && self.before.is_some_and(char::is_alphanumeric);
-        self.is_address |= scheme || (!self.part.is_begun && begins_like_a_site(rest));
+        self.is_address |= scheme || (!self.section.is_begun && begins_with_www(rest));
         if c == '/' {
-            let WordSection { is_begun, has_mention, has_address_chars } = std::mem::take(&mut self.part);
-            self.plain = self.plain.saturating_add(usize::from(!has_mention));
-            self.is_path |= !is_begun || (!has_mention && (has_address_chars || self.plain > 1));
+            let WordSection { is_begun, has_mention, has_address_chars } = std::mem::take(&mut self.section);
+            self.plain_sections = self.plain_sections.saturating_add(usize::from(!has_mention));
+            self.is_path |= !is_begun || (!has_mention && (has_address_chars || self.plain_sections > 1));
         } else {
             let is_sign_within = is_sign(c) && !is_mention;
-            self.part.is_begun = true;
-            self.part.has_mention |= is_mention;
-            self.part.has_address_chars |= is_sign_within
+            self.section.is_begun = true;
+            self.section.has_mention |= is_mention;
+            self.section.has_address_chars |= is_sign_within
                 || matches!(c, '.' | '~' | '\\' | '=' | '?' | '#' | '&' | '%')
                 || rest.starts_with(":/");
         }
@@ -303,7 +309,7 @@ fn is_sign(c: char) -> bool {
     matches!(c, '@' | '＠')
 }
 
-fn begins_like_a_site(text: &str) -> bool {
+fn begins_with_www(text: &str) -> bool {
     text.get(..4).is_some_and(|begin| begin.eq_ignore_ascii_case("www."))
 }
 
@@ -319,12 +325,12 @@ fn continues_a_word(before: char) -> bool {
     (is_of_word && !is_unspaced_script(before)) || is_sign(before) || matches!(before, '_' | '.' | '-' | '+')
 }
 
-/// Returns whether a manually chosen handle or an email address may contain a character.
+/// Returns whether a character may occur in a manually chosen handle or an email address.
 fn is_handle_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '@' | '+' | ':' | '.' | '_' | '-') || is_combining_mark(c)
 }
 
-/// Returns whether the local part of an email address may contain a punctuation character.
+/// Returns whether a character is punctuation that may occur in the local part of an email address.
 fn is_email_punctuation(c: char) -> bool {
     matches!(c, '!' | '#' | '$' | '%' | '&' | '\'' | '*' | '+' | '-' | '.' | '=' | '?' | '^' | '_' | '`')
         || matches!(c, '{' | '|' | '}' | '~')
@@ -352,8 +358,8 @@ fn is_combining_mark(c: char) -> bool {
         )
 }
 
-/// Returns whether a character belongs to a script that has no spaces between words, or joins endings to
-/// names.
+/// Returns whether a character is from a script without spaces between words, or a script that attaches
+/// endings to names.
 fn is_unspaced_script(c: char) -> bool {
     matches!(c,
         '\u{e00}'..='\u{edf}' | '\u{1000}'..='\u{109f}' | '\u{1100}'..='\u{11ff}' | '\u{1780}'..='\u{17ff}'
@@ -362,13 +368,13 @@ fn is_unspaced_script(c: char) -> bool {
         | '\u{f900}'..='\u{faff}' | '\u{ff66}'..='\u{ff9f}' | '\u{20000}'..='\u{3ffff}')
 }
 
-fn is_trailing(c: char) -> bool {
+fn is_trailing_punctuation(c: char) -> bool {
     matches!(c, '.' | ':' | '-' | '_')
 }
 
-/// Returns whether a name can end between two adjacent characters.
+/// Returns whether a name can end between two adjacent characters of a word.
 ///
-/// A name cannot end inside a word: `@adam` is not a mention of `ada`, and neither is `@ada-lovelace`.
+/// A name cannot end inside a word: neither `@adam` nor `@ada-lovelace` mentions `ada`.
 fn can_end_between(before: char, after: char) -> bool {
     if after == ':' || is_unspaced_script(before) || is_unspaced_script(after) {
         return true;
@@ -376,11 +382,12 @@ fn can_end_between(before: char, after: char) -> bool {
     before.is_alphanumeric() && after.is_alphanumeric() && before.is_ascii() != after.is_ascii()
 }
 
-/// The text after an `@`, up to a space: its characters with the end position of each.
+/// The characters after an `@` up to the next space, each with its end position in the text.
 struct TextAfterSign(Vec<(char, usize)>);
 
 impl TextAfterSign {
-    /// Reads the text after the `@` at the start of `rest`, as written or with backslash escapes removed.
+    /// Reads the text after the `@` at the start of `rest`. If `unescaped` is true, removes backslash
+    /// escapes.
     fn of(rest: &str, unescaped: bool) -> Self {
         let mut run = Vec::new();
         let mut chars = rest.char_indices().skip(1).peekable();
@@ -399,10 +406,10 @@ impl TextAfterSign {
         self.0.get(index).map(|(c, _)| *c)
     }
 
-    /// Returns the possible name lengths at the start of the text, in characters, the shortest first.
-    fn ends(&self) -> Vec<usize> {
+    /// Returns the lengths of the possible names at the start of the text, in characters, the shortest first.
+    fn name_lengths(&self) -> Vec<usize> {
         let mut ends = Vec::new();
-        // Whether a name can end before the last examined character, if that character can follow a name.
+        // Whether only trailing punctuation follows the next character, before the end of the word.
         let mut behind_trails = true;
         for index in (0..self.0.len()).rev() {
             let Some(before) = self.char(index) else { continue };
@@ -410,7 +417,7 @@ impl TextAfterSign {
             let trails = match after {
                 None => true,
                 Some(after) if !is_handle_char(after) => true,
-                Some(after) if is_trailing(after) => behind_trails,
+                Some(after) if is_trailing_punctuation(after) => behind_trails,
                 Some(_) => false,
             };
             if trails || after.is_some_and(|after| can_end_between(before, after)) {
@@ -425,8 +432,8 @@ impl TextAfterSign {
         ends
     }
 
-    /// Returns the end of the handle-like text: an email address, or characters that a chosen handle may
-    /// contain.
+    /// Returns the end position of the handle-like text: an email address, or characters of a manually chosen
+    /// handle.
     fn handle_like_end(&self) -> Option<usize> {
         let chars = || self.0.iter().map(|(c, _)| *c);
         let plain = chars().take_while(|c| is_handle_char(*c)).count();
@@ -440,7 +447,7 @@ impl TextAfterSign {
             local.checked_sub(1).and_then(|last| self.char(last)).is_some_and(is_handle_char);
         let is_email = ends_like_a_word && host > 0 && self.char(local).is_some_and(is_sign);
         let spoken = |length: usize| -> Option<usize> {
-            let last = self.0.get(..length)?.iter().rposition(|(c, _)| !is_trailing(*c))?;
+            let last = self.0.get(..length)?.iter().rposition(|(c, _)| !is_trailing_punctuation(*c))?;
             Some(last.saturating_add(1))
         };
         let email = is_email.then(|| spoken(local.saturating_add(1).saturating_add(host))).flatten();
@@ -450,14 +457,14 @@ impl TextAfterSign {
     }
 }
 
-/// Returns the mention whose `@` is at the start of `rest`, or `None` if no name can follow.
+/// Returns the mention that begins with the `@` at the start of `rest`, or `None` if no name follows the `@`.
 ///
-/// The mention lacks names if the budget is used up.
+/// If the budget is used up, the mention contains only some of its names or no names.
 fn mention_at(rest: &str, run: &TextAfterSign, room: &mut NameBudget) -> Option<PossibleMention> {
-    let mut names = names_of(run, room);
+    let mut names = possible_names(run, room);
     let until = run.0.last().map_or(0, |(_, end)| *end);
     if rest.get(..until)?.contains('\\') {
-        names.extend(names_of(&TextAfterSign::of(rest, true), room));
+        names.extend(possible_names(&TextAfterSign::of(rest, true), room));
         names.sort_by_key(|name| std::cmp::Reverse(name.length));
     }
     if names.is_empty() && !room.is_used_up() {
@@ -469,13 +476,13 @@ fn mention_at(rest: &str, run: &TextAfterSign, room: &mut NameBudget) -> Option<
 }
 
 /// Returns the possible names at the start of the text after an `@`, the longest first.
-fn names_of(run: &TextAfterSign, room: &mut NameBudget) -> Vec<PossibleName> {
+fn possible_names(run: &TextAfterSign, room: &mut NameBudget) -> Vec<PossibleName> {
     let chars = || run.0.iter().map(|(c, _)| *c);
-    // Every prefix of a plainly mapped name is plainly mapped too.
+    // If every character of a name can be mapped separately, the same is true for every prefix of the name.
     let plain: String = chars().map_while(plainly_mapped).collect();
     let plain_chars = plain.chars().count();
     let mut names = Vec::new();
-    for end in run.ends().into_iter().rev() {
+    for end in run.name_lengths().into_iter().rev() {
         let Some((_, length)) = end.checked_sub(1).and_then(|last| run.0.get(last)).copied() else {
             continue;
         };
@@ -487,17 +494,17 @@ fn names_of(run: &TextAfterSign, room: &mut NameBudget) -> Vec<PossibleName> {
             false => Some(plain.chars().take(end).collect()),
             true => mapped(&chars().take(end).collect::<String>()),
         };
-        // A text that cannot be a handle is not a name.
+        // `mapped` fails for a text that cannot be a handle.
         names.extend(name.map(|name| PossibleName { name, length }));
     }
     names
 }
 
-/// Returns the character that replaces `c` in a handle, if the replacement does not depend on adjacent
+/// Returns the character to which `c` is mapped in a handle, or `None` if the mapping may depend on adjacent
 /// characters.
 ///
-/// This applies to ASCII, and to letters without marks in scripts that are written from left to right. All
-/// other characters are mapped as part of a whole name.
+/// ASCII characters, and letters without marks in some scripts that are written from left to right, are
+/// mapped separately. All other characters are mapped as part of a whole name.
 fn plainly_mapped(c: char) -> Option<char> {
     match c {
         '!'..='~' => Some(c.to_ascii_lowercase()),
@@ -509,18 +516,19 @@ fn plainly_mapped(c: char) -> Option<char> {
     }
 }
 
-/// A segment of a Markdown document: either text that can contain mentions, or a gap.
+/// A segment of a Markdown text: either text that can contain mentions, or a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TextSegment {
-    /// Range of text that can contain mentions.
-    Words(Range<usize>),
-    /// Code, a quote, HTML or another interruption.
+    /// The range of a text that can contain mentions.
+    Mentionable(Range<usize>),
+    /// An interruption, such as code, a quote or HTML.
     Gap,
 }
 
-/// Returns the segments of a Markdown document that can contain mentions, without code, quotes and HTML.
+/// Splits a Markdown text into segments that can contain mentions, and gaps such as code, quotes and HTML.
 ///
-/// Emphasis markers and backslashes are omitted too: text on both sides of a marker is one word.
+/// Emphasis markers and backslashes are omitted without a gap, so that the text on both sides of a marker is
+/// one word.
 fn mentionable_segments(text: &str) -> Vec<TextSegment> {
     let mut said = Vec::new();
     let mut silent = 0_usize;
@@ -535,7 +543,7 @@ fn mentionable_segments(text: &str) -> Vec<TextSegment> {
                     said.push(TextSegment::Gap);
                 }
                 end = range.end;
-                said.push(TextSegment::Words(range));
+                said.push(TextSegment::Mentionable(range));
             }
             _ => {}
         }
@@ -549,7 +557,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the mentions of the given handles in a text, in order, and the other names that it mentions.
+    /// Returns the mentions of the given handles in a text, in order, and the other names that the text
+    /// mentions.
     fn read<'h>(text: &str, handles: &[&'h str]) -> (Vec<&'h str>, Vec<String>) {
         let (mut found, mut unknown): (Vec<&str>, Vec<String>) = Default::default();
         let mut covered = 0;
@@ -621,7 +630,8 @@ mod tests {
         }
     }
 
-    /// Every name that a directory may assign is found after an `@`, whatever the surrounding text.
+    /// Every name that a directory may assign is found after an `@`, regardless of the text around the
+    /// mention.
     #[test]
     fn every_handle_of_a_directory_can_be_mentioned() {
         let long = "木".repeat(USER_NAME_MAX);
@@ -655,7 +665,7 @@ mod tests {
             for (before, after) in
                 [("", ""), ("", " look"), ("cc ", ", look"), ("(", ")"), ("", "'s"), ("", "."), ("**", "**")]
             {
-                // A handle that ends with a sentence's punctuation is longer than the intended one.
+                // Some names end with the same punctuation as a sentence. A longer handle could then match.
                 let text = format!("{before}@{name}{after}");
                 assert_eq!(mentioned(&text, &[&stored]), [&*stored], "{text}");
             }
@@ -677,7 +687,8 @@ mod tests {
         assert!(found[0].names.len() == NAMES_MAX && found[0].text.chars().count() == 1 + USER_NAME_MAX);
     }
 
-    /// Plainly mapped characters are mapped like the user-name profile maps them, alone and together.
+    /// Characters that are mapped separately are mapped in the same way as by the user-name profile, in any
+    /// combination.
     #[test]
     fn plain_characters_are_mapped_as_in_any_name() {
         let plain: Vec<char> = ('!'..='\u{ffff}').filter(|c| plainly_mapped(*c).is_some()).collect();
@@ -704,8 +715,8 @@ mod tests {
         assert!(names.map(|name| name.name.len()).sum::<usize>() < MENTION_NAME_BYTES_MAX);
     }
 
-    /// Names found in any text have a bounded total length. A search slower than linear would exceed the
-    /// timeout of the test.
+    /// The total length of the names found in any text is limited. A search that is slower than linear would
+    /// exceed the timeout of the test.
     #[test]
     fn a_hostile_text_costs_no_more_than_its_length() {
         for form in ["@", "@木", "木@", "@a/", "a/@", "\\@", "@\\", "@'", "https://@", "é@é", "@*a*"] {
@@ -717,7 +728,8 @@ mod tests {
         }
     }
 
-    /// Compares every handle at every `@`; the caller states which parts of the text can contain mentions.
+    /// Finds mentions by comparing every handle at every `@`. Each part has a flag: whether it can contain
+    /// mentions.
     fn naive<'h>(parts: &[(String, bool)], handles: &[&'h str]) -> Vec<&'h str> {
         let mut found: Vec<&str> = Vec::new();
         for part in parts.iter().filter(|(_, is_speech)| *is_speech).map(|(part, _)| part) {
@@ -773,7 +785,7 @@ mod tests {
             let mut text = String::new();
             let mut spoken: Vec<(String, bool)> = Vec::new();
             for (part, kind) in parts {
-                // List and heading markers would not be part of the text that can contain mentions.
+                // The prefix prevents list and heading markers, which cannot contain mentions.
                 let part = format!("x {part}");
                 let shown = match kind {
                     0 => part.clone(),

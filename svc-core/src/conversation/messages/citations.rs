@@ -1,9 +1,9 @@
-//! Citations: the messages that a message cites, and whether a cited text is still current.
+//! Citations: references from a message to other messages, and whether the cited texts are still current.
 //!
 //! A message's metadata lists its citations, by address and hash. A citation of a message that the author may
-//! see creates a relation of the kind `cites`. Such relations follow the content: they have no events of
-//! their own but are part of the events with the content, an edit replaces them, and withdrawing the message
-//! removes them.
+//! see creates a relation of the kind `cites`. These relations are derived from the content: the events of
+//! the content contain them, an edit replaces them, and withdrawing the message removes them. There are no
+//! separate events for these relations.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ use crate::op::{Read, Write};
 use crate::store::{Engine, columns, new_row};
 use crate::time::Time;
 
-/// A cited message, at the place that the citing address contains.
+/// A cited message, with the channel and the thread that its address contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct CitedMessage {
     id: MessageId,
@@ -34,8 +34,8 @@ struct CitedMessage {
 
 columns! { cited_columns: CitedMessage as m { id, channel_id, thread_id } }
 
-/// Returns the messages of a workspace that the given metadata cites.
-fn cited_in(metadata: &Metadata, workspace: WorkspaceId) -> BTreeSet<CitedMessage> {
+/// Returns the messages of `workspace` that the metadata cites.
+fn cited_messages(metadata: &Metadata, workspace: WorkspaceId) -> BTreeSet<CitedMessage> {
     let citations = metadata.get("citations").and_then(Value::as_array).into_iter().flatten();
     let uris = citations.filter_map(|citation| citation.get("uri")?.as_str());
     let named = uris.filter_map(|uri| match Address::parse(uri)?.named {
@@ -47,63 +47,63 @@ fn cited_in(metadata: &Metadata, workspace: WorkspaceId) -> BTreeSet<CitedMessag
     named.collect()
 }
 
-/// A relation that a citation creates, as part of the event with the content.
+/// A relation that a citation creates, as the event of the citing content contains it.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 pub(super) struct Cites {
     /// Id of the relation.
     relation_id: RelationId,
-    /// The cited message; null if not every member who sees the event may see that message.
+    /// Id of the cited message; null if some members who may see the event may not see the cited message.
     to_id: Option<MessageId>,
 }
 
-/// Changes of a message's relations because of its new content.
+/// The relations that are added and removed because a message has new content.
 #[derive(Default)]
 pub(super) struct CitationChange {
-    made: Vec<(Cites, CitedMessage)>,
-    ended: Vec<RelationId>,
+    added: Vec<(Cites, CitedMessage)>,
+    removed: Vec<RelationId>,
 }
 
 impl CitationChange {
-    /// Finds the citations of a new message. A message without citations causes no database reads.
+    /// Determines the relations of a new message. A message without citations causes no database reads.
     pub fn of_new(cx: &Write<'_>, from: &MessagePlace, metadata: &Metadata) -> Result<Self> {
-        let cited = cited_in(metadata, cx.caller().workspace_id);
-        Ok(Self { made: relations_to_add(cx, from, cited)?, ended: Vec::new() })
+        let cited = cited_messages(metadata, cx.caller().workspace_id);
+        Ok(Self { added: relations_to_add(cx, from, cited)?, removed: Vec::new() })
     }
 
-    /// Finds the changes of relations that an edit of a message causes.
+    /// Determines which relations an edit of a message adds and removes.
     pub fn of_edit(cx: &Write<'_>, from: &MessagePlace, [before, after]: [&Metadata; 2]) -> Result<Self> {
         let workspace = cx.caller().workspace_id;
-        let [before, mut cited] = [before, after].map(|metadata| cited_in(metadata, workspace));
+        let [before, mut cited] = [before, after].map(|metadata| cited_messages(metadata, workspace));
         if before == cited {
             return Ok(Self::default());
         }
         let recorded: Vec<(RelationId, MessageId, bool)> = cx.query(RECORDED, &[&from.id])?;
-        let mut ended = Vec::new();
+        let mut removed = Vec::new();
         for (id, to, derived) in recorded {
             let is_cited = cited.iter().any(|message| message.id == to);
             cited.retain(|message| message.id != to);
             if derived && !is_cited {
-                ended.push(id);
+                removed.push(id);
             }
         }
-        Ok(Self { made: relations_to_add(cx, from, cited)?, ended })
+        Ok(Self { added: relations_to_add(cx, from, cited)?, removed })
     }
 
-    /// Returns the added relations, as the event contains them.
-    pub fn made(&self) -> Vec<Cites> {
-        self.made.iter().map(|(cites, _)| *cites).collect()
+    /// Returns the added relations, for the event of the content.
+    pub fn added(&self) -> Vec<Cites> {
+        self.added.iter().map(|(cites, _)| *cites).collect()
     }
 
-    /// Returns the removed relations, as the event contains them.
-    pub fn ended(&self) -> Vec<RelationId> {
-        self.ended.clone()
+    /// Returns the ids of the removed relations, for the event of the content.
+    pub fn removed(&self) -> Vec<RelationId> {
+        self.removed.clone()
     }
 
-    /// Writes the rows of the relations, for the event at `lsn`.
+    /// Inserts and deletes the rows of the relations, on behalf of the event at `lsn`.
     pub fn write(self, cx: &mut Write<'_>, from: &MessagePlace, (lsn, made_at): (i64, Time)) -> Result<()> {
-        self.ended.iter().try_for_each(|id| cx.execute(1, REMOVE, &[id]))?;
+        self.removed.iter().try_for_each(|id| cx.execute(1, REMOVE, &[id]))?;
         let workspace_id = cx.caller().workspace_id;
-        for (cites, to) in self.made {
+        for (cites, to) in self.added {
             cx.insert(&new_row!("insert into relations" {
                 id: cites.relation_id, workspace_id, kind: KIND, from_id: from.id,
                 from_thread_id: from.thread_id, from_channel_id: from.channel_id, to_id: to.id,
@@ -122,7 +122,7 @@ const RECORDED: &str = "select id, to_id, derived from relations where from_id =
 
 const REMOVE: &str = "delete from relations where id = $1 and derived";
 
-/// Returns the relations to add, for the cited messages that the author may see.
+/// Creates a relation for each cited message that the caller may see.
 fn relations_to_add(
     cx: &Write<'_>,
     from: &MessagePlace,
@@ -168,12 +168,12 @@ const VISIBLE_SQLITE: &str = select_visible!("in (select unhex(value) from json_
 
 const VISIBLE_POSTGRES: &str = select_visible!("= any($6)");
 
-/// Index of the relations by the message to which they lead, while a log is replayed.
+/// Name of the index of relations by target message, which exists only while a log is replayed.
 const RELATIONS_BY_TARGET: &str = "relations to messages";
 
-/// Returns the row of a relation between two messages that an event has added.
+/// Replays the creation of a relation from one message to another, and returns the row of the relation.
 ///
-/// The second message is null if the event does not show it.
+/// The id of the target message is null if the event does not contain it.
 pub(crate) fn replay_made<'e>(
     event: &'e Replayed<'_>,
     id: &Value,
@@ -182,16 +182,17 @@ pub(crate) fn replay_made<'e>(
     let relation = event.row("relations", [from.clone(), id.clone()])?.made();
     let relation = relation.set("made_at", event.at()).set("lsn", event.lsn());
     let relation = relation.clear("resolved_by").clear("resolved_actor_id").clear("resolved_at");
-    let relation = at_end(event, relation, from, ["from_thread_id", "from_channel_id"])?;
+    let relation = with_endpoint(event, relation, from, ["from_thread_id", "from_channel_id"])?;
     if to.is_null() {
         return Ok(relation);
     }
     event.row(RELATIONS_BY_TARGET, [to.clone(), from.clone(), id.clone()])?.keep()?;
-    at_end(event, relation.set("to_id", to.clone()), to, ["to_thread_id", "to_channel_id"])
+    with_endpoint(event, relation.set("to_id", to.clone()), to, ["to_thread_id", "to_channel_id"])
 }
 
-/// Sets the place of a message at one end of a relation. A message never moves to another thread.
-fn at_end<'e>(
+/// Sets the thread and the channel of the message at one end of a relation. A message never changes its
+/// thread.
+fn with_endpoint<'e>(
     event: &Replayed<'_>,
     relation: RowChange<'e>,
     message: &Value,
@@ -202,7 +203,7 @@ fn at_end<'e>(
     Ok(relation.set_known(thread, place("thread_id")).set_known(channel, place("channel_id")))
 }
 
-/// Applies the changes of relations that follow from the content of an event, while a log is replayed.
+/// Replays the changes of relations that the citations in an event's content cause.
 pub(super) fn replay(event: &Replayed<'_>) -> Result<()> {
     let Some(from) = event.field("message_id") else { return Ok(()) };
     if event.field("cites").is_none() {
@@ -219,7 +220,7 @@ pub(super) fn replay(event: &Replayed<'_>) -> Result<()> {
     ended.try_for_each(|id| event.row("relations", [from.clone(), id.clone()])?.remove())
 }
 
-/// Removes the relations that lead to a message whose row is removed, while a log is replayed.
+/// Replays the removal of the relations to a message whose row is removed.
 pub(super) fn replay_removed(event: &Replayed<'_>, message: &Value) -> Result<()> {
     event.rows(RELATIONS_BY_TARGET, std::slice::from_ref(message), |leading| {
         let relation = leading.key().get(1..).unwrap_or_default().to_vec();
@@ -228,7 +229,7 @@ pub(super) fn replay_removed(event: &Replayed<'_>, message: &Value) -> Result<()
     })
 }
 
-/// Whether the text that an address cites is still current.
+/// State of the text that an address cites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cited {
@@ -236,24 +237,24 @@ pub(crate) enum Cited {
     None,
     /// The cited text is current.
     Current,
-    /// The message has been edited since the cited text.
+    /// A later edit has replaced the cited text.
     Superseded,
     /// The message is withdrawn.
     Withdrawn,
-    /// The message never had the cited text, or had it so long ago that it is no longer known.
+    /// The cited hash does not match any known text of the message or object.
     Mismatch,
 }
 
-/// A message that an address refers to, with the state of the cited text.
+/// A message to which an address leads, with the state of the cited text.
 pub(crate) struct CitableMessage {
     pub place: MessagePlace,
     pub content_hash: Option<[u8; 32]>,
     pub cited: Cited,
-    /// Number of the cited text, if a later text superseded it.
+    /// Number of the cited text; `None` if no later text superseded the cited text.
     pub edit: Option<i64>,
 }
 
-/// Returns a message that the caller may see, and the state of its text with the given hash.
+/// Loads a message that the caller may see, and returns the state of the text that the hash cites.
 pub(crate) fn find_cited(cx: &Read<'_>, id: MessageId, hash: Option<[u8; 32]>) -> Result<CitableMessage> {
     let stored = visible_message(cx, id)?;
     let place = MessagePlace::of(&stored);
@@ -261,7 +262,7 @@ pub(crate) fn find_cited(cx: &Read<'_>, id: MessageId, hash: Option<[u8; 32]>) -
     let found = |cited, edit| Ok(CitableMessage { place, content_hash, cited, edit });
     let Some(hash) = hash else { return found(Cited::None, None) };
     let is_last = content_hash == Some(hash);
-    let number = if is_last { Some(stored.edits) } else { number_of(cx, &stored, hash)? };
+    let number = if is_last { Some(stored.edits) } else { cited_edit(cx, &stored, hash)? };
     match number {
         None => found(Cited::Mismatch, None),
         Some(_) if stored.withdrawn => found(Cited::Withdrawn, None),
@@ -270,8 +271,9 @@ pub(crate) fn find_cited(cx: &Read<'_>, id: MessageId, hash: Option<[u8; 32]>) -
     }
 }
 
-/// Returns the number of the message's text whose event has the given hash, among the last 2000 texts.
-fn number_of(cx: &Read<'_>, stored: &StoredMessage, hash: [u8; 32]) -> Result<Option<i64>> {
+/// Returns the number of the text whose event has the given hash. Searches the text as posted and the last
+/// 2000 edits.
+fn cited_edit(cx: &Read<'_>, stored: &StoredMessage, hash: [u8; 32]) -> Result<Option<i64>> {
     let found: Option<(Option<i64>,)> =
         cx.one(NUMBER, &[&stored.id, &stored.workspace_id, &hash, &stored.lsn, &PAGE_SCAN_MAX])?;
     Ok(found.and_then(|(number,)| number))
@@ -279,7 +281,8 @@ fn number_of(cx: &Read<'_>, stored: &StoredMessage, hash: [u8; 32]) -> Result<Op
 
 /// SQL query for the number of the text whose event has the hash `$3`.
 ///
-/// A row of `message_edits` has the number of an earlier text and the position of the edit that replaced it.
+/// A row of `message_edits` contains the number of an earlier text, and the position of the edit that
+/// replaced that text.
 const NUMBER: &str = "
     select max(t.number) from (
         select cast(0 as bigint) as number, cast($4 as bigint) as lsn
@@ -312,8 +315,8 @@ mod tests {
         let others = ["svc:event/1", "https://example.org", &format!("svc://{c}")];
         let uris = [&[message.as_str(), &with_hash], &others[..]].concat();
         let cited = CitedMessage { id: m.into(), channel_id: c.into(), thread_id: t.into() };
-        assert_eq!(cited_in(&citing(&uris), here), BTreeSet::from([cited]));
-        assert_eq!(cited_in(&citing(&uris), WorkspaceId::from(c)), BTreeSet::new());
-        assert_eq!(cited_in(&Metadata::new(), here), BTreeSet::new());
+        assert_eq!(cited_messages(&citing(&uris), here), BTreeSet::from([cited]));
+        assert_eq!(cited_messages(&citing(&uris), WorkspaceId::from(c)), BTreeSet::new());
+        assert_eq!(cited_messages(&Metadata::new(), here), BTreeSet::new());
     }
 }

@@ -1,8 +1,7 @@
-//! Content blocks of a message, beside its body.
+//! Content blocks: the parts of a message in addition to its body.
 //!
-//! The block types are a fixed contract: a message with a block of any other type is rejected when it is
-//! posted. Blocks are sealed together with the body, and destroyed with it. Only the service can create the
-//! block of a vote.
+//! The block types are fixed: the service rejects a message with a block of any other type. Blocks are sealed
+//! together with the body, and destroyed together with it. Only the service can create the block of a vote.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,44 +12,44 @@ use crate::id::VoteId;
 use crate::limits::{CONTENT_BLOCKS_MAX, LANGUAGE_MAX, MESSAGE_MAX, TITLE_MAX, URI_MAX};
 use crate::text::{Items, Prose, Text};
 
-/// Any JSON object.
+/// Metadata of a message, or the data of a block: any JSON object.
 pub(crate) type Metadata = Map<String, Value>;
 
-/// Content blocks supplied by an author.
+/// The content blocks in a request to post or edit a message.
 pub(super) type GivenContent = Items<GivenBlock, CONTENT_BLOCKS_MAX>;
 
-/// A content block supplied by an author.
+/// A content block that an author can supply.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(inline)]
 pub(crate) enum GivenBlock {
     /// Text in Markdown.
     Text {
-        /// The text.
+        /// The text of the block, in Markdown.
         text: Prose<1, MESSAGE_MAX>,
     },
-    /// Source code, or the output of a program.
+    /// Source code or program output.
     Code {
-        /// The code.
+        /// The code or the output.
         text: Prose<1, MESSAGE_MAX>,
-        /// Language of the code, such as `rust`.
+        /// Programming language of the code, such as `rust`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         language: Option<Text<1, LANGUAGE_MAX>>,
     },
-    /// The address of a resource.
+    /// A link to a resource.
     ResourceLink {
-        /// The address.
+        /// The URI of the resource.
         uri: Text<1, URI_MAX>,
         /// Name of the resource.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<Text<1, TITLE_MAX>>,
     },
-    /// Any JSON object for programs.
+    /// Data for programs: any JSON object.
     Data {
-        /// The object. Numbers from 2^53 on are rejected: send them as strings.
+        /// The JSON object. Numbers of 2^53 or more are rejected: send them as strings.
         data: Metadata,
     },
-    /// An artifact.
+    /// A reference to an artifact.
     Artifact {
         /// SHA-256 of the artifact's bytes, as 64 hex digits in lower case.
         sha: ArtifactSha,
@@ -65,13 +64,13 @@ pub(crate) enum GivenBlock {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[schemars(inline)]
 pub(crate) enum OwnBlock {
-    /// The question of a vote.
+    /// A vote: its question and its options.
     Vote {
-        /// The id of the vote.
+        /// Id of the vote.
         vote_id: VoteId,
         /// The question of the vote.
         question: String,
-        /// The options, in the order of their indexes, from 0.
+        /// Texts of the options, in the order of their indexes, which start at 0.
         options: Vec<String>,
     },
 }

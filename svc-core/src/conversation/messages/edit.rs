@@ -1,8 +1,8 @@
-//! Editing messages, and listing the earlier texts of a message.
+//! Editing messages, and listing the earlier versions of a message's text.
 //!
-//! Every edit is sealed under the message's own key, with a fresh nonce and bound to the number of the edit,
-//! so that withdrawing the message destroys the earlier texts too. An edit is drafted before it is queued,
-//! because the cost grows with the length of the text and would delay other requests in the queue.
+//! Every edit is sealed under the message's own key, with a fresh nonce, and bound to the number of the edit.
+//! Withdrawing the message therefore destroys the earlier texts too. An edit is drafted before it is queued:
+//! the cost grows with the length of the text and would otherwise delay other requests in the queue.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,22 +27,24 @@ use crate::store::columns;
 use crate::text::{Change, Patch, Prose};
 use crate::time::Time;
 
-/// The text of a message before one of its edits.
+/// An earlier text of a message, which an edit has replaced.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct EarlierText {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
-    /// Number of the text: 0 for the text as posted, then counting up with each edit.
+    /// Number of the text: 0 for the text as posted, 1 after the first edit, and so on.
     edit: i64,
-    /// When the text was written.
+    /// Time at which the text was written.
     written_at: Time,
-    /// Whether the message is live but this text cannot be opened, because the database or a key was damaged.
+    /// Whether the message is live but this text cannot be decrypted, because the database or a key is
+    /// damaged.
     unreadable: bool,
-    /// The body; blank once the message is withdrawn, or if unreadable.
+    /// Body of the earlier text; blank if the message is withdrawn, or if the text is unreadable.
     body: String,
-    /// The metadata; empty once the message is withdrawn, or if unreadable.
+    /// Metadata of the earlier text; empty if the message is withdrawn, or if the text is unreadable.
     metadata: Metadata,
-    /// The blocks beside the body; empty once the message is withdrawn, or if unreadable.
+    /// Content blocks in addition to the body; empty if the message is withdrawn, or if the text is
+    /// unreadable.
     content: Vec<Block>,
     /// Position in the workspace's log of the edit that replaced this text.
     lsn: i64,
@@ -53,9 +55,9 @@ pub(super) struct EarlierText {
 pub(super) struct EditedMessage {
     #[serde(flatten)]
     message: Message,
-    /// The members that the message mentions by their handles, without yourself.
+    /// The members that the message mentions by handle and reaches, without yourself.
     mentioned: Vec<Mentioned>,
-    /// The mentions that reach no member.
+    /// The mentions in the message that reach no member.
     not_reached: Vec<NotReached>,
 }
 
@@ -68,7 +70,7 @@ impl Answer<EditMessage> for EditedMessage {
 
     fn answer_repeat(cx: &Read<'_>, _: &EditMessage, id: MessageId) -> Result<Self> {
         let stored = visible_message(cx, id)?;
-        let ReachedMembers { mentioned, not_reached, .. } = stored.reaches(cx)?;
+        let ReachedMembers { mentioned, not_reached, .. } = stored.reached_members(cx)?;
         Ok(Self { message: stored.open(cx)?, mentioned, not_reached })
     }
 }
@@ -78,15 +80,15 @@ impl Answer<EditMessage> for EditedMessage {
 /// The payload contains the new content, sealed under the message's key.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MessageEdited {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
-    /// Number of the edit, counted from 1.
+    /// Number of the edit, starting at 1.
     edit: i64,
     /// The sealed content after the edit, as base64.
     sealed: String,
-    /// Relations to other messages that the new citations create.
+    /// Relations to other messages that citations in the new content create.
     cites: Vec<Cites>,
-    /// Relations that ended because the message no longer cites their targets.
+    /// Ids of the relations that ended because the message no longer cites the related messages.
     cites_no_more: Vec<RelationId>,
 }
 
@@ -107,44 +109,44 @@ impl Event for MessageEdited {
     }
 }
 
-/// Changes a message of your own and returns it.
+/// Changes one of your own messages and returns the message.
 ///
-/// Absent fields keep their value; an edit that changes nothing is not recorded. The earlier text stays
-/// readable with `list_message_edits`.
+/// Absent fields keep their value; an edit that changes nothing is not recorded. `list_message_edits` returns
+/// the earlier text.
 ///
 /// Members whom only the new text mentions are notified; notifications of members whom only the old text
-/// mentions are removed. If another edit of a text of more than 16 KiB comes first, this edit may have to be
-/// sent again (503 `overloaded`).
+/// mentions are removed. If another edit of the message is committed first, and the old and new texts have
+/// more than 16 KiB together, the request may fail with 503 `overloaded` and must be sent again.
 ///
 /// Fails with 403 `forbidden` if you are not the author; 409 `wrong-state` if the message is withdrawn or
-/// unreadable, if it has the text of a review, of an approval gate or of a vote, or if its channel is
+/// unreadable, if it contains the text of a review, an approval gate or a vote, or if its channel is
 /// archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditMessage {
     /// The message.
     message_id: MessageId,
-    /// The new text.
+    /// New text of the message, in Markdown.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     body: Change<Prose<1, MESSAGE_MAX>>,
-    /// Replaces the metadata as a whole; null empties it. A `notice` of the service stays, and cannot be set.
+    /// Replaces the whole metadata; null empties it. A `notice` of the service is kept, and cannot be set.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     metadata: Patch<GivenMetadata>,
-    /// Replaces all blocks beside the body; null removes them.
+    /// Replaces all content blocks; null removes them.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     content: Patch<GivenContent>,
 }
 
-/// An edit that is ready to be written: the content before and after the edit with all mentions, and the
-/// sealed result.
+/// An edit that is ready to be written: the content before and after the edit, all mentions in both, and the
+/// sealed new content.
 ///
-/// The draft is valid as long as no other edit of the message is committed.
+/// The draft is valid until another edit of the message is committed.
 pub(super) struct EditDraft {
-    /// Number of the text that the edit changes.
+    /// Number of the text that the edit replaces.
     edits: i64,
     before: Plaintext,
     after: Plaintext,
-    /// `None` if the edit changes nothing.
+    /// The sealed new content, or `None` if the edit changes nothing.
     sealed: Option<SealedContent>,
     mentioned_before: PossibleMentions,
     mentioned: PossibleMentions,
@@ -157,7 +159,7 @@ impl PreflightResult for EditDraft {
     }
 }
 
-/// Drafts an edit. Returns `None` if the edit is rejected; the operation itself then finds the reason again.
+/// Drafts an edit. Returns `None` if the edit is rejected; the operation then determines the reason again.
 pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Option<EditDraft>> {
     let drafted = visible_message(cx, input.message_id).and_then(|stored| {
         check_author(cx.caller(), stored.author_id)?;
@@ -169,32 +171,34 @@ pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Option<EditDra
     }
 }
 
-/// Maximum bytes of text in which mentions are searched inside the transaction, while the queue waits.
+/// Maximum bytes of the old and new texts together in which mentions are searched inside the transaction,
+/// while other requests wait in the queue.
 const QUEUED_SEARCH_BYTES_MAX: usize = 16 * 1024;
 
 impl EditDraft {
-    /// Drafts an edit of a message, if its texts before and after the edit have up to `most` bytes together.
+    /// Drafts an edit of a message. Fails if the texts before and after the edit have more than `most` bytes
+    /// together.
     fn of(cx: &Read<'_>, stored: &StoredMessage, input: &EditMessage, most: usize) -> Result<Self> {
         let (MessageContent::Plaintext(before), Ok(key)) = (stored.content(cx)?, stored.key(cx)?) else {
             let what = "the message is unreadable and cannot be edited; post a new one";
             return Err(Error::wrong_state(what));
         };
-        if before.belongs_to_record() {
-            let what = "the words of a review, of an approval gate or of a vote cannot be edited";
+        if before.is_record() {
+            let what = "the text of a review, an approval gate or a vote cannot be edited";
             return Err(Error::wrong_state(what));
         }
-        let after = applied(before.clone(), input)?;
+        let after = apply_edit(before.clone(), input)?;
         let edit = stored.edits.saturating_add(1);
         let seal = || plaintext::seal(cx.sealer(), &key, stored.id, edit, &after);
         let sealed = if after == before { None } else { Some(seal()?) };
         let texts = before.texts().into_iter().chain(after.texts());
         if texts.map(str::len).fold(0, usize::saturating_add) > most {
-            let what = "another edit of the message has come first; send this one again";
+            let what = "another edit of the message was committed first; send this edit again";
             return Err(Error::new(Code::Overloaded, what));
         }
         let mentioned_before = PossibleMentions::of(&before.texts());
         let mentioned = PossibleMentions::of(&after.texts());
-        // Sealed content has about as many bytes as the text; the event contains it as base64 as well.
+        // The sealed content has about as many bytes as the text, and the event also contains it as base64.
         let bytes_after = sealed.as_ref().map_or(0, |sealed| sealed.base64.len().saturating_mul(3));
         let bytes = stored.sealed.as_ref().map_or(0, Vec::len).saturating_add(bytes_after);
         Ok(Self { edits: stored.edits, before, after, sealed, mentioned_before, mentioned, bytes })
@@ -223,13 +227,13 @@ pub(super) fn edit_message(
     let EditDraft { before, after, .. } = draft;
     let marks = stored.marks(cx)?;
     let reached = |mentioning: &PossibleMentions| {
-        mentions::reached(cx, stored.channel_id, stored.author_id, mentioning)
+        mentions::resolve_mentions(cx, stored.channel_id, stored.author_id, mentioning)
     };
     let reached_before = reached(&draft.mentioned_before)?;
     let reached =
         if after.texts() == before.texts() { reached_before.clone() } else { reached(&draft.mentioned)? };
     let edited = |stored: StoredMessage, reached: ReachedMembers| EditedMessage {
-        message: stored.with(MessageContent::Plaintext(after.clone()), marks),
+        message: stored.into_message(MessageContent::Plaintext(after.clone()), marks),
         mentioned: reached.mentioned,
         not_reached: reached.not_reached,
     };
@@ -241,10 +245,10 @@ pub(super) fn edit_message(
         message_id: stored.id,
         edit,
         sealed: sealed.base64.clone(),
-        cites: citations.made(),
-        cites_no_more: citations.ended(),
+        cites: citations.added(),
+        cites_no_more: citations.removed(),
     };
-    let recorded = cx.emit(stored.place(), &event)?;
+    let recorded = cx.emit(stored.subject(), &event)?;
     let Recorded { lsn, at: edited_at, content_hash, .. } = recorded;
     mentions::update_notifications(cx, &recorded, stored.id, &reached_before, &reached)?;
     cx.execute(1, KEEP_EARLIER, &[&stored.id, &lsn])?;
@@ -263,14 +267,15 @@ const KEEP_EARLIER: &str = "
 const UPDATE_MESSAGE: &str =
     "update messages set edits = $2, edited_at = $3, sealed = $4, content_hash = $5 where id = $1";
 
-/// Removes the earlier texts of the given messages.
+/// Removes the rows with the earlier texts of the given messages.
 pub(super) fn remove_edits(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     messages.iter().try_for_each(|id| cx.execute_any(DELETE_EDITS, &[id]))
 }
 
 const DELETE_EDITS: &str = "delete from message_edits where message_id = $1";
 
-/// Fails unless the caller is the author of the message; capabilities do not matter.
+/// Fails unless the caller is the author of the message. No capability allows editing another member's
+/// message.
 fn check_author(caller: &Caller, author: Option<MemberId>) -> Result<()> {
     if caller.is_member() && author == caller.member {
         return Ok(());
@@ -278,8 +283,8 @@ fn check_author(caller: &Caller, author: Option<MemberId>) -> Result<()> {
     Err(Error::forbidden("only the author can edit a message"))
 }
 
-/// Applies the edit to the plaintext, with the metadata in the form in which members read it.
-fn applied(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> {
+/// Returns the plaintext after the requested edit, with metadata and content in canonical form.
+fn apply_edit(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> {
     if let Some(body) = wanted.body.get() {
         plaintext.body = body.to_string();
     }
@@ -298,10 +303,10 @@ fn applied(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> 
     Ok(plaintext)
 }
 
-/// Returns the earlier texts of a message, oldest first.
+/// Returns the earlier texts of a message, which edits have replaced, oldest first.
 ///
-/// A message that was never edited has no earlier texts; `get_message` returns the current text. Once the
-/// message is withdrawn, the earlier texts are blank too.
+/// A message that was never edited has no earlier texts; `get_message` returns the current text. If the
+/// message is withdrawn, its earlier texts are blank.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListMessageEdits {
@@ -337,13 +342,13 @@ const LIST_EDITS: &str = concat!(
 
 impl StoredEdit {
     fn open(self, cx: &Read<'_>, message: &StoredMessage) -> Result<EarlierText> {
-        let saying = if message.withdrawn {
+        let content = if message.withdrawn {
             MessageContent::Withdrawn
         } else {
             message.content_of_edit(cx, self.edit, self.sealed.as_deref())?
         };
-        let unreadable = saying.unreadable();
-        let Plaintext { body, metadata, content } = saying.plaintext();
+        let unreadable = content.unreadable();
+        let Plaintext { body, metadata, content } = content.plaintext();
         Ok(EarlierText {
             message_id: message.id,
             edit: self.edit,
@@ -375,21 +380,21 @@ mod tests {
     fn an_edit_changes_what_it_names() {
         let metadata = json!({"a": 1}).as_object().unwrap().clone();
         let before = Plaintext::new("old", metadata.clone());
-        assert!(applied(before.clone(), &wanted(json!({}))).unwrap() == before);
-        let body = applied(before.clone(), &wanted(json!({"body": "new"}))).unwrap();
+        assert!(apply_edit(before.clone(), &wanted(json!({}))).unwrap() == before);
+        let body = apply_edit(before.clone(), &wanted(json!({"body": "new"}))).unwrap();
         assert!(body == Plaintext::new("new", metadata));
-        let cleared = applied(before.clone(), &wanted(json!({"metadata": null}))).unwrap();
+        let cleared = apply_edit(before.clone(), &wanted(json!({"metadata": null}))).unwrap();
         assert!(cleared == Plaintext::new("old", Metadata::new()));
-        let set = applied(before, &wanted(json!({"metadata": {"b": -0.0}}))).unwrap();
+        let set = apply_edit(before, &wanted(json!({"metadata": {"b": -0.0}}))).unwrap();
         assert_eq!(Value::Object(set.metadata.clone()).to_string(), r#"{"b":0}"#, "as it is read later");
         let blocks = json!([{"type": "data", "data": {"a": 1.0}}]);
-        let with = applied(set.clone(), &wanted(json!({"content": blocks}))).unwrap();
+        let with = apply_edit(set.clone(), &wanted(json!({"content": blocks}))).unwrap();
         assert!(with.metadata == set.metadata);
         let read = serde_json::to_string(&with.content).unwrap();
         assert_eq!(read, r#"[{"type":"data","data":{"a":1}}]"#, "as it is read later");
-        assert!(applied(with.clone(), &wanted(json!({"body": "old"}))).unwrap() == with);
+        assert!(apply_edit(with.clone(), &wanted(json!({"body": "old"}))).unwrap() == with);
         for none in [json!(null), json!([])] {
-            assert!(applied(with.clone(), &wanted(json!({"content": none}))).unwrap() == set);
+            assert!(apply_edit(with.clone(), &wanted(json!({"content": none}))).unwrap() == set);
         }
     }
 

@@ -1,9 +1,9 @@
-//! Plaintext of messages, added to their events for readers.
+//! Plaintext of messages, which readers of the event log receive in addition to the events.
 //!
-//! The payload of a message's event contains the sealed content as of that event, because the payload was
-//! hashed. Members who may see the event read that plaintext beside the payload, even if the message was
-//! edited later; once the message is withdrawn, the event remains but its plaintext is blank. Payloads are
-//! returned unchanged, and other events cause no work here.
+//! The payload of a message's event always contains the sealed content as of that event, because the payload
+//! is hashed. Members who may see the event receive the plaintext of that content in addition to the payload,
+//! even if the message was edited later. Once the message is withdrawn, the event remains but its plaintext
+//! is blank. Payloads are returned unchanged. Events without message content are not processed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -34,12 +34,12 @@ use crate::op::Read;
 use crate::page::{Page, filling};
 use crate::store::{Engine, columns};
 
-/// An event of a workspace's log, as members read it.
+/// An event of a workspace's log, with the plaintext of its message if it has one.
 #[derive(Serialize, JsonSchema)]
 pub struct OpenedEvent {
     #[serde(flatten)]
     stored: StoredEvent,
-    /// The message's content as of this event, even if the message was edited later.
+    /// Content of the message as of this event, even if the message was edited later.
     ///
     /// Present only for events of the kinds MessagePosted and MessageEdited.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,54 +47,55 @@ pub struct OpenedEvent {
 }
 
 impl OpenedEvent {
-    /// Returns the attribution in the payload: the member who caused the event.
+    /// Returns the payload's field `attribution`, which identifies the member who caused the event.
     pub fn attribution(&self) -> Option<Value> {
         let payload: Value = serde_json::from_str(self.stored.payload.get()).ok()?;
         payload.get("attribution").cloned()
     }
 }
 
-/// The content of a message as of one of its events.
+/// Content of a message at the time of an event.
 #[derive(Serialize, JsonSchema)]
 struct EventMessage {
-    /// Whether the message has been withdrawn since the event.
+    /// Whether the message was withdrawn after the event.
     withdrawn: bool,
-    /// Whether the message is live but cannot be opened, because the database or a key was damaged.
+    /// Whether the message is live but cannot be decrypted, because the database or a key is damaged.
     unreadable: bool,
-    /// The body; blank once the message is withdrawn, or if unreadable.
+    /// Body of the message; blank if the message is withdrawn or unreadable.
     body: String,
-    /// The metadata; empty once the message is withdrawn, or if unreadable.
+    /// Metadata of the message; empty if the message is withdrawn or unreadable.
     metadata: Metadata,
-    /// The blocks beside the body; empty once the message is withdrawn, or if unreadable.
+    /// Content blocks in addition to the body; empty if the message is withdrawn or unreadable.
     content: Vec<Block>,
 }
 
 /// Adds the plaintext of messages to a page of events that the caller may see.
 ///
-/// The page ends earlier if the plaintext would make the page too long.
+/// The page is shortened if it would be too long with the plaintext.
 pub(crate) fn open_content(cx: &Read<'_>, mut page: Page<StoredEvent>) -> Result<Page<OpenedEvent>> {
     page.keep(count_that_fit(page.items()), |event| event.lsn);
     let parsed = parsed_payloads(page.items())?;
     let spoken =
         || page.items().iter().zip(&parsed).map(|(event, payload)| SealedPayload::of(&event.kind, payload));
-    let keys = keys_of(cx, spoken().flatten())?;
+    let keys = load_keys(cx, spoken().flatten())?;
     let said = spoken().map(|spoken| spoken.map(|spoken| content_of_event(cx, &spoken, &keys)).transpose());
     let mut messages = said.collect::<Result<Vec<Option<EventMessage>>>>()?.into_iter();
     page.try_map(|stored| Ok(OpenedEvent { stored, message: messages.next().flatten() }))
 }
 
-/// Returns whether the event contains the content of a message.
+/// Returns whether an event contains the content of a message.
 pub(crate) fn is_content_event(event: &FeedEvent) -> bool {
     has_content(&event.kind)
 }
 
-/// Returns the frames of the given events in order, with plaintext for events that contain message content.
+/// Returns the frames of the given events, in order. Frames of events with message content contain the
+/// plaintext.
 pub(crate) fn frames_with_content(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Result<Vec<FrameBytes>> {
     let parsed = events.iter().map(|event| parse_content_payload(&event.kind, &event.payload));
     let payloads = parsed.collect::<Result<Vec<Value>>>()?;
     let spoken =
         || events.iter().zip(&payloads).map(|(event, payload)| SealedPayload::of(&event.kind, payload));
-    let keys = keys_of(cx, spoken().flatten())?;
+    let keys = load_keys(cx, spoken().flatten())?;
     let framed = |(event, spoken): (&Arc<FeedEvent>, Option<SealedPayload<'_>>)| match spoken {
         Some(spoken) => event.frame_with(&content_of_event(cx, &spoken, &keys)?),
         None => event.frame(FrameForm::Full),
@@ -102,10 +103,10 @@ pub(crate) fn frames_with_content(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> R
     events.iter().zip(spoken()).map(framed).collect()
 }
 
-/// Returns the keys that open the content of the given events, by position.
+/// Returns the keys of the messages in the given events, by the position of the event.
 ///
-/// Only live messages have an entry, and those in direct messages that the caller may not see have none. The
-/// keys open the content, so they are only for callers who may read the whole log.
+/// Withdrawn messages, and messages in direct messages that the caller may not see, have no entry. The keys
+/// decrypt the content, so only callers who may read the whole log may receive them.
 pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap<i64, String>> {
     let parsed = parsed_payloads(events)?;
     let spoken =
@@ -122,7 +123,7 @@ pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap
     Ok(found)
 }
 
-/// Returns the direct messages that the caller may not read although the caller may read the whole log.
+/// Returns the direct messages that remain hidden from the caller, even if the caller may read the whole log.
 pub(crate) fn unreadable_dms(cx: &Read<'_>) -> Result<HashSet<ChannelId>> {
     let visibility = cx.caller().visibility.params();
     let workspace = cx.caller().workspace_id;
@@ -130,28 +131,29 @@ pub(crate) fn unreadable_dms(cx: &Read<'_>) -> Result<HashSet<ChannelId>> {
     Ok(found.into_iter().map(|(id,)| id).collect())
 }
 
-// The condition `visible!` may evaluate to null.
+// The condition `visible!` may evaluate to null, so the query tests `is not true`.
 const UNREADABLE_DMS: &str = concat!(
     "select c.id from channels c where c.workspace_id = $5 and c.dm and ",
     visible!(c),
     " is not true"
 );
 
-/// Returns the given messages of the caller's workspace that no longer have a row.
+/// Returns which of the given messages were purged or pruned.
 pub(crate) fn are_purged(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashSet<MessageId>> {
     let named = messages.iter().map(|id| SealedPayload { message_id: Some(*id), edit: 0, sealed: "" });
-    let kept = keys_of(cx, named)?;
+    let kept = load_keys(cx, named)?;
     Ok(messages.iter().copied().filter(|id| !kept.contains_key(id)).collect())
 }
 
-/// Returns how many events fit on a page with their plaintext, including the event that fills it.
+/// Returns how many events fit on a page with their plaintext, including the event that exceeds the limit.
 fn count_that_fit(events: &[StoredEvent]) -> usize {
     filling(events, approximate_size)
 }
 
-/// Returns the approximate size of an event with its plaintext in a response.
+/// Returns the approximate number of bytes of an event with its plaintext in a response.
 ///
-/// Plaintext is about as long as the sealed content before base64, which is nearly all of such a payload.
+/// The plaintext is about as long as the sealed content before base64 encoding. The sealed content makes up
+/// nearly the whole payload of such an event.
 fn approximate_size(event: &StoredEvent) -> usize {
     let payload = event.payload.get().len();
     let plaintext = if has_content(&event.kind) { payload / 4 * 3 } else { 0 };
@@ -170,7 +172,7 @@ fn parse_content_payload(kind: &str, payload: &str) -> Result<Value> {
     serde_json::from_str(payload).map_err(Error::internal)
 }
 
-/// Sealed content in the payload of an event.
+/// Sealed message content from the payload of an event.
 struct SealedPayload<'a> {
     message_id: Option<MessageId>,
     edit: i64,
@@ -193,13 +195,13 @@ pub(crate) fn has_content(kind: &str) -> bool {
     [MessagePosted::KIND, MessageEdited::KIND].contains(&kind)
 }
 
-/// Returns the content of an event's message, or the reason why it cannot be read.
+/// Returns the content of an event's message. The content is blank if the message is withdrawn or unreadable.
 fn content_of_event(
     cx: &Read<'_>,
     spoken: &SealedPayload<'_>,
     keys: &HashMap<MessageId, KeyRow>,
 ) -> Result<EventMessage> {
-    let saying = match spoken.message_id {
+    let content = match spoken.message_id {
         Some(id) => match keys.get(&id) {
             Some(key) if !key.withdrawn => MessageContent::of(id, open(cx, spoken, key)?),
             // A message without a row was purged or pruned, so its key is destroyed.
@@ -207,9 +209,9 @@ fn content_of_event(
         },
         None => MessageContent::Unreadable,
     };
-    let withdrawn = matches!(saying, MessageContent::Withdrawn);
-    let unreadable = saying.unreadable();
-    let Plaintext { body, metadata, content } = saying.plaintext();
+    let withdrawn = matches!(content, MessageContent::Withdrawn);
+    let unreadable = content.unreadable();
+    let Plaintext { body, metadata, content } = content.plaintext();
     Ok(EventMessage { withdrawn, unreadable, body, metadata, content })
 }
 
@@ -225,7 +227,7 @@ fn open(
     }))
 }
 
-/// A message's key as stored, unless it was destroyed.
+/// The stored key of a message, wrapped, with the data to decrypt it.
 struct KeyRow {
     bound: Binding,
     lsn: i64,
@@ -234,9 +236,9 @@ struct KeyRow {
 }
 
 impl KeyRow {
-    /// Returns the decrypted key. The inner error means that the key cannot be decrypted.
+    /// Decrypts the key. The inner error means that the key cannot be decrypted.
     fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, DecryptionFailed>> {
-        keys::open(cx, &self.bound, self.lsn, self.wrapped.as_deref())
+        keys::open_key(cx, &self.bound, self.lsn, self.wrapped.as_deref())
     }
 }
 
@@ -247,7 +249,7 @@ columns! {
 }
 
 /// Loads the keys of the given messages with one statement.
-fn keys_of<'a>(
+fn load_keys<'a>(
     cx: &Read<'_>,
     spoken: impl Iterator<Item = SealedPayload<'a>>,
 ) -> Result<HashMap<MessageId, KeyRow>> {
@@ -255,13 +257,13 @@ fn keys_of<'a>(
         Engine::Sqlite => KEYS_SQLITE,
         Engine::Postgres => KEYS_POSTGRES,
     };
-    let ids = named(spoken);
-    if ids.is_empty() { Ok(HashMap::new()) } else { Ok(by_message(cx.query(sql, &[&ids])?)) }
+    let ids = message_ids(spoken);
+    if ids.is_empty() { Ok(HashMap::new()) } else { Ok(keys_by_message(cx.query(sql, &[&ids])?)) }
 }
 
-/// Loads the keys of those given messages that a caller who may read whole logs may open.
+/// Loads the keys of the given messages, except for messages in direct messages that the caller may not see.
 ///
-/// These are all messages except those in direct messages that the caller does not see.
+/// This is for callers who may read whole logs.
 fn readable_keys<'a>(
     cx: &Read<'_>,
     spoken: impl Iterator<Item = SealedPayload<'a>>,
@@ -270,19 +272,23 @@ fn readable_keys<'a>(
         Engine::Sqlite => GIVEN_SQLITE,
         Engine::Postgres => GIVEN_POSTGRES,
     };
-    let ids = named(spoken);
+    let ids = message_ids(spoken);
     let visibility = cx.caller().visibility.params();
-    if ids.is_empty() { Ok(HashMap::new()) } else { Ok(by_message(cx.query(sql, &visibility.and(&[&ids]))?)) }
+    if ids.is_empty() {
+        Ok(HashMap::new())
+    } else {
+        Ok(keys_by_message(cx.query(sql, &visibility.and(&[&ids]))?))
+    }
 }
 
-fn named<'a>(spoken: impl Iterator<Item = SealedPayload<'a>>) -> Vec<Uuid> {
+fn message_ids<'a>(spoken: impl Iterator<Item = SealedPayload<'a>>) -> Vec<Uuid> {
     let mut ids: Vec<Uuid> = spoken.filter_map(|spoken| spoken.message_id).map(MessageId::uuid).collect();
     ids.sort_unstable();
     ids.dedup();
     ids
 }
 
-fn by_message(rows: Vec<KeyRow>) -> HashMap<MessageId, KeyRow> {
+fn keys_by_message(rows: Vec<KeyRow>) -> HashMap<MessageId, KeyRow> {
     rows.into_iter().map(|row| (row.bound.message_id, row)).collect()
 }
 

@@ -1,6 +1,7 @@
-//! The keys of stored messages.
+//! The keys of stored messages: wrapping keys for rows, and decrypting them.
 //!
-//! The row of a message contains its key, wrapped by the leaf of the message's position.
+//! The row of a message contains the message's key, wrapped by the leaf of the message's position in the key
+//! tree.
 
 use crate::Result;
 use crate::conversation::key_segments;
@@ -27,10 +28,10 @@ pub(crate) fn wrap_imported(
     wrap_new(cx, &bound, lsn, &MessageKey::from_bytes(key))
 }
 
-/// Decrypts the key of a message that was posted at `lsn`; `wrapped` is the key in its row.
+/// Decrypts the key of a message that was posted at `lsn`. `wrapped` is the wrapped key in the message's row.
 ///
-/// The inner error means that the row has no key, or that the key cannot be decrypted.
-pub(super) fn open(
+/// The inner error means that the row contains no key, or that the key cannot be decrypted.
+pub(super) fn open_key(
     cx: &Read<'_>,
     bound: &Binding,
     lsn: i64,
@@ -40,15 +41,16 @@ pub(super) fn open(
     key_segments::open_with_leaf(cx, lsn, |leaf| leaf.unwrap(bound, wrapped))
 }
 
-/// Returns the key of a live message that was posted at `lsn`, as base64. Returns `None` if it cannot be
+/// Returns the key of a live message that was posted at `lsn`, as base64, or `None` if the key cannot be
 /// decrypted.
 ///
-/// The key opens the message's content, so only callers who may read all content may receive it.
+/// The content of the message can be decrypted with the key, so only callers who may read all content may
+/// receive it.
 pub(crate) fn content_key(
     cx: &Read<'_>,
     bound: &Binding,
     lsn: i64,
     wrapped: Option<&[u8]>,
 ) -> Result<Option<String>> {
-    Ok(open(cx, bound, lsn, wrapped)?.ok().map(|key| key.to_base64()))
+    Ok(open_key(cx, bound, lsn, wrapped)?.ok().map(|key| key.to_base64()))
 }

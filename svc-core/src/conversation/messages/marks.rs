@@ -1,4 +1,4 @@
-//! Marks of messages as readers see them: the number of reactions per emoji, and whether a message is pinned.
+//! Marks of messages: the number of reactions per emoji, and whether a message is pinned.
 
 use std::collections::HashMap;
 
@@ -12,27 +12,27 @@ use crate::limits::{REACTION_KINDS_MAX, REACTIONS_COUNTED_MAX};
 use crate::op::Read;
 use crate::store::{Engine, columns};
 
-/// Number of reactions to a message with the same emoji.
+/// The number of reactions to a message with one emoji.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct ReactionCount {
-    /// The emoji, or a custom name of the workspace, such as `shipit`.
+    /// The emoji, or a custom name such as `shipit`.
     emoji: String,
     /// Number of members who reacted with the emoji.
     count: i64,
-    /// True if `count` may be too low, because the message has too many reactions to count.
+    /// Present and true if `count` is a lower bound, because the messages have too many reactions to count.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     at_least: bool,
 }
 
-/// Marks of a message: its reactions and its pin.
+/// The marks of a message: its reactions, and whether it is pinned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MessageMarks {
-    /// The reactions, in the order in which each emoji was first used.
+    /// Number of reactions per emoji, in the order in which each emoji was first used.
     pub reactions: Vec<ReactionCount>,
     pub pinned: bool,
 }
 
-/// One mark of a message: the reactions with one emoji, or the pin, which has no emoji.
+/// Row of the query for marks: the reactions to a message with one emoji, or the pin if `emoji` is `None`.
 struct MessageMark {
     message_id: MessageId,
     emoji: Option<String>,
@@ -43,8 +43,8 @@ columns! { mark_columns: MessageMark as r { message_id, emoji, count = "count(*)
 
 /// Returns the marks of the given messages.
 ///
-/// Takes one statement, or two if the messages have too many reactions to count.
-pub(super) fn of(
+/// Runs one statement, or two if the messages have too many reactions to count.
+pub(super) fn load_marks(
     cx: &Read<'_>,
     messages: impl Iterator<Item = MessageId>,
 ) -> Result<HashMap<MessageId, MessageMarks>> {
@@ -78,7 +78,7 @@ pub(super) fn of(
     Ok(marks)
 }
 
-/// SQL that adds the pins to the marks of the messages.
+/// SQL that adds the pins to the query for the marks of messages.
 macro_rules! and_pins {
     ($which:literal) => {
         concat!(
@@ -107,8 +107,8 @@ const MARKS_SQLITE: &str = select_marks!("in (select unhex(value) from json_each
 
 const MARKS_POSTGRES: &str = select_marks!("= any($1)");
 
-/// SQL query that steps from one emoji of a message to the next, and counts a limited number of reactions
-/// with each.
+/// SQL query that steps through the emoji of each message, and counts the reactions with each emoji up to a
+/// limit.
 macro_rules! select_of_each {
     ($messages:literal, $which:literal) => {
         concat!(

@@ -1,4 +1,4 @@
-//! The row of a message: loading it, opening its content, and building the message that members read.
+//! The row of a message: loading the row, decrypting the content, and building the message that members read.
 
 use std::collections::HashMap;
 
@@ -34,9 +34,9 @@ pub(super) struct StoredMessage {
     pub edits: i64,
     pub withdrawn: bool,
     pub sealed: Option<Vec<u8>>,
-    /// Whether the message has, or once had, marks: reactions or a pin.
+    /// Whether the message has, or once had, marks (reactions or a pin).
     pub marked: bool,
-    /// Hash of the event with the message's current content.
+    /// Content hash of the event that contains the message's current content.
     pub content_hash: Option<[u8; 32]>,
     pub lsn: i64,
     /// The message's key, wrapped by the leaf of the message's position.
@@ -66,12 +66,12 @@ columns! {
 pub(super) enum MessageContent {
     Plaintext(Plaintext),
     Withdrawn,
-    /// The sealed content cannot be decrypted.
+    /// The sealed content cannot be decrypted, because the database or a key is damaged.
     Unreadable,
 }
 
 impl MessageContent {
-    /// Returns the result of opening message `id`; a failure is written to the server's log.
+    /// Converts the result of decrypting the message `id`. Writes a failure to the server's log.
     pub fn of(id: MessageId, opened: Result<Plaintext, DecryptionFailed>) -> Self {
         match opened {
             Ok(plaintext) => Self::Plaintext(plaintext),
@@ -86,7 +86,7 @@ impl MessageContent {
         matches!(self, Self::Unreadable)
     }
 
-    /// Returns the plaintext, which is blank if the content cannot be read.
+    /// Returns the plaintext, or a blank plaintext if the message is withdrawn or unreadable.
     pub fn plaintext(self) -> Plaintext {
         match self {
             Self::Plaintext(plaintext) => plaintext,
@@ -95,9 +95,9 @@ impl MessageContent {
     }
 }
 
-/// Loads a message, or fails with *not found* if the caller may not see its channel.
+/// Loads the row of a message. Fails with *not found* if the caller may not see the message's channel.
 ///
-/// Visibility is cached per member, so a repeated read takes only one statement.
+/// The visibility of channels is cached per member, so a repeated read takes only one statement.
 pub(super) fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<StoredMessage> {
     let found: Option<StoredMessage> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let stored = found.ok_or_else(|| Error::not_found("message"))?;
@@ -109,7 +109,7 @@ pub(super) fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<StoredMess
     Ok(stored)
 }
 
-/// Place and author of a message, and whether the message is withdrawn.
+/// Channel, thread and author of a message, and whether the message is withdrawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessagePlace {
     pub id: MessageId,
@@ -126,12 +126,13 @@ impl MessagePlace {
     }
 }
 
-/// Returns the place of a message that the caller may see.
+/// Loads the channel, the thread and the author of a message. Fails with *not found* if the caller may not
+/// see the message's channel.
 pub(crate) fn located(cx: &Read<'_>, id: MessageId) -> Result<MessagePlace> {
     visible_message(cx, id).map(|stored| MessagePlace::of(&stored))
 }
 
-/// SQL that selects messages except for pruned ones, which may still have rows.
+/// SQL that selects messages and omits pruned messages, whose rows may still exist.
 macro_rules! select_messages {
     ($($rest:tt)*) => {
         concat!(
@@ -147,7 +148,7 @@ macro_rules! select_messages {
 
 pub(super) use select_messages;
 
-/// SQL condition that the message `m` was not pruned.
+/// SQL condition that the row `m` of `messages` is not a pruned message.
 macro_rules! not_pruned {
     () => {
         "m.lsn > (select h.words_floor from heads h where h.workspace_id = m.workspace_id)"
@@ -158,13 +159,13 @@ pub(crate) use not_pruned;
 pub(super) const BY_ID: &str = select_messages!("m.id = $1 and m.workspace_id = $2");
 
 impl StoredMessage {
-    /// Returns the place of the message's events, which are attributed to its author.
-    pub fn place(&self) -> Subject {
+    /// Returns the subject of the message's events: the channel, the thread and the author of the message.
+    pub fn subject(&self) -> Subject {
         Subject { member_id: self.author_id, ..Subject::thread(self.channel_id, self.thread_id) }
     }
 
-    /// Returns the data to which the message's key is bound.
-    fn bound(&self) -> Binding {
+    /// Returns the ids to which the message's key is bound.
+    fn key_binding(&self) -> Binding {
         Binding {
             workspace_id: self.workspace_id,
             thread_id: self.thread_id,
@@ -173,12 +174,12 @@ impl StoredMessage {
         }
     }
 
-    /// Returns the key of a live message. The inner error means that the key cannot be decrypted.
+    /// Decrypts the key of a live message. The inner error means that the key cannot be decrypted.
     pub fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, DecryptionFailed>> {
-        keys::open(cx, &self.bound(), self.lsn, self.wrapped.as_deref())
+        keys::open_key(cx, &self.key_binding(), self.lsn, self.wrapped.as_deref())
     }
 
-    /// Returns the current content of the message.
+    /// Decrypts the current content of the message.
     pub fn content(&self, cx: &Read<'_>) -> Result<MessageContent> {
         if self.withdrawn {
             return Ok(MessageContent::Withdrawn);
@@ -186,7 +187,7 @@ impl StoredMessage {
         self.content_of_edit(cx, self.edits, self.sealed.as_deref())
     }
 
-    /// Returns text number `edit` of the live message.
+    /// Decrypts text number `edit` of a live message.
     pub fn content_of_edit(&self, cx: &Read<'_>, edit: i64, sealed: Option<&[u8]>) -> Result<MessageContent> {
         let key = self.key(cx)?;
         let opened = key.and_then(|key| {
@@ -195,10 +196,15 @@ impl StoredMessage {
         Ok(MessageContent::of(self.id, opened))
     }
 
-    /// Returns the members that the message reaches now.
-    pub fn reaches(&self, cx: &Read<'_>) -> Result<ReachedMembers> {
-        let says = self.content(cx)?.plaintext();
-        mentions::reached(cx, self.channel_id, self.author_id, &PossibleMentions::of(&says.texts()))
+    /// Resolves the mentions of the message, and returns the members that the message reaches now.
+    pub fn reached_members(&self, cx: &Read<'_>) -> Result<ReachedMembers> {
+        let plaintext = self.content(cx)?.plaintext();
+        mentions::resolve_mentions(
+            cx,
+            self.channel_id,
+            self.author_id,
+            &PossibleMentions::of(&plaintext.texts()),
+        )
     }
 
     /// Returns the reactions and the pin of the message.
@@ -206,18 +212,19 @@ impl StoredMessage {
         Ok(marks_of(cx, [self])?.remove(&self.id).unwrap_or_default())
     }
 
-    /// Records in the message's row that the message has marks.
-    pub fn mark(&self, cx: &mut Write<'_>) -> Result<()> {
+    /// Sets `marked` in the message's row, because the message has a reaction or a pin.
+    pub fn set_marked(&self, cx: &mut Write<'_>) -> Result<()> {
         if self.marked {
             return Ok(());
         }
         cx.execute(1, MARK, &[&self.id])
     }
 
-    /// Fails if the message accepts no marks, because it is withdrawn or its channel is archived.
-    pub fn check_takes_marks(&self, cx: &Read<'_>) -> Result<()> {
+    /// Fails if the message cannot receive reactions or a pin, because it is withdrawn or its channel is
+    /// archived.
+    pub fn check_accepts_marks(&self, cx: &Read<'_>) -> Result<()> {
         if self.withdrawn {
-            return Err(Error::wrong_state("the message is withdrawn: nothing can be put on it"));
+            return Err(Error::wrong_state("the message is withdrawn and accepts no reactions and no pin"));
         }
         check_not_archived(&visible_channel(cx, self.channel_id)?)
     }
@@ -228,16 +235,16 @@ impl StoredMessage {
         self.open_with(cx, &mut marks)
     }
 
-    /// Returns the message as members read it, with marks that were already loaded.
+    /// Returns the message as members read it, with marks that the caller of this function has loaded.
     pub fn open_with(self, cx: &Read<'_>, marks: &mut HashMap<MessageId, MessageMarks>) -> Result<Message> {
-        let saying = self.content(cx)?;
+        let content = self.content(cx)?;
         let marks = marks.remove(&self.id).unwrap_or_default();
-        Ok(self.with(saying, marks))
+        Ok(self.into_message(content, marks))
     }
 
-    pub fn with(self, saying: MessageContent, marks: MessageMarks) -> Message {
-        let unreadable = saying.unreadable();
-        let plaintext = saying.plaintext();
+    pub fn into_message(self, content: MessageContent, marks: MessageMarks) -> Message {
+        let unreadable = content.unreadable();
+        let plaintext = content.plaintext();
         Message {
             uri: uri(self.workspace_id, self.channel_id, self.thread_id, self.id),
             id: self.id,
@@ -263,24 +270,24 @@ impl StoredMessage {
 
 const MARK: &str = "update messages set marked = true where id = $1";
 
-/// Returns the marks of the given messages, with one statement if any of them has marks.
+/// Returns the marks of the given messages. Runs no statement if none of the messages has marks.
 pub(super) fn marks_of<'m>(
     cx: &Read<'_>,
     messages: impl IntoIterator<Item = &'m StoredMessage>,
 ) -> Result<HashMap<MessageId, MessageMarks>> {
-    marks::of(cx, messages.into_iter().filter(|message| message.marked).map(|message| message.id))
+    marks::load_marks(cx, messages.into_iter().filter(|message| message.marked).map(|message| message.id))
 }
 
-/// Returns the messages of a page as members read them.
+/// Converts a page of message rows to the messages that members read.
 pub(super) fn open_page(cx: &Read<'_>, page: Page<StoredMessage>) -> Result<Page<Message>> {
     let mut marks = marks_of(cx, page.items())?;
     page.try_map(|stored| stored.open_with(cx, &mut marks))
 }
 
-/// Length of a message's address in bytes.
+/// Length of a message's address, in bytes.
 const URI_BYTES: usize = 180;
 
-/// Returns a message's address. The authority is always the workspace's id, never its handle.
+/// Returns the address of a message. The address contains the id of the workspace, never its handle.
 pub(crate) fn uri(
     workspace: WorkspaceId,
     channel: ChannelId,

@@ -1,10 +1,10 @@
-//! Messages: the posts of members in a thread.
+//! Messages that members and the service post in threads.
 //!
-//! The content of each message is sealed under its own key; rows and events contain sealed bytes. Withdrawing
-//! a message destroys its key, which makes the content unreadable wherever the sealed bytes were copied. A
-//! message that cannot be opened is returned as unreadable and does not affect other messages. This file
-//! reads messages; posting, editing, withdrawing, the plaintext of events, citations, reactions and pins have
-//! a file each. Mentions and inboxes are other features.
+//! The content of each message is sealed under a separate key; rows and events contain only sealed bytes.
+//! Withdrawing a message destroys its key, which makes the content unreadable wherever the sealed bytes were
+//! copied. A message that cannot be decrypted is returned as unreadable and does not affect other messages.
+//! This file reads messages. Posting, editing, withdrawing, the plaintext of events, citations, reactions and
+//! pins are in separate files. Mentions and inboxes are separate features.
 
 mod keys;
 mod content;
@@ -61,43 +61,44 @@ pub(crate) use withdraw::VOTES_OF_MESSAGES;
 
 /// A message in a thread.
 ///
-/// A withdrawn message keeps its row, with a blank body and no metadata.
+/// A withdrawn message is returned with a blank body, no metadata and no content blocks.
 #[derive(Serialize, JsonSchema)]
 struct Message {
-    /// The message's id.
+    /// Id of the message.
     id: MessageId,
-    /// The workspace that the message belongs to.
+    /// Id of the workspace that contains the message.
     workspace_id: WorkspaceId,
-    /// The channel of the message's thread.
+    /// Id of the channel that contains the message's thread.
     channel_id: ChannelId,
-    /// The thread of the message.
+    /// Id of the thread that contains the message.
     thread_id: ThreadId,
-    /// The member who posted the message; null for the service itself.
+    /// Id of the member who posted the message; null if the service itself posted it.
     author_id: Option<MemberId>,
-    /// When the message was posted.
+    /// Time at which the message was posted.
     posted_at: Time,
-    /// When the message was last edited; null if never.
+    /// Time of the last edit of the message; null if the message was never edited.
     edited_at: Option<Time>,
-    /// Number of edits of the message.
+    /// Number of times that the message was edited.
     edits: i64,
     /// Whether the message was withdrawn.
     withdrawn: bool,
-    /// Whether the message is live but cannot be opened, because the database or a key was damaged.
+    /// Whether the message is live but cannot be decrypted, because the database or a key is damaged.
     unreadable: bool,
-    /// The body; blank once the message is withdrawn, or if unreadable.
+    /// Body of the message, in Markdown; blank if the message is withdrawn or unreadable.
     body: String,
-    /// The metadata supplied by the author; empty once the message is withdrawn, or if unreadable.
+    /// Metadata of the message; empty if the message is withdrawn or unreadable.
     metadata: Metadata,
-    /// The blocks beside the body; empty once the message is withdrawn, or if unreadable.
+    /// Content blocks in addition to the body; empty if the message is withdrawn or unreadable.
     content: Vec<Block>,
-    /// The reactions, in the order in which each emoji was first used; empty once the message is withdrawn.
+    /// Number of reactions per emoji, in the order in which each emoji was first used; empty if the message
+    /// is withdrawn.
     reactions: Vec<ReactionCount>,
     /// Whether the message is pinned in its channel.
     pinned: bool,
-    /// Address with which the message can be cited; it never changes.
+    /// Address of the message, for citations. The address never changes.
     uri: String,
-    /// Content hash of the event with the message's current or last content, as `sha256:<hex>`; null if that
-    /// event was pruned before hashes were kept.
+    /// Content hash of the event that contains the message's current or last content, as `sha256:<hex>`; null
+    /// if the event was pruned by an old version of the service that did not keep the hash.
     content_hash: Option<String>,
     /// Position in the workspace's log at which the message was posted.
     lsn: i64,
@@ -115,20 +116,20 @@ impl<I> Answer<I> for Message {
     }
 }
 
-/// A message in the context of a thread.
+/// A message in the result of `get_thread_context`.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ContextMessage {
-    /// The message's id.
+    /// Id of the message.
     pub id: MessageId,
-    /// The member who posted the message; null for the service itself.
+    /// Id of the member who posted the message; null if the service itself posted it.
     pub author_id: Option<MemberId>,
-    /// When the message was posted.
+    /// Time at which the message was posted.
     pub posted_at: Time,
-    /// Whether the service cannot open the message because the database or a key was damaged.
+    /// Whether the message cannot be decrypted, because the database or a key is damaged.
     pub unreadable: bool,
-    /// The body; blank if the message is unreadable.
+    /// Body of the message, in Markdown; blank if the message is unreadable.
     pub body: String,
-    /// The blocks beside the body; empty if the message is unreadable.
+    /// Content blocks in addition to the body; empty if the message is unreadable.
     content: Vec<Block>,
 }
 
@@ -143,7 +144,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<MessagesPruned>(),
         ])
         .cleaner("message_edits", edit::remove_edits)
-        // Declared here because messages are the first feature that needs the sample.
+        // The sample is declared here because messages are the first feature that needs it.
         .sample(Sample::new(
             "thread",
             "create_thread",
@@ -217,7 +218,7 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_messages", list_messages)
             .title("List a thread's messages")
-            .when("List all messages of a thread. Use `get_thread_context` for the last ones.")
+            .when("List all messages of a thread. `get_thread_context` returns only the last messages.")
             .detailed()
             .get("/threads/{thread_id}/messages")
             .needs(&[WorkspaceRead])
@@ -234,7 +235,7 @@ fn operations() -> Vec<Operation> {
             .preflight(edit::draft)
             .run(edit::edit_message)
             .title("Edit a message")
-            .when("Edit a message of your own. Use `delete_message` to withdraw it.")
+            .when("Edit one of your own messages. Use `delete_message` to withdraw a message.")
             .patch("/messages/{message_id}")
             .needs(&[MessagePost])
             .refuses(&[Code::Forbidden, Code::WrongState])
@@ -244,14 +245,14 @@ fn operations() -> Vec<Operation> {
             }),
         destructive("delete_message", withdraw::delete_message)
             .title("Delete a message")
-            .when("Withdraw a message for good. Use `edit_message` to correct your own message.")
+            .when("Withdraw a message permanently. Use `edit_message` to correct your own message.")
             .delete("/messages/{message_id}")
             .needs(&[MessagePost, ChannelAdmin])
             .refuses(&[Code::Forbidden, Code::LegalHold])
             .example(|w| json!({"message_id": w.id("message")})),
         destructive("purge_message", withdraw::purge_message)
             .title("Purge a withdrawn message")
-            .when("Purge a message that `delete_message` has withdrawn.")
+            .when("Purge a withdrawn message. Use `delete_message` to withdraw it first.")
             .post("/messages/{message_id}/purge")
             .needs(&[TokenAdmin])
             .refuses(&[Code::WrongState, Code::LegalHold])
@@ -267,10 +268,10 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Returns a message.
+/// Returns one message.
 ///
-/// The body is blank if the message is withdrawn, or if the service cannot open it (`unreadable`). A purged
-/// message is not found.
+/// The body is blank if the message is withdrawn, or if the service cannot decrypt it (`unreadable`). A
+/// purged message is not found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetMessage {
@@ -282,9 +283,9 @@ fn get_message(cx: &Read<'_>, input: &GetMessage) -> Result<Message> {
     visible_message(cx, input.message_id)?.open(cx)
 }
 
-/// Returns a thread's messages, oldest first.
+/// Returns the messages of a thread, oldest first by default.
 ///
-/// Withdrawn messages, and messages that the service cannot open (`unreadable`), have a blank body.
+/// Withdrawn messages, and messages that the service cannot decrypt (`unreadable`), have a blank body.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListMessages {
@@ -307,21 +308,21 @@ fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {
     open_page(cx, Page::of(rows, input.limit, |row: &StoredMessage| row.lsn))
 }
 
-/// A live message, for readers outside the workspace.
+/// A message that was not withdrawn, for the bearers of share tickets.
 pub(crate) struct LiveMessage {
     pub id: MessageId,
     pub author_id: Option<MemberId>,
     pub posted_at: Time,
     pub edited_at: Option<Time>,
-    /// Whether the service cannot open the message because the database or a key was damaged.
+    /// Whether the message cannot be decrypted, because the database or a key is damaged.
     pub unreadable: bool,
     pub body: String,
     pub metadata: Metadata,
 }
 
-/// Returns the live messages of a thread that the caller may see, oldest first, without notices.
+/// Returns the messages of a thread that were not withdrawn, oldest first, without notices of the service.
 ///
-/// Notices are omitted because they reveal who works on the thread, and what it waits for.
+/// Notices are omitted because they reveal who works on the thread, and what the thread waits for.
 pub(crate) fn live_messages(
     cx: &Read<'_>,
     thread: ThreadId,
@@ -331,20 +332,20 @@ pub(crate) fn live_messages(
     let place = visible_place(cx, thread)?;
     let rows = cx.rows(LIST, &[&place.thread_id, &Cursor::after(cursor), &rows_to_read(limit)])?;
     Page::of(rows, limit, |row: &StoredMessage| row.lsn).try_filter_map(|row| {
-        let saying = row.content(cx)?;
+        let content = row.content(cx)?;
         let is_live = !row.withdrawn;
-        let unreadable = saying.unreadable();
-        let Plaintext { body, metadata, .. } = saying.plaintext();
+        let unreadable = content.unreadable();
+        let Plaintext { body, metadata, .. } = content.plaintext();
         let StoredMessage { id, author_id, posted_at, edited_at, .. } = row;
         let live = LiveMessage { id, author_id, posted_at, edited_at, unreadable, body, metadata };
         Ok((is_live && !plaintext::is_notice(&live.metadata)).then_some(live))
     })
 }
 
-/// Returns the last live messages of a thread that the caller may see, and the number of older ones.
+/// Returns the last messages of a thread that were not withdrawn, and the number of older such messages.
 ///
-/// Only messages after the position `since` are returned, up to `limit` messages and the bytes of a page.
-/// Messages before the last 2000, withdrawn ones included, are neither read nor counted.
+/// Returns only messages after the position `since`, up to `limit` messages and the bytes of a page. Only the
+/// last 2000 messages, including withdrawn ones, are read and counted.
 pub(crate) fn context_messages(
     cx: &Read<'_>,
     thread: ThreadId,
@@ -357,9 +358,9 @@ pub(crate) fn context_messages(
     let oldest = rows.last().map_or(0, |row| row.lsn);
     let older: Option<(i64,)> = cx.one(OLDER, &[&place.thread_id, &oldest, &since, &PAGE_SCAN_MAX])?;
     let newest_first = rows.into_iter().map(|row| {
-        let saying = row.content(cx)?;
-        let unreadable = saying.unreadable();
-        let Plaintext { body, content, .. } = saying.plaintext();
+        let content = row.content(cx)?;
+        let unreadable = content.unreadable();
+        let Plaintext { body, content, .. } = content.plaintext();
         Ok(ContextMessage {
             id: row.id,
             author_id: row.author_id,
@@ -372,19 +373,20 @@ pub(crate) fn context_messages(
     Ok((newest_first.rev().collect::<Result<_>>()?, older.map_or(0, |(count,)| count)))
 }
 
-/// Returns the members that a message reaches now, or `None` if the message no longer exists.
+/// Resolves the mentions of a message, and returns the members that the message reaches now, or `None` if the
+/// caller does not find the message.
 pub(crate) fn reaches(cx: &Read<'_>, id: MessageId) -> Result<Option<ReachedMembers>> {
     match visible_message(cx, id) {
-        Ok(stored) => stored.reaches(cx).map(Some),
+        Ok(stored) => stored.reached_members(cx).map(Some),
         Err(error) if error.code() == Code::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Returns the body and the metadata of a message that belongs to a record, such as a review.
+/// Returns the body and the metadata of a message that contains the text of a record, such as a review.
 ///
-/// Returns `None` once the message is withdrawn, or if it cannot be opened. The caller of this function must
-/// have loaded the record.
+/// Returns `None` if the message is withdrawn or cannot be decrypted. The calling function must have checked
+/// that the caller may see the record.
 pub(crate) fn words(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Metadata)>> {
     let found: Option<StoredMessage> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let Some(stored) = found else { return Ok(None) };
@@ -394,7 +396,8 @@ pub(crate) fn words(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Meta
     })
 }
 
-/// Returns the bytes of the sealed content of each given message; messages without content are omitted.
+/// Returns the number of bytes of sealed content for each given message. Messages without content are
+/// omitted.
 pub(crate) fn sealed_bytes(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashMap<MessageId, usize>> {
     let sql = match cx.engine() {
         Engine::Sqlite => BYTES_SQLITE,
@@ -419,10 +422,12 @@ const BYTES_SQLITE: &str = select_bytes!("in (select unhex(value) from json_each
 
 const BYTES_POSTGRES: &str = select_bytes!("= any($1)");
 
-/// Returns the first `most` characters of each given message of the caller's workspace that is live.
+/// Returns the first `most` characters of the bodies of the given messages. Withdrawn and unreadable messages
+/// are omitted.
 ///
-/// The caller of this function must have checked that the reader may see the messages.
-pub(crate) fn beginnings(
+/// The calling function must have checked that the reader may see the messages. Messages of other workspaces
+/// are omitted.
+pub(crate) fn load_previews(
     cx: &Read<'_>,
     messages: &[MessageId],
     most: usize,
@@ -435,7 +440,7 @@ pub(crate) fn beginnings(
     left.sort_unstable();
     left.dedup();
     let mut found = HashMap::new();
-    // A page of rows may end before the last message, so further pages are read.
+    // One statement may return only some of the rows, so further statements read the remaining messages.
     while !left.is_empty() {
         let rows: Vec<StoredMessage> = cx.first_rows(sql, &[&left, &cx.caller().workspace_id])?;
         let Some(last) = rows.last().map(|row| row.id.uuid()) else { break };
@@ -456,10 +461,10 @@ const SOME_SQLITE: &str = select_messages!(
 
 const SOME_POSTGRES: &str = select_messages!("m.id = any($1) and m.workspace_id = $2 order by m.id");
 
-/// Returns the service-made block of a message that belongs to a record, such as a vote.
+/// Returns the block that the service created in a message, such as the block of a vote.
 ///
-/// Returns `None` once the message is withdrawn, or if it cannot be opened. The caller of this function must
-/// have loaded the record.
+/// Returns `None` if the message is withdrawn or cannot be decrypted. The calling function must have checked
+/// that the caller may see the record.
 pub(crate) fn own_block(cx: &Read<'_>, id: MessageId) -> Result<Option<OwnBlock>> {
     let found: Option<StoredMessage> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let Some(stored) = found else { return Ok(None) };
@@ -474,8 +479,8 @@ const LIST: &str = select_messages!("m.thread_id = $1 and m.lsn > $2 order by m.
 
 const NEWEST: &str = select_messages!("m.thread_id = $1 and m.lsn < $2 order by m.lsn desc limit $3");
 
-/// SQL condition that the message `m` is one of the last live messages of a thread.
-macro_rules! of_the_last {
+/// SQL condition that the row `m` of `messages` is not withdrawn, and is among the last messages of a thread.
+macro_rules! among_last {
     () => {
         "m.thread_id = $1 and m.withdrawn_at is null and m.lsn > $3
          and m.lsn > coalesce((
@@ -483,7 +488,7 @@ macro_rules! of_the_last {
     };
 }
 
-const LAST: &str = select_messages!(of_the_last!(), " order by m.lsn desc limit $2");
+const LAST: &str = select_messages!(among_last!(), " order by m.lsn desc limit $2");
 
 const OLDER: &str =
-    concat!("select count(*) from messages m where m.lsn < $2 and ", not_pruned!(), " and ", of_the_last!());
+    concat!("select count(*) from messages m where m.lsn < $2 and ", not_pruned!(), " and ", among_last!());

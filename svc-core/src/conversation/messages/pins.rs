@@ -1,7 +1,8 @@
-//! Pins: messages that the members of a channel keep at hand.
+//! Pins: messages that members mark as important for a channel, so that every member of the channel finds
+//! them.
 //!
-//! A pin belongs to the channel: every member who may post there can remove it, not only the member who
-//! pinned the message. Withdrawing the message removes its pin.
+//! Every member who may post in the channel can remove a pin, not only the member who pinned the message.
+//! Withdrawing a message removes its pin.
 
 use std::collections::HashMap;
 
@@ -56,7 +57,7 @@ fn operations() -> Vec<Operation> {
     vec![
         idempotent("pin_message", pin_message)
             .title("Pin a message")
-            .when("Pin a message in its channel, so that `list_pins` returns it.")
+            .when("Pin a message in its channel. `list_pins` then returns the message.")
             .put("/messages/{message_id}/pin")
             .needs(&[MessagePost])
             .refuses(&[Code::WrongState])
@@ -71,7 +72,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"message_id": w.id("pinned_message")})),
         read("list_pins", list_pins)
             .title("List a channel's pinned messages")
-            .when("List the messages that are pinned in a channel.")
+            .when("List the pinned messages of a channel.")
             .detailed()
             .get("/channels/{channel_id}/pins")
             .needs(&[WorkspaceRead])
@@ -82,15 +83,15 @@ fn operations() -> Vec<Operation> {
 /// A pin of a message in its channel.
 #[derive(Serialize, JsonSchema)]
 struct ChannelPin {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
-    /// The thread of the message.
+    /// Id of the message's thread.
     thread_id: ThreadId,
-    /// The channel of the message's thread.
+    /// Id of the channel that contains the message's thread.
     channel_id: ChannelId,
-    /// The member who pinned the message; null for the service itself.
+    /// Id of the member who pinned the message; null if the service itself pinned it.
     pinned_by: Option<MemberId>,
-    /// When the message was pinned.
+    /// Time at which the message was pinned.
     pinned_at: Time,
     /// Position in the workspace's log at which the message was pinned.
     lsn: i64,
@@ -117,12 +118,12 @@ impl<I> Answer<I> for ChannelPin {
     }
 }
 
-/// A message that was unpinned.
+/// The message that was unpinned, and its channel.
 #[derive(Serialize, JsonSchema)]
 struct Unpinned {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
-    /// The channel of the message's thread.
+    /// Id of the channel that contains the message's thread.
     channel_id: ChannelId,
 }
 
@@ -142,9 +143,9 @@ impl<I> Answer<I> for Unpinned {
 /// A message was pinned in its channel.
 #[derive(Serialize, JsonSchema)]
 struct MessagePinned {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
-    /// The member who pinned the message; null for the service itself.
+    /// Id of the member who pinned the message; null if the service itself pinned it.
     member_id: Option<MemberId>,
 }
 
@@ -162,9 +163,9 @@ impl Event for MessagePinned {
 /// A message is no longer pinned in its channel.
 #[derive(Serialize, JsonSchema)]
 struct MessageUnpinned {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
-    /// The member who unpinned the message; null for the service itself.
+    /// Id of the member who unpinned the message; null if the service itself unpinned it.
     member_id: Option<MemberId>,
 }
 
@@ -178,10 +179,10 @@ impl Event for MessageUnpinned {
 
 /// Pins a message in its channel, where `list_pins` returns it, and returns the pin.
 ///
-/// Pinning a pinned message changes nothing. The pin is removed when the message is withdrawn.
+/// Pinning a pinned message changes nothing. Withdrawing the message removes the pin.
 ///
 /// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if 100 messages
-/// are pinned there.
+/// are already pinned in the channel.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PinMessage {
@@ -194,7 +195,7 @@ fn pin_message(cx: &mut Write<'_>, input: &PinMessage) -> Result<ChannelPin> {
     if let Some(found) = cx.one(FIND, &[&stored.id])? {
         return Ok(ChannelPin::of(&stored, found));
     }
-    stored.check_takes_marks(cx)?;
+    stored.check_accepts_marks(cx)?;
     let pinned: Option<(i64,)> = cx.one(COUNT, &[&stored.channel_id])?;
     if pinned.is_some_and(|(count,)| count >= PINS_MAX) {
         return Err(Error::wrong_state(format!(
@@ -203,11 +204,11 @@ fn pin_message(cx: &mut Write<'_>, input: &PinMessage) -> Result<ChannelPin> {
     }
     let pinned_by = cx.caller().member;
     let pinned = MessagePinned { message_id: stored.id, member_id: pinned_by };
-    let Recorded { at, lsn, .. } = cx.emit(stored.place(), &pinned)?;
+    let Recorded { at, lsn, .. } = cx.emit(stored.subject(), &pinned)?;
     cx.insert(&new_row!("insert into pins" {
         message_id: stored.id, channel_id: stored.channel_id, pinned_by, at, lsn
     }))?;
-    stored.mark(cx)?;
+    stored.set_marked(cx)?;
     Ok(ChannelPin::of(&stored, (pinned_by, at, lsn)))
 }
 
@@ -218,7 +219,7 @@ const COUNT: &str = concat!(
     not_pruned!()
 );
 
-/// Unpins a message that any member pinned, and returns its id.
+/// Unpins a message, even if another member pinned it, and returns the ids of the message and its channel.
 ///
 /// Fails with 404 `not-found` if the message is not pinned.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -234,7 +235,7 @@ fn unpin_message(cx: &mut Write<'_>, input: &UnpinMessage) -> Result<Unpinned> {
         return Err(Error::not_found("pin"));
     }
     let event = MessageUnpinned { message_id: stored.id, member_id: cx.caller().member };
-    cx.emit(stored.place(), &event)?;
+    cx.emit(stored.subject(), &event)?;
     cx.execute(1, DELETE, &[&stored.id])?;
     Ok(Unpinned { message_id: stored.id, channel_id: stored.channel_id })
 }
@@ -246,16 +247,16 @@ fn remove_of_messages(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[Mes
     messages.iter().try_for_each(|id| cx.execute_any(DELETE, &[id]))
 }
 
-/// A pinned message, with its pin.
+/// A pinned message, with the member who pinned it and the time.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PinnedMessage {
-    /// The member who pinned the message; null for the service itself.
+    /// Id of the member who pinned the message; null if the service itself pinned it.
     pinned_by: Option<MemberId>,
-    /// When the message was pinned.
+    /// Time at which the message was pinned.
     pinned_at: Time,
     /// Position in the workspace's log at which the message was pinned.
     lsn: i64,
-    /// The message.
+    /// The pinned message.
     message: Message,
 }
 
@@ -281,7 +282,7 @@ fn list_pins(cx: &Read<'_>, input: &ListPins) -> Result<Page<PinnedMessage>> {
 
 /// Returns the messages pinned last in a channel that the caller may see, newest first.
 ///
-/// At most [`CONTEXT_PINS`] messages are returned, and fewer if they are long.
+/// Returns up to [`CONTEXT_PINS`] messages, and fewer if the messages are long.
 pub(crate) fn context_pins(cx: &Read<'_>, channel: ChannelId) -> Result<Vec<PinnedMessage>> {
     let channel = visible_channel(cx, channel)?;
     let pins: Vec<StoredPin> = cx.first_rows(LAST, &[&channel.id, &CONTEXT_PINS])?;
@@ -290,10 +291,10 @@ pub(crate) fn context_pins(cx: &Read<'_>, channel: ChannelId) -> Result<Vec<Pinn
     within(opened?, CONTEXT_BYTES)
 }
 
-/// Maximum bytes of the pins in a thread's context, exceeded by less than one pinned message.
+/// Maximum bytes of the pinned messages in a thread's context. The last message may exceed this limit.
 const CONTEXT_BYTES: usize = PAGE_BYTES / 4;
 
-/// Row of a pin together with the row of its message.
+/// Row of a pin, joined with the row of its message.
 struct StoredPin {
     message: StoredMessage,
     pinned_by: Option<MemberId>,
@@ -315,7 +316,7 @@ impl StoredPin {
     }
 }
 
-/// SQL that selects pins with their messages, except for pruned messages.
+/// SQL that selects the pins of a channel with their messages, except for pruned messages.
 macro_rules! select_pins {
     ($rest:literal) => {
         concat!(

@@ -1,7 +1,8 @@
-//! Plaintext of a message: one canonical JSON text that contains body, content and metadata.
+//! Plaintext of a message: one canonical JSON text that contains the body, the content blocks and the
+//! metadata.
 //!
 //! This file defines the form and the size limits of that text, the metadata members that are reserved for
-//! the service, and how the text is sealed and opened. It does not use the database.
+//! the service, and how the text is sealed and decrypted. This file does not use the database.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -22,13 +23,13 @@ use crate::limits::{CITATIONS_MAX, JSON_MAX_BYTES};
 use crate::log::canonical;
 use crate::log::seal::{DecryptionFailed, MessageKey, Sealer};
 
-/// Field name in the associated data with which the content is sealed.
+/// Field name in the associated data with which message content is sealed.
 const FIELD: &str = "words";
 
-/// Metadata member that marks a message as a notice of the service. Callers cannot set or remove it.
+/// Metadata member that marks a message as a notice of the service. Callers cannot set or remove this member.
 const NOTICE: &str = "notice";
 
-/// Kinds of notices whose messages belong to a record: judgements and questions must not change.
+/// Kinds of notices that contain the text of a record. Authors cannot edit the messages with these notices.
 const RECORD_NOTICES: [&str; 2] = ["approval", "review"];
 
 /// Returns whether a message with the given metadata is a notice of the service.
@@ -41,7 +42,8 @@ pub(super) fn is_notice(metadata: &Metadata) -> bool {
 pub(super) struct GivenMetadata(Metadata);
 
 impl GivenMetadata {
-    /// Returns the new metadata: everything that the caller supplied, and the reserved members of `before`.
+    /// Returns the metadata after an edit: the members that the caller supplied, and the reserved members of
+    /// `before`.
     pub fn replacing(&self, mut before: Metadata) -> Metadata {
         let mut metadata = self.0.clone();
         metadata.extend(before.remove_entry(NOTICE));
@@ -96,19 +98,19 @@ impl JsonSchema for GivenMetadata {
 
 /// Plaintext of a message's content.
 ///
-/// There is deliberately no `Debug`, because content must not be logged. A sealed text may contain unknown
-/// JSON members, which are ignored.
+/// The type deliberately does not implement `Debug`, because content must not be logged. Unknown JSON members
+/// in a sealed text are ignored.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 pub(super) struct Plaintext {
     pub body: String,
     pub metadata: Metadata,
-    /// Content blocks; empty for texts that were sealed before content blocks existed.
+    /// Content blocks. Texts that were sealed before content blocks existed have no blocks.
     #[serde(default)]
     pub content: Vec<Block>,
 }
 
 impl Plaintext {
-    /// Returns the Markdown texts of the message: the body and the text blocks.
+    /// Returns the Markdown texts of the message: the body and all text blocks.
     pub fn texts(&self) -> Vec<&str> {
         let blocks = self.content.iter().filter_map(|block| match block {
             Block::Given(GivenBlock::Text { text }) => Some(&**text),
@@ -122,15 +124,15 @@ impl Plaintext {
         Self { body: body.to_owned(), metadata, content: Vec::new() }
     }
 
-    /// Returns whether the message belongs to a record, so that its author cannot edit it.
-    pub fn belongs_to_record(&self) -> bool {
+    /// Returns whether the message contains the text of a record, so that its author cannot edit it.
+    pub fn is_record(&self) -> bool {
         let notice = self.metadata.get(NOTICE).and_then(Value::as_str);
         let asks = self.content.iter().any(|block| matches!(block, Block::Own(_)));
         asks || notice.is_some_and(|notice| RECORD_NOTICES.contains(&notice))
     }
 }
 
-/// Sealed content of a message, as stored in the row and in the event.
+/// Sealed content of a message: as bytes for the row, and as base64 for the event.
 pub(super) struct SealedContent {
     pub bytes: Vec<u8>,
     pub base64: String,
@@ -138,21 +140,21 @@ pub(super) struct SealedContent {
 
 /// Seals the plaintext as edit number `edit` of a message.
 ///
-/// Fails if the metadata is malformed, or if metadata and content together are too large.
+/// Fails if a known metadata member is malformed, or if the metadata and the content blocks are too large.
 pub(super) fn seal(
     sealer: &Sealer,
     key: &MessageKey,
     message: MessageId,
     edit: i64,
-    words: &Plaintext,
+    plaintext: &Plaintext,
 ) -> Result<SealedContent> {
-    let text = canonical_text(words)?;
+    let text = canonical_text(plaintext)?;
     let bytes = sealer.seal(key, message, FIELD, edit, text.as_bytes())?;
     let base64 = STANDARD.encode(&bytes);
     Ok(SealedContent { bytes, base64 })
 }
 
-/// Decrypts a text that [`seal`] sealed.
+/// Decrypts content that [`seal`] sealed.
 pub(super) fn open(
     sealer: &Sealer,
     key: &MessageKey,
@@ -164,9 +166,10 @@ pub(super) fn open(
     serde_json::from_slice(&text).map_err(|_| DecryptionFailed)
 }
 
-/// Decrypts a text that [`seal`] sealed, applies `change`, and seals the result for another message.
+/// Decrypts content that [`seal`] sealed, applies `change` to the JSON text, and seals the result under the
+/// key of another message.
 ///
-/// The inner error means that the text cannot be decrypted.
+/// The inner error means that the content cannot be decrypted.
 pub(crate) fn reseal(
     sealer: &Sealer,
     from: (MessageId, [u8; 32]),
@@ -184,9 +187,10 @@ pub(crate) fn reseal(
     sealer.seal(&key, message, FIELD, edit, changed.as_bytes()).map(Ok)
 }
 
-/// Returns the canonical JSON text of the plaintext, after checking the size limits.
-fn canonical_text(words: &Plaintext) -> Result<String> {
-    let Plaintext { body, metadata, content } = words;
+/// Returns the canonical JSON text of the plaintext. Fails if the metadata is malformed or a size limit is
+/// exceeded.
+fn canonical_text(plaintext: &Plaintext) -> Result<String> {
+    let Plaintext { body, metadata, content } = plaintext;
     check_known_members(metadata)?;
     let metadata = canonical::to_string(metadata).map_err(|error| error.about("metadata"))?;
     check_size("metadata", metadata.len())?;
@@ -210,7 +214,7 @@ fn check_size(field: &str, bytes: usize) -> Result<()> {
     ))
 }
 
-/// Checks the metadata members that the service itself reads; callers may use all other members freely.
+/// Checks the metadata members that the service reads. Callers may use all other members freely.
 fn check_known_members(metadata: &Metadata) -> Result<()> {
     if let Some(artifacts) = metadata.get("artifacts") {
         let fits = artifacts.as_array().is_some_and(|shas| shas.iter().all(is_sha));
@@ -249,7 +253,7 @@ fn is_citation(value: &Value) -> bool {
     hash.is_some() && text("uri").is_some_and(fits)
 }
 
-/// Returns whether the fragment of an address does not cite a hash other than `hash`.
+/// Returns false if the fragment of an address cites a hash other than `hash`.
 fn fragment_matches(uri: &str, hash: Option<[u8; 32]>) -> bool {
     let fragment = uri.split_once('#').map(|(_, fragment)| fragment);
     fragment.is_none_or(|fragment| !fragment.starts_with("sha256:") || parse_hash(fragment) == hash)

@@ -1,9 +1,9 @@
 //! Posting messages.
 //!
-//! The content is sealed on the caller's thread, before the request is queued. The function wraps the
+//! The content is sealed on the caller's thread, before the request is queued. The operation then wraps the
 //! message's key with the leaf of the message's position, which is known only inside the transaction, and
-//! writes the rows. Other features post through [`seal_post`] and [`post_sealed`]; a function whose text
-//! depends on rows that it reads seals the text itself with [`seal_in_job`].
+//! writes the rows. Other features post through [`seal_post`] and [`post_sealed`]. A function whose text
+//! depends on rows that it reads seals the text inside the transaction, with [`seal_in_job`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,22 +31,23 @@ use crate::store::new_row;
 use crate::text::Prose;
 use crate::time::Time;
 
-/// A message that was posted.
+/// Result of posting a message: the message's id and address, and the members whom it reaches.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Posted {
-    /// The message's id.
+    /// Id of the message.
     pub id: MessageId,
-    /// The member who posted the message, always you; null for the service itself.
+    /// Id of the message's author, which is your own id; null if the service itself posted the message.
     pub author_id: Option<MemberId>,
-    /// When the message was posted.
+    /// Time at which the message was posted.
     pub posted_at: Time,
-    /// Address with which the message can be cited.
+    /// Address of the message, for citations.
     pub uri: String,
-    /// Content hash of the message's event, as `sha256:<hex>`; an edit changes it.
+    /// Content hash of the event that contains the message's text, as `sha256:<hex>`. An edit changes the
+    /// hash.
     pub content_hash: String,
-    /// The members that the message mentions by their handles, without yourself.
+    /// The members that the message mentions by handle and reaches, without yourself.
     pub mentioned: Vec<Mentioned>,
-    /// The mentions that reach no member.
+    /// The mentions in the message that reach no member.
     pub not_reached: Vec<NotReached>,
     /// Position in the workspace's log at which the message was posted.
     pub lsn: i64,
@@ -61,7 +62,7 @@ impl Answer<PostMessage> for Posted {
 
     fn answer_repeat(cx: &Read<'_>, _: &PostMessage, id: MessageId) -> Result<Self> {
         let stored = visible_message(cx, id)?;
-        let ReachedMembers { mentioned, not_reached, .. } = stored.reaches(cx)?;
+        let ReachedMembers { mentioned, not_reached, .. } = stored.reached_members(cx)?;
         let hash = stored.content_hash.as_ref().map(hash_text);
         Ok(Self {
             id,
@@ -78,16 +79,17 @@ impl Answer<PostMessage> for Posted {
 
 /// A message was posted in a thread.
 ///
-/// The payload contains the sealed content of the message; members receive the plaintext beside the payload.
+/// The payload contains the sealed content of the message. Members receive the plaintext in addition to the
+/// payload.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MessagePosted {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
-    /// The member who posted the message; null for the service itself.
+    /// Id of the member who posted the message; null if the service itself posted it.
     author_id: Option<MemberId>,
     /// The sealed content of the message, as base64.
     sealed: String,
-    /// Relations to other messages that the citations of the message create.
+    /// Relations to other messages that the message's citations create.
     cites: Vec<Cites>,
 }
 
@@ -106,13 +108,14 @@ impl Event for MessagePosted {
 
 /// Posts a message in a thread, as yourself, and returns its id.
 ///
-/// An `@` followed by a handle notifies that member: `mentioned` lists the members reached, `not_reached` the
-/// mentions that reach no one.
+/// An `@` followed by a handle notifies that member. `mentioned` lists the members reached, `not_reached` the
+/// mentions that reach no member.
 ///
-/// `@channel` mentions the members of the channel, `@here` only those who are online; for more than 15 that
-/// needs `channel:admin`, and neither reaches more than 1000. Mentions in code, quotes, addresses and HTML do
-/// not count; text blocks can mention like the body. The first 50 mentions of a message count. In a direct
-/// message, all other members are notified. Only you can edit the message; `delete_message` withdraws it.
+/// `@channel` mentions all members of the channel, `@here` only the members who are online. Mentioning more
+/// than 15 other members in this way needs `channel:admin`, and more than 1000 cannot be mentioned. Mentions
+/// in code, quotes, addresses and HTML are ignored. The body and text blocks can contain mentions, of which
+/// the first 50 have an effect. In a direct message, all other members are notified. Only you can edit the
+/// message; `delete_message` withdraws it.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -120,23 +123,23 @@ impl Event for MessagePosted {
 pub(super) struct PostMessage {
     /// The thread.
     thread_id: ThreadId,
-    /// The text, in Markdown.
+    /// Text of the message, in Markdown.
     body: Prose<1, MESSAGE_MAX>,
     /// Any JSON object for programs, up to 256 KiB.
     ///
     /// `artifacts` is a list of SHA-256 sums of artifacts, `citations` a list of up to 100 {uri,
-    /// content_hash}. A citation whose uri has another hash is rejected; a citation of a message that you see
-    /// creates the relation `cites`. `notice` is reserved for the service and rejected. Numbers from 2^53 on
-    /// are rejected too: send them as strings.
+    /// content_hash}. A citation whose uri contains a different hash is rejected. A citation of a message
+    /// that you can see creates the relation `cites`. The member `notice` is reserved for the service and
+    /// rejected. Numbers of 2^53 or more are rejected too: send them as strings.
     metadata: Option<GivenMetadata>,
-    /// Up to 64 blocks beside the body, each with the fields of its `type`.
+    /// Up to 64 blocks in addition to the body, each with the fields of its `type`.
     ///
-    /// Blocks and metadata together have up to 256 KiB.
+    /// Blocks and metadata together may have up to 256 KiB of JSON.
     #[serde(default)]
     content: Option<GivenContent>,
 }
 
-/// A message that is ready to be posted: it has an id, and its content is sealed under the message's own key.
+/// A message that is ready to be posted: its id, its key, and its content sealed under that key.
 pub(crate) struct SealedPost {
     message_id: MessageId,
     key: MessageKey,
@@ -145,51 +148,57 @@ pub(crate) struct SealedPost {
 }
 
 impl SealedPost {
-    /// Returns the id that the message will have once it is posted.
+    /// Returns the id of the message. The id is assigned before the message is posted.
     pub(crate) fn message_id(&self) -> MessageId {
         self.message_id
     }
 }
 
-/// Seals a message before the request is queued. `metadata` must be an object.
+/// Seals a message before the request is queued. `metadata` must be a JSON object.
 pub(crate) fn seal_post(shared: &SharedState, now: Time, body: &str, metadata: &Value) -> Result<SealedPost> {
-    let words = Plaintext::new(body, members_of(metadata)?);
-    seal_words(&shared.entropy, &shared.sealer, now, &words)
+    let plaintext = Plaintext::new(body, json_object(metadata)?);
+    seal_plaintext(&shared.entropy, &shared.sealer, now, &plaintext)
 }
 
-/// Seals a message inside the transaction that posts it, for text that is not known earlier.
+/// Seals a message inside the transaction that posts it, if the text depends on rows that the transaction
+/// reads.
 ///
-/// `metadata` must be an object.
+/// `metadata` must be a JSON object.
 pub(crate) fn seal_in_job(cx: &Write<'_>, body: &str, metadata: &Value) -> Result<SealedPost> {
-    let words = Plaintext::new(body, members_of(metadata)?);
-    seal_words(cx.entropy(), cx.sealer(), cx.now(), &words)
+    let plaintext = Plaintext::new(body, json_object(metadata)?);
+    seal_plaintext(cx.entropy(), cx.sealer(), cx.now(), &plaintext)
 }
 
-/// Seals a message with a service-made block, before the request is queued.
+/// Seals a message with a block that only the service can create, before the request is queued.
 pub(crate) fn seal_block(shared: &SharedState, now: Time, body: &str, block: OwnBlock) -> Result<SealedPost> {
     let content = vec![Block::Own(block)];
-    let words = Plaintext { content, ..Plaintext::new(body, Metadata::new()) };
-    seal_words(&shared.entropy, &shared.sealer, now, &words)
+    let plaintext = Plaintext { content, ..Plaintext::new(body, Metadata::new()) };
+    seal_plaintext(&shared.entropy, &shared.sealer, now, &plaintext)
 }
 
-fn members_of(metadata: &Value) -> Result<Metadata> {
+fn json_object(metadata: &Value) -> Result<Metadata> {
     metadata.as_object().cloned().ok_or_else(|| Error::in_field("metadata", "expected an object"))
 }
 
-fn seal_words(entropy: &Entropy, sealer: &Sealer, now: Time, words: &Plaintext) -> Result<SealedPost> {
+fn seal_plaintext(
+    entropy: &Entropy,
+    sealer: &Sealer,
+    now: Time,
+    plaintext: &Plaintext,
+) -> Result<SealedPost> {
     let message_id = entropy.id(now)?;
     let key = sealer.new_key()?;
-    let sealed = plaintext::seal(sealer, &key, message_id, 0, words)?;
-    Ok(SealedPost { message_id, key, sealed, mentioning: PossibleMentions::of(&words.texts()) })
+    let sealed = plaintext::seal(sealer, &key, message_id, 0, plaintext)?;
+    Ok(SealedPost { message_id, key, sealed, mentioning: PossibleMentions::of(&plaintext.texts()) })
 }
 
 pub(super) fn seal_input(input: &PostMessage, shared: &SharedState, now: Time) -> Result<SealedPost> {
     let metadata = input.metadata.as_deref().cloned().unwrap_or_default();
-    let words = Plaintext {
+    let plaintext = Plaintext {
         content: content::to_blocks(input.content.as_ref()),
         ..Plaintext::new(&input.body, metadata)
     };
-    seal_words(&shared.entropy, &shared.sealer, now, &words)
+    seal_plaintext(&shared.entropy, &shared.sealer, now, &plaintext)
 }
 
 pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &SealedPost) -> Result<Posted> {
@@ -200,14 +209,14 @@ pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &Seale
     let ThreadPlace { channel_id, thread_id, .. } = place;
     let at = MessagePlace { id: post.message_id, channel_id, thread_id, author_id: author, withdrawn: false };
     let citations = CitationChange::of_new(cx, &at, metadata)?;
-    let posted = post_citing(cx, &place, author, post, citations.made())?;
+    let posted = post_citing(cx, &place, author, post, citations.added())?;
     citations.write(cx, &at, (posted.lsn, posted.posted_at))?;
     Ok(posted)
 }
 
-/// Posts a sealed message as the caller, or as the service itself.
+/// Posts a sealed message as the member `author_id`, or as the service itself if `author_id` is `None`.
 ///
-/// The caller of this function must have checked that the channel accepts messages.
+/// The calling function must have checked that the channel accepts messages.
 pub(crate) fn post_sealed(
     cx: &mut Write<'_>,
     place: &ThreadPlace,
@@ -217,7 +226,7 @@ pub(crate) fn post_sealed(
     post_citing(cx, place, author_id, post, Vec::new())
 }
 
-/// Posts a message like [`post_sealed`], and adds the relations that its citations create.
+/// Posts a message like [`post_sealed`]. `cites` are the relations that the message's citations create.
 fn post_citing(
     cx: &mut Write<'_>,
     place: &ThreadPlace,
@@ -228,7 +237,8 @@ fn post_citing(
     let id = post.message_id;
     let event = MessagePosted { message_id: id, author_id, sealed: post.sealed.base64.clone(), cites };
     let event_place = Subject { member_id: author_id, ..Subject::thread(place.channel_id, place.thread_id) };
-    // Uses the event's own time, which never goes back, because pruning finds old messages by binary search.
+    // `posted_at` is the time of the event, which never decreases, because pruning finds old messages by
+    // binary search.
     let recorded = cx.emit(event_place, &event)?;
     let Recorded { lsn, at: posted_at, content_hash, .. } = recorded;
     let bound =
@@ -248,7 +258,7 @@ fn post_citing(
         content_hash,
     }))?;
     let reached = match author_id {
-        Some(_) => mentions::reached(cx, place.channel_id, author_id, &post.mentioning)?,
+        Some(_) => mentions::resolve_mentions(cx, place.channel_id, author_id, &post.mentioning)?,
         None => ReachedMembers::default(),
     };
     mentions::notify_reached(cx, &recorded, id, &reached, place.dm)?;

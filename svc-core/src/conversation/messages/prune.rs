@@ -1,7 +1,8 @@
-//! Pruning messages: removing all messages up to a position, with their keys, edits and other rows.
+//! Pruning messages: removing all messages up to a log position, with their keys, edits and other rows.
 //!
-//! An event declares the pruning; once it is committed, the messages are no longer found. Their keys and rows
-//! are removed afterwards, in steps, and then the bytes of the keys are removed from the files.
+//! An event declares the messages as pruned. Once the event is committed, no read finds the messages.
+//! Afterwards, the keys and rows of the messages are removed in steps, and then the bytes of the keys are
+//! removed from the database's files.
 
 use super::withdraw::remove;
 use crate::Result;
@@ -15,16 +16,17 @@ pub(crate) use crate::log::floor::PruneReason;
 use crate::op::{DestroyPermit, Read, Write};
 use crate::time::Time;
 
-/// The messages that are due to be pruned.
+/// The messages to prune next: all messages that are not yet pruned, up to a position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DueMessages {
     /// Position of the last message to prune.
     pub up_to: i64,
-    /// Number of messages to prune, up to [`MESSAGES_PRUNED_MAX`].
+    /// Number of messages to prune: at most [`MESSAGES_PRUNED_MAX`].
     pub count: i64,
 }
 
-/// Returns the messages posted before a time, up to the number that is pruned at once.
+/// Returns the messages of a workspace that were posted before a time, up to [`MESSAGES_PRUNED_MAX`], or
+/// `None` if there are no such messages.
 pub(crate) fn due(cx: &Read<'_>, workspace: WorkspaceId, before: Time) -> Result<Option<DueMessages>> {
     let Some((floor, head)) = cx.one::<(i64, i64)>(WORDS, &[&workspace])? else { return Ok(None) };
     let last = last_where(floor, head, |lsn| {
@@ -48,10 +50,11 @@ const COUNT_DUE: &str = "
         select lsn from messages where workspace_id = $1 and lsn > $2 and lsn <= $3
         order by lsn limit $4) due";
 
-/// Declares the messages of the caller's workspace up to a position as pruned.
+/// Declares the messages of the caller's workspace up to a log position as pruned, and returns the number of
+/// messages.
 ///
-/// Returns the number of messages. Retention prunes up to [`MESSAGES_PRUNED_MAX`] messages at once, so it may
-/// have to call this function again.
+/// Retention prunes up to [`MESSAGES_PRUNED_MAX`] messages per call, so it may have to call this function
+/// again.
 pub(crate) fn prune(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,
@@ -88,13 +91,13 @@ const ANY_LEFT: &str = "
     select lsn from messages
     where workspace_id = $1 and lsn <= (select words_floor from heads where workspace_id = $1) limit 1";
 
-/// Removes the keys and rows of some pruned messages of the caller's workspace.
+/// Removes some keys, or the rows of some messages, that were pruned in the caller's workspace.
 ///
-/// Together with the last message, the scrub is requested once for all messages that were pruned together.
+/// The call that removes the last message also requests the scrub for all messages that were pruned together.
 pub(crate) fn remove_pruned(cx: &mut Write<'_>, permit: &DestroyPermit<'_>) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     let Some((floor,)) = cx.one::<(i64,)>(FLOOR, &[&workspace])? else { return Ok(()) };
-    // Keys are removed first: without its key, the rest of a message is unreadable.
+    // Keys are removed first, because a message without its key is unreadable.
     if key_segments::remove_below(cx, permit, floor, SHELVES_REMOVED)? {
         return Ok(());
     }
@@ -106,7 +109,7 @@ pub(crate) fn remove_pruned(cx: &mut Write<'_>, permit: &DestroyPermit<'_>) -> R
     let ids: Vec<MessageId> = left.into_iter().map(|(id,)| id).collect();
     remove(cx, permit, &ids)?;
     if is_last {
-        // No event has this position, so this mark is unique.
+        // No event has this negative position, so the mark is unique.
         scrub::request_all(cx, floor.saturating_neg())?;
     }
     Ok(())

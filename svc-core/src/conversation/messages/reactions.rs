@@ -1,8 +1,8 @@
 //! Reactions: the emoji with which members respond to a message.
 //!
-//! A shortcode is stored as its emoji, and an emoji in its full form, so that different spellings are the
-//! same reaction. Reactions are not content: their events contain the emoji. Withdrawing a message removes
-//! its reactions.
+//! A shortcode is stored as the emoji that it represents, and an emoji in its fully qualified form, so that
+//! different spellings are the same reaction. Reactions are not content: the events of reactions contain the
+//! emoji. Withdrawing a message removes its reactions.
 
 use std::borrow::Cow;
 
@@ -54,7 +54,7 @@ fn operations() -> Vec<Operation> {
         idempotent("add_reaction", add_reaction)
             .title("React to a message")
             .when(
-                "React to a message with an emoji, where no text is needed. Use `post_message` to reply \
+                "React to a message with an emoji, if no text is needed. Use `post_message` to reply \
                  with text.",
             )
             .put("/messages/{message_id}/reactions/{emoji}")
@@ -63,7 +63,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"message_id": w.id("reacted_message"), "emoji": "tada"})),
         destructive("remove_reaction", remove_reaction)
             .title("Remove a reaction")
-            .when("Remove a reaction of your own from a message.")
+            .when("Remove your own reaction from a message.")
             .reversible()
             .delete("/messages/{message_id}/reactions/{emoji}")
             .needs(&[MessagePost])
@@ -72,18 +72,19 @@ fn operations() -> Vec<Operation> {
         read("list_reactions", list_reactions)
             .detailed()
             .title("List the reactions to a message")
-            .when("List the reactions to a message, and who reacted.")
+            .when("List the reactions to a message, with the members who reacted.")
             .get("/messages/{message_id}/reactions")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("reacted_message")})),
     ]
 }
 
-/// An emoji, its shortcode such as `tada`, or a name of your own: 1 to 32 of a-z, 0-9, `_`, `+` and `-`.
+/// An emoji, its shortcode such as `tada`, or a custom name: 1 to 32 of the characters a-z, 0-9, `_`, `+` and
+/// `-`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Emoji(Cow<'static, str>);
 
-/// Maximum characters of a custom name.
+/// Maximum characters of a custom reaction name.
 const NAME_MAX: usize = 32;
 
 impl Emoji {
@@ -124,38 +125,38 @@ impl ToParam for Emoji {
     }
 }
 
-/// A reaction of a member to a message.
+/// A member's reaction to a message.
 #[derive(Serialize, JsonSchema)]
 struct Reaction {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
-    /// The emoji, even if its shortcode was given, or the custom name.
+    /// The emoji or the custom name. A shortcode in the request is converted to its emoji.
     emoji: String,
-    /// The member who reacted.
+    /// Id of the member who reacted.
     member_id: MemberId,
-    /// Position of the reaction's event in the workspace's log.
+    /// Position in the workspace's log at which the reaction was added.
     lsn: i64,
 }
 
 /// A reaction that was removed.
 #[derive(Serialize, JsonSchema)]
 struct RemovedReaction {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
-    /// The emoji or the custom name.
+    /// The emoji or the custom name of the removed reaction.
     emoji: String,
-    /// The member who had reacted.
+    /// Id of the member whose reaction was removed.
     member_id: MemberId,
 }
 
 /// A member reacted to a message.
 #[derive(Serialize, JsonSchema)]
 struct ReactionAdded<'a> {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
-    /// The emoji, or a custom name of the workspace.
+    /// The emoji of the reaction, or a custom name.
     emoji: &'a str,
-    /// The member who reacted.
+    /// Id of the member who reacted.
     member_id: MemberId,
 }
 
@@ -172,11 +173,11 @@ impl Event for ReactionAdded<'_> {
 /// A member removed a reaction.
 #[derive(Serialize, JsonSchema)]
 struct ReactionRemoved<'a> {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
-    /// The emoji, or a custom name of the workspace.
+    /// The emoji of the reaction, or a custom name.
     emoji: &'a str,
-    /// The member who had reacted.
+    /// Id of the member whose reaction was removed.
     member_id: MemberId,
 }
 
@@ -190,21 +191,21 @@ impl Event for ReactionRemoved<'_> {
 
 /// Reacts to a message with an emoji, as yourself, and returns the reaction.
 ///
-/// Repeating a reaction changes nothing.
+/// Adding the same reaction again changes nothing.
 ///
 /// Reactions are removed when the message is withdrawn; the log keeps their events.
 ///
-/// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if it has
-/// reactions with 50 other emoji.
+/// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if the message
+/// already has reactions with 50 other emoji.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AddReaction {
     /// The message.
     message_id: MessageId,
-    /// An emoji, its shortcode such as `tada`, or a name of your own.
+    /// An emoji, its shortcode such as `tada`, or a custom name.
     ///
-    /// A shortcode counts as its emoji, and so does an emoji without its variation selector. A name is 1 to
-    /// 32 of a-z, 0-9, `_`, `+` and `-`.
+    /// A shortcode means the same reaction as its emoji, and so does an emoji without its variation selector.
+    /// A name has 1 to 32 of the characters a-z, 0-9, `_`, `+` and `-`.
     emoji: Emoji,
 }
 
@@ -217,17 +218,17 @@ fn add_reaction(cx: &mut Write<'_>, input: &AddReaction) -> Result<Reaction> {
     if let Some((lsn,)) = cx.one(FIND, &[&message_id, emoji, &member_id])? {
         return Ok(added(lsn));
     }
-    stored.check_takes_marks(cx)?;
-    let others = kinds(cx, message_id)?.into_iter().filter(|kind| *kind != emoji.0).count();
+    stored.check_accepts_marks(cx)?;
+    let others = distinct_emoji(cx, message_id)?.into_iter().filter(|kind| *kind != emoji.0).count();
     if i64::try_from(others).unwrap_or(i64::MAX) >= REACTION_KINDS_MAX {
         return Err(Error::wrong_state(format!(
             "the message has reactions with {REACTION_KINDS_MAX} other emoji, the maximum: use one of these"
         )));
     }
     let event = ReactionAdded { message_id, emoji: &emoji.0, member_id };
-    let lsn = cx.emit(stored.place(), &event)?.lsn;
+    let lsn = cx.emit(stored.subject(), &event)?.lsn;
     cx.insert(&new_row!("insert into reactions" { message_id, emoji: *emoji, member_id, lsn }))?;
-    stored.mark(cx)?;
+    stored.set_marked(cx)?;
     Ok(added(lsn))
 }
 
@@ -253,7 +254,7 @@ impl Answer<AddReaction> for Reaction {
 
 const FIND: &str = "select lsn from reactions where message_id = $1 and emoji = $2 and member_id = $3";
 
-/// Removes a reaction of your own to a message and returns the removed reaction.
+/// Removes your reaction with an emoji from a message, and returns the removed reaction.
 ///
 /// Fails with 404 `not-found` if you have not reacted to the message with that emoji.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -261,7 +262,7 @@ const FIND: &str = "select lsn from reactions where message_id = $1 and emoji = 
 struct RemoveReaction {
     /// The message.
     message_id: MessageId,
-    /// The emoji, its shortcode or the name.
+    /// The emoji, its shortcode, or the custom name.
     emoji: Emoji,
 }
 
@@ -273,7 +274,7 @@ fn remove_reaction(cx: &mut Write<'_>, input: &RemoveReaction) -> Result<Removed
     if cx.one::<(i64,)>(FIND, &[&message_id, emoji, &member_id])?.is_none() {
         return Err(Error::not_found("reaction"));
     }
-    cx.emit(stored.place(), &ReactionRemoved { message_id, emoji: &emoji.0, member_id })?;
+    cx.emit(stored.subject(), &ReactionRemoved { message_id, emoji: &emoji.0, member_id })?;
     cx.execute(1, DELETE, &[&message_id, emoji, &member_id])?;
     Ok(RemovedReaction { message_id, emoji: emoji.0.to_string(), member_id })
 }
@@ -304,23 +305,23 @@ fn remove_of_messages(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[Mes
 
 const DELETE_OF_MESSAGE: &str = "delete from reactions where message_id = $1";
 
-/// All reactions to a message with the same emoji.
+/// The reactions to a message with one emoji.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct EmojiReactions {
-    /// The emoji, or a custom name of the workspace.
+    /// The emoji of the reaction, or a custom name.
     emoji: String,
     /// Number of members who reacted with the emoji.
     count: i64,
-    /// True if `count` may be too low, because the message has too many reactions to count.
+    /// Present and true if `count` is a lower bound, because the message has too many reactions to count.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     at_least: bool,
-    /// The first 50 members, in the order in which they reacted.
+    /// Ids of the first 50 members who reacted with the emoji, in the order of their reactions.
     member_ids: Vec<MemberId>,
     /// Position in the workspace's log of the first reaction with the emoji.
     lsn: i64,
 }
 
-/// Returns the reactions to a message by emoji, in the order in which each emoji was first used.
+/// Returns the reactions to a message, grouped by emoji, in the order in which each emoji was first used.
 ///
 /// A withdrawn message has no reactions.
 #[derive(Deserialize, JsonSchema)]
@@ -353,7 +354,7 @@ fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReac
     Ok(Page::rest(listed, input.cursor, |of_emoji: &EmojiReactions| of_emoji.lsn))
 }
 
-/// A member who reacted with an emoji, with the total number of reactions with that emoji.
+/// Row of a member's reaction, with the number of reactions with the same emoji.
 struct ReactingMember {
     emoji: String,
     member_id: MemberId,
@@ -374,9 +375,9 @@ const LIST: &str = concat!(
      where r.place <= $2 order by r.since, r.place"
 );
 
-/// Returns the first reactions with each emoji, for a message with too many reactions to count.
+/// Returns the first reactions with each emoji, for a message that has too many reactions to count.
 fn first_of_each(cx: &Read<'_>, message: MessageId) -> Result<Vec<EmojiReactions>> {
-    let kinds = kinds(cx, message)?;
+    let kinds = distinct_emoji(cx, message)?;
     let count = i64::try_from(kinds.len()).unwrap_or(i64::MAX).max(1);
     let most = REACTIONS_COUNTED_MAX.checked_div(count).unwrap_or_default().max(REACTING_LISTED);
     let mut listed = Vec::new();
@@ -393,7 +394,7 @@ fn first_of_each(cx: &Read<'_>, message: MessageId) -> Result<Vec<EmojiReactions
 }
 
 /// Returns the distinct emoji with which members reacted to a message.
-fn kinds(cx: &Read<'_>, message: MessageId) -> Result<Vec<String>> {
+fn distinct_emoji(cx: &Read<'_>, message: MessageId) -> Result<Vec<String>> {
     let kinds: Vec<(String,)> = cx.query(KINDS, &[&message])?;
     Ok(kinds.into_iter().map(|(emoji,)| emoji).collect())
 }

@@ -1,9 +1,9 @@
 //! Withdrawing and purging messages.
 //!
-//! Withdrawing a message leaves a tombstone and destroys the message's key: the sealed bytes in the log
-//! remain and the chain still verifies, but the bytes can no longer be decrypted. A withdrawal is complete
-//! when the scrub has also removed the bytes of the key from the files. Purging removes the tombstone's row;
-//! the log's record of the message remains.
+//! Withdrawing a message keeps its row as a tombstone and destroys the message's key. The sealed bytes in the
+//! log remain and the chain still verifies, but the bytes can no longer be decrypted. A withdrawal is
+//! complete when the scrub has also removed the bytes of the key from the database's files. Purging removes
+//! the row; the events of the message remain in the log.
 
 use std::slice::from_ref;
 
@@ -24,12 +24,12 @@ use crate::log::event::{Event, Recorded};
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Caller, DestroyPermit, Read, Write};
 
-/// A message that was purged.
+/// The id of a message that was purged.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Purged {
-    /// The id of the purged message, which is no longer found.
+    /// Id of the purged message, which can no longer be found.
     message_id: MessageId,
-    /// The channel to which the message belonged.
+    /// Id of the channel that contained the message.
     #[serde(skip)]
     channel_id: ChannelId,
 }
@@ -50,14 +50,14 @@ impl Answer<PurgeMessage> for Purged {
     }
 }
 
-/// A message was withdrawn: its key is destroyed, and the content of its events is unreadable.
+/// A message was withdrawn: its key was destroyed, and the content in its events can no longer be read.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct MessageTombstoned {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
-    /// The member who posted the message; null for the service itself.
+    /// Id of the member who posted the message; null if the service itself posted it.
     author_id: Option<MemberId>,
-    /// The member who withdrew the message; null for the service itself.
+    /// Id of the member who withdrew the message; null if the service itself withdrew it.
     withdrawn_by: Option<MemberId>,
 }
 
@@ -69,28 +69,28 @@ impl Event for MessageTombstoned {
         let row = event.row("messages", [message.clone()])?.clear("sealed");
         row.set("withdrawn_at", event.at()).keep()?;
         event.rows("message_edits", from_ref(message), |edit| edit.clear("sealed").keep())?;
-        replay_cleaned(event, message)
+        replay_cleaning(event, message)
     }
 }
 
-/// Removes the marks and relations of a withdrawn message, while a log is replayed.
-fn replay_cleaned(event: &Replayed<'_>, message: &Value) -> Result<()> {
-    // The primary keys of all these tables begin with the message.
+/// Replays the removal of a withdrawn message's reactions, pin and relations.
+fn replay_cleaning(event: &Replayed<'_>, message: &Value) -> Result<()> {
+    // The primary key of each of these tables begins with the id of the message.
     let mut tables = ["pins", "reactions", "relations"].into_iter();
     tables.try_for_each(|table| event.rows(table, from_ref(message), |row| row.remove()))
 }
 
-/// Index of the votes by message, while a log is replayed.
+/// Name of the index of votes by message, which exists only while a log is replayed.
 pub(crate) const VOTES_OF_MESSAGES: &str = "votes of messages";
 
-/// The row of a withdrawn message was removed.
+/// A withdrawn message was purged: its row was removed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MessagePurged {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
-    /// The member who had posted the message; null for the service itself.
+    /// Id of the member who posted the message; null if the service itself posted it.
     author_id: Option<MemberId>,
-    /// The member who purged the message; null for the service itself.
+    /// Id of the member who purged the message; null if the service itself purged it.
     purged_by: Option<MemberId>,
 }
 
@@ -101,7 +101,7 @@ impl Event for MessagePurged {
         let Some(message) = event.field("message_id") else { return Ok(()) };
         event.row("messages", [message.clone()])?.remove()?;
         event.rows("message_edits", from_ref(message), |edit| edit.remove())?;
-        replay_cleaned(event, message)?;
+        replay_cleaning(event, message)?;
         citations::replay_removed(event, message)?;
         event.rows(VOTES_OF_MESSAGES, from_ref(message), |of_message| {
             let vote = of_message.key().last().cloned();
@@ -112,17 +112,17 @@ impl Event for MessagePurged {
     }
 }
 
-/// Withdraws a message for good and returns it, with a blank body.
+/// Withdraws a message permanently, and returns the message with a blank body.
 ///
-/// Destroys the message's key, so its content cannot be read again.
+/// Destroys the message's key, so that its content can never be read again.
 ///
-/// The message's reactions, pin and relations to other messages are removed, and its vote, if any, is closed.
-/// Withdrawing it again changes nothing. If the message gives the reason of a cancel, the reason disappears
-/// from the thread's notices too, but the event ThreadCancelled keeps it. Your own message needs
-/// `message:post` or `channel:admin`.
+/// The message's reactions, pin and relations to other messages are removed. If the message is the question
+/// of a vote, the vote is closed. Withdrawing a withdrawn message changes nothing. If the message contains
+/// the reason for a cancel, the reason also disappears from the thread's notices, but the event
+/// ThreadCancelled still contains it. Withdrawing your own message needs `message:post` or `channel:admin`.
 ///
-/// Fails with 403 `forbidden` if it is another member's message and you lack `channel:admin`. Fails with 409
-/// `legal-hold` while the workspace is under a legal hold.
+/// Fails with 403 `forbidden` if another member posted the message and you lack `channel:admin`. Fails with
+/// 409 `legal-hold` while the workspace is under a legal hold.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteMessage {
@@ -134,7 +134,7 @@ pub(super) fn delete_message(cx: &mut Write<'_>, input: &DeleteMessage) -> Resul
     let mut stored = visible_message(cx, input.message_id)?;
     check_may_withdraw(cx.caller(), stored.author_id)?;
     if stored.withdrawn {
-        return Ok(stored.with(MessageContent::Withdrawn, MessageMarks::default()));
+        return Ok(stored.into_message(MessageContent::Withdrawn, MessageMarks::default()));
     }
     let permit = cx.permit()?;
     let event = MessageTombstoned {
@@ -142,14 +142,14 @@ pub(super) fn delete_message(cx: &mut Write<'_>, input: &DeleteMessage) -> Resul
         author_id: stored.author_id,
         withdrawn_by: cx.caller().member,
     };
-    let withdrawal = cx.emit(stored.place(), &event)?;
-    blank(cx, &permit, &stored, &withdrawal)?;
+    let withdrawal = cx.emit(stored.subject(), &event)?;
+    destroy_content(cx, &permit, &stored, &withdrawal)?;
     stored.withdrawn = true;
-    Ok(stored.with(MessageContent::Withdrawn, MessageMarks::default()))
+    Ok(stored.into_message(MessageContent::Withdrawn, MessageMarks::default()))
 }
 
-/// Destroys the content, edits, marks and relations of a message, for a withdrawal.
-fn blank(
+/// Destroys the content, the earlier texts, the marks and the relations of a message that is withdrawn.
+fn destroy_content(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,
     stored: &StoredMessage,
@@ -166,7 +166,7 @@ const BLANK_MESSAGE: &str =
 
 const BLANK_EDITS: &str = "update message_edits set sealed = null where message_id = $1";
 
-/// Fails unless the caller is the author and has `message:post`, or has `channel:admin`.
+/// Fails unless the caller has `channel:admin`, or is the author and has `message:post`.
 fn check_may_withdraw(caller: &Caller, author: Option<MemberId>) -> Result<()> {
     let own = caller.is_member() && author == caller.member;
     if caller.capabilities.has(Capability::ChannelAdmin)
@@ -174,12 +174,12 @@ fn check_may_withdraw(caller: &Caller, author: Option<MemberId>) -> Result<()> {
     {
         return Ok(());
     }
-    Err(Error::forbidden("withdrawing another's message needs the capability channel:admin"))
+    Err(Error::forbidden("withdrawing another member's message needs the capability channel:admin"))
 }
 
-/// Purges a withdrawn message and returns its id.
+/// Purges a withdrawn message and returns the message's id.
 ///
-/// Removes the rows of the message and its edits; the message is no longer found.
+/// Removes the rows of the message and of its edits. The message can no longer be found.
 ///
 /// Fails with 409 `wrong-state` if the message is not withdrawn. Fails with 409 `legal-hold` while the
 /// workspace is under a legal hold.
@@ -198,12 +198,12 @@ pub(super) fn purge_message(cx: &mut Write<'_>, input: &PurgeMessage) -> Result<
     let permit = cx.permit()?;
     let event =
         MessagePurged { message_id: stored.id, author_id: stored.author_id, purged_by: cx.caller().member };
-    cx.emit(stored.place(), &event)?;
+    cx.emit(stored.subject(), &event)?;
     remove(cx, &permit, &[stored.id])?;
     Ok(Purged { message_id: stored.id, channel_id: stored.channel_id })
 }
 
-/// Removes the rows of messages, and all rows that belong to them.
+/// Removes the rows of messages, and all rows of other tables that depend on these messages.
 pub(super) fn remove(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     cx.clean(permit, messages)?;
     messages.iter().try_for_each(|id| cx.execute(1, DELETE_MESSAGE, &[id]))

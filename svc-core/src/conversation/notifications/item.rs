@@ -1,11 +1,11 @@
-//! Inbox items as their member reads them, and the SQL that selects them.
+//! Inbox items as the owner of the inbox reads them, and the SQL that selects the items.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Result;
 use crate::conversation::inbox::{InboxReason, Reasons};
-use crate::conversation::messages::{beginnings, sealed_bytes};
+use crate::conversation::messages::{load_previews, sealed_bytes};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{PREVIEW_MAX, UNREAD_SCAN_MAX};
 use crate::op::Read;
@@ -13,27 +13,27 @@ use crate::page::{Page, ScanHorizon, filling};
 use crate::store::columns;
 use crate::time::Time;
 
-/// An item of your inbox.
+/// An item of your inbox: an event or a message that concerns you.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct InboxItem {
     /// Position in the workspace's log of the event that caused the item.
     lsn: i64,
-    /// When the event that caused the item happened.
+    /// Time of the event that caused the item.
     at: Time,
-    /// The strongest reason for the item.
+    /// Strongest reason why the item is in your inbox.
     reason: InboxReason,
-    /// The channel of the item.
+    /// Id of the channel that the item concerns.
     channel_id: ChannelId,
-    /// The thread of the item; null if the item is about the channel.
+    /// Id of the thread that the item concerns; null if the item concerns the whole channel.
     thread_id: Option<ThreadId>,
-    /// The message of the item; null if the item is not about a message.
+    /// Id of the message that the item concerns; null if the item does not concern a message.
     message_id: Option<MessageId>,
-    /// The member who caused the item; null for the service itself.
+    /// Id of the member who caused the item; null if the service itself caused it.
     actor_id: Option<MemberId>,
     /// Whether you have read the item.
     read: bool,
-    /// The first 200 characters of the message's current text; null if the item has no message, or if it
-    /// cannot be opened.
+    /// The first 200 characters of the message's current text; null if the item does not concern a message,
+    /// or if the message is unreadable.
     preview: Option<String>,
 }
 
@@ -62,17 +62,17 @@ columns! {
     }
 }
 
-/// A list of inbox items that members can read and mark.
+/// A list of inbox items that a member can read and mark as read.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum List {
+pub(super) enum InboxList {
     /// All items of the inbox.
     Inbox,
     /// Items in which another member addresses the owner of the inbox.
     Mentions,
 }
 
-impl List {
-    /// Returns the set of reasons that items of this list have, as bits.
+impl InboxList {
+    /// Returns the reasons of the items in this list, as a set of bits.
     pub fn reasons(self) -> i64 {
         match self {
             Self::Inbox => Reasons::all(),
@@ -80,8 +80,8 @@ impl List {
         }
     }
 
-    /// Returns the statement for this list, given one statement for each list.
-    pub fn of(self, [inbox, mentions]: [&'static str; 2]) -> &'static str {
+    /// Selects the statement for this list from a pair of statements, for the inbox and for mentions.
+    pub fn statement(self, [inbox, mentions]: [&'static str; 2]) -> &'static str {
         match self {
             Self::Inbox => inbox,
             Self::Mentions => mentions,
@@ -89,8 +89,10 @@ impl List {
     }
 }
 
-/// Builds one SQL statement for each list, with text before and after the condition that item `i` is unread
-/// and belongs to the list. The condition for mentions is the same as that of a partial index.
+/// Builds one SQL statement for each list. The arguments are the SQL before and after the condition that item
+/// `i` is unread and in the list.
+///
+/// The condition for mentions equals the condition of a partial index.
 macro_rules! for_each_list {
     ($($before:expr),+ ; $($after:expr),+ $(,)?) => {
         [
@@ -105,10 +107,9 @@ macro_rules! for_each_list {
 }
 pub(super) use for_each_list;
 
-/// SQL that selects the items `i` of member `$5` that the caller may see and that have a reason in the set
-/// `$6`.
+/// SQL that selects the visible items `i` of member `$5` with any reason in the set `$6`.
 ///
-/// The message may be in another channel than the event, so the caller must be allowed to see both.
+/// The message may be in another channel than the event, so the caller must be allowed to see both channels.
 macro_rules! seen_items {
     () => {
         concat!(
@@ -127,22 +128,23 @@ macro_rules! seen_items {
 }
 pub(super) use seen_items;
 
-/// A page of inbox items, and the number of unread items.
+/// A page of inbox items, and the number of unread items in the list.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct InboxPage {
     #[serde(flatten)]
     page: Page<InboxItem>,
-    /// Number of unread items that you can still see, among your newest 1000, whatever the filters.
+    /// Number of unread items that you may see, among your newest 1000 unread items. Filters do not affect
+    /// this number.
     unread: i64,
 }
 
-/// Returns the items of a page as the caller reads them, and the number of unread items in the list.
+/// Converts a page of rows to the items that the caller reads, and counts the unread items of the list.
 ///
-/// The page ends earlier if its messages have too much text to open.
-pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, list: List) -> Result<InboxPage> {
-    page.keep(openable(cx, page.items(), |item| item.message_id)?, |item| item.lsn);
+/// The page is shortened if its messages have too much text to decrypt.
+pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, list: InboxList) -> Result<InboxPage> {
+    page.keep(count_that_fit(cx, page.items(), |item| item.message_id)?, |item| item.lsn);
     let messages: Vec<MessageId> = page.items().iter().filter_map(|item| item.message_id).collect();
-    let mut beginnings = beginnings(cx, &messages, PREVIEW_MAX)?;
+    let mut previews = load_previews(cx, &messages, PREVIEW_MAX)?;
     let page = page.try_map(|item| {
         Ok(InboxItem {
             lsn: item.lsn,
@@ -153,16 +155,17 @@ pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, list: List) -
             message_id: item.message_id,
             actor_id: item.actor_id,
             read: item.read,
-            preview: item.message_id.and_then(|message| beginnings.remove(&message)),
+            preview: item.message_id.and_then(|message| previews.remove(&message)),
         })
     })?;
-    Ok(InboxPage { page, unread: unread(cx, list)? })
+    Ok(InboxPage { page, unread: count_unread(cx, list)? })
 }
 
-/// Returns how many of the first items fit within the bytes of a page, including the item that fills it.
+/// Returns how many of the items fit on a page, by the size of their messages, including the item that
+/// exceeds the limit.
 ///
-/// `message_of` returns the message of an item, whose text is opened with the item.
-pub(super) fn openable<T>(
+/// `message_of` returns the id of the message whose text is decrypted for an item.
+pub(super) fn count_that_fit<T>(
     cx: &Read<'_>,
     items: &[T],
     message_of: impl Fn(&T) -> Option<MessageId>,
@@ -176,28 +179,27 @@ pub(super) fn openable<T>(
     Ok(filling(items, size))
 }
 
-/// Counts the caller's newest unread items of a list that the caller may see.
-pub(super) fn unread(cx: &Read<'_>, list: List) -> Result<i64> {
+/// Counts the visible items among the caller's newest unread items of a list.
+pub(super) fn count_unread(cx: &Read<'_>, list: InboxList) -> Result<i64> {
     let visibility = cx.caller().visibility.params();
     let member = cx.caller().member_id()?;
     let reasons = list.reasons();
     let first = newest_unread(cx, list)?.down_to();
     let counted: Option<(i64,)> =
-        cx.one(list.of(COUNT_UNREAD), &visibility.and(&[&member, &reasons, &first]))?;
+        cx.one(list.statement(COUNT_UNREAD), &visibility.and(&[&member, &reasons, &first]))?;
     Ok(counted.map_or(0, |(count,)| count))
 }
 
 const COUNT_UNREAD: [&str; 2] = for_each_list!("select count(*) ", seen_items!(), " and i.lsn >= $7 and"; "");
 
-/// Returns the scan horizon of the unread count: the oldest of the caller's newest unread items that it
-/// covers.
-pub(super) fn newest_unread(cx: &Read<'_>, list: List) -> Result<ScanHorizon> {
-    cx.horizon_within(list.of(NEWEST_UNREAD), &[&cx.caller().member_id()?], i64::MAX, UNREAD_SCAN_MAX)
+/// Returns the range of the unread count: the caller's newest unread items of a list, up to a limit.
+pub(super) fn newest_unread(cx: &Read<'_>, list: InboxList) -> Result<ScanHorizon> {
+    cx.horizon_within(list.statement(NEWEST_UNREAD), &[&cx.caller().member_id()?], i64::MAX, UNREAD_SCAN_MAX)
 }
 
-/// Returns the scan horizon of a read: the newest of the caller's oldest unread items that it covers.
-pub(super) fn oldest_unread(cx: &Read<'_>, list: List) -> Result<ScanHorizon> {
-    cx.horizon_within(list.of(OLDEST_UNREAD), &[&cx.caller().member_id()?], 0, UNREAD_SCAN_MAX)
+/// Returns the range of a wait: the caller's oldest unread items of a list, up to a limit.
+pub(super) fn oldest_unread(cx: &Read<'_>, list: InboxList) -> Result<ScanHorizon> {
+    cx.horizon_within(list.statement(OLDEST_UNREAD), &[&cx.caller().member_id()?], 0, UNREAD_SCAN_MAX)
 }
 
 const NEWEST_UNREAD: [&str; 2] = for_each_list!(

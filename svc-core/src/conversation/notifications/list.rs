@@ -1,9 +1,9 @@
-//! Listing a member's inbox, or only the items in which another member addresses the member.
+//! Listing a member's inbox, or only the items in which another member addresses the inbox's owner.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::item::{InboxPage, List, StoredItem, item_columns, open_page, seen_items};
+use super::item::{InboxList, InboxPage, StoredItem, item_columns, open_page, seen_items};
 use crate::Result;
 use crate::conversation::inbox::InboxReason;
 use crate::id::MemberId;
@@ -13,12 +13,12 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 
 /// Returns your inbox, oldest first: messages to you, tasks assigned to you, and requests for your judgement.
 ///
-/// Each event is one item, and so is each message, with its strongest reason: `mention`, `reply`, `dm`,
-/// `group_mention`, and others. Your own actions and channels that you can no longer see are omitted.
+/// Each event or message is one item, with its strongest reason: `mention`, `reply`, `dm`, `group_mention`,
+/// and others. Your own actions and channels that you can no longer see are omitted.
 ///
-/// Items are removed 30 days after you have read them, and after 90 days unread. One page covers up to 2000
-/// items, so with a filter it may be short or empty although there is more: continue while `next_cursor` is
-/// not null.
+/// Read items are removed 30 days after you have read them, unread items after 90 days. One page covers up to
+/// 2000 items, so with a filter it may be short or empty although more items follow: continue while
+/// `next_cursor` is not null.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
@@ -27,9 +27,9 @@ pub(super) struct ListInbox {
     /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: OwnId<MemberId>,
-    /// Only unread items, or only read ones.
+    /// True: only unread items. False: only read items.
     unread: Option<bool>,
-    /// Only items with this reason, even if they also have a stronger one.
+    /// Only items with this reason, even if they also have a stronger reason.
     reason: Option<InboxReason>,
     /// Newest first. Default: oldest first.
     newest_first: Option<bool>,
@@ -43,7 +43,7 @@ pub(super) fn list_inbox(cx: &Read<'_>, input: &ListInbox) -> Result<InboxPage> 
     let ListInbox { _member_id: _, unread, reason, newest_first, cursor, limit } = input;
     list(
         cx,
-        List::Inbox,
+        InboxList::Inbox,
         &ListFilter { unread: *unread, reason: *reason, newest_first: *newest_first },
         *cursor,
         *limit,
@@ -52,7 +52,7 @@ pub(super) fn list_inbox(cx: &Read<'_>, input: &ListInbox) -> Result<InboxPage> 
 
 /// Returns the messages that address you, oldest first.
 ///
-/// Each is an item of your inbox with the reason `mention`, `reply`, `dm` or `group_mention`.
+/// These are the items of your inbox with the reason `mention`, `reply`, `dm` or `group_mention`.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
@@ -61,9 +61,9 @@ pub(super) struct ListMentions {
     /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: OwnId<MemberId>,
-    /// Only unread items, or only read ones.
+    /// True: only unread items. False: only read items.
     unread: Option<bool>,
-    /// Only items with this reason, even if they also have a stronger one.
+    /// Only items with this reason, even if they also have a stronger reason.
     reason: Option<InboxReason>,
     /// Newest first. Default: oldest first.
     newest_first: Option<bool>,
@@ -76,10 +76,10 @@ pub(super) struct ListMentions {
 pub(super) fn list_mentions(cx: &Read<'_>, input: &ListMentions) -> Result<InboxPage> {
     let ListMentions { _member_id: _, unread, reason, newest_first, cursor, limit } = input;
     let wanted = ListFilter { unread: *unread, reason: *reason, newest_first: *newest_first };
-    list(cx, List::Mentions, &wanted, *cursor, *limit)
+    list(cx, InboxList::Mentions, &wanted, *cursor, *limit)
 }
 
-/// Filters of an inbox list.
+/// The filters and the order of an inbox list.
 struct ListFilter {
     unread: Option<bool>,
     reason: Option<InboxReason>,
@@ -88,7 +88,7 @@ struct ListFilter {
 
 fn list(
     cx: &Read<'_>,
-    list: List,
+    list: InboxList,
     wanted: &ListFilter,
     cursor: Option<Cursor>,
     limit: Option<Limit>,

@@ -1,10 +1,10 @@
-//! Marking inbox items as read, a limited number per step.
+//! Marking inbox items as read, in steps of a limited number of items.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::item::{List, for_each_list, unread};
+use super::item::{InboxList, count_unread, for_each_list};
 use crate::Result;
 use crate::conversation::follows;
 use crate::error::Error;
@@ -15,13 +15,13 @@ use crate::op::{Answer, Read, Write};
 use crate::store::Engine;
 use crate::text::{Count, Items};
 
-/// Maximum items marked in one step.
+/// Maximum inbox items marked in one step.
 const STEP_ITEMS: i64 = 1000;
 
-/// Result of marking items as read: the number of items that remain unread.
+/// The number of items that remain unread after items were marked as read.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct LeftUnread {
-    /// Number of unread items that you can still see, among the newest 1000 of the list.
+    /// Number of unread items that you may see, among the newest 1000 unread items of the list.
     unread: i64,
 }
 
@@ -37,13 +37,13 @@ impl<I> Answer<I> for LeftUnread {
     }
 }
 
-/// A position in the log.
+/// A position in the workspace's log.
 type Lsn = Count<0, { i64::MAX }>;
 
-/// Marks items of your inbox as read, and returns how many remain unread.
+/// Marks items of your inbox as read, and returns the number of items that remain unread.
 ///
-/// Select the items with exactly one of `up_to_lsn`, `lsns` and `target_id`. Marking again changes nothing.
-/// If you follow `target_id`, everything posted there until now counts as seen too.
+/// Select the items with exactly one of `up_to_lsn`, `lsns` and `target_id`. Marking read items changes
+/// nothing. If you follow `target_id`, all its messages are marked as seen too.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -52,21 +52,21 @@ pub(super) struct MarkInboxRead {
     /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: OwnId<MemberId>,
-    /// Selects all items up to this position.
+    /// Selects all items up to this log position.
     up_to_lsn: Option<Lsn>,
-    /// Selects the items at these positions.
+    /// Selects the items at these log positions.
     lsns: Option<Items<Lsn, MARKED_MAX>>,
-    /// Selects all items of this thread or channel.
+    /// Selects all items of the thread or channel with this id.
     target_id: Option<Uuid>,
 }
 
 pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Result<Option<LeftUnread>> {
     let named =
         ItemSelection { up_to_lsn: input.up_to_lsn, lsns: input.lsns.as_deref(), target_id: input.target_id };
-    mark(cx, List::Inbox, &named)
+    mark_step(cx, InboxList::Inbox, &named)
 }
 
-/// Marks messages that address you as read, and returns how many remain unread.
+/// Marks messages to you as read, and returns the number of messages to you that remain unread.
 ///
 /// Select the messages with exactly one of `up_to_lsn`, `lsns` and `target_id`. Other inbox items are not
 /// changed.
@@ -78,62 +78,68 @@ pub(super) struct MarkMentionsRead {
     /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: OwnId<MemberId>,
-    /// Selects all items up to this position.
+    /// Selects all items up to this log position.
     up_to_lsn: Option<Lsn>,
-    /// Selects the items at these positions.
+    /// Selects the items at these log positions.
     lsns: Option<Items<Lsn, MARKED_MAX>>,
-    /// Selects all items of this thread or channel.
+    /// Selects all items of the thread or channel with this id.
     target_id: Option<Uuid>,
 }
 
 pub(super) fn mark_mentions_read(cx: &mut Write<'_>, input: &MarkMentionsRead) -> Result<Option<LeftUnread>> {
     let named =
         ItemSelection { up_to_lsn: input.up_to_lsn, lsns: input.lsns.as_deref(), target_id: input.target_id };
-    mark(cx, List::Mentions, &named)
+    mark_step(cx, InboxList::Mentions, &named)
 }
 
-/// Selection of the items to mark; exactly one field must be set.
+/// Selection of the items to mark. Exactly one field must be set.
 struct ItemSelection<'a> {
     up_to_lsn: Option<Lsn>,
     lsns: Option<&'a [Lsn]>,
     target_id: Option<Uuid>,
 }
 
-/// Marks the next group of items. Returns the number of unread items once all are marked, before that `None`.
-fn mark(cx: &mut Write<'_>, list: List, named: &ItemSelection<'_>) -> Result<Option<LeftUnread>> {
+/// Marks the items of the next step. Returns `None` if further steps are needed, otherwise the number of
+/// items that remain unread.
+fn mark_step(cx: &mut Write<'_>, list: InboxList, named: &ItemSelection<'_>) -> Result<Option<LeftUnread>> {
     let member = cx.caller().member_id()?;
     let now = cx.now();
     let marked = match (named.up_to_lsn, named.lsns, named.target_id) {
         (Some(up_to), None, None) => {
-            cx.change(list.of(MARK_UP_TO), &[&member, &now, &up_to.get(), &STEP_ITEMS])?
+            cx.change(list.statement(MARK_UP_TO), &[&member, &now, &up_to.get(), &STEP_ITEMS])?
         }
         (None, Some(lsns), None) => {
             let lsns: Vec<i64> = lsns.iter().map(|lsn| lsn.get()).collect();
             match cx.engine() {
                 Engine::Sqlite => {
                     let lsns = serde_json::to_string(&lsns).map_err(Error::internal)?;
-                    cx.execute_any(list.of(MARK_THESE_SQLITE), &[&member, &now, &lsns])?;
+                    cx.execute_any(list.statement(MARK_THESE_SQLITE), &[&member, &now, &lsns])?;
                 }
-                Engine::Postgres => cx.execute_any(list.of(MARK_THESE_POSTGRES), &[&member, &now, &lsns])?,
+                Engine::Postgres => {
+                    cx.execute_any(list.statement(MARK_THESE_POSTGRES), &[&member, &now, &lsns])?
+                }
             }
             0
         }
         (None, None, Some(target)) => {
-            let marked = cx.change(list.of(MARK_TARGET), &[&member, &now, &target, &STEP_ITEMS])?;
+            let marked = cx.change(list.statement(MARK_TARGET), &[&member, &now, &target, &STEP_ITEMS])?;
             follows::mark_seen(cx, target)?;
             marked
         }
         _ => {
-            return Err(Error::in_fields(&["up_to_lsn", "lsns", "target_id"], "expected one of these three"));
+            return Err(Error::in_fields(
+                &["up_to_lsn", "lsns", "target_id"],
+                "expected exactly one of these fields",
+            ));
         }
     };
     if i64::try_from(marked).unwrap_or(i64::MAX) >= STEP_ITEMS {
         return Ok(None);
     }
-    Ok(Some(LeftUnread { unread: unread(cx, list)? }))
+    Ok(Some(LeftUnread { unread: count_unread(cx, list)? }))
 }
 
-/// SQL statement that marks the unread items that satisfy a condition.
+/// SQL statement that marks all unread items with the condition `$which` as read.
 macro_rules! mark {
     ($which:literal) => {
         for_each_list!(
@@ -144,7 +150,7 @@ macro_rules! mark {
     };
 }
 
-/// SQL statement that marks the first `$4` unread items that satisfy a condition.
+/// SQL statement that marks the first `$4` unread items with the condition `$which` as read.
 macro_rules! mark_some {
     ($which:literal) => {
         for_each_list!(

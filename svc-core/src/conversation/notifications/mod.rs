@@ -1,7 +1,8 @@
-//! Notifications: listing an inbox and marking it read, and the inbox as a queue for delivery.
+//! Notifications: listing an inbox, marking its items as read, and the inbox as a queue of outgoing
+//! notifications.
 //!
 //! An inbox is private: no event mentions its contents, and no other member can read it. A list contains only
-//! items whose channels the member can see now, with the current text of their messages.
+//! items whose channels the member can see now, with the current texts of their messages.
 
 mod item;
 mod list;
@@ -16,23 +17,26 @@ use crate::error::Code;
 use crate::op::{Effect, Feature, Operation, Sample, SampleCaller, changing, read, wait};
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().operations("mentions", of_mentions()).operations("notifications", of_the_inbox()).sample(
-        Sample::new(
-            "mention",
-            "post_message",
-            |w| json!({"thread_id": w.id("thread"), "body": "is the lexer ready, @ada?"}),
+    Feature::new()
+        .operations("mentions", mention_operations())
+        .operations("notifications", inbox_operations())
+        .sample(
+            Sample::new(
+                "mention",
+                "post_message",
+                |w| json!({"thread_id": w.id("thread"), "body": "is the lexer ready, @ada?"}),
+            )
+            .by(SampleCaller::Agent),
         )
-        .by(SampleCaller::Agent),
-    )
 }
 
-fn of_mentions() -> Vec<Operation> {
+fn mention_operations() -> Vec<Operation> {
     vec![
         read("list_mentions", list::list_mentions)
             .title("List your mentions")
             .when(
-                "List messages addressed to you, oldest first. Use `wait_for_mention` to wait for the next \
-                 one.",
+                "List the messages to you, oldest first. Use `wait_for_mention` to wait for the next \
+                 message.",
             )
             .detailed()
             .get("/me/mentions")
@@ -44,8 +48,8 @@ fn of_mentions() -> Vec<Operation> {
             .in_steps(mark::mark_mentions_read)
             .title("Mark mentions read")
             .when(
-                "Mark messages that address you as read, so that `wait_for_mention` and unread lists no \
-                 longer return them.",
+                "Mark messages to you as read. Lists of unread messages and `wait_for_mention` then omit \
+                 these messages.",
             )
             .post("/me/mentions/read")
             .needs(&[WorkspaceRead])
@@ -63,7 +67,7 @@ fn of_mentions() -> Vec<Operation> {
     ]
 }
 
-fn of_the_inbox() -> Vec<Operation> {
+fn inbox_operations() -> Vec<Operation> {
     vec![
         read("list_inbox", list::list_inbox)
             .title("List your inbox")
@@ -81,8 +85,8 @@ fn of_the_inbox() -> Vec<Operation> {
             .in_steps(mark::mark_inbox_read)
             .title("Mark your inbox read")
             .when(
-                "Mark inbox items as read once you have dealt with them. Use `mark_mentions_read` to mark \
-                 only messages to you.",
+                "Mark items of your inbox as read. Use `mark_mentions_read` to mark only messages \
+                 to you.",
             )
             .post("/me/inbox/read")
             .needs(&[WorkspaceRead])

@@ -1,13 +1,13 @@
-//! The inbox as the queue of a delivery channel: due items are leased, postponed and marked as sent.
+//! The inbox as the queue of a delivery channel: items that are due are leased, postponed and marked as sent.
 //!
-//! An item is taken only if it is unread, and if the member can still see it and wants it, with the current
-//! text of its message. So an item that was read or withdrawn, or that is in a channel that the member has
-//! left, is not sent.
+//! An item is sent only if it is unread, and if the member can still see it and wants to be notified of it.
+//! The notification contains the current text of the message. Items that were read or withdrawn, and items of
+//! a channel that the member has left, are not sent.
 
-use super::item::{openable, seen_items};
+use super::item::{count_that_fit, seen_items};
 use crate::Result;
 use crate::conversation::inbox::Reasons;
-use crate::conversation::messages::beginnings;
+use crate::conversation::messages::load_previews;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{DELIVERY_BATCH_LEASE, PREVIEW_MAX};
@@ -15,34 +15,34 @@ use crate::op::{Read, Visibility, Write};
 use crate::store::{Engine, ToParam, columns};
 use crate::time::Time;
 
-/// Maximum items in one delivery batch.
+/// Maximum inbox items in one delivery batch.
 const BATCH_ITEMS_MAX: i64 = 200;
 
-/// A delivery channel; each has its own column for due times in the inbox.
+/// A delivery channel. The table `inbox` has a column of due times for each delivery channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutgoingChannel {
     Mail,
     Push,
 }
 
-/// A notification for one delivery channel.
+/// An inbox item to send on a delivery channel, with the data of the notification.
 #[derive(Clone)]
 pub(crate) struct OutgoingItem {
     pub lsn: i64,
     pub at: Time,
     pub reasons: Reasons,
     pub channel_id: ChannelId,
-    /// Whether the channel is a direct message, whose name carries no information.
+    /// Whether the channel is a direct message. All direct messages have the same name.
     pub dm: bool,
     pub channel: String,
     pub thread_id: Option<ThreadId>,
-    /// Title of the thread; `None` if texts may not leave the service.
+    /// Title of the thread; `None` if the item concerns no thread, or if notifications may not contain texts.
     pub thread: Option<String>,
     pub message_id: Option<MessageId>,
-    /// Handle of the member who caused the notification; `None` for the service itself.
+    /// Handle of the member who caused the notification; `None` if the service itself caused it.
     pub actor: Option<String>,
-    /// Beginning of the message's current text; `None` if the item is not about a message, if the message
-    /// cannot be opened, or if texts may not leave the service.
+    /// Beginning of the message's current text; `None` if the item does not concern a message, if the message
+    /// is unreadable, or if notifications may not contain texts.
     pub preview: Option<String>,
 }
 
@@ -62,18 +62,18 @@ columns! {
     make { preview: None }
 }
 
-/// Preferences of a member about notifications on a delivery channel.
+/// A member's preferences for notifications on a delivery channel.
 pub(crate) trait WantedNotifications {
     /// Returns whether the member wants to be notified of an item.
     fn wants(&self, item: &OutgoingItem) -> bool;
-    /// Returns whether the notification may contain texts of members.
+    /// Returns whether notifications may contain the titles of threads and the texts of messages.
     fn shows_texts(&self) -> bool;
 }
 
-/// Leases the due items of a member for [`DELIVERY_BATCH_LEASE`], and returns the items to send, oldest
-/// first.
+/// Leases a member's due items for [`DELIVERY_BATCH_LEASE`], and returns the items to send, oldest first.
 ///
-/// Items that the member does not want are no longer due. Items that exceed one delivery batch remain due.
+/// Clears the due time of items that the member does not want. Items that do not fit into one delivery batch
+/// remain due.
 pub(crate) fn take_due(
     cx: &mut Write<'_>,
     member: MemberId,
@@ -86,15 +86,15 @@ pub(crate) fn take_due(
     let params = visibility.and(&[&member, &reasons, &now, &BATCH_ITEMS_MAX]);
     let mut items = cx.query::<OutgoingItem>(out.statements().due, &params)?;
     let is_all = items.len() < usize::try_from(BATCH_ITEMS_MAX).unwrap_or(usize::MAX);
-    let read = openable(cx, &items, |item| item.message_id)?;
-    let last = if is_all && read == items.len() { i64::MAX } else { last_of(&items, read) };
+    let read = count_that_fit(cx, &items, |item| item.message_id)?;
+    let last = if is_all && read == items.len() { i64::MAX } else { last_lsn(&items, read) };
     items.truncate(read);
     items.retain(|item| wanted.wants(item));
     if wanted.shows_texts() {
         let messages: Vec<MessageId> = items.iter().filter_map(|item| item.message_id).collect();
-        let beginnings = beginnings(cx, &messages, PREVIEW_MAX)?;
+        let previews = load_previews(cx, &messages, PREVIEW_MAX)?;
         for item in &mut items {
-            item.preview = item.message_id.and_then(|message| beginnings.get(&message).cloned());
+            item.preview = item.message_id.and_then(|message| previews.get(&message).cloned());
         }
     } else {
         items.iter_mut().for_each(|item| item.thread = None);
@@ -107,11 +107,11 @@ pub(crate) fn take_due(
     Ok(items)
 }
 
-fn last_of(items: &[OutgoingItem], read: usize) -> i64 {
+fn last_lsn(items: &[OutgoingItem], read: usize) -> i64 {
     items.get(read.saturating_sub(1)).map_or(i64::MAX, |item| item.lsn)
 }
 
-/// Postpones all due items of a member to `until`.
+/// Postpones all due items of a member on a delivery channel to `until`.
 pub(crate) fn postpone(
     cx: &mut Write<'_>,
     member: MemberId,
@@ -122,15 +122,15 @@ pub(crate) fn postpone(
     cx.execute_any(out.statements().postpone, &[&member, &now, &until])
 }
 
-/// Returns the time of a member's oldest due item. Returns `None` if nothing is due.
+/// Returns the time of the event of a member's oldest due item, or `None` if no item is due.
 pub(crate) fn oldest_due(cx: &Read<'_>, member: MemberId, out: OutgoingChannel) -> Result<Option<Time>> {
     let oldest: Option<(Option<Time>,)> = cx.one(out.statements().oldest, &[&member, &cx.now()])?;
     Ok(oldest.and_then(|(at,)| at))
 }
 
-/// Sets when leased items are due again; `None` means that the items were sent.
+/// Sets the time at which leased items are due again. `None` means that the items were sent.
 ///
-/// Items that were read or withdrawn in the meantime are not changed.
+/// Items that were read or withdrawn during the lease are not changed.
 pub(crate) fn set_due(
     cx: &mut Write<'_>,
     member: MemberId,
@@ -143,7 +143,7 @@ pub(crate) fn set_due(
     })
 }
 
-/// Returns the given items that still have a due time.
+/// Returns which of the given items still have a due time.
 pub(crate) fn still_due(
     cx: &Read<'_>,
     member: MemberId,
@@ -155,7 +155,8 @@ pub(crate) fn still_due(
     Ok(rows.into_iter().map(|(lsn,)| lsn).collect())
 }
 
-/// Returns whether all given items are still to be sent: due, unread, and visible to the member.
+/// Returns whether all given items still must be sent: each has a due time, is unread, and is visible to the
+/// member.
 pub(crate) fn are_current(
     cx: &Read<'_>,
     member: MemberId,
@@ -170,10 +171,10 @@ pub(crate) fn are_current(
     Ok(found.map(|(count,)| count) == i64::try_from(lsns.len()).ok())
 }
 
-/// Makes items that were postponed for a long time due now, because the member's preferences have changed.
+/// Makes a member's items with a distant due time due now, because the member's preferences have changed.
 pub(crate) fn undo_postponement(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     let now = cx.now();
-    // Items that are leased or wait for the delay before an email are not changed.
+    // The due times of leased items, and of items that wait for the delay before an email, are not changed.
     let delay = cx.settings().mail.as_ref().map(|mail| mail.delay).unwrap_or_default();
     let beyond = now.plus(DELIVERY_BATCH_LEASE.max(delay));
     [OutgoingChannel::Mail, OutgoingChannel::Push]
@@ -186,7 +187,7 @@ pub(crate) fn drop_due(cx: &mut Write<'_>, member: MemberId, out: OutgoingChanne
     cx.execute_any(out.statements().drop, &[&member])
 }
 
-/// Runs a statement that takes a list of positions, in the engine's form.
+/// Runs a statement with a list of log positions, in the form that the engine requires.
 fn with_lsns<T>(
     engine: Engine,
     [sqlite, postgres]: [&'static str; 2],
@@ -199,7 +200,7 @@ fn with_lsns<T>(
     }
 }
 
-/// SQL statements of a delivery channel.
+/// The SQL statements of a delivery channel.
 struct Statements {
     due: &'static str,
     lease: [&'static str; 2],
@@ -221,7 +222,7 @@ impl OutgoingChannel {
     }
 }
 
-/// SQL conditions that `lsn` is one of a list of positions, for each engine.
+/// Builds a statement for each engine, with the condition that `lsn` is in a list of positions.
 macro_rules! in_lsns {
     ($before:expr, $list:literal, $after:expr) => {
         [
@@ -231,7 +232,7 @@ macro_rules! in_lsns {
     };
 }
 
-/// Builds the statements of the delivery channel whose due times are in the given column.
+/// Builds the statements of the delivery channel whose due times are in the column `$due`.
 macro_rules! statements {
     ($due:literal) => {
         Statements {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::item::{
-    InboxPage, List, StoredItem, for_each_list, item_columns, newest_unread, oldest_unread, open_page,
+    InboxList, InboxPage, StoredItem, for_each_list, item_columns, newest_unread, oldest_unread, open_page,
     seen_items,
 };
 use crate::Result;
@@ -16,13 +16,13 @@ use crate::log::bus::EventFilter;
 use crate::op::{LongPoll, Poll, Read, WaitSecs};
 use crate::page::{Page, rows_to_read};
 
-/// Waits until another member addresses you, and returns your unread mentions, oldest first.
+/// Waits until another member addresses you, and returns the unread messages to you, oldest first.
 ///
-/// If you have unread mentions, the call returns at once. It marks nothing as read: use `mark_mentions_read`
-/// for that, or the next call returns the same items. Returns `{"timed_out": true}` on timeout.
+/// Returns immediately if you have unread mentions. The call marks nothing as read: use `mark_mentions_read`,
+/// or the next call returns the same items. Returns `{"timed_out": true}` on timeout.
 ///
-/// The call returns up to 50 items. If you can no longer see any of the oldest 1000 unread items, the first
-/// 50 of the newest 1000 are returned.
+/// The call returns up to 50 items. If you can no longer see any of your oldest 1000 unread items, it returns
+/// the first 50 visible items among your newest 1000 unread items.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
@@ -45,13 +45,14 @@ impl LongPoll for WaitForMention {
 }
 
 pub(super) fn wait_for_mention(cx: &Read<'_>, _: &mut WaitForMention) -> Result<Poll<InboxPage>> {
-    let list = List::Mentions;
-    let reasons = List::Mentions.reasons();
+    let list = InboxList::Mentions;
+    let reasons = InboxList::Mentions.reasons();
     let member = cx.caller().member_id()?;
     let visibility = cx.caller().visibility.params();
     let rows = rows_to_read(None);
     let between = |from: i64, up_to: i64| -> Result<Page<StoredItem>> {
-        let found = cx.rows(list.of(UNREAD), &visibility.and(&[&member, &reasons, &from, &up_to, &rows]))?;
+        let found =
+            cx.rows(list.statement(UNREAD), &visibility.and(&[&member, &reasons, &from, &up_to, &rows]))?;
         Ok(Page::of(found, None, |item: &StoredItem| item.lsn))
     };
     let oldest = oldest_unread(cx, list)?;

@@ -1,8 +1,7 @@
-//! Ballots: the choices of members. Each member has one ballot per vote, and may change it while the vote is
-//! open.
+//! Ballots: the choices of members in votes. A member has one ballot per vote, and may change it while the
+//! vote is open.
 //!
-//! The count of each option is stored in its own row, so that reading a vote does not count all ballots of a
-//! large workspace.
+//! The count of each option is stored in a separate row, so that reading a vote does not count all ballots.
 
 use std::collections::BTreeSet;
 
@@ -21,12 +20,12 @@ use crate::op::{Read, RowColumns, Write};
 use crate::store::new_row;
 use crate::text::{Count, Items};
 
-/// A member cast, changed or emptied its ballot in a vote.
+/// A member cast, changed or emptied a ballot in a vote.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct BallotCast {
-    /// The vote.
+    /// Id of the vote.
     vote_id: VoteId,
-    /// The member who owns the ballot.
+    /// Id of the member who owns the ballot.
     member_id: MemberId,
     /// Indexes of the chosen options; empty if the ballot was emptied.
     options: Vec<i64>,
@@ -49,17 +48,17 @@ impl Event for BallotCast {
     }
 }
 
-/// Casts your ballot in a vote, replacing your earlier one, and returns the vote.
+/// Casts your ballot in a vote, which replaces your earlier ballot, and returns the vote.
 ///
 /// A delegate casts the ballot of the member for whom it acts.
 ///
-/// Fails with 409 `wrong-state` if the vote is closed, or if its channel is archived.
+/// Fails with 409 `wrong-state` if the vote is closed, or if the vote's channel is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CastVote {
     /// The vote.
     vote_id: VoteId,
-    /// The indexes of the options that you choose, from 0; `[]` empties your ballot.
+    /// Indexes of the options that you choose, starting at 0; `[]` empties your ballot.
     options: Items<Count<0, OPTION_INDEX_MAX>, OPTIONS_MAX>,
 }
 
@@ -68,7 +67,7 @@ pub(super) fn cast_vote(cx: &mut Write<'_>, input: &CastVote) -> Result<Vote> {
     let member_id = cx.caller().member_id()?;
     let chosen: BTreeSet<i64> = input.options.iter().map(|option| option.get()).collect();
     check_choices(&stored, &chosen)?;
-    if stored.closed(cx.now()).is_some() {
+    if stored.closing_time(cx.now()).is_some() {
         return Err(Error::wrong_state("the vote is closed"));
     }
     check_not_archived(&visible_channel(cx, stored.channel_id)?)?;
@@ -80,7 +79,7 @@ pub(super) fn cast_vote(cx: &mut Write<'_>, input: &CastVote) -> Result<Vote> {
     let vote_id = stored.id;
     let event = BallotCast { vote_id, member_id, options: chosen.iter().copied().collect() };
     let lsn = cx.emit(stored.subject(), &event)?.lsn;
-    count_change(cx, vote_id, &before, &chosen)?;
+    add_to_counts(cx, vote_id, &before, &chosen)?;
     cx.execute_any(EMPTY, &[&vote_id, &member_id])?;
     for choice in chosen {
         cx.insert(&new_row!("insert into ballots" { vote_id, choice, member_id, lsn }))?;
@@ -92,7 +91,7 @@ const OWN: &str = "select choice from ballots where vote_id = $1 and member_id =
 
 const EMPTY: &str = "delete from ballots where vote_id = $1 and member_id = $2";
 
-/// Fails unless the vote has all chosen options and allows that many choices.
+/// Fails if the vote does not have all chosen options, or does not allow several choices.
 fn check_choices(vote: &StoredVote, chosen: &BTreeSet<i64>) -> Result<()> {
     if let Some(unknown) = chosen.iter().find(|choice| **choice >= vote.options) {
         let last = vote.options.saturating_sub(1);
@@ -107,19 +106,19 @@ fn check_choices(vote: &StoredVote, chosen: &BTreeSet<i64>) -> Result<()> {
     Ok(())
 }
 
-/// Counts of a vote's ballots.
+/// The counts of a vote's ballots.
 pub(super) struct VoteTally {
-    /// Number of members who have chosen each option, by index.
+    /// Number of members who have chosen each option, in the order of the options.
     pub of_options: Vec<i64>,
     /// Number of members who have chosen at least one option.
     pub ballots: i64,
 }
 
-/// Pseudo-option index whose count is the number of members with a non-empty ballot.
+/// Pseudo index of an option. Its count is the number of members with a non-empty ballot.
 const ANY: i64 = -1;
 
-/// Returns the counts of a vote that has `options` options.
-pub(super) fn tally(cx: &Read<'_>, vote: VoteId, options: i64) -> Result<VoteTally> {
+/// Loads the counts of a vote. `options` is the number of options of the vote.
+pub(super) fn load_tally(cx: &Read<'_>, vote: VoteId, options: i64) -> Result<VoteTally> {
     let of_options = vec![0; usize::try_from(options).unwrap_or_default()];
     let mut tally = VoteTally { of_options, ballots: 0 };
     for (choice, total) in cx.query::<(i64, i64)>(TALLY, &[&vote])? {
@@ -135,8 +134,8 @@ pub(super) fn tally(cx: &Read<'_>, vote: VoteId, options: i64) -> Result<VoteTal
 
 const TALLY: &str = "select choice, total from ballot_counts where vote_id = $1";
 
-/// Adds the difference between a member's old and new ballot to the counts of a vote.
-fn count_change(
+/// Adds the difference between a member's old and new ballots to the counts of a vote.
+fn add_to_counts(
     cx: &mut Write<'_>,
     vote: VoteId,
     before: &BTreeSet<i64>,
@@ -153,7 +152,7 @@ const ADD: &str = "
     insert into ballot_counts (vote_id, choice, total) values ($1, $2, $3)
     on conflict (vote_id, choice) do update set total = ballot_counts.total + excluded.total";
 
-/// Updates the counts for a row of `ballots` that an import has inserted.
+/// Updates the counts of a vote for a row of `ballots` that an import has inserted.
 pub(super) fn count_imported(cx: &mut Write<'_>, row: &RowColumns<'_>) -> Result<()> {
     let vote = row.id("vote_id");
     let member = row.id("member_id");
@@ -168,11 +167,11 @@ const ADD_IF_FIRST: &str = "
     where not exists (select 1 from ballots where vote_id = $1 and member_id = $3 and choice <> $4)
     on conflict (vote_id, choice) do update set total = ballot_counts.total + 1";
 
-/// Returns the first members who have chosen an option, in the order in which they chose it.
+/// Returns the ids of the first members who have chosen an option, in the order of their choices.
 pub(super) fn voters(cx: &Read<'_>, vote: VoteId, choice: i64) -> Result<Vec<MemberId>> {
     let voters: Vec<(MemberId,)> = cx.query(VOTERS, &[&vote, &choice, &VOTERS_LISTED])?;
     Ok(voters.into_iter().map(|(member,)| member).collect())
 }
 
-/// Uses the index `ballots_in_order`, so that rows come in that order.
+/// Reads the index `ballots_in_order`, which contains the rows in the order of their positions.
 const VOTERS: &str = "select member_id from ballots where vote_id = $1 and choice = $2 order by lsn limit $3";

@@ -1,10 +1,10 @@
-//! Closing a vote: by its creator, when its time is over, or when its question is withdrawn.
+//! Closing a vote: by a member, at its closing time, or when its question is withdrawn.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::ballot::{VoteTally, tally};
+use super::ballot::{VoteTally, load_tally};
 use super::{StoredVote, Vote, visible_vote, vote_columns};
 use crate::Result;
 use crate::capability::Capability::ChannelAdmin;
@@ -23,22 +23,22 @@ use crate::time::Time;
 enum Reason {
     /// A member closed the vote.
     Closed,
-    /// The time of the vote was over.
+    /// The closing time of the vote has passed.
     Due,
-    /// The question of the vote was withdrawn.
+    /// The message with the question was withdrawn.
     Withdrawn,
 }
 
 /// A vote was closed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct VoteClosed {
-    /// The vote.
+    /// Id of the vote.
     vote_id: VoteId,
-    /// Number of members who have chosen each option, by index.
+    /// Number of members who have chosen each option, in the order of the options.
     tally: Vec<i64>,
     /// Number of members who have chosen at least one option.
     ballots: i64,
-    /// The member who closed the vote; null if it closed by itself.
+    /// Id of the member who closed the vote or withdrew its question; null if the vote closed automatically.
     closed_by: Option<MemberId>,
     /// Reason why the vote was closed.
     reason: Reason,
@@ -49,19 +49,19 @@ impl Event for VoteClosed {
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
         let vote = event.row_of("votes", "vote_id")?.copy("closed_by");
-        // A vote whose time was over counts as closed at that time, not at the time of the event.
+        // A vote whose closing time has passed counts as closed at that time, not at the time of the event.
         let is_due = event.text("reason") == Some(DUE_REASON);
         let closed_at = if is_due { vote.value("closes_at").cloned() } else { Some(event.at()) };
         vote.set_known("closed_at", closed_at).keep()
     }
 }
 
-/// Serialized form of [`Reason::Due`].
+/// [`Reason::Due`] as a string in JSON.
 const DUE_REASON: &str = "due";
 
-/// Closes a vote and returns it. Closing a closed vote changes nothing.
+/// Closes a vote and returns the vote. Closing a closed vote changes nothing.
 ///
-/// Fails with 403 `forbidden` if you have not opened it and lack `channel:admin`.
+/// Fails with 403 `forbidden` if you did not open the vote and lack `channel:admin`.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CloseVote {
@@ -72,7 +72,7 @@ pub(super) struct CloseVote {
 pub(super) fn close_vote(cx: &mut Write<'_>, input: &CloseVote) -> Result<Vote> {
     let mut stored = visible_vote(cx, input.vote_id)?;
     check_may_close(cx.caller(), stored.created_by)?;
-    if stored.closed(cx.now()).is_none() {
+    if stored.closing_time(cx.now()).is_none() {
         (stored.closed_at, stored.closed_by) = close(cx, &stored, Reason::Closed)?;
     }
     stored.open(cx)
@@ -83,15 +83,16 @@ fn check_may_close(caller: &Caller, created_by: MemberId) -> Result<()> {
     if caller.member == Some(created_by) || caller.capabilities.has(ChannelAdmin) {
         return Ok(());
     }
-    Err(Error::forbidden("only who opened a vote or a member with channel:admin closes it"))
+    Err(Error::forbidden("only the member who opened a vote, or a member with channel:admin, can close it"))
 }
 
-/// Closes an open vote with the given reason, or as due if its time is over. Returns the time and the member.
+/// Closes an open vote with the given reason, or with the reason `due` if its closing time has passed.
+/// Returns the time of closing and the member who closed the vote.
 fn close(cx: &mut Write<'_>, vote: &StoredVote, reason: Reason) -> Result<(Option<Time>, Option<MemberId>)> {
     let due = vote.closes_at.filter(|end| *end <= cx.now());
     let reason = if due.is_some() { Reason::Due } else { reason };
     let closed_by = cx.caller().member.filter(|_| reason != Reason::Due);
-    let VoteTally { of_options: tally, ballots } = tally(cx, vote.id, vote.options)?;
+    let VoteTally { of_options: tally, ballots } = load_tally(cx, vote.id, vote.options)?;
     let event = VoteClosed { vote_id: vote.id, tally, ballots, closed_by, reason };
     let recorded = cx.emit(vote.subject(), &event)?;
     let closed_at = Some(due.unwrap_or(recorded.at));
@@ -101,12 +102,13 @@ fn close(cx: &mut Write<'_>, vote: &StoredVote, reason: Reason) -> Result<(Optio
 
 const CLOSE: &str = "update votes set closed_at = $2, closed_by = $3 where id = $1 and closed_at is null";
 
-/// Returns the chore that closes votes whose time is over.
+/// Returns the chore that closes votes whose closing time has passed.
 pub(super) fn chore() -> Chore {
     DueObjects { next: DUE, settle: close_due }.chore("votes")
 }
 
-/// SQL query for votes that are due to close, using the index of open votes that close by themselves.
+/// SQL query for open votes whose closing time has passed. It uses the index of open votes with a closing
+/// time.
 const DUE: &str = concat!(
     "select v.closes_at, v.id, v.workspace_id from votes v
      where v.closed_at is null and v.closes_at is not null and v.closes_at <= $1
@@ -115,7 +117,8 @@ const DUE: &str = concat!(
     " order by v.closes_at, v.id limit $4"
 );
 
-/// Closes the given votes of the caller's workspace that are open and whose time is over.
+/// Closes each of the given votes if it is open and its closing time has passed. Votes of other workspaces
+/// are skipped.
 fn close_due(cx: &mut Write<'_>, votes: &[Uuid]) -> Result<()> {
     for id in votes {
         let due: Option<StoredVote> = cx.one(OVER, &[id, &cx.caller().workspace_id, &cx.now()])?;
@@ -134,7 +137,7 @@ const OVER: &str = concat!(
         and v.closed_at is null and v.closes_at is not null and v.closes_at <= $3"
 );
 
-/// Closes the votes whose questions are withdrawn.
+/// Closes the open votes whose questions are among the given withdrawn messages.
 pub(super) fn close_withdrawn(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -164,7 +167,7 @@ const OPEN_SQLITE: &str = select_open!("in (select unhex(value) from json_each($
 
 const OPEN_POSTGRES: &str = select_open!("= any($1) order by v.lsn");
 
-/// Removes the votes of messages whose rows are removed, with their ballots. Open votes are closed first.
+/// Closes and removes the votes whose questions are among the given messages, together with their ballots.
 pub(super) fn remove(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     close_withdrawn(cx, permit, messages)?;
     messages.iter().try_for_each(|id| {

@@ -1,9 +1,9 @@
-//! Votes: questions to the members who may see a thread, with options to choose from.
+//! Votes: questions with options, from which the members who may see a thread can choose.
 //!
-//! The question is a message of the thread, with a content block for the vote: question and options are
-//! content, and sealed like all content. Ballots are not secret. A vote counts as closed as soon as its time
-//! is over, although the event is written later. This file defines and opens votes; `ballot` records choices,
-//! `close` closes votes.
+//! The question is posted as a message of the thread, with a content block for the vote. Question and options
+//! are message content, and sealed like all content. Ballots are not secret. A vote counts as closed from its
+//! closing time on, although the event is written later. This file defines and opens votes; `ballot` records
+//! choices, `close` closes votes.
 
 mod ballot;
 mod close;
@@ -99,7 +99,7 @@ fn operations() -> Vec<Operation> {
         read("get_vote", get_vote)
             .reads_on("question")
             .title("Read a vote")
-            .when("Return a vote, its results, and who chose each option.")
+            .when("Return one vote by its id, with its results.")
             .get("/votes/{vote_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"vote_id": w.id("vote")})),
@@ -123,15 +123,15 @@ fn operations() -> Vec<Operation> {
 /// A member opened a vote.
 #[derive(Serialize, JsonSchema)]
 struct VoteOpened {
-    /// The vote.
+    /// Id of the vote.
     vote_id: VoteId,
-    /// The message with the question.
+    /// Id of the message with the question.
     message_id: MessageId,
     /// Number of options of the vote.
     options: i64,
     /// Whether a member may choose several options.
     multiple: bool,
-    /// When the vote closes by itself; null for never.
+    /// Time at which the vote closes automatically; null if it stays open until a member closes it.
     closes_at: Option<Time>,
 }
 
@@ -150,17 +150,17 @@ impl Event for VoteOpened {
 /// An option of a vote.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct VoteOption {
-    /// Text of the option; blank once the message is withdrawn, or if it cannot be opened.
+    /// Text of the option; blank if the message with the question is withdrawn or unreadable.
     text: String,
     /// Number of members who have chosen the option.
     votes: i64,
-    /// The first 200 members who have chosen the option, in the order in which they chose it.
+    /// Ids of the first 200 members who have chosen the option, in the order of their choices.
     voter_ids: Vec<MemberId>,
 }
 
 impl VoteOption {
-    /// Returns the number of rows that were read for this option.
-    fn rows(&self) -> usize {
+    /// Returns the number of database rows that were read for this option.
+    fn rows_read(&self) -> usize {
         self.voter_ids.len().saturating_add(1)
     }
 }
@@ -168,25 +168,25 @@ impl VoteOption {
 /// A vote in a thread.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct Vote {
-    /// The vote's id.
+    /// Id of the vote.
     id: VoteId,
-    /// The thread.
+    /// Id of the thread that contains the vote.
     thread_id: ThreadId,
-    /// The message that contains the question.
+    /// Id of the message that contains the question.
     message_id: MessageId,
-    /// The question; blank once the message is withdrawn, or if it cannot be opened.
+    /// Question of the vote; blank if the message with the question is withdrawn or unreadable.
     question: String,
-    /// The options, in the order of their indexes, from 0.
+    /// Options of the vote, in the order of their indexes, which start at 0.
     options: Vec<VoteOption>,
     /// Whether a member may choose several options.
     multiple: bool,
-    /// When the vote closes by itself; null for never.
+    /// Time at which the vote closes automatically; null if it stays open until a member closes it.
     closes_at: Option<Time>,
-    /// When the vote was closed; null while it is open.
+    /// Time at which the vote was closed; null while it is open.
     closed_at: Option<Time>,
-    /// The member who closed the vote; null while it is open, and if it closed by itself.
+    /// Id of the member who closed the vote; null if the vote is open or closed automatically.
     closed_by: Option<MemberId>,
-    /// The member who opened the vote.
+    /// Id of the member who opened the vote.
     created_by: MemberId,
     /// Position in the workspace's log at which the vote was opened.
     lsn: i64,
@@ -236,27 +236,27 @@ columns! {
 }
 
 impl StoredVote {
-    /// Returns the place of the vote's events, which are attributed to the member who opened the vote.
+    /// Returns the subject of the vote's events: the channel, the thread, and the member who opened the vote.
     fn subject(&self) -> Subject {
         Subject::thread(self.channel_id, self.thread_id).about(self.created_by)
     }
 
-    /// Returns when the vote closed, or `None` if it is open.
-    fn closed(&self, now: Time) -> Option<Time> {
+    /// Returns the time at which the vote closed, or `None` if the vote is open at `now`.
+    fn closing_time(&self, now: Time) -> Option<Time> {
         self.closed_at.or(self.closes_at.filter(|end| *end <= now))
     }
 
-    /// Returns the vote as of now, with its texts and ballots.
+    /// Returns the vote as members read it now, with its texts and its ballots.
     fn open(self, cx: &Read<'_>) -> Result<Vote> {
         let words = messages::own_block(cx, self.message_id)?;
-        let closed_at = self.closed(cx.now());
+        let closed_at = self.closing_time(cx.now());
         let number = usize::try_from(self.options).unwrap_or_default();
         let (question, mut texts) = match words {
             Some(OwnBlock::Vote { question, options, .. }) => (question, options),
             None => (String::new(), Vec::new()),
         };
         texts.resize(number, String::new());
-        let votes = ballot::tally(cx, self.id, self.options)?.of_options;
+        let votes = ballot::load_tally(cx, self.id, self.options)?.of_options;
         let mut options = Vec::with_capacity(number);
         for ((text, votes), choice) in texts.into_iter().zip(votes).zip(0..) {
             let voter_ids = if votes > 0 { ballot::voters(cx, self.id, choice)? } else { Vec::new() };
@@ -278,11 +278,11 @@ impl StoredVote {
     }
 }
 
-/// Options of a new vote: 2 to 20 different texts.
+/// The options of a new vote: 2 to 20 different texts.
 #[derive(Clone, Debug, Serialize)]
 struct Options(Items<Text<1, OPTION_MAX>, OPTIONS_MAX>);
 
-/// Minimum number of options.
+/// Minimum number of options in a vote.
 const OPTIONS_MIN: usize = 2;
 
 impl<'de> Deserialize<'de> for Options {
@@ -315,12 +315,12 @@ impl JsonSchema for Options {
     }
 }
 
-/// Opens a vote in a thread and returns it.
+/// Opens a vote in a thread and returns the vote.
 ///
-/// The question is posted as your message with a `vote` block, which cannot be edited. Withdrawing it closes
-/// the vote.
+/// The question is posted as your message with a `vote` block. The message cannot be edited; withdrawing it
+/// closes the vote.
 ///
-/// Fails with 409 `wrong-state` if the channel is archived, or if the thread has 1000 votes.
+/// Fails with 409 `wrong-state` if the thread's channel is archived, or if the thread already has 1000 votes.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateVote {
@@ -334,11 +334,11 @@ struct CreateVote {
     #[schemars(transform = default_is("false"))]
     #[serde(default)]
     multiple: bool,
-    /// When the vote closes by itself, in the future. Default: never.
+    /// Future time at which the vote closes automatically. Default: never.
     closes_at: Option<Time>,
 }
 
-/// A question whose message is sealed and ready to be posted.
+/// The sealed message with the question of a vote, ready to be posted, and the id of the vote.
 struct SealedQuestion {
     id: VoteId,
     post: SealedPost,
@@ -397,7 +397,7 @@ fn create_vote(cx: &mut Write<'_>, input: &CreateVote, sealed: &SealedQuestion) 
 
 const COUNT: &str = "select count(*) from votes where thread_id = $1";
 
-/// Returns a vote with its ballots.
+/// Returns one vote with its question, its options and the members who chose each option.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetVote {
@@ -409,7 +409,7 @@ fn get_vote(cx: &Read<'_>, input: &GetVote) -> Result<Vote> {
     visible_vote(cx, input.vote_id)?.open(cx)
 }
 
-/// Loads a vote, or fails with *not found* if the caller may not see its channel.
+/// Loads the row of a vote. Fails with *not found* if the caller may not see the vote's channel.
 fn visible_vote(cx: &Read<'_>, id: VoteId) -> Result<StoredVote> {
     let found: Option<StoredVote> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let stored = found.ok_or_else(|| Error::not_found("vote"))?;
@@ -420,7 +420,7 @@ fn visible_vote(cx: &Read<'_>, id: VoteId) -> Result<StoredVote> {
     Ok(stored)
 }
 
-/// SQL that selects votes, except for those with pruned questions.
+/// SQL that selects votes, except for votes whose questions were pruned.
 macro_rules! select_votes {
     ($rest:literal) => {
         concat!(
@@ -454,7 +454,7 @@ fn list_votes(cx: &Read<'_>, input: &ListVotes) -> Result<Page<Vote>> {
     let rows = rows_to_read(input.limit);
     let page =
         Page::of(cx.rows(LIST, &[&place.thread_id, &after, &rows])?, input.limit, |row: &StoredVote| row.lsn);
-    let rows = |vote: &Vote| vote.options.iter().map(VoteOption::rows).sum();
+    let rows = |vote: &Vote| vote.options.iter().map(VoteOption::rows_read).sum();
     page.try_fill_within((PAGE_BALLOTS_MAX, rows), |vote| vote.lsn, |row| row.open(cx))
 }
 

@@ -1,4 +1,4 @@
-//! Table of GFM texts, each with its expected tree.
+//! Table of GFM texts with their expected trees.
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn cell<const N: usize>(children: [Value; N]) -> Value {
     of("cell", children)
 }
 
-/// Test case: a text, and its expected tree.
+/// A test case: a text, and its expected tree.
 type Form = (&'static str, Vec<Value>);
 
 fn blocks() -> Vec<Form> {
@@ -336,7 +336,8 @@ fn inlines() -> Vec<Form> {
     ]
 }
 
-/// Source that CommonMark does not display, but that an agent reads.
+/// Texts with source that CommonMark does not display. The tree must display this source, because agents read
+/// it.
 fn hidden() -> Vec<Form> {
     let head = |name: &str| [cell([t(name)])];
     let none = || json!(["none"]);

@@ -1,4 +1,4 @@
-//! Tests of Markdown trees: GFM examples, mutated texts, and hostile texts.
+//! Tests of Markdown trees: examples of GFM, mutated texts, and hostile texts.
 
 mod forms;
 
@@ -16,7 +16,7 @@ const ADA: &str = "00000000-0000-7000-8000-000000000001";
 const BOB: &str = "00000000-0000-7000-8000-000000000002";
 const ODD: &str = "00000000-0000-7000-8000-000000000003";
 
-/// Returns the members that the test texts mention.
+/// Returns the handles and the ids of the members that the test texts mention.
 fn members() -> [(&'static str, MemberId); 3] {
     [("ada", ADA), ("bob", BOB), ("a*b*c", ODD)].map(|(handle, id)| (handle, id.parse().unwrap()))
 }
@@ -41,8 +41,8 @@ fn check_bounds(nodes: &[Node], text: &str) {
     assert!(levels(nodes) <= MARKDOWN_LEVELS_MAX, "{} levels: {begin}", levels(nodes));
 }
 
-/// Collects the text of nodes, and the members and groups that the nodes mention.
-fn say(nodes: &[Node], said: &mut String, mentioned: &mut Vec<Option<MemberId>>) {
+/// Collects the displayed text of nodes, and the members that the nodes mention, or `None` for groups.
+fn collect_text(nodes: &[Node], said: &mut String, mentioned: &mut Vec<Option<MemberId>>) {
     for node in nodes {
         match node {
             Node::Text { text } | Node::Code { text } | Node::CodeBlock { text, .. } => said.push_str(text),
@@ -50,12 +50,12 @@ fn say(nodes: &[Node], said: &mut String, mentioned: &mut Vec<Option<MemberId>>)
                 said.push_str(text);
                 mentioned.push(*member);
             }
-            node => say(node.children(), said, mentioned),
+            node => collect_text(node.children(), said, mentioned),
         }
     }
 }
 
-/// Returns the first letter or symbol that CommonMark displays but the tree lost, if there is one.
+/// Returns the first character that CommonMark displays but that the tree lacks, or `None`.
 fn lost(text: &str, said: &str) -> Option<char> {
     let mut shown = said.chars();
     let text = with_line_feeds(text);
@@ -67,7 +67,7 @@ fn lost(text: &str, said: &str) -> Option<char> {
     chars.into_iter().filter(|c| !c.is_whitespace()).find(|c| !shown.any(|other| other == *c))
 }
 
-/// Number of mutated texts, unless an environment variable sets another.
+/// Number of mutated texts, unless an environment variable sets another number.
 const MUTATED: u32 = 10_000;
 
 /// Fragments from which mutated texts are built.
@@ -166,7 +166,7 @@ proptest! {
             check_bounds(&nodes, &text);
             let mut said = String::new();
             let mut mentioned = Vec::new();
-            say(&nodes, &mut said, &mut mentioned);
+            collect_text(&nodes, &mut said, &mut mentioned);
             let lost = lost(&text, &said);
             prop_assert_eq!(lost, None, "{:?} says {:?}", text, said);
             let wanted: Vec<_> = reached.mentions.iter().map(|mention| mention.member).collect();
@@ -177,10 +177,10 @@ proptest! {
     }
 }
 
-/// Length of a hostile text in bytes.
+/// Length of a hostile text, in bytes.
 const HOSTILE: usize = 100_000;
 
-/// Fragments that hostile texts repeat.
+/// Fragments that hostile texts consist of, each repeated many times.
 const REPEATED: [&str; 46] = [
     "\u{301}",
     "\u{202e}",
@@ -275,10 +275,10 @@ fn a_hostile_text_gives_a_bounded_tree_that_shows_all_of_it() {
         let nodes = formatted(&text);
         check_bounds(&nodes, &text);
         let mut said = String::new();
-        say(&nodes, &mut said, &mut Vec::new());
+        collect_text(&nodes, &mut said, &mut Vec::new());
         let begin: String = text.chars().take(50).collect();
         assert_eq!(lost(&text, &said), None, "{begin}");
-        // The address of a reference is repeated at each use.
+        // Each use of a reference definition repeats its address.
         let bytes = serde_json::to_vec(&nodes).unwrap().len();
         assert!(bytes < 8 * HOSTILE + 60 * MARKDOWN_NODES_MAX, "{begin}: {bytes} bytes");
     }
@@ -292,7 +292,7 @@ fn the_beginning_of_a_long_text_keeps_its_mentions_and_links() {
         check_bounds(&nodes, &text);
         let mut said = String::new();
         let mut mentioned = Vec::new();
-        say(&nodes, &mut said, &mut mentioned);
+        collect_text(&nodes, &mut said, &mut mentioned);
         assert_eq!(mentioned.first(), Some(&Some(ADA.parse().unwrap())), "{rest}");
         assert!(matches!(nodes[0].children(), [Node::Mention { .. }, Node::Text { .. }, Node::Link { .. }]));
         assert_eq!(lost(&text, &said), None, "{rest}");
@@ -312,7 +312,7 @@ fn references_repeat_a_bounded_number_of_bytes() {
             let bytes = serde_json::to_vec(&nodes).unwrap().len();
             assert!(bytes < 5 * text.len() + (64 << 10) + 60 * MARKDOWN_NODES_MAX, "{repeated}: {bytes}");
             let mut said = String::new();
-            say(&nodes, &mut said, &mut Vec::new());
+            collect_text(&nodes, &mut said, &mut Vec::new());
             assert!(said.ends_with(repeated.trim()), "{repeated}");
         }
     }
