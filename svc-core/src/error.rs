@@ -77,22 +77,26 @@ macro_rules! codes {
 codes! {
     /// The request could not be read: a path, query or body field is missing, unknown or of the wrong form.
     ///
-    /// `errors` lists up to 8 faulty fields, each with the value that is expected.
+    /// `errors` lists up to 8 faulty fields, each with the expected value.
     Malformed = "malformed-request", 400, "The request could not be read",
-        "Correct the fields that are listed in the detail.";
+        "Correct the fields that the detail names.";
     /// The request has no credential, or the credential is unknown, expired or revoked.
     Unauthenticated = "unauthenticated", 401, "A valid credential is needed",
-        "Use a token that is live; over HTTP it is sent as `Authorization: Bearer`.";
-    /// The credential is valid but lacks a capability that the operation needs. The detail contains its name.
+        "Use a live token; over HTTP, send the token as `Authorization: Bearer`.";
+    /// The credential is valid, but lacks a capability that the operation needs. The detail names the
+    /// capability.
     MissingCapability = "missing-capability", 403, "The credential lacks a capability",
-        "Use a token with the capability, or ask a holder of `token:admin` for one; `whoami` lists yours.";
-    /// A rule about this caller and this object forbids the change, such as editing another's message.
+        "Use a token with the capability, or ask a holder of `token:admin` for such a token; `whoami` \
+         lists the capabilities of your token.";
+    /// A rule for this caller and this object forbids the change, such as editing the message of another
+    /// member.
     Forbidden = "forbidden", 403, "Not allowed for this caller",
-        "Leave the change to someone who may make it; the detail says who, if that is known.";
-    /// A person has to accept this approval: `link` has the address of the page, and when the address
+        "Leave the change to a member who may make it; the detail names such members if they are known.";
+    /// A person has to accept this approval. `link` has the address of the page and the time when the link
     /// expires.
     NeedsPerson = "needs-person", 403, "A person has to accept this",
-        "Hand the address in `link` to a person, who decides there; `get_approval_gate` has the outcome.";
+        "Give the address in `link` to a person, who decides on that page; `get_approval_gate` returns the \
+         outcome.";
     /// The member is frozen and may only read until an administrator unfreezes it.
     MemberFrozen = "member-frozen", 403, "The member is frozen",
         "Ask an administrator to unfreeze the member, and change nothing until then.";
@@ -102,7 +106,7 @@ codes! {
     /// The service has no route with this path.
     UnknownRoute = "unknown-route", 404, "No such route",
         "Choose a route that `GET /openapi.json` lists.";
-    /// The route exists, but not with this method; the `Allow` header lists the methods of the route.
+    /// The route exists, but does not accept this method; the `Allow` header lists the accepted methods.
     MethodNotAllowed = "method-not-allowed", 405, "Wrong method",
         "Use a method that the `Allow` header lists.";
     /// The handle is already in use in this workspace.
@@ -114,28 +118,28 @@ codes! {
     /// The object's current state does not allow the change.
     WrongState = "wrong-state", 409, "The state does not allow this",
         "Read the object again, and do what its state allows.";
-    /// The object does not have the expected version: `version` is the current version, and `updated_by` the
-    /// member who wrote it.
+    /// The object does not have the expected version: `version` is the current version, and `updated_by` is
+    /// the member who wrote it.
     VersionConflict = "version-conflict", 409, "The object has changed since",
         "Read the object again, and make the change to its current version.";
-    /// The close is rejected: the detail and `reasons` list the conditions that are not met.
+    /// The thread cannot be closed yet: the detail and `reasons` list the conditions that are not met.
     CloseRefused = "close-refused", 409, "The thread may not close yet",
         "Meet the conditions in `reasons` and close the thread again, or cancel the thread.";
-    /// The workspace is under a legal hold, and no content is destroyed before the last hold is released.
+    /// The workspace is under a legal hold, so nothing in it is destroyed before the last hold is released.
     LegalHold = "legal-hold", 409, "The workspace is under a legal hold",
-        "Leave the content unchanged, or have the holds that `list_legal_holds` returns released.";
-    /// The operation requires a part of the service that the operator has not enabled.
+        "Leave the data unchanged, or have the holds released that `list_legal_holds` returns.";
+    /// The operation needs a feature of the service that the operator has not enabled.
     NotEnabled = "not-enabled", 409, "Not enabled here",
-        "Do without the operation, or ask the operator to set the variable in the detail.";
-    /// The lease id is not the id of the live claim: the claim lapsed, was released or was handed over.
+        "Do without the operation, or ask the operator to set the variable that the detail names.";
+    /// The lease id is not the lease id of the live claim: the claim lapsed, or was released or handed over.
     StaleClaim = "stale-claim", 409, "The claim is no longer current",
         "Stop working on the thread, or claim it again with `claim_thread`.";
     /// The change requires a claim that the caller does not hold: another member holds the claim, or no
     /// member does.
     ClaimNotHeld = "claim-not-held", 409, "The caller does not hold the claim",
-        "Claim the thread with `claim_thread` if it is free, or leave it to the holder. If the \
-         holder is gone, a member with `channel:admin` can release or hand off its claim.";
-    /// This member cannot claim the thread now; the detail contains the reason.
+        "Claim the thread with `claim_thread` if it is free, or leave the thread to the holder. If the \
+         holder has disappeared, a member with `channel:admin` can release or hand off the claim.";
+    /// This member cannot claim the thread now; the detail states the reason.
     NotClaimable = "not-claimable", 409, "The thread cannot be claimed",
         "Take another thread, or wait for one with `wait_for_ready`.";
     /// Live claims, a paused repository or a full slot conflict with the footprint: `conflicts` lists each
@@ -145,59 +149,60 @@ codes! {
     /// A limit of the thread's budget is used up: `exceeded` lists each such limit.
     BudgetExhausted = "budget-exhausted", 409, "The thread's budget is used up",
         "Take another thread, or have the limits in `exceeded` raised and the thread requeued.";
-    /// A spawn budget of the workspace does not allow the child: `limit` is the name of the limit.
+    /// The spawn budget of the workspace does not allow the child: `limit` is the name of the limit.
     SpawnRejected = "spawn-rejected", 409, "The spawn budget does not allow this child",
         "Do the work in the thread itself, or ask an administrator to raise the limit.";
     /// A different report of the thread's usage has this id.
     ReportTaken = "report-taken", 409, "The report id is taken",
-        "Send a new report with a new id, and a repeated report without any change.";
+        "Send a new report with a new id, and repeat an earlier report without changes.";
     /// The dependency would form a cycle in which every thread waits for itself.
     DependencyCycle = "dependency-cycle", 409, "The dependency would form a cycle",
         "Remove another dependency of the cycle first, or do without the new dependency.";
     /// You used this idempotency key for another request in the last 24 hours; nothing was changed.
     IdempotencyMismatch = "idempotency-mismatch", 422, "The key was used for another request",
-        "Use a new key for each new request, and the same key only to repeat it.";
+        "Use a new key for each new request, and the same key only to repeat a request.";
     /// The first request with this idempotency key created the object `id`; its secret is shown only once.
     IdempotencyReplayed = "idempotency-replayed", 409, "The secret was already shown",
-        "If you lost the secret, revoke the object `id` and create another with a new key.";
-    /// A thread cannot wait for a thread in another, private channel, which some readers of the first may not
-    /// see.
+        "If you lost the secret, revoke the object `id` and create another one with a new key.";
+    /// A thread cannot depend on a thread in another private channel, which some members may not see.
     ///
-    /// Likewise a channel cannot become private while threads outside it wait for its threads, and a message
-    /// cannot refute a message that is visible to members who do not see the first.
+    /// A channel cannot become private while threads of other channels depend on its threads. A message
+    /// cannot refute a message that is visible to members who cannot see the refuting message.
     NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it",
-        "Keep what belongs together in one channel, or remove the dependency or the refutation.";
+        "Keep related threads and messages in one channel, or remove the dependency or the refutation.";
     /// The event log does not verify: `lsn` is the position of the first broken event.
     EventLogBroken = "event-log-broken", 409, "The event log is broken",
         "Stop everything that uses the database, keep a copy of it, and restore a backup or truncate the \
-         event log; `svc verify` in svc(1) says how.";
+         event log; `svc verify` in svc(1) describes how.";
     /// The tables of a workspace differ from the state that its log determines.
     StateDiffers = "state-differs", 409, "The tables differ from the log",
         "Stop everything that uses the database, keep a copy of it, and restore a backup; `svc verify` in \
-         svc(1) says how.";
+         svc(1) describes how.";
     /// The log lacks the events after the cursor: they were pruned, or the log is older than the cursor.
     ///
-    /// `floor` is the oldest remaining event and `snapshot` the address of the log's current state.
+    /// `floor` is the position of the oldest remaining event, and `snapshot` is the address of the current
+    /// state.
     MustRefetch = "must_refetch", 409, "The cursor is no longer in the log",
         "Read the state again from `snapshot`, and continue from a position at or after `floor`.";
-    /// The instance has the workspace that is to be restored, or is importing it.
+    /// The instance already has the workspace in the file, or is importing this workspace.
     WorkspaceExists = "workspace-exists", 409, "The workspace exists",
-        "Use the existing workspace, or import the file as a new one.";
-    /// The file is not a whole export of a workspace that a known key has signed: `reason` is not-an-export,
-    /// truncated, order, hash, signature, unknown-key, credential-field, unknown-field or chain, and `record`
-    /// the number of the faulty record, if the fault is in a record.
+        "Use the existing workspace, or import the file as a new workspace.";
+    /// The file is not a complete export that a known key has signed: `reason` is not-an-export, truncated,
+    /// order, hash, signature, unknown-key, credential-field, unknown-field or chain. `record` is the number
+    /// of the faulty record, if there is one.
     ExportInvalid = "export-invalid", 400, "The export is refused",
-        "Export the workspace again; to accept an export of another instance, add the key of that instance \
-         to SVC_EXPORT_VERIFY_KEYS.";
-    /// The expected head is older than the log's floor: nothing is broken, and nothing is proven.
+        "Export the workspace again; to import an export of another instance, add its public key to \
+         SVC_EXPORT_VERIFY_KEYS.";
+    /// The expected head is older than the log's floor: the log verifies, but does not prove anything about
+    /// this head.
     BelowFloor = "below-floor", 409, "The expected head is below the floor",
         "Expect a head that is at least as new as the event before the floor.";
-    /// Setup has already been done; nothing was changed.
+    /// The service is already set up; nothing was changed.
     AlreadyInitialised = "already-initialised", 409, "Already set up",
-        "Use the service as it is set up; `svc token mint --as-instance` creates a new token.";
+        "Use the existing service; `svc token mint --as-instance` creates a new token.";
     /// A variable or file of the configuration is missing, unknown or has a value that is not allowed.
     Configuration = "configuration", 500, "The configuration is refused",
-        "Correct the setting in the detail; svc-env(7) lists every variable.";
+        "Correct the variable or file that the detail names; svc-env(7) lists every variable.";
     /// The body is larger than the server accepts (`SVC_MAX_BODY_BYTES`).
     BodyTooLarge = "body-too-large", 413, "The body is too large",
         "Send a smaller body, or several requests.";
@@ -206,46 +211,47 @@ codes! {
         "Send the body as `Content-Type: application/json`, in UTF-8 and without a content coding.";
     /// The `Expect` header expects something other than `100-continue`.
     ExpectationFailed = "expectation-failed", 417, "The expectation cannot be met",
-        "Leave the `Expect` header out, or send `Expect: 100-continue`.";
-    /// There is no space on the disk for a file that is sent or returned: other transfers have used up the
-    /// budget, or only the database may use the rest of the disk.
+        "Omit the `Expect` header, or send `Expect: 100-continue`.";
+    /// There is no disk space for a file in a request or a response: other transfers have used up the limit,
+    /// or the remaining space is reserved for the database.
     InsufficientStorage = "insufficient-storage", 507, "No space for the file",
-        "Read or drop the exports that you have begun, and try again once other transfers have ended; if \
-         the failure continues, ask the operator to free space on the disk or to raise SVC_SPOOL_MAX_BYTES.";
+        "Read or close the exports that you have begun, and try again once other transfers have ended; if \
+         the failure persists, ask the operator to free space on the disk or to raise SVC_SPOOL_MAX_BYTES.";
     /// The body uses a transfer coding other than `chunked`.
     UnsupportedTransferCoding = "unsupported-transfer-coding", 501, "The transfer coding is not known",
         "Send the body without a transfer coding, or as `Transfer-Encoding: chunked`.";
-    /// Too many requests in the window.
+    /// A limit on the requests of the client, the token or the workspace is used up.
     RateLimited = "rate-limited", 429, "Too many requests",
         "Try again after the number of seconds in `Retry-After` or `retry_after_secs`.";
     /// The service failed because of an internal fault.
     Internal = "internal", 500, "Internal error",
-        "The server's log has the cause: tell the operator, and do not try again immediately.";
+        "Report the failure to the operator, who finds the cause in the server's log, and do not try again \
+         immediately.";
     /// The service is overloaded and did not accept the request.
     Overloaded = "overloaded", 503, "Overloaded",
-        "Try again in a second, or later if the response says so.";
-    /// The read has used up the time limit of a read (`SVC_READ_BUDGET_MS`), and cannot return a shorter
-    /// page.
+        "Try again in a second, or at the time that the response states.";
+    /// The read has used up the time that one read may take (`SVC_READ_BUDGET_MS`), and has no pages that
+    /// could end early.
     ReadTooExpensive = "read-too-expensive", 503, "The read takes too long",
-        "Ask for less: a smaller `limit`, a narrower filter or a single object.";
+        "Request less data: a smaller `limit`, a narrower filter or a single object.";
     /// The server is shutting down and did not accept the request, or ended a wait.
     Closing = "closing", 503, "The server is closing",
         "Try again: another server will respond, or the same server after its restart.";
     /// The database cannot serve the request now. Nothing was changed, unless the detail says that the change
     /// was begun.
     ///
-    /// The database did not respond in time, its disk is full or failing, another process or server has
-    /// locked what the request needs, or too many requests were ahead of it.
+    /// The database did not respond in time, its disk is full or failing, another process or server holds a
+    /// lock that the request needs, or too many requests were ahead of this request.
     Unavailable = "unavailable", 503, "The database is unavailable",
-        "Try again shortly; if the failure continues, tell the operator.";
+        "Try again shortly; if the failure persists, report it to the operator.";
     /// The identity provider does not respond, or responds incorrectly.
     ProviderUnavailable = "provider-unavailable", 503, "The identity provider is unavailable",
-        "Sign in again shortly, or with a token; if the failure continues, tell the operator.";
+        "Sign in again shortly, or with a token; if the failure persists, report it to the operator.";
     /// The database failed during the commit, so the change may or may not have happened.
     ///
     /// The connection broke, the reply did not arrive in time, or the disk failed.
     OutcomeUnknown = "outcome-unknown", 503, "The outcome is unknown",
-        "Read whether the change has happened before you send the request again.";
+        "Read the object to see whether the change was made before you send the request again.";
 }
 
 impl Code {

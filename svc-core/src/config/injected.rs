@@ -1,17 +1,19 @@
 //! Variables that Kubernetes sets in every container for each Service of its namespace.
 //!
 //! The variables of a Service called `svc`, or with a name that begins with `svc-`, have the same prefix as
-//! those of this program. They are recognised by their names and values together, so a misspelt variable such
-//! as `SVC_PORT=8080` is still rejected.
+//! the variables of this program. The variables of Kubernetes are recognised by their names and values
+//! together, so a misspelt variable such as `SVC_PORT=8080` is still rejected.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// The protocols of a port in Kubernetes.
+/// The protocols that a port of a Service can have in Kubernetes.
 const PROTOCOLS: [&str; 3] = ["tcp", "udp", "sctp"];
 
-/// Returns whether Kubernetes sets a variable of this name to such a value: `{SVC}_SERVICE_HOST`,
-/// `{SVC}_SERVICE_PORT`, `{SVC}_SERVICE_PORT_{NAME}`, `{SVC}_PORT`, `{SVC}_PORT_{NUMBER}_{PROTOCOL}`, and the
-/// last with `_PROTO`, `_PORT` and `_ADDR`.
+/// Returns whether Kubernetes sets a variable with the name `name` to a value like `value`.
+///
+/// Kubernetes sets `{SVC}_SERVICE_HOST`, `{SVC}_SERVICE_PORT`, `{SVC}_SERVICE_PORT_{NAME}`, `{SVC}_PORT` and
+/// `{SVC}_PORT_{NUMBER}_{PROTOCOL}`, and the last of these names with the suffixes `_PROTO`, `_PORT` and
+/// `_ADDR`.
 pub(super) fn is_injected(name: &str, value: &str) -> bool {
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     if !name.starts_with("SVC_") || !name.chars().all(is_name) {
@@ -26,15 +28,16 @@ pub(super) fn is_injected(name: &str, value: &str) -> bool {
     if is_of_service && is_number(value) {
         return true;
     }
-    if name.ends_with("_PORT") && endpoint(value).is_some() {
+    if name.ends_with("_PORT") && split_endpoint(value).is_some() {
         return true;
     }
-    of_port(name, value).unwrap_or(false)
+    matches_port_variable(name, value).unwrap_or(false)
 }
 
-/// Returns whether the value matches a name that contains the number and the protocol of a port, or `None`
-/// for another name.
-fn of_port(name: &str, value: &str) -> Option<bool> {
+/// Returns whether the value matches a name that contains the number and the protocol of a port.
+///
+/// Returns `None` if the name does not contain the number and the protocol of a port.
+fn matches_port_variable(name: &str, value: &str) -> Option<bool> {
     let (head, part) = match name.rsplit_once('_')? {
         (head, part @ ("PROTO" | "PORT" | "ADDR")) => (head, part),
         _ => (name, ""),
@@ -49,13 +52,13 @@ fn of_port(name: &str, value: &str) -> Option<bool> {
         "PROTO" => value == protocol,
         "PORT" => value == number,
         "ADDR" => value.parse::<IpAddr>().is_ok(),
-        _ => endpoint(value)
+        _ => split_endpoint(value)
             .is_some_and(|(of, address)| of == protocol && address.port().to_string() == number),
     })
 }
 
-/// Splits an endpoint such as `tcp://10.0.0.1:80` into protocol and address.
-fn endpoint(value: &str) -> Option<(&str, SocketAddr)> {
+/// Splits an endpoint, for example `tcp://10.0.0.1:80`, into the protocol and the address.
+fn split_endpoint(value: &str) -> Option<(&str, SocketAddr)> {
     let (protocol, address) = value.split_once("://")?;
     PROTOCOLS.contains(&protocol).then_some(())?;
     Some((protocol, address.parse().ok()?))

@@ -13,49 +13,49 @@ use crate::mailbox::Mailbox;
 /// The mail settings of a configuration.
 #[derive(Clone, Debug)]
 pub struct MailConfig {
-    /// The server of `SVC_SMTP_URL`.
+    /// The mail server that sends mail to members (`SVC_SMTP_URL`).
     pub server: SmtpServer,
-    /// `SVC_MAIL_FROM`.
+    /// The sender of mail to members (`SVC_MAIL_FROM`).
     pub from: Mailbox,
-    /// `SVC_MAIL_DELAY_SECS`.
+    /// Time before a member is mailed about an unread notification (`SVC_MAIL_DELAY_SECS`).
     pub delay: Duration,
 }
 
-/// A mail server.
+/// A mail server, with its encryption and the account for it.
 #[derive(Clone, Debug)]
 pub struct SmtpServer {
     /// The host name or address of the mail server.
     pub host: String,
     /// The port of the mail server.
     pub port: u16,
-    /// Encryption of the connection.
+    /// The encryption of the connection to the mail server.
     pub security: SmtpSecurity,
-    /// The name and the password for the server.
+    /// The account at the mail server, or `None` if the service does not sign in there.
     pub login: Option<SmtpLogin>,
 }
 
 /// Encryption of the connection to a mail server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmtpSecurity {
-    /// TLS from the first byte.
+    /// TLS from the first byte of the connection (`smtps`).
     Tls,
-    /// STARTTLS is required. If the server does not offer it, no mail is sent.
+    /// STARTTLS is required. If the mail server does not offer STARTTLS, no mail is sent.
     StartTls,
-    /// STARTTLS is used if the server offers it. For a server on this machine.
+    /// The mail server is on this machine, and STARTTLS is used only if the server offers it.
     Local,
 }
 
 /// The name and the password of an account at a mail server.
 #[derive(Clone, Debug)]
 pub struct SmtpLogin {
-    /// The account name.
+    /// The name of the account at the mail server.
     pub name: SecretString,
-    /// The password of the account.
+    /// The password of the account at the mail server.
     pub password: SecretString,
 }
 
 impl Reader {
-    /// Returns the mail settings, or `None` unless the server, the sender and the public URL are set.
+    /// Returns the mail settings, or `None` unless the mail server, the sender and the public URL are set.
     pub(super) fn mail(&mut self, public_url: Option<&PublicUrl>) -> Option<MailConfig> {
         let delay = self.seconds("SVC_MAIL_DELAY_SECS");
         let server = self.smtp_server();

@@ -1,9 +1,9 @@
-//! The configuration: a registry of all variables, and a strict reader.
+//! The configuration of the service: a registry of all variables, and a strict reader.
 //!
-//! The core itself does not read the environment: a shell passes its variables, and `DIR/svc.env` supplies
-//! unset ones. An unknown name, a secret given twice or an invalid value prevents the start. All such errors
-//! are reported at once, without the values of secrets. [`crate::data_dir`] checks whether the folder is
-//! completely set up.
+//! The core does not read the environment: a shell passes the variables of its environment. The file
+//! `DIR/svc.env` supplies variables that are unset there. An unknown name, a secret that is set twice or an
+//! invalid value prevents the start. The reader reports all such errors together, without the values of
+//! secrets. [`crate::data_dir`] checks whether the folder is completely set up.
 
 mod public_url;
 mod retention;
@@ -41,45 +41,45 @@ pub(crate) use registry::escape_roff;
 pub use registry::{Form, VARIABLES, Variable, manual, manual_page};
 pub use retention::Kept;
 
-/// The file in a data folder that supplies variables which are unset in the environment.
+/// Name of the file in a data folder with values for variables that are unset in the environment.
 pub const ENV_FILE: &str = "svc.env";
 
 /// A key of 32 bytes.
 pub type Key = SecretBox<[u8; 32]>;
 
-/// The key-encryption keys.
+/// The key-encryption keys, which wrap the keys of messages.
 #[derive(Debug)]
 pub struct ContentKeys {
-    /// The key that wraps the keys of new messages.
+    /// The current key, which wraps the keys of new messages.
     pub current: Key,
-    /// Retired keys, which can still unwrap.
+    /// Retired keys, which only unwrap the keys of earlier messages.
     pub previous: Vec<Key>,
 }
 
-/// The key that signs exports, and the keys whose signatures are trusted.
+/// The key that signs exports and checkpoints, and the additional trusted public keys.
 #[derive(Debug, Default)]
 pub struct ExportKeys {
-    /// The Ed25519 seed with which exports are signed, or `None` if nothing is signed.
+    /// The Ed25519 seed that signs exports and checkpoints, or `None` if nothing is signed.
     pub signing: Option<Key>,
-    /// Further Ed25519 public keys whose signatures are trusted.
+    /// Additional Ed25519 public keys whose signatures are trusted.
     pub verify: Vec<[u8; 32]>,
 }
 
 /// Format of the server's log on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Text for people.
+    /// Lines of text for people.
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// The validated configuration. [`VARIABLES`] describes the variables.
+/// The validated configuration of a program. [`VARIABLES`] describes the variables.
 #[derive(Debug)]
 pub struct Config {
     /// The data folder, which may not exist yet.
     pub data_dir: PathBuf,
-    /// `DATABASE_URL`; `None` for SQLite in the data folder.
+    /// Address of the PostgreSQL server (`DATABASE_URL`), or `None` for SQLite in the data folder.
     pub database_url: Option<SecretString>,
     /// Whether `SVC_ENV` is `production`.
     pub production: bool,
@@ -88,28 +88,30 @@ pub struct Config {
     pub secret_files: Vec<PathBuf>,
     /// The access of other users to the data folder (`SVC_DATA_GROUP_ACCESS`).
     pub data_access: DataAccess,
-    /// Messages about ignored settings, for the log.
+    /// Log messages for ignored settings.
     pub remarks: Vec<String>,
-    /// Whether a request without a credential acts as the first person (`AUTH_DISABLED`).
+    /// Whether a request without a credential acts as the first person of the first workspace
+    /// (`AUTH_DISABLED`).
     pub auth_disabled: bool,
-    /// `SVC_DEV_ANONYMOUS_MCP_WORKSPACE`.
+    /// The workspace whose public channels can be read over MCP without a credential
+    /// (`SVC_DEV_ANONYMOUS_MCP_WORKSPACE`).
     pub anonymous_workspace: Option<WorkspaceId>,
     token: Option<SecretString>,
-    /// `SVC_SESSION_SECRET`.
+    /// The key that signs session cookies (`SVC_SESSION_SECRET`), or `None` without sessions.
     pub session_secret: Option<SecretString>,
-    /// `SVC_SESSION_TTL_SECS`.
+    /// Maximum length of a browser session (`SVC_SESSION_TTL_SECS`).
     pub session_ttl: Duration,
     /// The settings for sign-in at an identity provider, or `None` without `SVC_OIDC_ENABLED`.
     pub oidc: Option<OidcConfig>,
-    /// `SVC_OIDC_LINK_EMAIL`.
+    /// Whether a first sign-in links a person by a verified email address (`SVC_OIDC_LINK_EMAIL`).
     pub oidc_link_email: bool,
-    /// `SVC_OIDC_AUTO_PROVISION`.
+    /// Whether a first sign-in creates a member (`SVC_OIDC_AUTO_PROVISION`).
     pub oidc_auto_provision: bool,
-    /// `SVC_OIDC_FIRST_ADMIN`.
+    /// Whether a person may mint the first administrator's token of a workspace (`SVC_OIDC_FIRST_ADMIN`).
     pub first_admin: bool,
     /// Whether browsers send the session cookie over HTTPS only (`SVC_COOKIE_SECURE`).
     pub cookie_secure: bool,
-    /// `SVC_PUBLIC_URL`.
+    /// Address under which browsers reach the service (`SVC_PUBLIC_URL`).
     pub public_url: Option<PublicUrl>,
     /// The mail settings, or `None` unless `SVC_SMTP_URL`, `SVC_MAIL_FROM` and `SVC_PUBLIC_URL` are set.
     pub mail: Option<MailConfig>,
@@ -119,62 +121,68 @@ pub struct Config {
     pub egress: Egress,
     /// The signing key and the trusted keys for exports (`SVC_EXPORT_SIGNING_KEY`, `SVC_EXPORT_VERIFY_KEYS`).
     pub export_keys: ExportKeys,
-    /// `SVC_LISTEN_ADDR`.
+    /// Address and port that the server listens on (`SVC_LISTEN_ADDR`).
     pub listen_addr: SocketAddr,
-    /// `SVC_ALLOWED_HOSTS`, in lower case.
+    /// Additional host names of the service, in lower case (`SVC_ALLOWED_HOSTS`).
     pub allowed_hosts: Vec<String>,
-    /// `SVC_TRUSTED_PROXY_HOPS`.
+    /// Number of trusted proxies in front of the server (`SVC_TRUSTED_PROXY_HOPS`).
     pub trusted_proxy_hops: usize,
-    /// `SVC_MAX_BODY_BYTES`.
+    /// Maximum bytes of a request body (`SVC_MAX_BODY_BYTES`).
     pub body_max_bytes: usize,
-    /// `SVC_MAX_CONCURRENT_REQUESTS`; `None` for no limit.
+    /// Maximum requests in flight (`SVC_MAX_CONCURRENT_REQUESTS`), or `None` for no limit.
     pub concurrent_requests: Option<NonZeroU32>,
-    /// `SVC_MAX_CONNECTIONS`; `None` for no limit.
+    /// Maximum connections of the server (`SVC_MAX_CONNECTIONS`), or `None` for no limit.
     pub connections: Option<NonZeroU32>,
-    /// `SVC_MAX_WS_CONNECTIONS`.
+    /// Maximum WebSocket connections of the server (`SVC_MAX_WS_CONNECTIONS`).
     pub ws_connections: u32,
-    /// `SVC_RATE_LIMIT_MAX`; `None` for no limit.
+    /// Maximum requests of one client per window (`SVC_RATE_LIMIT_MAX`), or `None` for no limit.
     pub rate_limit: Option<NonZeroU32>,
-    /// `SVC_RATE_LIMIT_WINDOW_SECS`.
+    /// Length of the window of the rate limits (`SVC_RATE_LIMIT_WINDOW_SECS`).
     pub rate_limit_window: Duration,
-    /// `SVC_WORKSPACE_RATE_LIMIT_MAX`; `None` for no limit.
+    /// Maximum requests to one workspace per window (`SVC_WORKSPACE_RATE_LIMIT_MAX`), or `None` for no limit.
     pub workspace_rate_limit: Option<NonZeroU32>,
-    /// `SVC_SHUTDOWN_DRAIN_SECS`.
+    /// Time after a termination signal for which the server still serves (`SVC_SHUTDOWN_DRAIN_SECS`).
     pub shutdown_drain: Duration,
-    /// `SVC_CLAIM_DEFAULT_LEASE_SECS`.
+    /// Default length of the lease of a claim (`SVC_CLAIM_DEFAULT_LEASE_SECS`).
     pub lease_default: Duration,
-    /// `SVC_CLAIM_REAP_TICK_SECS`; `None` if this process does not reap.
+    /// Time between two runs of the reaper (`SVC_CLAIM_REAP_TICK_SECS`), or `None` if this process does not
+    /// run the reaper.
     pub reap_tick: Option<Duration>,
     /// Time limit of a read (`SVC_READ_BUDGET_MS`), or `None` for no limit.
     pub read_budget: Option<Duration>,
-    /// `SVC_CLAIM_ACK_TIMEOUT_SECS`; `None` if no acknowledgement is required.
+    /// Time within which a claim must be acknowledged (`SVC_CLAIM_ACK_TIMEOUT_SECS`), or `None` if no
+    /// acknowledgement is required.
     pub ack_timeout: Option<Duration>,
-    /// Minimum age of an event before a durable subscription delivers it.
+    /// Minimum age of an event before a durable subscription delivers the event
+    /// (`SVC_DELIVERY_STABILITY_SECS`).
     pub delivery_stability: Duration,
     /// Maximum bytes of an imported export (`SVC_IMPORT_MAX_BYTES`).
     pub import_max_bytes: u64,
-    /// `SVC_IMPORT_WORKSPACES_MAX`; `None` for no limit.
+    /// Maximum workspaces that a workspace and its copies import per day (`SVC_IMPORT_WORKSPACES_MAX`), or
+    /// `None` for no limit.
     pub import_workspaces: Option<NonZeroU32>,
-    /// `SVC_SPOOL_MAX_BYTES` and `SVC_DISK_RESERVE_BYTES`.
+    /// Limits on the disk space of temporary files (`SVC_SPOOL_MAX_BYTES`, `SVC_DISK_RESERVE_BYTES`).
     pub spool_limits: SpoolLimits,
-    /// Interval between polls of the logs for commits whose notification was lost.
+    /// Interval between polls of the logs for commits whose notification was lost
+    /// (`SVC_DELIVERY_RECONCILE_MS`).
     pub delivery_reconcile: Duration,
-    /// Retention periods, from the `SVC_RETENTION_*` variables.
+    /// Retention times and the media quota (`SVC_RETENTION_*`, `SVC_MEDIA_QUOTA_BYTES`).
     pub kept: Kept,
-    /// `SVC_RETENTION_TICK_SECS`; `None` if this process does not prune.
+    /// Time between two rounds of pruning (`SVC_RETENTION_TICK_SECS`), or `None` if this process does not
+    /// prune data.
     pub retention_tick: Option<Duration>,
-    /// `SVC_LAND_ADVICE`.
+    /// Whether `request_land_advice` is enabled (`SVC_LAND_ADVICE`).
     pub land_advice: bool,
-    /// `SVC_LOG`.
+    /// Filter of the diagnostic log (`SVC_LOG`).
     pub log: String,
-    /// `SVC_LOG_FORMAT`.
+    /// Format of the diagnostic log (`SVC_LOG_FORMAT`).
     pub log_format: LogFormat,
 }
 
 impl Config {
-    /// Reads the variables `vars` and the file [`ENV_FILE`] in `data_dir`.
+    /// Reads the configuration from the variables `vars` and the file [`ENV_FILE`] in `data_dir`.
     ///
-    /// Fails with a list of all errors.
+    /// Fails with a list of all errors in the configuration.
     pub fn read<N, V>(vars: impl IntoIterator<Item = (N, V)>, data_dir: &Path) -> Result<Self>
     where
         N: Into<OsString>,
@@ -214,7 +222,7 @@ impl Config {
         reader.finish(keys)
     }
 
-    /// Parses a public key: 32 bytes as hex or base64.
+    /// Parses a public key of 32 bytes, in hex or base64.
     pub fn public_key(text: &str) -> Option<[u8; 32]> {
         reader::parse_key(text.trim()).map(|key| *key.expose_secret())
     }
@@ -226,7 +234,7 @@ impl Config {
         url.is_some_and(|url| url.is_ok_and(|url| url.lacks_tls_settings()))
     }
 
-    /// Returns a message about ignored variables, for programs without a log.
+    /// Returns a message that lists the ignored variables, for programs without a log.
     pub fn ignored<N, V>(vars: impl IntoIterator<Item = (N, V)>) -> Option<String>
     where
         N: Into<OsString>,
@@ -235,8 +243,7 @@ impl Config {
         Reader::ignored(vars)
     }
 
-    /// Returns the token that the program acts with. Fails with instructions if there is none, or if it is
-    /// malformed.
+    /// Returns the token that the program acts with. Fails if the token is missing or malformed.
     pub fn token(&self) -> Result<SecretString> {
         let refuse = |detail: Cow<'static, str>| Error::new(Code::Unauthenticated, detail);
         let missing = "set SVC_TOKEN, or SVC_TOKEN_FILE to a file with the token to act as";
@@ -247,9 +254,9 @@ impl Config {
         }
     }
 
-    /// Returns the key-encryption keys. Fails with instructions if there are none.
+    /// Returns the key-encryption keys. Fails if `SVC_CONTENT_KEK` is not set.
     ///
-    /// Only verification works without them.
+    /// Only verification works without key-encryption keys.
     pub fn content_keys(&self) -> Result<&ContentKeys> {
         self.content_keys.as_ref().ok_or_else(|| {
             Error::configuration(format!(
@@ -261,7 +268,7 @@ impl Config {
     }
 }
 
-/// Returns whether a host, with or without a port, is this machine.
+/// Returns whether `authority`, a host with an optional port, is this machine.
 fn is_loopback(authority: &str) -> bool {
     let host = match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -280,7 +287,7 @@ mod tests {
     const KEK: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
     const KEK_BASE64: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-    /// Variables, the contents of `svc.env`, and a part of the expected error.
+    /// A test case: the variables, the contents of `svc.env`, and a substring of the expected error.
     type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
 
     fn read(vars: &[(&str, &str)], file: &str) -> Result<Config> {

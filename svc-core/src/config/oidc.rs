@@ -1,4 +1,4 @@
-//! The configuration variables for the identity provider.
+//! The configuration variables for sign-in at an identity provider.
 
 use secrecy::SecretString;
 
@@ -8,30 +8,31 @@ use super::reader::Reader;
 /// The settings for sign-in at an identity provider.
 #[derive(Clone, Debug)]
 pub struct OidcConfig {
-    /// The identity provider to use.
+    /// The identity provider at which people sign in.
     pub provider: OidcProvider,
-    /// `SVC_OIDC_REDIRECT_URI`; optional for the mock.
+    /// The URL of the callback at this service (`SVC_OIDC_REDIRECT_URI`); may be `None` only for the mock.
     pub redirect_uri: Option<String>,
 }
 
-/// An identity provider.
+/// The identity provider at which people sign in, real or mocked.
 #[derive(Clone, Debug)]
 pub enum OidcProvider {
-    /// A mock that accepts any claimed identity (`SVC_OIDC_MOCK`).
+    /// A mock provider that accepts any claimed identity (`SVC_OIDC_MOCK`).
     Mock,
-    /// A real identity provider.
+    /// A real identity provider, with the client account of this service there.
     At {
-        /// `SVC_OIDC_ISSUER`.
+        /// The issuer URL of the provider (`SVC_OIDC_ISSUER`).
         issuer: String,
-        /// `SVC_OIDC_CLIENT_ID`.
+        /// The client id of this service at the provider (`SVC_OIDC_CLIENT_ID`).
         client_id: String,
-        /// `SVC_OIDC_CLIENT_SECRET`.
+        /// The client secret of this service at the provider (`SVC_OIDC_CLIENT_SECRET`).
         client_secret: SecretString,
-        /// Whether URLs of the provider may be http on this machine.
+        /// Whether URLs of the provider may use http if they are on this machine.
         allow_loopback_http: bool,
         /// The requested scopes, separated by spaces, including `openid` (`SVC_OIDC_SCOPES`).
         scopes: String,
-        /// `SVC_OIDC_TRUSTED_AUDIENCES`.
+        /// Audiences that an ID token may contain in addition to the client id
+        /// (`SVC_OIDC_TRUSTED_AUDIENCES`).
         trusted_audiences: Vec<String>,
     },
 }
@@ -96,7 +97,9 @@ impl Reader {
         audiences.map(str::to_owned).collect()
     }
 
-    /// Returns a URL that is https, or http on this machine outside of production.
+    /// Returns the URL in the variable `name`, or `None` if the variable is unset.
+    ///
+    /// Reports an error unless the URL is https, or http on this machine outside of production.
     fn address(&mut self, name: &str, production: bool) -> Option<String> {
         let text = self.text(name);
         if text.is_empty() {

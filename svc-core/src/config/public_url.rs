@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use url::Url;
 
-/// The public URL: an origin, and optionally a path that a proxy strips.
+/// The public URL of the service: an origin, and optionally a path that a proxy strips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicUrl {
     origin: String,
@@ -13,7 +13,7 @@ pub struct PublicUrl {
 }
 
 impl PublicUrl {
-    /// Parses a URL such as `https://svc.example.com/team`.
+    /// Parses a public URL, for example `https://svc.example.com/team`. Returns `None` if `text` is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let (_, rest) = text.split_once("://")?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -32,17 +32,17 @@ impl PublicUrl {
         is_valid.then(|| Self { origin: url.origin().ascii_serialization(), path })
     }
 
-    /// Returns the origin in the form that browsers send: in lower case, without the default port.
+    /// Returns the origin of the URL in the form that browsers send: in lower case, without the default port.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// Returns the host in lower case, with the port unless it is the default.
+    /// Returns the host of the URL in lower case, with the port unless the port is the default.
     pub fn host(&self) -> &str {
         self.origin.split_once("://").map_or("", |(_, host)| host)
     }
 
-    /// Returns the host without the port.
+    /// Returns the host of the URL in lower case, without the port.
     pub fn host_name(&self) -> &str {
         let host = self.host();
         match host.rsplit_once(':') {
@@ -51,7 +51,7 @@ impl PublicUrl {
         }
     }
 
-    /// Returns the path without a trailing slash: empty, or with a leading slash.
+    /// Returns the path of the URL without a trailing slash: empty, or with a leading slash.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -59,13 +59,13 @@ impl PublicUrl {
 
 /// Returns the URL of the board with which a browser offers to sign in with `token`.
 ///
-/// The part after `#` stays in the browser. Without a public URL, the link is to this machine.
+/// A browser does not send the part after `#`. Without a public URL, the link is to the address `listens`.
 pub fn board_link(public: Option<&PublicUrl>, listens: SocketAddr, token: &str) -> String {
     let service = public.map_or_else(|| format!("http://{}", reachable(listens)), PublicUrl::to_string);
     format!("{service}/ui/#{token}")
 }
 
-/// Returns an address to which a client on this machine can connect.
+/// Returns the address with which a client on this machine can connect to a server that listens on `address`.
 pub fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {

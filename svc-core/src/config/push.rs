@@ -21,9 +21,9 @@ use crate::mailbox::MailAddress;
 /// The identity of this service to push services.
 #[derive(Clone, Debug)]
 pub struct PushConfig {
-    /// `SVC_VAPID_PRIVATE_KEY`.
+    /// The key pair that identifies this service to push services (`SVC_VAPID_PRIVATE_KEY`).
     pub key: Arc<VapidKey>,
-    /// `SVC_VAPID_SUBJECT`, or else `SVC_PUBLIC_URL`, if that is https.
+    /// The contact for push services: `SVC_VAPID_SUBJECT`, or else `SVC_PUBLIC_URL` if that is https.
     pub subject: Option<String>,
 }
 
@@ -34,14 +34,14 @@ pub struct VapidKey {
 }
 
 impl VapidKey {
-    /// Creates the key pair from a private key. Returns `None` if the curve has no such key.
+    /// Creates the key pair from a private key. Returns `None` if the bytes are not a valid key.
     pub fn new(private: &[u8; 32]) -> Option<Self> {
         let secret = SecretKey::from_slice(private).ok()?;
         let public = URL_SAFE_NO_PAD.encode(secret.public_key().to_encoded_point(false));
         Some(Self { secret, public })
     }
 
-    /// Returns the public key for browsers: an uncompressed point, in base64url.
+    /// Returns the public key, with which browsers subscribe, as an uncompressed point in base64url.
     pub fn public(&self) -> &str {
         &self.public
     }
@@ -54,7 +54,9 @@ impl VapidKey {
 }
 
 impl PushConfig {
-    /// Returns the reason why some push services, such as Apple's, reject pushes from this service, if any.
+    /// Returns the reason why some push services, such as Apple's, reject the contact of this service.
+    ///
+    /// Returns `None` if the contact is on the internet.
     pub fn subject_problem(&self) -> Option<&'static str> {
         let Some(subject) = &self.subject else {
             return Some("there is no subject: set SVC_VAPID_SUBJECT, or SVC_PUBLIC_URL to an https address");
@@ -65,7 +67,7 @@ impl PushConfig {
         };
         let host = host.unwrap_or_default();
         let (_, last) = host.trim_end_matches('.').rsplit_once('.').unwrap_or(("", "localhost"));
-        // If the last part is a number, the host is an IP address, which may also be in brackets.
+        // If the last label is a number, the host is an IPv4 address. IPv6 addresses are in brackets.
         let is_public = last.starts_with(|c: char| c.is_ascii_alphabetic())
             && !host.ends_with(']')
             && !matches!(last, "localhost" | "local");
@@ -76,7 +78,7 @@ impl PushConfig {
 /// Returns the domain of the email address in a `mailto:` URL, if the address is valid.
 fn mail_domain(rest: &str) -> Option<&str> {
     let (address, _) = rest.split_once('?').unwrap_or((rest, ""));
-    // A local part may begin with a slash, but here that is a mistyped URL.
+    // An email address may begin with a slash, but after `mailto:` this is a mistyped URL.
     MailAddress::parse(address).filter(|_| !address.starts_with('/'))?;
     address.rsplit_once('@').map(|(_, domain)| domain)
 }

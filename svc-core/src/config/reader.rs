@@ -1,7 +1,7 @@
-//! The reader: takes the values from the environment and the file, and checks each one.
+//! The configuration reader: reads values from the environment and the file `svc.env`, and checks each value.
 //!
-//! It continues after an error, so that all errors are reported at once. Every value counts as a secret until
-//! its variable is known.
+//! The reader continues after an error, so that the operator sees all errors together. Every value counts as
+//! a secret until its variable is known.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use secrecy::{ExposeSecret, SecretBox, SecretString};
 use zeroize::Zeroizing;
 
 use super::injected::is_injected;
-use super::registry::{Form, VARIABLES, Variable, is_known, known, suggestion};
+use super::registry::{Form, VARIABLES, Variable, find_variable, is_known, suggestion};
 use super::{Config, ContentKeys, ENV_FILE, ExportKeys, Kept, Key, LogFormat, PublicUrl};
 use crate::data_access::{DataAccess, GROUP_ACCESS};
 use crate::egress::Egress;
@@ -29,22 +29,27 @@ use crate::mark::without_mark;
 use crate::spool::SpoolLimits;
 use crate::token_text;
 
-/// Values by name. All are treated as secrets, because it is not yet known which ones are.
+/// Values of variables by name. All values are treated as secrets until the variables are known.
 pub(super) type Values = BTreeMap<String, Zeroizing<String>>;
 
 /// Collects the values of variables and all errors in them.
 #[derive(Default)]
 pub(super) struct Reader {
     values: BTreeMap<&'static str, Zeroizing<String>>,
+    /// Error messages for all invalid settings.
     problems: Vec<String>,
+    /// The files from which secrets were read.
     pub secret_files: Vec<PathBuf>,
-    /// The variables that Kubernetes has set, which are ignored.
+    /// The names of the ignored variables that Kubernetes has set.
     pub injected: Vec<String>,
+    /// Log messages for ignored settings.
     pub remarks: Vec<String>,
 }
 
 impl Reader {
-    /// Reads the values of the `wanted` variables. Unknown names are rejected in any case.
+    /// Reads the values of the `wanted` variables from `vars` and the file [`ENV_FILE`].
+    ///
+    /// Unknown names are always rejected, whichever variables are wanted.
     pub fn of<N: Into<OsString>, V: Into<OsString>>(
         vars: impl IntoIterator<Item = (N, V)>,
         data_dir: &Path,
@@ -67,8 +72,8 @@ impl Reader {
             ));
         }
         for variable in VARIABLES.iter().filter(|variable| wanted(variable)) {
-            let given = reader.given(variable, &environment, Path::new(""));
-            if let Some(value) = given.or_else(|| reader.given(variable, &file, data_dir)) {
+            let given = reader.value_from(variable, &environment, Path::new(""));
+            if let Some(value) = given.or_else(|| reader.value_from(variable, &file, data_dir)) {
                 reader.values.insert(variable.name, value);
             }
         }
@@ -83,7 +88,7 @@ impl Reader {
         }
     }
 
-    /// Returns the variables among `vars` that belong to this service, as text.
+    /// Returns the text values of those variables in `vars` that begin with `SVC_` or are registered.
     pub fn environment<N: Into<OsString>, V: Into<OsString>>(
         &mut self,
         vars: impl IntoIterator<Item = (N, V)>,
@@ -103,7 +108,7 @@ impl Reader {
         values
     }
 
-    /// Reads the values of [`ENV_FILE`], or no values if it does not exist.
+    /// Reads the values in the file [`ENV_FILE`]. Returns no values if the file does not exist.
     fn file(&mut self, data_dir: &Path) -> Values {
         let path = data_dir.join(ENV_FILE);
         let text = match std::fs::read_to_string(&path) {
@@ -141,11 +146,13 @@ impl Reader {
         }
     }
 
-    /// Returns the value of a variable from one source, given directly or in a file.
-    fn given(&mut self, variable: &Variable, source: &Values, base: &Path) -> Option<Zeroizing<String>> {
+    /// Returns the value of a variable in one source, or `None` if the variable is unset there.
+    ///
+    /// A secret may be in the variable itself or in a file.
+    fn value_from(&mut self, variable: &Variable, source: &Values, base: &Path) -> Option<Zeroizing<String>> {
         let set = |name: &str| source.get(name).filter(|value| !value.is_empty());
         let direct = set(variable.name);
-        if !variable.secret() {
+        if !variable.is_secret() {
             return direct.cloned();
         }
         let file_name = format!("{}_FILE", variable.name);
@@ -239,7 +246,7 @@ impl Reader {
         }
     }
 
-    /// Returns the retention times. 0 means forever.
+    /// Returns the retention settings. The value 0 of a variable means that data is kept forever.
     fn kept(&mut self) -> Kept {
         let mut days = |name| Some(self.number(name)).filter(|days| *days != 0);
         Kept {
@@ -251,7 +258,7 @@ impl Reader {
         }
     }
 
-    /// Returns whether authentication is off, which requires two variables.
+    /// Returns whether authentication is off. Turning authentication off requires two variables.
     fn auth_disabled(&mut self, production: bool) -> bool {
         let [disabled, allowed] = ["AUTH_DISABLED", "SVC_ALLOW_INSECURE_NO_AUTH"].map(|name| {
             let is_set = self.flag(name);
@@ -279,7 +286,7 @@ impl Reader {
         id
     }
 
-    /// Records that a deliberately insecure setting is used in production.
+    /// Records the error that the setting `name` is not allowed in production.
     pub(super) fn reject_in_production(&mut self, name: &str) {
         self.reject(&format!("{name} is not allowed while SVC_ENV is production"));
     }
@@ -298,7 +305,7 @@ impl Reader {
         current.map(|current| ContentKeys { current, previous })
     }
 
-    /// Records a problem with the configuration.
+    /// Records an error in the configuration.
     pub(super) fn reject(&mut self, problem: &str) {
         self.problems.push(problem.to_owned());
     }
@@ -363,13 +370,15 @@ impl Reader {
         self.values.get(name).map(|value| SecretString::from(value.as_str()))
     }
 
-    /// Returns the token that the program acts with, without checking it, or `None` if it is empty.
+    /// Returns the token that the program acts with, or `None` if the token is empty.
+    ///
+    /// The form of the token is not checked.
     fn token(&self) -> Option<SecretString> {
         let text = token_text::trimmed(self.values.get("SVC_TOKEN")?);
         (!text.is_empty()).then(|| SecretString::from(text))
     }
 
-    /// Returns the text of a secret, for parsing.
+    /// Returns the plain text of a secret, for parsing.
     pub(super) fn revealed(&self, name: &str) -> Option<Zeroizing<String>> {
         self.values.get(name).cloned()
     }
@@ -379,14 +388,14 @@ impl Reader {
         self.parsed_key(name, text.trim())
     }
 
-    /// Parses keys that are separated by commas.
+    /// Parses the keys in a variable, which are separated by commas.
     fn keys(&mut self, name: &str) -> Vec<Key> {
         let given = self.values.get(name).cloned().unwrap_or_default();
         let given = given.split(',').map(str::trim).filter(|text| !text.is_empty());
         given.filter_map(|text| self.parsed_key(name, text)).collect()
     }
 
-    /// Returns the key that signs exports, and the keys whose signatures are trusted.
+    /// Returns the key that signs exports and checkpoints, and the additional trusted public keys.
     pub(super) fn export_keys(&mut self) -> ExportKeys {
         let verify = self.keys("SVC_EXPORT_VERIFY_KEYS").iter().map(|key| *key.expose_secret()).collect();
         ExportKeys { signing: self.key("SVC_EXPORT_SIGNING_KEY"), verify }
@@ -402,12 +411,12 @@ impl Reader {
 
     pub(super) fn text(&self, name: &str) -> String {
         let given = self.values.get(name).map(|value| value.to_string());
-        given.or_else(|| known(name).and_then(Variable::default)).unwrap_or_default()
+        given.or_else(|| find_variable(name).and_then(Variable::default)).unwrap_or_default()
     }
 
     fn word(&mut self, name: &str) -> String {
         let text = self.text(name);
-        if let Some(Form::OneOf(words)) = known(name).map(|variable| variable.form)
+        if let Some(Form::OneOf(words)) = find_variable(name).map(|variable| variable.form)
             && !words.contains(&text.as_str())
         {
             self.problems.push(format!("{name}: expected {}, found \"{text}\"", words.join(" or ")));
@@ -426,9 +435,9 @@ impl Reader {
         }
     }
 
-    /// Parses a number. The result is 0 only after a problem or if the registry allows it.
+    /// Parses the number in a variable. Returns 0 after an error, or if the value is 0.
     fn number<T: TryFrom<i64> + Default>(&mut self, name: &str) -> T {
-        let (least, most) = match known(name).map(|variable| variable.form) {
+        let (least, most) = match find_variable(name).map(|variable| variable.form) {
             Some(Form::Number(_, least, most) | Form::Bytes(_, least, most)) => (least, most),
             _ => {
                 self.problems.push(format!("{name} is not registered as a number"));
@@ -445,7 +454,9 @@ impl Reader {
         })
     }
 
-    /// Parses a number whose default is determined at the start. Returns `None` if it is not set.
+    /// Parses the number in a variable, or returns `None` if the variable is unset.
+    ///
+    /// The default of such a variable is determined when the service starts.
     fn number_if_set<T: TryFrom<i64> + Default>(&mut self, name: &str) -> Option<T> {
         if self.text(name).is_empty() { None } else { Some(self.number(name)) }
     }
@@ -455,10 +466,10 @@ impl Reader {
     }
 }
 
-/// A publicly known key, which is therefore rejected in production.
+/// The publicly known key-encryption key for development, which is rejected in production.
 pub(super) const INSECURE_DEV_KEK: [u8; 32] = *b"svc public key, development only";
 
-/// Parses a line of [`ENV_FILE`] into a name and a value, or `None` for a line without an assignment.
+/// Parses a line of [`ENV_FILE`] into a name and a value. Returns `None` for an empty line or a comment.
 fn assignment(line: &str) -> Result<Option<(&str, &str)>, &'static str> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {

@@ -1,4 +1,4 @@
-//! Messages about variables and parameters that other programs set, and that are ignored.
+//! Log messages for settings of other programs, which this program ignores.
 
 use std::ffi::OsString;
 
@@ -8,7 +8,7 @@ use super::database_url::DatabaseUrl;
 use super::reader::Reader;
 
 impl Reader {
-    /// Returns a message about the ignored variables among `vars`.
+    /// Returns a log message that lists the ignored variables in `vars`, or `None` if no variable is ignored.
     pub fn ignored<N: Into<OsString>, V: Into<OsString>>(
         vars: impl IntoIterator<Item = (N, V)>,
     ) -> Option<String> {
@@ -18,7 +18,7 @@ impl Reader {
         reader.remarks.pop()
     }
 
-    /// Adds a message about the variables that Kubernetes has set.
+    /// Adds a log message that lists the ignored variables of Kubernetes, if there are any.
     pub fn remark_injections(&mut self) {
         let mut names = std::mem::take(&mut self.injected);
         if !names.is_empty() {
@@ -32,7 +32,7 @@ impl Reader {
         let url = self.secret("DATABASE_URL")?;
         match DatabaseUrl::parse(url.expose_secret()) {
             Ok(parsed) => {
-                // A user who can write the key file can replace the key.
+                // A user with write access to the key file can replace the key, so its access is checked.
                 self.secret_files.extend(parsed.proof.client.map(|(_, key)| key));
                 if !parsed.ignored.is_empty() {
                     let ignored = parsed.ignored.join(", ");

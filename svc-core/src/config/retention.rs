@@ -29,7 +29,7 @@ impl Default for Kept {
 }
 
 impl Kept {
-    /// Settings with which nothing is pruned.
+    /// Retention settings with which nothing is pruned.
     pub const FOREVER: Self = Self {
         messages_days: None,
         events_days: None,
@@ -38,7 +38,7 @@ impl Kept {
         media_quota_bytes: None,
     };
 
-    /// Returns the settings with their names.
+    /// Returns each retention setting as a pair of the field name and the value.
     pub fn named(&self) -> [(&'static str, Option<i64>); 5] {
         [
             ("messages_days", self.messages_days),
@@ -49,7 +49,7 @@ impl Kept {
         ]
     }
 
-    /// Returns these settings, with unset ones taken from `other`.
+    /// Returns retention settings in which values from `other` replace the unset values of `self`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

@@ -1,9 +1,10 @@
-//! `DATABASE_URL`: the address of a PostgreSQL server, in every form that hosts and other programs provide.
+//! Parses `DATABASE_URL`, the address of a PostgreSQL server, in all forms that hosting providers use.
 //!
 //! Both forms of libpq are accepted (PostgreSQL manual, section 34.1.1): a URL, and `name=value` pairs. Each
 //! parameter either has the same effect as in libpq or is rejected by name, because an ignored parameter
 //! could have been meant for protection. A parameter that only tunes the driver or the pool of another
-//! program is ignored, and reported. Errors never repeat a value, nor a name that may be part of a password.
+//! program is ignored, and the log reports it. Errors never repeat a value, or a name that may be part of a
+//! password.
 
 mod text;
 mod parameters;
@@ -19,23 +20,23 @@ use crate::error::{Error, Result};
 use parameters::Effect;
 pub(crate) use proof::{TlsUse, TlsVerification, TlsVersionLimit, TrustedRoots};
 
-/// The parameters of a database address, by their libpq names.
+/// A parsed database address: the values of its parameters by libpq name, its hosts and its TLS settings.
 #[derive(Clone)]
 pub(crate) struct DatabaseUrl {
     values: BTreeMap<&'static str, Zeroizing<String>>,
     hosts: Vec<PgHost>,
-    /// How the server and the client must prove their identity.
+    /// The TLS settings: how the server and the client must prove their identity.
     pub proof: TlsVerification,
-    /// The parameters that are ignored because they concern other programs.
+    /// The names of the ignored parameters, which only tune other programs.
     pub ignored: Vec<&'static str>,
 }
 
-/// A host in a database address.
+/// A host in a database address, with its port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PgHost {
-    /// A host name, an address, the folder of a Unix socket, or empty.
+    /// A host name, an IP address or the folder of a Unix socket; empty for the default folder.
     pub name: String,
-    /// The address to connect to instead of the address of the host name.
+    /// The IP address to connect to (`hostaddr`), or `None` to look the host name up.
     pub address: Option<IpAddr>,
     pub port: u16,
 }
@@ -52,13 +53,13 @@ impl DatabaseUrl {
         let given = text::split(text)?;
         for (name, value) in given.fields {
             match parameters::effect(&name, &value)? {
-                Some(Effect::Taken(name)) => drop(values.insert(name, value)),
-                Some(Effect::Instead(name, value)) => {
+                Some(Effect::Used(name)) => drop(values.insert(name, value)),
+                Some(Effect::Replaced(name, value)) => {
                     values.insert(name, Zeroizing::new(value.to_owned()));
                 }
                 Some(Effect::None) => {}
                 Some(Effect::Ignored(name)) => ignored.push(name),
-                None => return Err(parameters::unknown(&name, given.may_show_name)),
+                None => return Err(parameters::unknown_message(&name, given.may_show_name)),
             }
         }
         // An empty value counts as absent, except for a parameter that protects the connection.
@@ -70,17 +71,17 @@ impl DatabaseUrl {
         Ok(Self { values, hosts, proof, ignored })
     }
 
-    /// Returns the value of a parameter.
+    /// Returns the value of the parameter `name`, or `None` if the parameter is absent.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(|value| value.as_str())
     }
 
-    /// Returns the value of a numeric parameter.
+    /// Returns the value of the numeric parameter `name`, or `None` if the parameter is absent.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.trim().parse().ok()
     }
 
-    /// Returns the hosts. There is at least one.
+    /// Returns the hosts in the database address, at least one.
     pub fn hosts(&self) -> &[PgHost] {
         &self.hosts
     }
@@ -97,7 +98,9 @@ impl PgHost {
         self.address.is_none() && (self.name.is_empty() || self.name.starts_with('/'))
     }
 
-    /// Returns the folder of the Unix socket. Without a name, this is the servers' default folder.
+    /// Returns the folder of the Unix socket, or `None` if the host is not a socket.
+    ///
+    /// Without a name, the folder is the default folder of PostgreSQL servers.
     pub fn socket_folder(&self) -> Option<&Path> {
         const DEBIAN: &str = "/var/run/postgresql";
         self.is_socket().then(|| match self.name.as_str() {
@@ -118,7 +121,7 @@ impl PgHost {
     }
 }
 
-/// The default port of PostgreSQL.
+/// The default port of a PostgreSQL server.
 const PORT: u16 = 5432;
 
 /// Combines the hosts, addresses and ports of a database address item by item.

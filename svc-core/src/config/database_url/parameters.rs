@@ -4,36 +4,37 @@ use zeroize::Zeroizing;
 
 use crate::text::nearest;
 
-/// The effect of a parameter with its value.
+/// The effect of a parameter of a database address.
 pub(super) enum Effect {
-    /// The parameter is used, under this libpq name.
-    Taken(&'static str),
-    /// The parameter is equivalent to another parameter with another value.
-    Instead(&'static str, &'static str),
+    /// The service uses the parameter, under this libpq name.
+    Used(&'static str),
+    /// The parameter is equivalent to this libpq parameter with this value.
+    Replaced(&'static str, &'static str),
     /// The parameter requests the only supported behaviour.
     None,
     /// The parameter tunes the driver or the pool of another program.
     Ignored(&'static str),
 }
 
-/// The values that a parameter may have, and the effect of the parameter.
+/// The allowed values of a parameter, and the effect of the parameter.
 #[derive(Clone, Copy)]
 enum Rule {
-    /// Any value is used. It may be checked elsewhere.
+    /// The service uses any value. Other code may check the value.
     Any,
-    /// One of these values is required.
-    Words(&'static [&'static str]),
-    /// A number is required.
+    /// The value must be one word from this list.
+    OneOf(&'static [&'static str]),
+    /// The value must be a number.
     Number,
-    /// The parameter is another name of this parameter.
-    As(&'static str),
-    /// These values request the only supported behaviour. Others are rejected, with instructions.
-    Holds(&'static [&'static str], &'static str),
-    /// The parameter is rejected, with instructions.
+    /// The parameter is another name of this libpq parameter.
+    AliasOf(&'static str),
+    /// The values in this list request the only supported behaviour. Other values are rejected with this
+    /// instruction.
+    Only(&'static [&'static str], &'static str),
+    /// The parameter is rejected with this instruction.
     Refused(&'static str),
 }
 
-use Rule::{Any, As, Holds, Number, Refused, Words};
+use Rule::{AliasOf, Any, Number, OneOf, Only, Refused};
 
 const NO_GSS: &str =
     "GSSAPI and Kerberos are not supported: remove it, and sign in by password or certificate";
@@ -54,23 +55,23 @@ const LIBPQ: &[(&str, Rule)] = &[
     ("host", Any), ("hostaddr", Any), ("port", Any), ("dbname", Any), ("user", Any), ("password", Any),
     ("options", Any), ("application_name", Any), ("fallback_application_name", Any),
     ("connect_timeout", Number), ("tcp_user_timeout", Number),
-    ("keepalives", Words(&["0", "1"])), ("keepalives_idle", Number), ("keepalives_interval", Number),
-    ("keepalives_count", Number), ("keepalives_retries", As("keepalives_count")),
-    ("channel_binding", Words(&["disable", "prefer", "require"])),
-    ("load_balance_hosts", Words(&["disable", "random"])),
+    ("keepalives", OneOf(&["0", "1"])), ("keepalives_idle", Number), ("keepalives_interval", Number),
+    ("keepalives_count", Number), ("keepalives_retries", AliasOf("keepalives_count")),
+    ("channel_binding", OneOf(&["disable", "prefer", "require"])),
+    ("load_balance_hosts", OneOf(&["disable", "random"])),
     ("sslmode", Any), ("sslrootcert", Any), ("sslcert", Any), ("sslkey", Any),
-    ("sslcertmode", Words(&["disable", "allow"])),
-    ("sslnegotiation", Words(&["postgres", "direct"])),
-    ("sslsni", Words(&["0", "1"])),
+    ("sslcertmode", OneOf(&["disable", "allow"])),
+    ("sslnegotiation", OneOf(&["postgres", "direct"])),
+    ("sslsni", OneOf(&["0", "1"])),
     ("ssl_min_protocol_version", Any), ("ssl_max_protocol_version", Any),
-    ("target_session_attrs", Words(&["any", "read-write", "primary"])),
-    ("client_encoding", Holds(UTF8, "svc speaks UTF8: remove it")),
-    ("sslcompression", Holds(&["0", "1"], "it must be 0 or 1, and compresses nothing: remove it")),
-    ("gssencmode", Holds(&["disable", "prefer"], NO_GSS)),
-    ("gssdelegation", Holds(&["0"], NO_GSS)),
-    ("min_protocol_version", Holds(&["3.0"], OLD_PROTOCOL)),
-    ("max_protocol_version", Holds(&["3.0", "3.2", "latest"], OLD_PROTOCOL)),
-    ("replication", Holds(&["false", "off", "no", "0"], "svc is no replica: remove it")),
+    ("target_session_attrs", OneOf(&["any", "read-write", "primary"])),
+    ("client_encoding", Only(UTF8, "svc speaks UTF8: remove it")),
+    ("sslcompression", Only(&["0", "1"], "it must be 0 or 1, and compresses nothing: remove it")),
+    ("gssencmode", Only(&["disable", "prefer"], NO_GSS)),
+    ("gssdelegation", Only(&["0"], NO_GSS)),
+    ("min_protocol_version", Only(&["3.0"], OLD_PROTOCOL)),
+    ("max_protocol_version", Only(&["3.0", "3.2", "latest"], OLD_PROTOCOL)),
+    ("replication", Only(&["false", "off", "no", "0"], "svc is no replica: remove it")),
     ("krbsrvname", Refused(NO_GSS)), ("gsslib", Refused(NO_GSS)),
     ("oauth_issuer", Refused(NO_OAUTH)), ("oauth_client_id", Refused(NO_OAUTH)),
     ("oauth_client_secret", Refused(NO_OAUTH)), ("oauth_scope", Refused(NO_OAUTH)),
@@ -90,16 +91,16 @@ const LIBPQ: &[(&str, Rule)] = &[
 /// Parameters of other programs that are equivalent to a libpq parameter, or cannot be supported.
 #[rustfmt::skip]
 const OTHERS: &[(&str, Rule)] = &[
-    ("ApplicationName", As("application_name")),
+    ("ApplicationName", AliasOf("application_name")),
     ("sslaccept", Refused(BY_SSLMODE)), ("sslfactory", Refused(BY_SSLMODE)),
     ("sslidentity", Refused("write sslcert and sslkey instead, which name PEM files")),
     ("sslhostnameverifier", Refused(BY_SSLMODE)), ("ssl_require", Refused(BY_SSLMODE)),
     ("sslinline", Refused("write files into sslrootcert, sslcert and sslkey instead")),
     ("ssl-mode", Refused(BY_SSLMODE)), ("ssl_mode", Refused(BY_SSLMODE)), ("sslMode", Refused(BY_SSLMODE)),
     ("ssl_ca", Refused("write sslrootcert instead")), ("sslca", Refused("write sslrootcert instead")),
-    ("schema", Holds(&["public"], BY_OPTIONS)), ("currentSchema", Holds(&["public"], BY_OPTIONS)),
-    ("search_path", Holds(&["public"], BY_OPTIONS)), ("schema_search_path", Holds(&["public"], BY_OPTIONS)),
-    ("pgbouncer", Holds(&["false"], "it says that a pooler in transaction mode is in front, which does not \
+    ("schema", Only(&["public"], BY_OPTIONS)), ("currentSchema", Only(&["public"], BY_OPTIONS)),
+    ("search_path", Only(&["public"], BY_OPTIONS)), ("schema_search_path", Only(&["public"], BY_OPTIONS)),
+    ("pgbouncer", Only(&["false"], "it says that a pooler in transaction mode is in front, which does not \
         pass notifications on: use the direct address of the server")),
     ("endpoint", Refused("write options=endpoint%3DNAME instead")),
     ("project", Refused("write options=project%3DNAME instead")),
@@ -138,7 +139,7 @@ pub(super) fn effect(name: &str, value: &Zeroizing<String>) -> Result<Option<Eff
     if name == "ssl" {
         // Same as in libpq, which accepts this for Java.
         return match value {
-            "true" => Ok(Some(Effect::Instead("sslmode", "require"))),
+            "true" => Ok(Some(Effect::Replaced("sslmode", "require"))),
             _ => Err(format!("has the parameter ssl: {BY_SSLMODE}")),
         };
     }
@@ -147,19 +148,19 @@ pub(super) fn effect(name: &str, value: &Zeroizing<String>) -> Result<Option<Eff
     };
     let refused = |why: &str| Err(format!("has the parameter {name}: {why}"));
     match rule {
-        Any => Ok(Some(Effect::Taken(name))),
-        As(other) => effect(other, &Zeroizing::new(value.to_owned())),
-        Words(words) if value.is_empty() || words.contains(&value) => Ok(Some(Effect::Taken(name))),
-        Words(words) => refused(&format!("it must be {}", words.join(" or "))),
-        Number if value.is_empty() || value.parse::<i64>().is_ok() => Ok(Some(Effect::Taken(name))),
+        Any => Ok(Some(Effect::Used(name))),
+        AliasOf(other) => effect(other, &Zeroizing::new(value.to_owned())),
+        OneOf(words) if value.is_empty() || words.contains(&value) => Ok(Some(Effect::Used(name))),
+        OneOf(words) => refused(&format!("it must be {}", words.join(" or "))),
+        Number if value.is_empty() || value.parse::<i64>().is_ok() => Ok(Some(Effect::Used(name))),
         Number => refused("it must be a whole number"),
-        Holds(values, _) if value.is_empty() || values.contains(&value) => Ok(Some(Effect::None)),
-        Holds(_, why) | Refused(why) => refused(why),
+        Only(values, _) if value.is_empty() || values.contains(&value) => Ok(Some(Effect::None)),
+        Only(_, why) | Refused(why) => refused(why),
     }
 }
 
-/// Returns the message about an unknown parameter, with the parameter that was probably meant.
-pub(super) fn unknown(name: &str, may_show_name: bool) -> String {
+/// Returns the error message for an unknown parameter, with the known parameter that is most similar.
+pub(super) fn unknown_message(name: &str, may_show_name: bool) -> String {
     let names: Vec<&str> = LIBPQ.iter().map(|(name, _)| *name).collect();
     let near = nearest(name, &names).map(|near| format!(", did you mean {near}?")).unwrap_or_default();
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
@@ -181,9 +182,9 @@ mod tests {
             assert_eq!(names.iter().filter(|other| other == &name).count(), 1, "{name}");
         }
         for (name, rule) in LIBPQ.iter().chain(OTHERS) {
-            if let As(other) = rule {
+            if let AliasOf(other) = rule {
                 let found = effect(name, &Zeroizing::new("1".to_owned()));
-                assert!(matches!(found, Ok(Some(Effect::Taken(taken))) if taken == *other), "{name}");
+                assert!(matches!(found, Ok(Some(Effect::Used(taken))) if taken == *other), "{name}");
             }
         }
     }

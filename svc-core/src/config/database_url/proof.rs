@@ -4,22 +4,22 @@ use std::path::PathBuf;
 
 use super::PgHost;
 
-/// How the server must prove its identity, and how this client proves its own.
+/// The TLS settings of a connection: how the server proves its identity, and how this client proves its own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TlsVerification {
     mode: Option<SslMode>,
     roots: Option<TrustedRoots>,
     /// The files with the client's certificate and its key.
     pub client: Option<(PathBuf, PathBuf)>,
-    /// Whether the handshake omits the host name, which proxies need.
+    /// Whether the TLS handshake omits the host name (`sslsni=0`). Some proxies need the host name.
     pub no_sni: bool,
-    /// Whether the TLS handshake begins at once, which servers support from version 17 on.
+    /// Whether the TLS handshake begins without a request for TLS (`sslnegotiation=direct`, PostgreSQL 17).
     pub direct: bool,
-    /// A requirement for or a ban on TLS 1.3.
+    /// Whether TLS 1.3 is required or forbidden, or `None` if both versions are allowed.
     pub tls13: Option<TlsVersionLimit>,
 }
 
-/// A limit on the TLS version.
+/// A limit on the TLS version: only TLS 1.3, or never TLS 1.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TlsVersionLimit {
     Only,
@@ -52,7 +52,7 @@ pub(crate) enum TlsUse {
     Always,
 }
 
-/// The value of `sslrootcert` for the roots that the system trusts.
+/// The value of `sslrootcert` that selects the trusted roots of the system.
 const SYSTEM: &str = "system";
 
 impl TlsVerification {
@@ -65,14 +65,14 @@ impl TlsVerification {
             _ => return Err("has one of sslcert and sslkey, which need each other".to_owned()),
         };
         let proof = Self {
-            mode: get("sslmode").map(SslMode::named).transpose()?,
+            mode: get("sslmode").map(SslMode::parse).transpose()?,
             roots: file("sslrootcert").map(|file| {
                 if file.as_os_str() == SYSTEM { TrustedRoots::System } else { TrustedRoots::File(file) }
             }),
             client: client.filter(|_| get("sslcertmode") != Some("disable")),
             no_sni: get("sslsni") == Some("0"),
             direct: get("sslnegotiation") == Some("direct"),
-            tls13: versions(get("ssl_min_protocol_version"), get("ssl_max_protocol_version"))?,
+            tls13: parse_version_limit(get("ssl_min_protocol_version"), get("ssl_max_protocol_version"))?,
         };
         proof.check(hosts)?;
         Ok(proof)
@@ -105,12 +105,14 @@ impl TlsVerification {
         Ok(())
     }
 
-    /// Returns whether no setting decides about encryption. A file of roots alone does not decide.
+    /// Returns whether no setting specifies whether connections use TLS.
+    ///
+    /// A file with trusted roots alone does not specify that.
     pub fn is_unspecified(&self) -> bool {
         self.mode.is_none() && self.roots != Some(TrustedRoots::System)
     }
 
-    /// Returns whether connections use TLS.
+    /// Returns whether connections use TLS always, never, or only if the server offers TLS.
     pub fn demand(&self) -> TlsUse {
         match (self.mode, &self.roots) {
             (Some(SslMode::Disable), _) => TlsUse::Never,
@@ -120,12 +122,12 @@ impl TlsVerification {
         }
     }
 
-    /// Returns the roots that the server's certificate must lead to, in every mode that uses TLS.
+    /// Returns the trusted roots for the server's certificate, or `None` without TLS or without roots.
     pub fn roots(&self) -> Option<&TrustedRoots> {
         self.roots.as_ref().filter(|_| self.demand() != TlsUse::Never)
     }
 
-    /// Returns whether the certificate must contain the host name.
+    /// Returns whether the server's certificate must contain the host name.
     pub fn compares_name(&self) -> bool {
         match self.mode {
             None => self.roots == Some(TrustedRoots::System),
@@ -135,7 +137,7 @@ impl TlsVerification {
 }
 
 impl SslMode {
-    fn named(word: &str) -> Result<Self, String> {
+    fn parse(word: &str) -> Result<Self, String> {
         Ok(match word {
             "disable" => Self::Disable,
             "allow" | "prefer" => Self::Prefer,
@@ -152,8 +154,10 @@ impl SslMode {
     }
 }
 
-/// Parses the limits on the TLS version. Versions 1.2 and 1.3 are supported.
-fn versions(least: Option<&str>, most: Option<&str>) -> Result<Option<TlsVersionLimit>, String> {
+/// Parses the minimum and the maximum TLS version into one limit.
+///
+/// Fails if the minimum is above the maximum, or a version is not supported.
+fn parse_version_limit(least: Option<&str>, most: Option<&str>) -> Result<Option<TlsVersionLimit>, String> {
     let least = match least {
         None | Some("TLSv1" | "TLSv1.1" | "TLSv1.2") => None,
         Some("TLSv1.3") => Some(TlsVersionLimit::Only),

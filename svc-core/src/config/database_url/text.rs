@@ -5,20 +5,19 @@ use zeroize::Zeroizing;
 
 use crate::mark::without_mark;
 
-/// The parameters of a database address in their order. A later one overrides an earlier one.
+/// The parameters of a database address in their order. A later value overrides an earlier value.
 pub(super) struct UrlParameters {
     pub fields: Vec<(String, Zeroizing<String>)>,
-    /// Whether an error may repeat the name of a parameter, which is so only if it cannot be part of a
-    /// password.
+    /// Whether an error may repeat the name of a parameter: only if the name cannot be part of a password.
     pub may_show_name: bool,
 }
 
 type ParseResult<T> = Result<T, String>;
 
-/// URL schemes that mean PostgreSQL. A `+` and the name of a driver may follow.
+/// URL schemes of PostgreSQL addresses. A `+` and the name of a driver may follow a scheme.
 const SCHEMES: [&str; 6] = ["postgres", "postgresql", "psql", "pgsql", "postgis", "ecto"];
 
-/// Splits a database address in either form.
+/// Splits a database address, a URL or `name=value` pairs, into its parameters.
 pub(super) fn split(text: &str) -> ParseResult<UrlParameters> {
     let text = without_mark(text).trim();
     reject_mistakes(text)?;
@@ -34,7 +33,7 @@ pub(super) fn split(text: &str) -> ParseResult<UrlParameters> {
                 "does not begin with postgres://; for SQLite in the data folder leave it unset".to_owned()
             );
         }
-        return of_url(rest, is_java);
+        return parse_url(rest, is_java);
     }
     let begin = text.split(['=', '?']).next().unwrap_or_default();
     if !text.contains('=') || begin.contains(':') {
@@ -47,12 +46,12 @@ pub(super) fn split(text: &str) -> ParseResult<UrlParameters> {
                 .to_owned(),
         );
     }
-    of_pairs(text)
+    parse_pairs(text)
 }
 
 const NO_ADDRESS: &str = "is not an address of the form postgres://user:password@host:port/database";
 
-/// Rejects common mistakes in a database address.
+/// Fails if the database address contains a common mistake.
 fn reject_mistakes(text: &str) -> ParseResult<()> {
     let is_quoted = |mark: char| text.len() > 1 && text.starts_with(mark) && text.ends_with(mark);
     if is_quoted('"') || is_quoted('\'') || is_quoted('`') {
@@ -72,10 +71,10 @@ fn is_scheme(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | ':'))
 }
 
-fn of_url(rest: &str, is_java: bool) -> ParseResult<UrlParameters> {
+fn parse_url(rest: &str, is_java: bool) -> ParseResult<UrlParameters> {
     let mut fields = Vec::new();
     let mut add = |name: &str, value: String| fields.push((name.to_owned(), Zeroizing::new(value)));
-    // As in libpq, the credentials end at the first @ that comes before any slash.
+    // As in libpq, the credentials end at the first @, if it is before the first slash.
     let (credentials, rest) = match rest.split_once('@') {
         Some((credentials, rest)) if !credentials.contains('/') => (Some(credentials), rest),
         _ => (None, rest),
@@ -85,8 +84,8 @@ fn of_url(rest: &str, is_java: bool) -> ParseResult<UrlParameters> {
         if password.starts_with("[YOUR") || matches!(password, "<password>" | "[PASSWORD]") {
             return Err("is a placeholder: the password in it was not filled in".to_owned());
         }
-        add("user", decoded(user)?);
-        add("password", decoded(password)?);
+        add("user", decode_escapes(user)?);
+        add("password", decode_escapes(password)?);
     }
     let hosts = rest.split(['/', '?']).next().unwrap_or_default();
     let (path, query) = rest
@@ -98,21 +97,21 @@ fn of_url(rest: &str, is_java: bool) -> ParseResult<UrlParameters> {
         return Err(format!("has an @ in its password: {ENCODE}"));
     }
     if !hosts.is_empty() {
-        let hosts = hosts.split(',').map(host_and_port).collect::<ParseResult<Vec<_>>>()?;
+        let hosts = hosts.split(',').map(split_host_and_port).collect::<ParseResult<Vec<_>>>()?;
         let (hosts, ports): (Vec<String>, Vec<String>) = hosts.into_iter().unzip();
         add("host", hosts.join(","));
         add("port", ports.join(","));
     }
     if let Some(database) = path.strip_prefix('/').filter(|database| !database.is_empty()) {
-        add("dbname", decoded(database)?);
+        add("dbname", decode_escapes(database)?);
     }
     let mut has_password = false;
     for field in query.split('&').filter(|field| !field.is_empty()) {
         let Some((name, value)) = field.split_once('=') else {
             return Err("has a parameter without a value: write name=value".to_owned());
         };
-        let name = decoded(name)?;
-        let value = decoded(value)?;
+        let name = decode_escapes(name)?;
+        let value = decode_escapes(value)?;
         has_password |= name == "password";
         if name == "ssl" && is_java && value != "false" {
             return Err("has the parameter ssl of Java's driver: write sslmode=verify-full, which it means"
@@ -123,8 +122,8 @@ fn of_url(rest: &str, is_java: bool) -> ParseResult<UrlParameters> {
     Ok(UrlParameters { fields, may_show_name: !has_password && !rest.contains('@') })
 }
 
-/// Splits a host in a URL from its port. The port is empty if there is none.
-fn host_and_port(text: &str) -> ParseResult<(String, String)> {
+/// Splits the authority of a URL into host and port. The port is empty if the URL has no port.
+fn split_host_and_port(text: &str) -> ParseResult<(String, String)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or("has an IPv6 address whose brackets do not end")?;
@@ -139,7 +138,7 @@ fn host_and_port(text: &str) -> ParseResult<(String, String)> {
     if port.contains(':') {
         return Err("has an IPv6 address, which needs brackets: [::1]:5432".to_owned());
     }
-    Ok((decoded(host)?, decoded(port)?))
+    Ok((decode_escapes(host)?, decode_escapes(port)?))
 }
 
 const ENCODE: &str = "write @ as %40, / as %2F, : as %3A, ? as %3F and % as %25 in it (percent-encoded)";
@@ -148,8 +147,8 @@ pub(super) fn bad_port() -> String {
     format!("has a port that is no number from 1 to 65535; if that is a part of its password, {ENCODE}")
 }
 
-/// Resolves percent-escapes. An incomplete escape is an error.
-fn decoded(text: &str) -> ParseResult<String> {
+/// Decodes percent-escapes in a URL. Fails if an escape is incomplete.
+fn decode_escapes(text: &str) -> ParseResult<String> {
     let escapes = text.split('%').skip(1);
     let is_whole = |escape: &str| {
         let digits = escape.as_bytes().get(..2).unwrap_or_default();
@@ -162,10 +161,10 @@ fn decoded(text: &str) -> ParseResult<String> {
     Ok(decoded.into_owned())
 }
 
-/// Parses `name=value` pairs, which are separated by spaces.
+/// Parses a database address of `name=value` pairs, which are separated by spaces.
 ///
 /// A value with spaces is in single quotes, and `\` precedes a quote or another `\`.
-fn of_pairs(text: &str) -> ParseResult<UrlParameters> {
+fn parse_pairs(text: &str) -> ParseResult<UrlParameters> {
     let mut fields = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -184,7 +183,7 @@ fn of_pairs(text: &str) -> ParseResult<UrlParameters> {
     Ok(UrlParameters { fields, may_show_name: !has_password })
 }
 
-/// Parses a value, and returns it with the text after it.
+/// Parses the value at the start of `text`, and returns the value and the text after the value.
 fn pair_value(text: &str) -> ParseResult<(Zeroizing<String>, &str)> {
     let (quoted, text) = match text.strip_prefix('\'') {
         Some(rest) => (true, rest),

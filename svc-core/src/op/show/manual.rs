@@ -1,8 +1,8 @@
 //! The manual pages that are generated from code.
 //!
-//! These are svc-operations(7), from the table, and svc-errors(7), from the codes. The pages are committed
-//! under `man`, and a test compares them with newly generated ones. [`crate::config`] generates the page of
-//! the configuration variables.
+//! svc-operations(7) is generated from the operation table, and svc-errors(7) from the error codes. The pages
+//! are committed under `man`, and a test compares each committed page with a newly generated one.
+//! [`crate::config`] generates the page of the configuration variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -91,7 +91,7 @@ fn write_operation(page: &mut String, operation: &Operation) {
     );
 }
 
-/// Returns a filter for the capabilities that some operation of the table needs.
+/// Returns a filter for the capabilities that at least one operation of the table needs.
 ///
 /// The page omits capabilities that no operation needs yet.
 fn used_by(table: &Table) -> impl Fn(&&Capability) -> bool {
@@ -115,7 +115,7 @@ fn write_capability(page: &mut String, capability: Capability) {
     );
 }
 
-/// Returns the description in a schema.
+/// Returns the description in a JSON schema, or an empty text if there is none.
 fn described(schema: &Value) -> String {
     schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
@@ -136,26 +136,29 @@ svc-operations \\- the operations of the Agent Collaboration Service
 .SH DESCRIPTION
 Each operation is available as a REST route and as an MCP tool of the same name, \
 with the same input and output.
-The input is one flat object. Over REST, its fields come from the path, the query and the JSON body, \
-and each field may
-be given only once. An unknown field is rejected. Braces enclose the variables of a path.
+The input of an operation is one flat object. Over REST, the fields of this object are in the path, \
+the query and the JSON
+body of the request. A request may contain each field only once. The server rejects an unknown field. \
+Braces enclose the
+variables of a path.
 .PP
-The line below the route lists the properties of the operation.
+The line below the route lists the properties of the operation. The word
 .I needs
-is followed by the capability that the token must carry:
+is followed by the capability that the token must carry. The capability
 .I any
-means any valid token, and of several capabilities joined by | one is enough.
-.IR read \" and \" wait
-operations change nothing. Repeating an
+means any valid token. If several capabilities are joined by |, one of them is enough. Operations with the
+property
+.IR read \" or \" wait
+change nothing. Repeating a call of an
 .I idempotent
-call changes nothing more. A
+operation changes nothing more. A
 .I destructive
 operation ends or removes something. A
 .I personal
-operation concerns only the caller's own data, and delegates cannot call it.
+operation concerns only the caller's own data, and delegates cannot call such an operation. The words
 .I no tool
-marks an operation that is available only over REST. A successful call returns the status 200, unless \
-another one is listed.
+mark an operation that is available only over REST. A successful call returns the status 200, unless \
+the line lists another status.
 .PP
 .I GET /openapi.json
 describes every field.
@@ -163,15 +166,15 @@ describes every field.
 ";
 
 const CAPABILITIES_HEAD: &str = ".SH CAPABILITIES
-A token carries some of these capabilities. A named set is a shorthand for creating tokens: \
-a token keeps the capabilities
-that the set contained when the token was created.
+A token carries some of these capabilities. A named set is a shorthand for the creation of tokens. \
+A token keeps the
+capabilities that the set contained when the token was created.
 ";
 
 const EVENTS_HEAD: &str = r".SH EVENTS
 Each change adds one or more events to the log of its workspace. The type of an event is
 .IR svc.event.KIND/1 .
-New fields and new kinds may be added. Ignore fields and kinds that you do not know.
+Later versions may add fields and kinds. Ignore fields and kinds that you do not know.
 ";
 
 const OPERATIONS_TAIL: &str = r".SH SEE ALSO
@@ -187,29 +190,30 @@ const ERRORS_HEAD: &str = ".TH SVC-ERRORS 7 \"\" svc \"Agent Collaboration Servi
 .SH NAME
 svc-errors \\- the errors of the Agent Collaboration Service
 .SH DESCRIPTION
-Every error is a problem object as defined by RFC 9457. It has the members
+Every error is a problem object as defined by RFC 9457. A problem has the members
 .IR type ,
 .IR title ,
 .I status
 and
 .IR detail ,
-and some types have further members. The type is the path
+and some types of problems have further members. The type is the path
 .I PROBLEM_BASE
-followed by one of the codes below. Codes are stable, so programs should use them. \
+followed by one of the codes below. The codes are stable, so programs should compare codes. \
 The detail describes to a person
-what was wrong with the request, and its text may change.
+what was wrong with the request. The text of the detail may change.
 .PP
 Over HTTP, the problem is the response body, with the media type application/problem+json. \
-Over MCP, it is the data of a
-JSON\\-RPC error if the list gives an error number. Otherwise the response is a tool result with
+Over MCP, the problem is the data
+of a JSON\\-RPC error if the list below contains an error number for the code. For all other codes, \
+the response over MCP is a tool result with
 .I isError
-set. Its text says what was rejected, why, and what to do next. The member
+set. The text of such a result describes what was rejected, why, and what to do next. The member
 .I svc/problem
-of
+in the
 .I _meta
-contains the problem, and there is no structured content.
+of the result contains the problem. The result has no structured content.
 .PP
-Each entry has the code, the HTTP status and the title.
+Each entry of the list has the code, the HTTP status and the title.
 .SH CODES
 ";
 
