@@ -1,6 +1,8 @@
-//! JSON parsing for every transport: an object with a duplicate member, at any depth, is rejected.
+//! Strict JSON parsing for every transport: a text is rejected if an object in it has a duplicate member, at
+//! any depth.
 //!
-//! Otherwise two readers of the same text could disagree about which of the two members counts.
+//! Parsers differ in which of two duplicate members they use, so two readers could understand the same text
+//! differently.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -11,47 +13,48 @@ use serde_json::{Map, Number, Value};
 
 use crate::text::echo;
 
-/// The reason why a JSON text was rejected.
+/// The reason why the strict parser rejected a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadFailure {
-    /// The text does not follow the grammar of RFC 8259.
+    /// The text does not follow the grammar of RFC 8259, or is nested too deeply for the parser.
     NotJson,
-    /// A member occurs twice in an object.
+    /// An object in the text has two members with the same name.
     Twice,
-    /// The text has more values than are allowed.
+    /// The text contains more JSON values than the caller allows.
     TooMany,
 }
 
-/// Parses a JSON text of up to `most` values, counted over all depths.
+/// Parses a JSON text that contains at most `most` values, counting the values at every depth.
 ///
-/// A value in memory takes many times its bytes in the text. A text with a duplicate member is rejected.
+/// Fails if the text is invalid JSON, has a duplicate member, or contains more values. The limit bounds
+/// memory: a parsed value occupies many times as many bytes as its text.
 pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, ReadFailure> {
-    let budget = Budget::of(most);
+    let budget = ValueBudget::new(most);
     let mut json = serde_json::Deserializer::from_slice(text);
     let read = budget.reader().deserialize(&mut json).and_then(|value| json.end().map(|()| value));
-    read.map_err(|error| match budget.left.get() {
+    read.map_err(|error| match budget.remaining.get() {
         None => ReadFailure::TooMany,
         Some(_) if error.is_data() => ReadFailure::Twice,
         Some(_) => ReadFailure::NotJson,
     })
 }
 
-/// Returns the path of the first string or member name within a value that contains a NUL, which cannot be
-/// stored.
+/// Returns the path of the first NUL character in the strings and member names of a value, or `None` if there
+/// is none.
 ///
-/// For a member name, this is the path of its object.
-pub(crate) fn place_of_nul(value: &Value) -> Option<String> {
+/// The database cannot store NUL. For a NUL in a member name, the path is that of the object.
+pub(crate) fn path_of_nul(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => text.contains('\0').then(String::new),
         Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
-            let within = place_of_nul(item)?;
+            let within = path_of_nul(item)?;
             Some(step_into_item(index, &within))
         }),
         Value::Object(members) => members.iter().find_map(|(name, member)| {
             if name.contains('\0') {
                 return Some(String::new());
             }
-            let within = place_of_nul(member)?;
+            let within = path_of_nul(member)?;
             Some(step_into_member(name, &within))
         }),
         _ => None,
@@ -66,7 +69,8 @@ fn step_into_member(name: &str, within: &str) -> String {
     format!(".{}{within}", echo(name))
 }
 
-/// Returns a description if a string within JSON has an invalid character, or `None` for any other error.
+/// Returns a message for the caller if an invalid character in a string caused the parse error, or `None` for
+/// any other parse error.
 pub fn not_a_character(error: &serde_json::Error) -> Option<&'static str> {
     const FAULTS: [(&str, &str); 3] = [
         (
@@ -76,60 +80,63 @@ pub fn not_a_character(error: &serde_json::Error) -> Option<&'static str> {
         ("unicode code point", "the text is not UTF-8"),
         ("control character", "a control character, such as NUL, is not escaped"),
     ];
-    // Only the message of the error distinguishes these cases. If the message changes, callers show it
-    // unchanged.
+    // serde_json distinguishes these cases only in the message of the error. If a new version changes its
+    // messages, this function returns `None`, and callers show the message unchanged.
     let message = error.to_string();
     let fault = FAULTS.iter().find(|(part, _)| error.is_syntax() && message.contains(part));
     fault.map(|(_, fault)| *fault)
 }
 
-/// A budget of values, shared by all readers that use it, counted over all depths.
-pub(crate) struct Budget {
+/// A limit on the number of JSON values that all readers of one text parse together, at every depth.
+pub(crate) struct ValueBudget {
     most: usize,
-    /// Number of values left, or `None` once there were too many.
-    left: Cell<Option<usize>>,
-    /// The path, within the value, at which a reader failed.
+    /// Number of values that may still be parsed, or `None` after the limit was exceeded.
+    remaining: Cell<Option<usize>>,
+    /// Path, within the parsed value, at which a reader failed.
     failed_at: RefCell<String>,
 }
 
-impl Budget {
-    pub fn of(most: usize) -> Self {
-        Self { most, left: Cell::new(Some(most)), failed_at: RefCell::default() }
+impl ValueBudget {
+    pub fn new(most: usize) -> Self {
+        Self { most, remaining: Cell::new(Some(most)), failed_at: RefCell::default() }
     }
 
-    /// Returns a reader that rejects values with a duplicate member.
+    /// Returns a deserializer seed that parses one value, counts it against this budget, and rejects
+    /// duplicate members.
     pub fn reader(&self) -> impl for<'de> DeserializeSeed<'de, Value = Value> {
         Reader { budget: self }
     }
 
-    /// Returns the path, within the value, at which a reader failed. Empty if the value itself was rejected.
+    /// Returns the path, within the parsed value, at which a reader failed, and clears the path. The path is
+    /// empty if the outermost value was rejected.
     pub fn failed_at(&self) -> String {
         self.failed_at.take()
     }
 
-    /// Prepends a step to the path of the failure. Called from the innermost value outwards.
-    fn fail_in(&self, step: impl FnOnce(&str) -> String) {
+    /// Prepends one step, such as `.name` or `[2]`, to the path of the failure. Each level of the value calls
+    /// this function, from the innermost level outwards.
+    fn prepend_step(&self, step: impl FnOnce(&str) -> String) {
         self.failed_at.replace_with(|within| step(within));
     }
 }
 
-/// Returns the error message for a duplicate member.
-fn twice(name: &str) -> String {
+/// Returns the error message for the duplicate member `name`.
+fn duplicate_message(name: &str) -> String {
     format!("the field `{}` appears twice", echo(name))
 }
 
 #[derive(Clone, Copy)]
 struct Reader<'a> {
-    budget: &'a Budget,
+    budget: &'a ValueBudget,
 }
 
 impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        let Budget { most, left, .. } = self.budget;
-        left.set(left.get().and_then(|left| left.checked_sub(1)));
-        match left.get() {
+        let ValueBudget { most, remaining, .. } = self.budget;
+        remaining.set(remaining.get().and_then(|remaining| remaining.checked_sub(1)));
+        match remaining.get() {
             Some(_) => deserializer.deserialize_any(self),
             None => Err(D::Error::custom(format!("more than {most} values"))),
         }
@@ -176,7 +183,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
         loop {
             let read = access.next_element_seed(self);
             let read =
-                read.inspect_err(|_| self.budget.fail_in(|within| step_into_item(items.len(), within)));
+                read.inspect_err(|_| self.budget.prepend_step(|within| step_into_item(items.len(), within)));
             let Some(item) = read? else { break };
             items.push(item);
         }
@@ -189,11 +196,11 @@ impl<'de> Visitor<'de> for Reader<'_> {
             match members.entry(name) {
                 Entry::Vacant(entry) => {
                     let read = access.next_value_seed(self);
-                    let fail_in = |within: &str| step_into_member(entry.key(), within);
-                    let value = read.inspect_err(|_| self.budget.fail_in(fail_in))?;
+                    let prepend_step = |within: &str| step_into_member(entry.key(), within);
+                    let value = read.inspect_err(|_| self.budget.prepend_step(prepend_step))?;
                     entry.insert(value);
                 }
-                Entry::Occupied(entry) => return Err(A::Error::custom(twice(entry.key()))),
+                Entry::Occupied(entry) => return Err(A::Error::custom(duplicate_message(entry.key()))),
             }
         }
         Ok(Value::Object(members))
@@ -208,7 +215,7 @@ mod tests {
 
     fn read(text: &[u8]) -> serde_json::Result<Value> {
         let mut json = serde_json::Deserializer::from_slice(text);
-        let value = Budget::of(usize::MAX).reader().deserialize(&mut json)?;
+        let value = ValueBudget::new(usize::MAX).reader().deserialize(&mut json)?;
         json.end().map(|()| value)
     }
 
@@ -258,7 +265,7 @@ mod tests {
             (r#"{"a":1"#, None),
             (r#"{"a":1,"a":2}"#, None),
         ] {
-            let budget = Budget::of(usize::MAX);
+            let budget = ValueBudget::new(usize::MAX);
             let mut json = serde_json::Deserializer::from_str(text);
             let error = budget.reader().deserialize(&mut json).unwrap_err();
             let found = not_a_character(&error).map(|_| budget.failed_at());
@@ -278,13 +285,13 @@ mod tests {
             (r#"{"b":{"c":1,"d\u0000":2}}"#, Some(".b")),
             (r#"{"a":"\\u0000","b":[0,null,true,{}]}"#, None),
         ] {
-            let found = place_of_nul(&read(text.as_bytes()).unwrap());
+            let found = path_of_nul(&read(text.as_bytes()).unwrap());
             assert_eq!(found.as_deref(), wanted, "{text}");
         }
     }
 
     proptest! {
-        /// Accepted texts are parsed as serde_json parses them.
+        /// For an accepted text, the strict reader and serde_json return the same value.
         ///
         /// Only invalid JSON and duplicate members are rejected.
         #[test]
@@ -304,9 +311,9 @@ mod tests {
         }
     }
 
-    /// Generates texts that are JSON more often than not.
+    /// Generates texts, most of which are valid JSON.
     ///
-    /// They use few names, so that some members are duplicates.
+    /// Member names are chosen from three letters, so some objects have duplicate members.
     fn json_like() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             Just("null".to_owned()),

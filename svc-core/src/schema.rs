@@ -1,7 +1,7 @@
 //! JSON Schemas (draft 2020-12) of Rust types.
 //!
-//! Schemas are inlined for tools and checks, or refer to types by name for OpenAPI. Descriptions are the doc
-//! comments, without the line breaks of the source.
+//! Schemas are inlined for tools and checks, or refer to named types for OpenAPI. The descriptions are the
+//! doc comments without the line breaks of the source.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -17,25 +17,27 @@ use crate::text::NULL_CLEARS;
 /// A function that creates the schema of one type: [`of`] without its type parameter.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// Returns the schema of `T`, created by `generator`.
+/// Returns the schema of `T`, which `generator` creates.
 pub(crate) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
 /// Keyword in the schema of an id: the operation that lists such ids.
 pub(crate) const LISTED_BY: &str = "x-listed-by";
-/// Keyword in the schema of an object: a small accepted sample.
+/// Keyword in the schema of an object: a small valid example.
 pub(crate) const SAMPLE: &str = "x-sample";
-/// Keyword of a field whose only allowed value is the caller's own. Tools omit the field.
+/// Keyword of a field whose only allowed value is an id of the caller, such as the caller's workspace. Tools
+/// omit the field.
 pub(crate) const OF_CALLER: &str = "x-of-caller";
-/// Keyword with the text that replaces the description in tools. If it is empty, tools have no description.
+/// Keyword with the text that replaces the description in tools. With an empty text, tools have no
+/// description.
 pub(crate) const BRIEF: &str = "x-brief";
 /// Keyword with a field's implicit default, which is stated in documents but not in tools.
 const DEFAULT: &str = "x-default";
 /// Keyword of a field whose members another tool explains. Tools list only their names.
 pub(crate) const EXPLAINED_ELSEWHERE: &str = "x-explained-elsewhere";
 
-/// The keywords that are never published.
+/// Keywords that are removed before a schema is published.
 const ANNOTATIONS: [&str; 7] =
     [LISTED_BY, SAMPLE, NULL_CLEARS, OF_CALLER, BRIEF, DEFAULT, EXPLAINED_ELSEWHERE];
 
@@ -70,19 +72,19 @@ pub(crate) fn inlined_input(schema: SchemaOf) -> Value {
     schema
 }
 
-/// Returns the schema of an input with the annotations from which tools are made.
+/// Returns the schema of an input with the annotations from which the MCP tools are made.
 pub(crate) fn annotated_input(schema: SchemaOf) -> Value {
-    let mut schema = walked_input(schema);
-    unwrap_descriptions(&mut schema);
+    let mut schema = raw_input_schema(schema);
+    join_description_lines(&mut schema);
     schema
 }
 
-/// Returns the schema of an input without references, but with the keywords that are not published.
+/// Returns the schema of an input without references, but with the annotations, which are not published.
 ///
 /// A field allows null only if null has a meaning in that field: otherwise null equals an absent field.
-pub(crate) fn walked_input(schema: SchemaOf) -> Value {
+pub(crate) fn raw_input_schema(schema: SchemaOf) -> Value {
     let mut schema = inlined(schema, SchemaSettings::draft2020_12().for_deserialize());
-    without_null(&mut schema);
+    remove_meaningless_null(&mut schema);
     schema
 }
 
@@ -90,22 +92,22 @@ pub(crate) fn walked_input(schema: SchemaOf) -> Value {
 pub(crate) fn input_of<T: JsonSchema + 'static>() -> Arc<Value> {
     static MADE: Mutex<BTreeMap<TypeId, Arc<Value>>> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(made.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(walked_input(of::<T>))))
+    Arc::clone(made.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(raw_input_schema(of::<T>))))
 }
 
 /// Removes null from the schemas of the fields in which null has no meaning, at every depth.
-fn without_null(schema: &mut Value) {
+fn remove_meaningless_null(schema: &mut Value) {
     let Some(keywords) = schema.as_object_mut() else { return };
     for (keyword, rule) in keywords {
         match (keyword.as_str(), rule) {
             ("properties", Value::Object(fields)) => fields.values_mut().for_each(|field| {
                 field_without_null(field);
-                without_null(field);
+                remove_meaningless_null(field);
             }),
             ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
-                schemas.iter_mut().for_each(without_null);
+                schemas.iter_mut().for_each(remove_meaningless_null);
             }
-            ("items" | "additionalProperties", schema) => without_null(schema),
+            ("items" | "additionalProperties", schema) => remove_meaningless_null(schema),
             _ => {}
         }
     }
@@ -141,7 +143,7 @@ fn field_without_null(field: &mut Value) {
 /// Returns the schema of an output, without references.
 pub(crate) fn inlined_output(schema: SchemaOf) -> Value {
     let mut schema = inlined(schema, SchemaSettings::draft2020_12().for_serialize());
-    unwrap_descriptions(&mut schema);
+    join_description_lines(&mut schema);
     publish(&mut schema);
     schema
 }
@@ -152,17 +154,17 @@ fn inlined(schema: SchemaOf, mut settings: SchemaSettings) -> Value {
     schema(&mut settings.into_generator()).to_value()
 }
 
-/// Returns the alternatives of a schema.
+/// Returns the alternatives in the `anyOf` and `oneOf` of a schema.
 pub(crate) fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
     ["anyOf", "oneOf"].into_iter().filter_map(|name| schema.get(name)?.as_array()).flatten()
 }
 
-/// Returns whether `kind`, the `type` of a schema, is or includes `wanted`.
+/// Returns whether the `type` of a schema, passed as `kind`, is or includes `wanted`.
 pub(crate) fn is_kind(kind: &Value, wanted: &str) -> bool {
     kind == wanted || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == wanted))
 }
 
-/// Returns the allowed values apart from null, if the schema limits the value to a list.
+/// Returns the allowed values apart from null, or `None` if the schema does not list the allowed values.
 pub(crate) fn one_of_options(schema: &Value) -> Option<Vec<&Value>> {
     if let Some(only) = schema.get("const") {
         return Some(vec![only]);
@@ -176,13 +178,13 @@ pub(crate) fn one_of_options(schema: &Value) -> Option<Vec<&Value>> {
     each.collect::<Option<Vec<_>>>().map(|options| options.concat())
 }
 
-/// Returns an object schema with the members of all alternatives. Members that every alternative requires are
-/// required.
+/// Merges the alternatives of a schema into one object with the members of all alternatives. Members that
+/// every alternative requires stay required.
 ///
-/// Some clients support no alternatives in schemas. Schemas without alternatives are unchanged.
+/// Some clients do not support alternatives in schemas. A schema without alternatives is returned unchanged.
 pub(crate) fn one_object(mut schema: Value) -> Value {
     if !schema.is_object() {
-        // The value may have any type.
+        // The schema is `true`: it allows a value of any type.
         return Map::new().into();
     }
     let Some(Value::Array(alternatives)) = schema.as_object_mut().and_then(|it| it.remove("anyOf")) else {
@@ -210,13 +212,13 @@ pub(crate) fn one_object(mut schema: Value) -> Value {
     schema
 }
 
-/// The named schemas of outputs, each type once.
+/// The named schemas of output types in an OpenAPI document, each type once.
 pub(crate) struct Components {
     generator: SchemaGenerator,
 }
 
 impl Components {
-    /// Path of the schemas in an OpenAPI document.
+    /// JSON pointer to the schemas in an OpenAPI document.
     const PATH: &str = "/components/schemas";
 
     pub fn new() -> Self {
@@ -231,23 +233,24 @@ impl Components {
         format!("#{}/{name}", Self::PATH)
     }
 
-    /// Adds a type, and the types that it refers to.
+    /// Adds the schema of a type, and the schemas of the types that it refers to.
     ///
     /// Returns a reference to the type, or the schema itself if the type has no name.
     pub fn add(&mut self, schema: SchemaOf) -> Value {
         let mut schema = schema(&mut self.generator).to_value();
-        unwrap_descriptions(&mut schema);
+        join_description_lines(&mut schema);
         publish(&mut schema);
         schema
     }
 
     /// Returns all schemas by name.
     ///
-    /// `change` may modify them before schemas with the same members are replaced by references.
+    /// `change` may modify the schemas, before members that two schemas have in common are replaced by
+    /// references.
     pub fn into_map(mut self, change: impl FnOnce(&mut Map<String, Value>)) -> Map<String, Value> {
         let mut named = self.generator.take_definitions(true);
         named.values_mut().for_each(|schema| {
-            unwrap_descriptions(schema);
+            join_description_lines(schema);
             publish(schema);
         });
         change(&mut named);
@@ -259,9 +262,9 @@ impl Components {
 /// Minimum number of members that an object must have before other schemas refer to it.
 const SHARED_MEMBERS_MIN: usize = 5;
 
-/// Replaces the members that an object has in common with another one by a reference to the latter.
+/// Replaces members of an object schema by a reference to another schema that defines the same members.
 ///
-/// This concerns types that embed another one (`serde(flatten)`): a new member of the embedded type then
+/// This applies to types that embed another type (`serde(flatten)`): a new member of the embedded type then
 /// changes only one schema.
 fn share_members(named: &mut Map<String, Value>) {
     let parents: Vec<(String, Value)> = named.iter().map(|(name, it)| (name.clone(), it.clone())).collect();
@@ -291,7 +294,7 @@ fn required(schema: &Value) -> Vec<&Value> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().collect()
 }
 
-/// Returns whether an object has every member of `parent`, and further members.
+/// Returns whether an object schema has every member of `parent`, and further members.
 fn embeds(schema: &Value, parent: &Value) -> bool {
     let (Some(own), Some(theirs)) = (members(schema), members(parent)) else { return false };
     let is_closed = |schema: &Value| schema.get("additionalProperties").is_some();
@@ -305,10 +308,10 @@ fn embeds(schema: &Value, parent: &Value) -> bool {
 }
 
 /// Joins the lines of each paragraph in every description.
-fn unwrap_descriptions(schema: &mut Value) {
+fn join_description_lines(schema: &mut Value) {
     each_object(schema, &|keywords| {
         if let Some(Value::String(text)) = keywords.get_mut("description") {
-            *text = unwrapped(text);
+            *text = join_lines(text);
         }
     });
 }
@@ -324,7 +327,7 @@ pub(crate) fn publish(schema: &mut Value) {
     remove_annotations(schema);
 }
 
-/// Removes the keywords that are not published.
+/// Removes all annotations: the keywords that are not published.
 pub(crate) fn remove_annotations(schema: &mut Value) {
     each_object(schema, &|keywords| ANNOTATIONS.iter().for_each(|name| drop(keywords.remove(*name))));
 }
@@ -341,8 +344,8 @@ fn each_object(schema: &mut Value, change: &impl Fn(&mut Map<String, Value>)) {
     }
 }
 
-/// Returns the text with one line for each paragraph and each list item.
-fn unwrapped(text: &str) -> String {
+/// Returns a text with the lines of each paragraph and of each list item joined.
+fn join_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut gap = "";
     for line in text.lines().map(str::trim) {
@@ -453,7 +456,7 @@ mod tests {
     #[test]
     fn a_description_has_a_line_for_each_paragraph_and_item() {
         let text = "One line\nand its rest.\n\nTwo:\n- first\n  and its rest\n- second";
-        assert_eq!(unwrapped(text), "One line and its rest.\n\nTwo:\n- first and its rest\n- second");
-        assert_eq!(unwrapped("plain"), "plain");
+        assert_eq!(join_lines(text), "One line and its rest.\n\nTwo:\n- first and its rest\n- second");
+        assert_eq!(join_lines("plain"), "plain");
     }
 }

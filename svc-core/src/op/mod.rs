@@ -1,4 +1,4 @@
-//! The operation table, and the pipeline that every request goes through.
+//! The operation table, and the pipeline that every request passes through.
 //!
 //! - `declare`: declares operations, samples, guards, projectors, conditions, chores, delivery channels and
 //!   health checks of features, and collects them in a table
@@ -19,10 +19,10 @@ pub use call::input::{decode, decode_frame, decode_object};
 pub use call::key::IdempotencyKey;
 pub use call::request::{Input, Request, RequestHead};
 pub(crate) use declare::answer::without_keys;
-pub use declare::answer::{Answer, RepeatPolicy, Returned, secret_was_shown};
+pub use declare::answer::{Answer, ChangeOutput, RepeatPolicy, secret_was_shown};
 pub(crate) use declare::chore::HeldLeases;
 pub use declare::chore::{Chore, ChoreFn, ChoreLease, ChoreProcesses, ChoreRound, StepOutcome};
-pub use declare::class::Class;
+pub use declare::column_class::Class;
 pub use declare::delivery_channel::{DeliveryBatch, DeliveryChannel, DeliveryResult, SettleBatch, TakeBatch};
 pub use declare::docs::Docs;
 pub(crate) use declare::due_objects::DueObjects;
@@ -44,7 +44,7 @@ pub use declare::records::{Records, RowColumns};
 pub(crate) use declare::records::{Removal, purged};
 pub use declare::sample::{Fixture, Sample, SampleCall, SampleCaller};
 pub use declare::table::{Feature, Table, path_variables};
-pub use declare::typed::TypedOperation;
+pub use declare::typed_operation::TypedOperation;
 pub use declare::wait_secs::WaitSecs;
 pub use run::context::{Read, Write};
 pub use run::health::HealthResult;

@@ -1,6 +1,7 @@
-//! Cursors: the place where a page ends and the next one begins.
+//! Cursors: the positions in a list at which a page ends and the next page begins.
 //!
-//! A page is encoded with the cursor after each of its items only if it is to be cut.
+//! Only a page that must be cut is encoded with the cursor after each item, so that it can end after any
+//! item.
 
 use std::cell::Cell;
 
@@ -15,19 +16,19 @@ use crate::schema::BRIEF;
 use crate::store::{Param, ToParam};
 use crate::time::Time;
 
-/// A position in a list, as the cursors of the list carry it.
+/// A position in a list that a cursor can encode.
 pub trait Position: Copy {
-    /// The pattern of a cursor: the bytes of a position in base64.
+    /// Regular expression for a cursor: the bytes of a position in base64.
     const PATTERN: &'static str;
 
-    /// Returns the position as bytes.
+    /// Encodes the position as bytes.
     fn to_bytes(self) -> Vec<u8>;
 
-    /// Returns the position of these bytes, if they are valid.
+    /// Decodes a position from bytes, or returns `None` if the bytes are invalid.
     fn of_bytes(bytes: &[u8]) -> Option<Self>;
 }
 
-/// The pattern of most cursors: eight bytes in base64, where the last character carries four bits.
+/// Regular expression for most cursors: eight bytes in base64, of which the last character encodes four bits.
 const CURSOR_PATTERN: &str = "^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$";
 
 /// A position in a log, or in another list that is numbered in order.
@@ -58,7 +59,7 @@ impl Position for (i64, Uuid) {
     }
 }
 
-/// A position in a list of events in all workspaces: by time, and by workspace and number there.
+/// A position in a list of events of all workspaces: a time, a workspace, and a number within that workspace.
 impl Position for (Time, WorkspaceId, i64) {
     const PATTERN: &'static str = "^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$";
 
@@ -75,22 +76,22 @@ impl Position for (Time, WorkspaceId, i64) {
     }
 }
 
-/// A position between two pages of a list.
+/// A cursor: a position between two pages of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor<K = i64>(pub K);
 
 impl Cursor {
-    /// Returns the LSN after which an ascending list begins.
+    /// Returns the LSN after which an ascending list begins: 0 without a cursor.
     pub fn after(cursor: Option<Cursor>) -> i64 {
         cursor.map_or(0, |cursor| cursor.0)
     }
 
-    /// Returns the LSN before which a descending list begins.
+    /// Returns the LSN before which a descending list begins: the maximum without a cursor.
     pub fn before(cursor: Option<Cursor>) -> i64 {
         cursor.map_or(i64::MAX, |cursor| cursor.0)
     }
 
-    /// Returns the LSN beyond which a list in either direction begins.
+    /// Returns the LSN after which an ascending list, or before which a descending list begins.
     pub fn beyond(cursor: Option<Cursor>, newest_first: bool) -> i64 {
         if newest_first { Self::before(cursor) } else { Self::after(cursor) }
     }
@@ -114,7 +115,7 @@ impl<'de, K: Position> Deserialize<'de> for Cursor<K> {
         let position = URL_SAFE_NO_PAD.decode(&text).ok().and_then(|bytes| K::of_bytes(&bytes));
         position
             .map(Self)
-            .ok_or_else(|| de::Error::custom("not a cursor of this list: pass next_cursor as it came"))
+            .ok_or_else(|| de::Error::custom("not a cursor of this list: pass next_cursor unchanged"))
     }
 }
 
@@ -128,25 +129,26 @@ impl<K: Position> JsonSchema for Cursor<K> {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "description": "Where to continue: the `next_cursor` of the previous page.",
-            BRIEF: "`next_cursor` of the page before.",
+            BRIEF: "`next_cursor` of the previous page.",
             "type": "string",
             "pattern": K::PATTERN,
         })
     }
 }
 
-/// The member of a page with the cursor after each of its items, if it is encoded.
+/// Name of the page member that contains the cursor after each item. Only a page that must be cut has this
+/// member.
 pub(crate) const CURSORS: &str = "$cursors";
 
 thread_local! {
-    /// Whether this thread encodes pages with the cursors of their items. Serde passes no argument to the
-    /// values that it encodes.
+    /// Whether this thread encodes pages with the cursors of their items. A thread-local flag, because Serde
+    /// passes no argument to the values that it encodes.
     static ENCODES_CURSORS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Encodes an output in which a page has the cursor after each of its items, so that it can be cut.
+/// Calls `encode` while pages are encoded with the cursor after each item, for an output that must be cut.
 pub(crate) fn with_cursors<T>(encode: impl FnOnce() -> T) -> T {
-    /// Resets the flag, even after a panic.
+    /// Resets the flag when dropped, even after a panic.
     struct End;
     impl Drop for End {
         fn drop(&mut self) {

@@ -1,7 +1,8 @@
-//! Null in an input: the field counts as absent, unless null has a meaning there.
+//! Removes null fields from inputs: a null field counts as absent, unless the schema of the field allows
+//! null.
 //!
-//! Many clients send null for each field that they do not use. If null has a meaning, such as clearing a
-//! field, the schema of the field allows null; the schemas of all other fields do not.
+//! Many clients send null for each field that they do not use. The schema of a field allows null only if null
+//! has a meaning in that field, such as clearing a value.
 
 use serde_json::{Map, Value};
 
@@ -17,14 +18,14 @@ pub(super) fn has_null(value: &Value) -> bool {
     }
 }
 
-/// Removes the fields that are null, and therefore absent, from a value, at every depth.
+/// Removes from a value, at every depth, the null fields that count as absent.
 ///
-/// Fields that the schema does not name, such as metadata, belong to the caller and are kept.
+/// A null field that the schema does not describe, such as a member of a caller's metadata, is kept.
 pub(super) fn omit_nulls(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(members) => omit_null_members(schema, members),
         Value::Array(items) => {
-            for form in forms(schema).filter_map(|form| form.get("items")) {
+            for form in schema_and_alternatives(schema).filter_map(|form| form.get("items")) {
                 items.iter_mut().for_each(|item| omit_nulls(form, item));
             }
         }
@@ -32,43 +33,46 @@ pub(super) fn omit_nulls(schema: &Value, value: &mut Value) {
     }
 }
 
-/// Removes the members that are null, and therefore absent, from an object and from all objects within it.
+/// Removes the null members that count as absent from an object and from all nested objects.
 pub(super) fn omit_null_members(schema: &Value, members: &mut Map<String, Value>) {
     members.retain(|name, value| !(value.is_null() && is_optional(schema, name)));
     for (name, value) in members {
-        fields(schema, name).for_each(|field| omit_nulls(field, value));
+        field_schemas(schema, name).for_each(|field| omit_nulls(field, value));
     }
 }
 
-/// Returns whether null in a field of an object means that the field is absent.
+/// Returns whether null in the field `name` of an object means that the field is absent.
 ///
-/// A required field cannot be absent, so null in it is an error.
+/// A required field cannot be absent, so null in a required field is an error.
 pub(super) fn is_optional(schema: &Value, name: &str) -> bool {
     let is_required = |form: &Value| {
         form.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|it| it == name))
     };
-    let has_field = |form: &&Value| field(form, name).is_some();
-    !fields(schema, name).any(takes_null) && forms(schema).filter(has_field).any(|form| !is_required(form))
+    let has_field = |form: &&Value| field_schema(form, name).is_some();
+    !field_schemas(schema, name).any(allows_null)
+        && schema_and_alternatives(schema).filter(has_field).any(|form| !is_required(form))
 }
 
-/// Returns a schema, followed by its alternatives.
-fn forms(schema: &Value) -> impl Iterator<Item = &Value> {
+/// Returns a schema, followed by the alternatives in its `anyOf` and `oneOf`.
+fn schema_and_alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
     std::iter::once(schema).chain(alternatives(schema))
 }
 
-fn field<'a>(form: &'a Value, name: &str) -> Option<&'a Value> {
+fn field_schema<'a>(form: &'a Value, name: &str) -> Option<&'a Value> {
     form.get("properties")?.get(name)
 }
 
 /// Returns the schemas of the field `name`, one for each alternative of the object's schema.
-fn fields<'a>(schema: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
-    forms(schema).filter_map(move |form| field(form, name))
+fn field_schemas<'a>(schema: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
+    schema_and_alternatives(schema).filter_map(move |form| field_schema(form, name))
 }
 
-/// Returns whether a field accepts null.
-fn takes_null(schema: &Value) -> bool {
+/// Returns whether the schema of a field allows null.
+fn allows_null(schema: &Value) -> bool {
     let says_nothing = !["type", "anyOf", "oneOf", "enum", "const"].iter().any(|it| schema.get(it).is_some());
-    says_nothing || forms(schema).any(|form| form.get("type").is_some_and(|kind| is_kind(kind, "null")))
+    says_nothing
+        || schema_and_alternatives(schema)
+            .any(|form| form.get("type").is_some_and(|kind| is_kind(kind, "null")))
 }
 
 #[cfg(test)]

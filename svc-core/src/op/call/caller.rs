@@ -1,7 +1,7 @@
 //! The caller of an operation, and the parts of the workspace that are visible to the caller.
 //!
-//! The visibility depends only on the kind of credential; conversation/visibility.rs defines how it narrows a
-//! statement. lookup.rs finds a caller by credential.
+//! The kind of credential determines the visibility of a caller. `conversation/visibility.rs` defines how a
+//! visibility limits the rows of a statement; `lookup.rs` finds the caller that a credential identifies.
 
 use crate::Result;
 use crate::capability::{Capabilities, Capability, Needs, Right, Rights};
@@ -14,28 +14,28 @@ use crate::log::event::{Attribution, Invalidates};
 use crate::store::ToParam;
 use crate::time::Time;
 
-/// The interface through which a request arrived. Audit rows contain its name.
+/// The interface through which a request arrived. Audit rows contain the name of that interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Surface {
-    /// HTTP with JSON.
+    /// The REST API: JSON over HTTP.
     #[default]
     Rest,
-    /// The Model Context Protocol.
+    /// The Model Context Protocol (MCP).
     Mcp,
-    /// The routes for browser sign-in and sign-out.
+    /// The routes for browsers: sign-in, sign-out, approval links, Markdown and the board.
     Session,
-    /// The routes that a share ticket gives access to.
+    /// The routes that accept a share ticket.
     Share,
-    /// SCIM, with which an identity provider manages the people of a workspace.
+    /// The SCIM routes, through which an identity provider manages the people of a workspace.
     Scim,
-    /// The command line, which acts as the instance.
+    /// The command line of the machine's administrator, which acts as the instance.
     Cli,
-    /// The service itself, for example the reaper or the scrub.
+    /// The service itself: work that no request causes, such as ending expired claims.
     System,
 }
 
 impl Surface {
-    /// Returns the name of the interface for audit rows.
+    /// Returns the name of this interface, as audit rows contain it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rest => "rest",
@@ -49,39 +49,40 @@ impl Surface {
     }
 }
 
-/// The kind of credential that a request came with.
+/// The kind of credential in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialKind {
-    /// A bearer token alone.
+    /// A bearer token, without a browser session.
     Token,
     /// A bearer token together with a browser session.
     Both(SessionId),
     /// A browser session, and the token from which it was created, if any.
     Session { id: SessionId, token: Option<TokenId> },
-    /// A share ticket.
+    /// A share ticket, which lets a reader outside of the workspace read one channel.
     Ticket(ShareTicketId),
     /// No credential: the caller is the service itself, or an administrator of the machine.
     Instance,
-    /// No credential: the caller is anonymous.
+    /// No credential: the caller is anonymous, or a member that the service selects, such as the first
+    /// person.
     Anonymous,
 }
 
-/// The channels of the workspace that a caller can see, together with everything in them.
+/// The set of channels whose contents a caller can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visibility {
-    /// All channels.
+    /// All channels of the workspace.
     Whole,
-    /// Public channels.
+    /// The public channels of the workspace.
     Public,
-    /// Public channels, channels that the member has joined, and events of the workspace itself.
+    /// The public channels, the channels that this member has joined, and events of the workspace itself.
     Member(MemberId),
-    /// Only this channel.
+    /// Only the channel with this id.
     Channel(ChannelId),
-    /// No channel.
+    /// No channel at all.
     Nothing,
 }
 
-/// A visibility as SQL parameters: `$1` to `$4`, before the other parameters of the statement.
+/// The SQL parameters `$1` to `$4` of a statement, which limit its rows to a visibility.
 #[derive(Debug)]
 pub struct VisibilityParams {
     whole: bool,
@@ -91,7 +92,7 @@ pub struct VisibilityParams {
 }
 
 impl Visibility {
-    /// Returns the SQL parameters that narrow a statement to this visibility.
+    /// Returns the SQL parameters that limit the rows of a statement to this visibility.
     pub fn params(self) -> VisibilityParams {
         let none = VisibilityParams { whole: false, public: false, member: None, channel: None };
         match self {
@@ -105,47 +106,48 @@ impl Visibility {
 }
 
 impl VisibilityParams {
-    /// Returns these parameters followed by `others`, which the statement numbers from `$5`.
+    /// Returns the four visibility parameters, followed by `others`, which the statement numbers from `$5`.
     pub fn and<'a>(&'a self, others: &[&'a dyn ToParam]) -> Vec<&'a dyn ToParam> {
         let own: [&dyn ToParam; 4] = [&self.whole, &self.public, &self.member, &self.channel];
         own.iter().chain(others).copied().collect()
     }
 }
 
-/// The acting identity of a request.
+/// The identity that a request acts as: a member, a credential, and the rights of that credential.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The kind of credential that the request came with.
+    /// Kind of the credential in the request.
     pub via: CredentialKind,
-    /// The token, if the request came with one. `None` for a session.
+    /// Id of the token in the request, or `None` if the request contains no token, for example only a
+    /// session.
     pub token_id: Option<TokenId>,
-    /// The workspace that the credential belongs to.
+    /// Workspace of the credential.
     pub workspace_id: WorkspaceId,
-    /// The workspace whose limits the requests count against. For an imported workspace, the workspace of the
-    /// first importer.
+    /// Workspace whose limits the caller's requests count against. For an imported workspace, this is the
+    /// workspace of the first importer.
     pub charged_to: WorkspaceId,
     /// The member that the request acts as.
     ///
     /// `None` for the service itself, for the bearer of a share ticket and for an anonymous caller.
     pub member: Option<MemberId>,
-    /// The member that owns the credential. Differs from `member` only if the credential is delegated.
+    /// Member that owns the credential. Differs from `member` only if the credential is delegated.
     pub actor: Option<MemberId>,
     /// The delegation grant, if the credential is delegated.
     pub grant: Option<GrantId>,
-    /// The app installation that the credential belongs to, if any.
+    /// App installation whose token the request contains, if any.
     pub installation: Option<InstallationId>,
     /// The channels that the caller can see.
     pub visibility: Visibility,
     /// The capabilities of the credential.
     pub capabilities: Capabilities,
-    /// Whether the member is frozen, and so may only read.
+    /// Whether the member, or the owner of the credential, is frozen. A frozen caller may only read.
     pub frozen: bool,
     /// Maximum requests of the token per rate window, if the token has a quota.
     pub quota: Option<i64>,
-    /// When the credential expires.
+    /// Time at which the credential expires, or `None` if it never expires.
     pub expires_at: Option<Time>,
-    /// Expiry of the session that was sent together with the token.
-    pub(super) beside_until: Option<Time>,
+    /// Time at which the session in the request expires, if the request contains both a token and a session.
+    pub(super) session_expires_at: Option<Time>,
     pub(super) revoked: bool,
 }
 
@@ -154,9 +156,11 @@ impl Cached for Caller {
 }
 
 impl Caller {
-    /// Returns the service itself, or an administrator of the machine, acting on `workspace_id`.
+    /// Returns the caller for work in `workspace_id` by the service itself or by an administrator of the
+    /// machine.
     ///
-    /// The caller may do everything but sees no channel, unless [`Caller::seeing`] sets another visibility.
+    /// The caller has every capability but sees no channel, unless [`Caller::seeing`] sets another
+    /// visibility.
     pub fn instance(workspace_id: WorkspaceId) -> Self {
         Self {
             via: CredentialKind::Instance,
@@ -172,17 +176,17 @@ impl Caller {
             frozen: false,
             quota: None,
             expires_at: None,
-            beside_until: None,
+            session_expires_at: None,
             revoked: false,
         }
     }
 
     /// Returns the anonymous caller, for operations that are open to all.
     pub(crate) fn anonymous() -> Self {
-        Self::anonymous_of(WorkspaceId::INSTANCE)
+        Self::anonymous_in_workspace(WorkspaceId::INSTANCE)
     }
 
-    fn anonymous_of(workspace_id: WorkspaceId) -> Self {
+    fn anonymous_in_workspace(workspace_id: WorkspaceId) -> Self {
         Self {
             via: CredentialKind::Anonymous,
             capabilities: Capabilities::NONE,
@@ -194,10 +198,10 @@ impl Caller {
     /// workspace.
     pub(crate) fn acting_as(workspace_id: WorkspaceId, member: Option<MemberId>) -> Self {
         let visibility = member.map_or(Visibility::Nothing, Visibility::Member);
-        Self { member, actor: member, visibility, ..Self::anonymous_of(workspace_id) }
+        Self { member, actor: member, visibility, ..Self::anonymous_in_workspace(workspace_id) }
     }
 
-    /// Returns this caller with another visibility.
+    /// Returns this caller with its visibility replaced by `visibility`.
     #[must_use]
     pub fn seeing(self, visibility: Visibility) -> Self {
         Self { visibility, ..self }
@@ -208,7 +212,7 @@ impl Caller {
         self.member.is_some()
     }
 
-    /// Returns the member that the request acts as, for operations that only a member can call.
+    /// Returns the member that the request acts as, or an error if the caller is not a member.
     ///
     /// Fails with 403 `forbidden` for the service itself, and with 401 `unauthenticated` for any other caller
     /// that is not a member.
@@ -219,7 +223,7 @@ impl Caller {
         })
     }
 
-    /// Returns the browser session that the request came with.
+    /// Returns the id of the browser session in the request, if any.
     pub fn session_id(&self) -> Option<SessionId> {
         match self.via {
             CredentialKind::Session { id, .. } | CredentialKind::Both(id) => Some(id),
@@ -230,7 +234,7 @@ impl Caller {
         }
     }
 
-    /// Returns the rights that the credential carries.
+    /// Returns the rights of the credential: its capabilities, and the right of a session or a share ticket.
     pub fn rights(&self) -> Rights {
         let own = match self.via {
             CredentialKind::Session { .. } => Some(Right::Session),
@@ -248,19 +252,20 @@ impl Caller {
         self.via == CredentialKind::Anonymous && !self.is_member()
     }
 
-    /// Returns whether the member acts through the credential of another member.
+    /// Returns whether the credential is delegated: its owner acts on behalf of another member.
     pub fn is_delegated(&self) -> bool {
         self.grant.is_some() || self.actor != self.member
     }
 
-    /// Returns the actor and the member on whose behalf it acted, for events and audit rows.
+    /// Returns the attribution for events and audit rows: the actor, the member that the actor acts as, and
+    /// the delegation grant.
     pub fn attribution(&self) -> Attribution {
         Attribution { actor_id: self.actor, subject_id: self.member, grant_id: self.grant }
     }
 
-    /// Rejects a credential that has expired or was revoked.
+    /// Fails with 401 `unauthenticated` if the credential has expired or was revoked.
     pub(crate) fn check_live(&self, now: Time) -> Result<()> {
-        let ends = [self.expires_at, self.beside_until].into_iter().flatten();
+        let ends = [self.expires_at, self.session_expires_at].into_iter().flatten();
         if self.revoked || ends.into_iter().any(|end| end <= now) {
             return Err(unauthenticated(match self.via {
                 CredentialKind::Session { .. } => "the session has ended",
@@ -271,10 +276,10 @@ impl Caller {
         Ok(())
     }
 
-    /// Rejects a caller without any of the rights that the operation requires.
+    /// Fails if the caller has none of the rights that satisfy `needs`.
     ///
-    /// A credential of the wrong kind counts as absent. For example, a share ticket gives access only to the
-    /// shared channel.
+    /// Fails with 401 `unauthenticated` for a credential of the wrong kind, such as a share ticket for an
+    /// operation that does not accept tickets. Otherwise fails with 403 `missing-capability`.
     pub(crate) fn check_right(&self, needs: Needs) -> Result<()> {
         let is_foreign = matches!(self.via, CredentialKind::Ticket(_)) && !needs.names(Right::Ticket);
         if needs == Needs::Nothing || (needs.satisfied_by(self.rights()) && !is_foreign) {
@@ -288,12 +293,13 @@ impl Caller {
             .with("required_capability", needed))
     }
 
-    /// Rejects a caller without an additional capability that the input requires.
+    /// Fails with 403 `missing-capability` if the caller lacks `capability`, which this input requires in
+    /// addition.
     pub(crate) fn check_has(&self, capability: Capability) -> Result<()> {
         self.check_right(Needs::one_of(&[capability]))
     }
 
-    /// Rejects a caller that does not use the member's own credential, such as a delegate.
+    /// Fails if the caller is not a member, or uses a delegated credential.
     pub(crate) fn check_personal(&self) -> Result<()> {
         self.member_id()?;
         if self.is_delegated() {
@@ -302,7 +308,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Rejects a change by a frozen member.
+    /// Fails with 403 `member-frozen` if the caller is frozen, because a frozen member may only read.
     pub(crate) fn check_not_frozen(&self) -> Result<()> {
         if self.frozen {
             return Err(Error::new(Code::MemberFrozen, "the member is frozen and may only read"));
@@ -311,7 +317,7 @@ impl Caller {
     }
 }
 
-/// Returns the error for a request without a live credential.
+/// Returns the error 401 `unauthenticated` with the message `detail`.
 pub(crate) fn unauthenticated(detail: &'static str) -> Error {
     Error::new(Code::Unauthenticated, detail)
 }

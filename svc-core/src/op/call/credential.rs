@@ -1,4 +1,4 @@
-//! The credential of a request, and the key by which it is looked up.
+//! The credential of a request, and the key for looking up its caller.
 //!
 //! Shells pass header values unchanged; only this module parses them. A session cookie is signed, and its
 //! signature is compared in constant time before any lookup, so an attacker who learns the id of a session
@@ -24,26 +24,27 @@ use crate::token_text;
 pub const SESSION_COOKIE: &str = "svc_session";
 /// Version of the session cookie's format.
 const COOKIE_VERSION: &str = "v1";
-/// Prefix of the bytes that the signature of a session cookie covers, so that the signature is not valid for
-/// anything else.
-const SIGNED_AS: &[u8] = b"svc_session v1 ";
+/// Prefix of the bytes that the signature of a session cookie covers. Because of the prefix, the signature is
+/// not valid for any other purpose.
+const SIGNATURE_PREFIX: &[u8] = b"svc_session v1 ";
 
-/// Prefix of the input of derived secrets, so that no derived secret equals the signature of a cookie.
-const DERIVED_AS: &str = "svc_oidc v1";
+/// Prefix of the input from which secrets are derived. Because of the prefix, no derived secret equals the
+/// signature of a session cookie.
+const DERIVATION_PREFIX: &str = "svc_oidc v1";
 
-/// The credential of a request.
+/// The credential of a request, before its caller is looked up.
 #[derive(Clone, Debug, Default)]
 pub enum Credential {
-    /// No credential.
+    /// The request has no credential.
     #[default]
     Nothing,
-    /// A bearer token.
+    /// The secret of a bearer token.
     Bearer(SecretString),
     /// A browser session, from a cookie that this service has signed.
     Session(SessionId),
-    /// A bearer token together with a browser session. The request acts with the token.
+    /// The secret of a bearer token, and a browser session. The request acts with the token.
     Both(SecretString, SessionId),
-    /// A share ticket.
+    /// The secret of a share ticket.
     Ticket(SecretString),
     /// No credential, on a service without authentication: the request acts as the first person.
     FirstPerson,
@@ -52,27 +53,29 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Returns whether the request was sent without a credential.
+    /// Returns whether the credential is [`Credential::Nothing`].
     pub fn is_nothing(&self) -> bool {
         matches!(self, Self::Nothing)
     }
 
-    /// Returns the reason why the bearer token is malformed, or `None` if it has the form of a token.
-    pub(in crate::op) fn token_mistake(&self) -> Option<&'static str> {
+    /// Returns the reason why the bearer token is malformed, or `None` if it is well-formed or absent.
+    pub(in crate::op) fn token_flaw(&self) -> Option<&'static str> {
         match self {
             Self::Bearer(secret) | Self::Both(secret, _) => token_text::flaw(secret.expose_secret()),
             _ => None,
         }
     }
 
-    /// Returns a hash that is equal for requests with the same credential, and reveals nothing else.
+    /// Returns a hash that identifies the credential without revealing it. Equal credentials have equal
+    /// hashes.
     pub fn mark(&self) -> [u8; 32] {
         self.key(Needs::AnyCredential).map(|key| key.cache_key()).unwrap_or_default()
     }
 
     /// Returns the credential of a request that sends a bearer token after the headers.
     ///
-    /// The token replaces a token from the headers, and is added to a session.
+    /// The token replaces a token or a ticket from the headers. A session from the headers is used together
+    /// with the token. An empty token results in no credential.
     #[must_use]
     pub fn with_token(&self, token: SecretString) -> Self {
         match (Self::from(Some(token)), self) {
@@ -86,7 +89,8 @@ impl Credential {
     /// Returns the lookup key of the credential for an operation with the requirements `needs`, or `None`
     /// without a credential.
     ///
-    /// An operation without requirements runs without a caller, because no person may exist yet.
+    /// For an operation without requirements, `FirstPerson` and `Anonymous` have no key, because the first
+    /// person may not exist yet.
     pub(in crate::op) fn key(&self, needs: Needs) -> Option<CredentialKey> {
         match self {
             Self::Nothing => None,
@@ -101,20 +105,20 @@ impl Credential {
     }
 }
 
-/// Converts a bearer token; an absent or empty token becomes no credential.
+/// Converts a bearer token to a credential. An absent or empty token becomes no credential.
 impl From<Option<SecretString>> for Credential {
     fn from(token: Option<SecretString>) -> Self {
         token.filter(|token| !token.expose_secret().is_empty()).map_or(Self::Nothing, Self::Bearer)
     }
 }
 
-/// Reads the credential of a request from the values of its headers.
+/// Reads the credential of a request from the values of its Authorization and Cookie headers.
 ///
-/// `authorization` contains the values of the Authorization header, `cookies` those of the Cookie header, and
-/// `key` signs cookies; without a key, cookies are ignored. Another scheme, a value that is not visible ASCII
-/// and a cookie with a wrong signature count as no credential. So do the cookies of two sessions, because one
-/// of them may be from another host that shares the browser's cookies. More than one Authorization header is
-/// an error.
+/// `authorization` contains the values of the Authorization header, `cookies` those of the Cookie header.
+/// `key` is the key that signs session cookies; without a key, cookies are ignored. Also ignored are other
+/// schemes, values that are not visible ASCII, and cookies with a wrong signature. If cookies identify two
+/// different sessions, both are ignored, because one may be from another host that shares the browser's
+/// cookies. More than one Authorization header is an error.
 pub fn read_credential<'a>(
     mut authorization: impl Iterator<Item = &'a [u8]>,
     cookies: impl Iterator<Item = &'a [u8]>,
@@ -124,9 +128,9 @@ pub fn read_credential<'a>(
         (_, Some(_)) => {
             return Err(Error::malformed("the request has more than one Authorization header"));
         }
-        (first, None) => first.map_or(Credential::Nothing, authorized_by),
+        (first, None) => first.map_or(Credential::Nothing, parse_authorization),
     };
-    let session = key.and_then(|key| session_of(cookies, key));
+    let session = key.and_then(|key| session_in_cookies(cookies, key));
     Ok(match (sent, session) {
         (Credential::Bearer(secret), Some(session)) => Credential::Both(secret, session),
         (Credential::Nothing, Some(session)) => Credential::Session(session),
@@ -135,7 +139,7 @@ pub fn read_credential<'a>(
 }
 
 /// Returns the credential in the value of an Authorization header.
-fn authorized_by(value: &[u8]) -> Credential {
+fn parse_authorization(value: &[u8]) -> Credential {
     let is_visible = value.iter().all(|byte| matches!(byte, b' '..=b'~'));
     let text = std::str::from_utf8(value).ok().filter(|_| is_visible);
     let Some((scheme, secret)) = text.and_then(|text| text.split_once(' ')) else {
@@ -151,15 +155,15 @@ fn authorized_by(value: &[u8]) -> Credential {
     }
 }
 
-/// Returns the session of the only session cookie with a valid signature, or `None` if there is none or more
-/// than one.
-fn session_of<'a>(cookies: impl Iterator<Item = &'a [u8]>, key: &SessionKey) -> Option<SessionId> {
+/// Returns the session that the validly signed session cookies identify, or `None` if no cookie is valid or
+/// if they identify different sessions.
+fn session_in_cookies<'a>(cookies: impl Iterator<Item = &'a [u8]>, key: &SessionKey) -> Option<SessionId> {
     let pairs = cookies.filter_map(|value| std::str::from_utf8(value).ok()).flat_map(|all| all.split(';'));
     let values = pairs.filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
         (name.trim() == SESSION_COOKIE).then(|| value.trim())
     });
-    let mut sessions = values.filter_map(|value| key.verified(value));
+    let mut sessions = values.filter_map(|value| key.verify_cookie(value));
     let first = sessions.next()?;
     sessions.all(|other| other == first).then_some(first)
 }
@@ -169,7 +173,7 @@ fn session_of<'a>(cookies: impl Iterator<Item = &'a [u8]>, key: &SessionKey) -> 
 pub struct SessionKey(Hmac<Sha256>);
 
 impl SessionKey {
-    /// Creates the key from a secret. Fails if the secret is too short.
+    /// Creates the key from a secret. Fails if the secret is shorter than `SESSION_SECRET_MIN_BYTES`.
     pub fn new(secret: &SecretString) -> Result<Self> {
         let secret = secret.expose_secret().as_bytes();
         if secret.len() < SESSION_SECRET_MIN_BYTES {
@@ -187,8 +191,8 @@ impl SessionKey {
         format!("{COOKIE_VERSION}.{id}.{signature}")
     }
 
-    /// Returns the session in the value of a cookie, if this key has signed the value.
-    fn verified(&self, value: &str) -> Option<SessionId> {
+    /// Returns the session in the value of a cookie, or `None` if this key has not signed the value.
+    fn verify_cookie(&self, value: &str) -> Option<SessionId> {
         let (id, signature) = value.strip_prefix(COOKIE_VERSION)?.strip_prefix('.')?.split_once('.')?;
         let signature = hex::decode(signature).ok()?;
         if !bool::from(self.signature(id).as_slice().ct_eq(&signature)) {
@@ -200,8 +204,9 @@ impl SessionKey {
     /// Derives a secret from two other secrets and this key, for the purpose that `label` identifies.
     pub(crate) fn derived(&self, label: &str, one: &SecretString, other: &SecretString) -> SecretString {
         let mut mac = self.0.clone();
-        // A zero byte ends each part and no part contains one, so different triples give different bytes.
-        for part in [DERIVED_AS, label, one.expose_secret(), other.expose_secret()] {
+        // Each value is followed by a zero byte and contains none, so different values result in different
+        // bytes.
+        for part in [DERIVATION_PREFIX, label, one.expose_secret(), other.expose_secret()] {
             mac.update(part.as_bytes());
             mac.update(&[0]);
         }
@@ -210,7 +215,7 @@ impl SessionKey {
 
     fn signature(&self, id: &str) -> [u8; 32] {
         let mut mac = self.0.clone();
-        mac.update(SIGNED_AS);
+        mac.update(SIGNATURE_PREFIX);
         mac.update(id.as_bytes());
         mac.finalize().into_bytes().into()
     }
@@ -229,7 +234,7 @@ pub(crate) fn secret_hash(secret: &SecretString) -> [u8; 32] {
     sha256(secret.expose_secret().as_bytes())
 }
 
-/// The lookup key of a credential. It contains only the hash of a secret.
+/// The key for looking up the caller of a credential. Contains hashes instead of secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CredentialKey {
     Token([u8; 32]),
@@ -244,7 +249,8 @@ impl CacheKey for CredentialKey {
     fn cache_key(&self) -> [u8; 32] {
         let tagged = |tag: u8, hash: &[u8], session: &[u8]| sha256(&[&[tag], hash, session].concat());
         match self {
-            // Most keys are tokens, so their hash is used directly. No other key has input of this length.
+            // Most keys are for tokens, so the hash of a token is the cache key itself. No other input below
+            // has this length.
             Self::Token(hash) => *hash,
             Self::Session(session) => tagged(1, &[], session.uuid().as_bytes()),
             Self::Both(hash, session) => tagged(2, hash, session.uuid().as_bytes()),
@@ -273,7 +279,7 @@ mod tests {
         key().cookie(id.parse().unwrap())
     }
 
-    /// Describes the credential read from one value of each header.
+    /// Returns a description of the credential that is read from an Authorization value and Cookie values.
     fn read(authorization: Option<&str>, cookies: &[&str]) -> String {
         let key = key();
         let authorization = authorization.iter().map(|value| value.as_bytes());
@@ -337,12 +343,12 @@ mod tests {
         assert_eq!(read(Some("Bearer x"), &[&named(&good), &named(&other)]), "bearer x");
         assert_eq!(read(Some("ShareTicket x"), &[&named(&good)]), "ticket x");
         let another = SessionKey::new(&SecretString::from("another key of thirty-two bytes!")).unwrap();
-        assert_eq!(another.verified(&good), None, "signed by another service");
+        assert_eq!(another.verify_cookie(&good), None, "signed by another service");
         let without_a_key = read_credential(std::iter::empty(), [named(&good).as_bytes()].into_iter(), None);
         assert!(without_a_key.unwrap().is_nothing());
     }
 
-    /// Parts of valid cookies and headers, from which hostile clients build theirs.
+    /// Returns fragments of valid cookies and headers, from which the tests build hostile headers.
     fn pieces() -> Vec<String> {
         let good = cookie(ID);
         let signature = good.rsplit('.').next().unwrap().to_owned();
@@ -380,7 +386,8 @@ mod tests {
         strangers::sent(&pieces.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Returns the values of the session cookies in a Cookie header, by an independent parser.
+    /// Returns the values of all session cookies in a Cookie header. This parser is independent of the tested
+    /// one.
     fn values(cookies: &[u8]) -> Vec<String> {
         let Ok(text) = std::str::from_utf8(cookies) else { return Vec::new() };
         let mut values = Vec::new();
@@ -412,8 +419,8 @@ mod tests {
             }
         }
 
-        /// For any input, a returned token is part of the input, visible ASCII and without surrounding
-        /// spaces.
+        /// For any input, a returned secret is contained in the input, consists of visible ASCII, and has no
+        /// surrounding spaces.
         #[test]
         fn any_authorization_is_read(sent in hostile()) {
             for value in sent {

@@ -1,9 +1,9 @@
-//! All faults of an input at once, each with its field, in terms of JSON.
+//! Lists all faults of a rejected input, each with its field, in terms of JSON.
 //!
-//! A decoder stops at the first fault and names Rust types, so a rejected input is checked against the schema
-//! of its operation. Schemas use a closed subset, generated from the input types: types, options, bounds,
-//! lengths, formats, items, members. Patterns are left to the decoder, whose messages are clearer than a
-//! pattern.
+//! A decoder stops at the first fault, and its messages contain Rust types. So the server checks a rejected
+//! input again, against the schema of the operation. Generated schemas use few keywords: types, options,
+//! bounds, lengths, formats, items and members. Only the decoder checks patterns, because its messages are
+//! clearer than a pattern.
 
 use std::borrow::Cow;
 
@@ -16,18 +16,18 @@ use crate::schema::{LISTED_BY, SAMPLE, one_of_options};
 use crate::text::{echo, nearest, shortened, without_secrets};
 use crate::time::Time;
 
-/// Maximum number of faults in one error.
+/// Maximum number of faults that one error lists.
 pub(super) const FAULTS_MAX: usize = 8;
 
-/// Maximum characters of the caller's text that the message of a fault repeats.
-const REPEATED_MAX: usize = 40;
+/// Maximum characters of a caller's text that an error message quotes.
+const QUOTED_CHARACTERS_MAX: usize = 40;
 
 /// A fault in one field of an input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Fault {
     /// The path of the field, such as `limit` or `footprint.items[2].kind`.
     pub field: String,
-    /// A sentence with the expected and the actual value.
+    /// A message with the expected and the actual value.
     pub detail: String,
 }
 
@@ -54,40 +54,40 @@ impl std::fmt::Display for Fault {
 
 pub(in crate::op) use crate::error::ERRORS;
 
-/// Returns the error that lists `faults`.
-pub(super) fn error(faults: &[Fault]) -> Error {
+/// Returns the error 400 `malformed-request`, which lists `faults`.
+pub(super) fn malformed_input(faults: &[Fault]) -> Error {
     let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
     Error::malformed(told.join("; ")).with(ERRORS, faults)
 }
 
-/// Returns the faults of an object, checked against a schema.
-pub(super) fn of_object(schema: &Value, given: &Map<String, Value>) -> Vec<Fault> {
+/// Checks an object against a schema, and returns the faults of the object.
+pub(super) fn object_faults(schema: &Value, given: &Map<String, Value>) -> Vec<Fault> {
     let mut faults = Vec::new();
-    object(schema, given, "", &mut faults);
+    check_object(schema, given, "", &mut faults);
     faults
 }
 
-/// Converts the texts of one field from a path or query to the JSON type that the field's schema expects.
-pub(super) fn of_texts(schema: &Value, texts: &[&str]) -> Value {
-    let read = |text: &str, schema: &Value| match kind_of(schema) {
+/// Converts the texts of one path or query field to the JSON type that the field's schema requires.
+pub(super) fn texts_to_json(schema: &Value, texts: &[&str]) -> Value {
+    let read = |text: &str, schema: &Value| match first_type(schema) {
         Some("integer" | "number" | "boolean") => serde_json::from_str(text).ok(),
         _ => None,
     };
     let value = |text: &&str, schema| read(text, schema).unwrap_or_else(|| Value::from(*text));
-    if kind_of(schema) == Some("array") {
+    if first_type(schema) == Some("array") {
         let items = schema.get("items").unwrap_or(&Value::Null);
         return texts.iter().map(|text| value(text, items)).collect();
     }
-    // The decoder reports fields that are given more than once.
+    // The decoder rejects a field that occurs more than once.
     texts.first().map_or(Value::Null, |text| value(text, schema))
 }
 
-fn object(schema: &Value, given: &Map<String, Value>, path: &str, faults: &mut Vec<Fault>) {
+fn check_object(schema: &Value, given: &Map<String, Value>, path: &str, faults: &mut Vec<Fault>) {
     let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     let none = Map::new();
     let members = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
-    for name in required(schema).filter(|name| !given.contains_key(*name)) {
-        let wanted = members.get(name).map(expected).unwrap_or_default();
+    for name in required_names(schema).filter(|name| !given.contains_key(*name)) {
+        let wanted = members.get(name).map(describe_expected).unwrap_or_default();
         faults.push(Fault::new(&at(name), format!("missing; {wanted}")));
     }
     let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
@@ -96,59 +96,64 @@ fn object(schema: &Value, given: &Map<String, Value>, path: &str, faults: &mut V
             return;
         }
         match members.get(name) {
-            Some(schema) => check(schema, value, &at(name), faults),
+            Some(schema) => check_value(schema, value, &at(name), faults),
             None if is_closed => {
                 let known: Vec<&str> = members.keys().map(String::as_str).collect();
-                faults.push(Fault::new(&at(name), unknown(name, &known)));
+                faults.push(Fault::new(&at(name), unknown_field_message(name, &known)));
             }
             None => {}
         }
     }
 }
 
-/// Returns the message about an unknown field.
-pub(super) fn unknown(name: &str, known: &[&str]) -> String {
+/// Returns the error message for the unknown field `name`, which suggests similar or all `known` fields.
+pub(super) fn unknown_field_message(name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
         Some(near) => format!("unknown field, did you mean `{near}`?"),
-        None if known.is_empty() => "unknown field: there are none here".to_owned(),
+        None if known.is_empty() => "unknown field: no field is allowed here".to_owned(),
         None => format!("unknown field, expected {}", known.join(", ")),
     }
 }
 
-fn required(schema: &Value) -> impl Iterator<Item = &str> {
+fn required_names(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Adds the faults of a value to `faults`.
-fn check(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Fault>) {
+/// Checks a value against a schema, and adds the faults of the value to `faults`.
+fn check_value(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Fault>) {
     if let Some(options) = one_of_options(schema) {
-        let is_cleared = value.is_null() && types(schema).contains(&"null");
+        let is_cleared = value.is_null() && allowed_types(schema).contains(&"null");
         if !is_cleared && !options.contains(&value) {
-            faults.push(Fault::new(path, format!("{}{}", expected(schema), suggest_value(schema, value))));
+            faults.push(Fault::new(
+                path,
+                format!("{}{}", describe_expected(schema), suggest_value(schema, value)),
+            ));
         }
         return;
     }
     if let Some(alternatives) = alternatives(schema) {
         return check_alternatives(alternatives, value, path, faults);
     }
-    if !types(schema).is_empty() && !types(schema).iter().any(|kind| is_of_kind(value, kind)) {
-        faults.push(Fault::new(path, format!("{}{}", expected(schema), suggest_value(schema, value))));
+    if !allowed_types(schema).is_empty() && !allowed_types(schema).iter().any(|kind| is_of_type(value, kind))
+    {
+        faults
+            .push(Fault::new(path, format!("{}{}", describe_expected(schema), suggest_value(schema, value))));
         return;
     }
     match value {
-        Value::Object(given) => object(schema, given, path, faults),
+        Value::Object(given) => check_object(schema, given, path, faults),
         Value::Array(given) => check_items(schema, given, path, faults),
-        Value::String(text) if !fits(schema, text) => {
-            faults.push(Fault::new(path, format!("{}, {}", expected(schema), not_text(text))));
+        Value::String(text) if !text_fits(schema, text) => {
+            faults.push(Fault::new(path, format!("{}, {}", describe_expected(schema), describe_text(text))));
         }
-        Value::Number(number) if !is_within(schema, number.as_f64(), "minimum", "maximum") => {
-            faults.push(Fault::new(path, format!("{}, not {number}", expected(schema))));
+        Value::Number(number) if !is_in_range(schema, number.as_f64(), "minimum", "maximum") => {
+            faults.push(Fault::new(path, format!("{}, not {number}", describe_expected(schema))));
         }
         _ => {}
     }
 }
 
-/// Checks a value against the closest of the alternatives of its schema.
+/// Checks a value against the alternatives of a schema, and adds the faults for the closest alternative.
 fn check_alternatives(alternatives: &[Value], value: &Value, path: &str, faults: &mut Vec<Fault>) {
     let tag = tag_options(alternatives, value);
     let at_tag = tag.as_ref().map(|(tag, _)| format!("{path}.{tag}"));
@@ -156,7 +161,7 @@ fn check_alternatives(alternatives: &[Value], value: &Value, path: &str, faults:
         let given = value.get(tag);
         let wanted = json!({"enum": options});
         if !given.is_some_and(|given| options.contains(given)) {
-            let expected = expected(&wanted);
+            let expected = describe_expected(&wanted);
             let told = given.map_or_else(
                 || format!("missing; {expected}"),
                 |given| format!("{expected}{}", suggest_value(&wanted, given)),
@@ -167,7 +172,7 @@ fn check_alternatives(alternatives: &[Value], value: &Value, path: &str, faults:
     }
     let tried = alternatives.iter().map(|alternative| {
         let mut found = Vec::new();
-        check(alternative, value, path, &mut found);
+        check_value(alternative, value, path, &mut found);
         let is_other = |fault: &Fault| fault.field == path || Some(&fault.field) == at_tag.as_ref();
         (found.iter().any(is_other), found)
     });
@@ -176,7 +181,7 @@ fn check_alternatives(alternatives: &[Value], value: &Value, path: &str, faults:
     }
 }
 
-/// Returns the member that distinguishes the alternatives of an object, with its allowed values.
+/// Returns the name of the member that distinguishes the alternatives of an object, with its allowed values.
 fn tag_options<'a>(alternatives: &'a [Value], value: &Value) -> Option<(&'a str, Vec<Value>)> {
     if !value.is_object() {
         return None;
@@ -194,13 +199,13 @@ fn tag_options<'a>(alternatives: &'a [Value], value: &Value) -> Option<(&'a str,
 
 fn check_items(schema: &Value, given: &[Value], path: &str, faults: &mut Vec<Fault>) {
     let length = u32::try_from(given.len()).map_or(f64::MAX, f64::from);
-    if !is_within(schema, Some(length), "minItems", "maxItems") {
-        faults.push(Fault::new(path, format!("{}, not {}", expected(schema), given.len())));
+    if !is_in_range(schema, Some(length), "minItems", "maxItems") {
+        faults.push(Fault::new(path, format!("{}, not {}", describe_expected(schema), given.len())));
         return;
     }
     let Some(items) = schema.get("items") else { return };
     for (place, item) in given.iter().enumerate() {
-        check(items, item, &format!("{path}[{place}]"), faults);
+        check_value(items, item, &format!("{path}[{place}]"), faults);
         if faults.len() >= FAULTS_MAX {
             return;
         }
@@ -208,7 +213,7 @@ fn check_items(schema: &Value, given: &[Value], path: &str, faults: &mut Vec<Fau
 }
 
 /// Returns the JSON types that a schema allows, or an empty list if it allows any.
-fn types(schema: &Value) -> Vec<&str> {
+fn allowed_types(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::String(kind)) => vec![kind],
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
@@ -216,18 +221,18 @@ fn types(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// Returns the first type that a schema allows.
-fn kind_of(schema: &Value) -> Option<&str> {
-    types(schema).into_iter().find(|kind| *kind != "null")
+/// Returns the first type other than null that a schema allows.
+fn first_type(schema: &Value) -> Option<&str> {
+    allowed_types(schema).into_iter().find(|kind| *kind != "null")
 }
 
-/// Returns the alternatives of a schema; a value has to match one of them.
+/// Returns the alternatives of a schema, of which a value must match one, or `None` if there are none.
 fn alternatives(schema: &Value) -> Option<&[Value]> {
     let stated = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
     stated.as_array().map(Vec::as_slice)
 }
 
-fn is_of_kind(value: &Value, kind: &str) -> bool {
+fn is_of_type(value: &Value, kind: &str) -> bool {
     match kind {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
@@ -242,18 +247,18 @@ fn is_of_kind(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Returns whether a text has the expected length and format.
-fn fits(schema: &Value, text: &str) -> bool {
+/// Returns whether a text has the length and the format that a schema requires.
+fn text_fits(schema: &Value, text: &str) -> bool {
     let length = u32::try_from(text.chars().count()).map_or(f64::MAX, f64::from);
     let has_format = match schema.get("format").and_then(Value::as_str) {
         Some("uuid") => Uuid::try_parse(text).is_ok(),
         Some("date-time") => serde_json::from_value::<Time>(text.into()).is_ok(),
         _ => true,
     };
-    has_format && is_within(schema, Some(length), "minLength", "maxLength")
+    has_format && is_in_range(schema, Some(length), "minLength", "maxLength")
 }
 
-fn is_within(schema: &Value, number: Option<f64>, least: &str, most: &str) -> bool {
+fn is_in_range(schema: &Value, number: Option<f64>, least: &str, most: &str) -> bool {
     let bound = |name| schema.get(name).and_then(Value::as_f64);
     number.is_none_or(|number| {
         bound(least).is_none_or(|least| number >= least) && bound(most).is_none_or(|most| number <= most)
@@ -261,44 +266,44 @@ fn is_within(schema: &Value, number: Option<f64>, least: &str, most: &str) -> bo
 }
 
 /// Describes the value that a schema expects, for an error message.
-fn expected(schema: &Value) -> String {
+fn describe_expected(schema: &Value) -> String {
     if let Some(options) = one_of_options(schema) {
-        let names: Vec<Cow<'_, str>> = options.into_iter().map(plain).collect();
-        return if let [only] = names.as_slice() { format!("only {only}") } else { one_of(&names) };
+        let names: Vec<Cow<'_, str>> = options.into_iter().map(format_option).collect();
+        return if let [only] = names.as_slice() { format!("only {only}") } else { list_options(&names) };
     }
     if let Some(alternatives) = alternatives(schema) {
-        let mut forms: Vec<String> = alternatives.iter().map(expected).collect();
+        let mut forms: Vec<String> = alternatives.iter().map(describe_expected).collect();
         forms.dedup();
         return forms.join(", or ");
     }
-    match kind_of(schema) {
-        Some("integer") => format!("a whole number{}", bounds(schema, "minimum", "maximum", "")),
-        Some("number") => format!("a number{}", bounds(schema, "minimum", "maximum", "")),
+    match first_type(schema) {
+        Some("integer") => format!("a whole number{}", describe_bounds(schema, "minimum", "maximum", "")),
+        Some("number") => format!("a number{}", describe_bounds(schema, "minimum", "maximum", "")),
         Some("boolean") => "true or false".to_owned(),
-        Some("string") => expected_text(schema),
-        Some("array") => format!("a list{}", bounds(schema, "minItems", "maxItems", " items")),
-        Some(_) => format!("an object such as {}", sample(schema)),
+        Some("string") => describe_expected_text(schema),
+        Some("array") => format!("a list{}", describe_bounds(schema, "minItems", "maxItems", " items")),
+        Some(_) => format!("an object such as {}", example_value(schema)),
         None => "any JSON".to_owned(),
     }
 }
 
-fn one_of(names: &[Cow<'_, str>]) -> String {
+fn list_options(names: &[Cow<'_, str>]) -> String {
     format!("one of {}", names.join(", "))
 }
 
-fn expected_text(schema: &Value) -> String {
+fn describe_expected_text(schema: &Value) -> String {
     match schema.get("format").and_then(Value::as_str) {
         Some("uuid") => match schema.get(LISTED_BY).and_then(Value::as_str) {
             Some(operation) => format!("an id such as 0199...; {operation} has them"),
             None => "an id such as 0199...".to_owned(),
         },
         Some("date-time") => "a time such as 2026-01-31T12:00:00Z".to_owned(),
-        _ => format!("text{}", bounds(schema, "minLength", "maxLength", " characters")),
+        _ => format!("text{}", describe_bounds(schema, "minLength", "maxLength", " characters")),
     }
 }
 
-/// Describes the allowed range of a size, for an error message.
-fn bounds(schema: &Value, least: &str, most: &str, unit: &str) -> String {
+/// Describes the allowed range of a number, a length or a number of items, for an error message.
+fn describe_bounds(schema: &Value, least: &str, most: &str, unit: &str) -> String {
     let bound = |name| schema.get(name).and_then(Value::as_i64);
     let least = bound(least).filter(|least| *least != 0 || unit.is_empty());
     let joint = if unit.is_empty() { "from" } else { "of" };
@@ -311,7 +316,7 @@ fn bounds(schema: &Value, least: &str, most: &str, unit: &str) -> String {
 }
 
 /// Returns a small example of a value that a schema allows, with the required members.
-fn sample(schema: &Value) -> Value {
+fn example_value(schema: &Value) -> Value {
     if let Some(stated) = schema.get(SAMPLE) {
         return stated.clone();
     }
@@ -319,9 +324,9 @@ fn sample(schema: &Value) -> Value {
         return options.first().map_or(Value::Null, |option| (*option).clone());
     }
     if let Some(first) = alternatives(schema).and_then(<[Value]>::first) {
-        return sample(first);
+        return example_value(first);
     }
-    match kind_of(schema) {
+    match first_type(schema) {
         Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or_else(|| 1.into()),
         Some("boolean") => true.into(),
         Some("array") => json!([]),
@@ -330,21 +335,21 @@ fn sample(schema: &Value) -> Value {
                 return json!({"summary": "..."});
             };
             let first = members.keys().map(String::as_str).take(1);
-            let needed: Vec<&str> = required(schema).collect();
+            let needed: Vec<&str> = required_names(schema).collect();
             let names = if needed.is_empty() { first.collect() } else { needed };
-            let member = |name: &str| Some((name.to_owned(), sample(members.get(name)?)));
+            let member = |name: &str| Some((name.to_owned(), example_value(members.get(name)?)));
             Value::Object(names.into_iter().filter_map(member).collect())
         }
         _ => "...".into(),
     }
 }
 
-/// Describes a value of the wrong type, and the value to send instead.
+/// Describes a rejected value for an error message, with the value to send instead if that is clear.
 fn suggest_value(schema: &Value, value: &Value) -> String {
-    let kind = kind_of(schema).unwrap_or_default();
+    let kind = first_type(schema).unwrap_or_default();
     let meant = match value {
         Value::String(text) if matches!(kind, "integer" | "number" | "boolean") => {
-            serde_json::from_str(text).ok().filter(|meant| is_of_kind(meant, kind))
+            serde_json::from_str(text).ok().filter(|meant| is_of_type(meant, kind))
         }
         Value::Number(number) if kind == "string" && schema.get("format").is_none() => {
             Some(Value::from(number.to_string()))
@@ -356,7 +361,7 @@ fn suggest_value(schema: &Value, value: &Value) -> String {
     }
     match value {
         Value::String(text) if matches!(kind, "array" | "object") => {
-            let is_meant = |meant: Value| is_of_kind(&meant, kind);
+            let is_meant = |meant: Value| is_of_type(&meant, kind);
             let is_written = serde_json::from_str(text).is_ok_and(is_meant);
             if is_written {
                 ", not text: send the JSON without quotation marks around it"
@@ -365,21 +370,26 @@ fn suggest_value(schema: &Value, value: &Value) -> String {
             }
             .to_owned()
         }
-        Value::String(text) => format!(", {}", not_text(text)),
+        Value::String(text) => format!(", {}", describe_text(text)),
         Value::Array(_) => ", not a list".to_owned(),
         Value::Object(_) => ", not an object".to_owned(),
         Value::Null | Value::Bool(_) | Value::Number(_) => format!(", not {value}"),
     }
 }
 
-/// Describes a text that does not fit: quotes a short text, and gives the length of a long text.
-fn not_text(text: &str) -> String {
+/// Describes a rejected text for an error message: quotes a short text, and reports the length of a long
+/// text.
+fn describe_text(text: &str) -> String {
     let length = text.chars().count();
-    if length > REPEATED_MAX { format!("not {length} characters") } else { format!("not {}", json!(text)) }
+    if length > QUOTED_CHARACTERS_MAX {
+        format!("not {length} characters")
+    } else {
+        format!("not {}", json!(text))
+    }
 }
 
-/// Formats an allowed value for a sentence.
-fn plain(option: &Value) -> Cow<'_, str> {
+/// Formats an allowed value for an error message: a string without quotation marks, any other value as JSON.
+fn format_option(option: &Value) -> Cow<'_, str> {
     option.as_str().map_or_else(|| option.to_string().into(), Cow::Borrowed)
 }
 
@@ -389,7 +399,7 @@ mod tests {
 
     fn told(schema: &Value, given: Value) -> Vec<String> {
         let Value::Object(given) = given else { panic!("no object") };
-        of_object(schema, &given).iter().map(ToString::to_string).collect()
+        object_faults(schema, &given).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -488,7 +498,7 @@ mod tests {
             one("either", many.into()),
             one("each", rows.into()),
         ] {
-            let found = of_object(&schema, &given).len();
+            let found = object_faults(&schema, &given).len();
             assert!((FAULTS_MAX..2 * FAULTS_MAX).contains(&found), "{found}");
         }
     }
@@ -497,10 +507,10 @@ mod tests {
     fn texts_of_an_address_are_read_as_they_are_meant() {
         let number = json!({"type": ["integer", "null"]});
         let list = json!({"type": "array", "items": {"type": "integer"}});
-        assert_eq!(of_texts(&number, &["10"]), json!(10));
-        assert_eq!(of_texts(&number, &["x"]), json!("x"));
-        assert_eq!(of_texts(&list, &["10"]), json!([10]));
-        assert_eq!(of_texts(&json!({"type": "string"}), &["10"]), json!("10"));
+        assert_eq!(texts_to_json(&number, &["10"]), json!(10));
+        assert_eq!(texts_to_json(&number, &["x"]), json!("x"));
+        assert_eq!(texts_to_json(&list, &["10"]), json!([10]));
+        assert_eq!(texts_to_json(&json!({"type": "string"}), &["10"]), json!("10"));
     }
 
     #[test]

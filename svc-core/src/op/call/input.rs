@@ -1,14 +1,14 @@
-//! Decoding a request into an operation's input.
+//! Decodes requests into the typed inputs of operations.
 //!
-//! Text fields (path and query) are parsed by the target type, JSON fields are strict; both are merged into
-//! one flat object in which no name is repeated and none is unknown. A null field counts as absent, unless
-//! its schema allows null. One concrete decoder serves all operations, which keeps the cost of an operation
-//! small.
+//! The decoder merges the text fields of path and query and the JSON fields of the body into one flat object.
+//! It rejects repeated and unknown names. The target type parses text fields; JSON fields must already have
+//! the right type. A null field counts as absent, unless its schema allows null. All operations share one
+//! concrete decoder, so that each operation adds little compiled code.
 //!
-//! The decoder stops at the first fault. For a rejected input, the error lists all faults: those that the
-//! schema finds, and those that only the decoder finds when it runs again without the faulty fields. Unknown
-//! fields are kept only up to the number that the error lists, so the cost of a rejected input grows linearly
-//! with its length.
+//! The decoder stops at the first fault. For a rejected input, the error lists the faults that a check
+//! against the schema finds, and the faults that the decoder reports when it runs again without the faulty
+//! fields. Unknown fields are kept only up to the number that an error lists, so the cost of a rejected input
+//! grows linearly with its length.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::json::{self, Budget};
+use crate::json::{self, ValueBudget};
 use crate::limits::{
     ANSWER_BYTES, ANSWER_MCP_BYTES, JSON_MAX_BYTES, JSON_MAX_DEPTH, MCP_ENVELOPE_BYTES,
     MCP_MESSAGE_BYTES_MAX, PAGE_DEFAULT_MCP,
@@ -30,36 +30,38 @@ use crate::op::call::answer_options::{AnswerOptions, DETAIL, MAX_BYTES, MaxBytes
 use crate::op::call::caller::Surface;
 use crate::op::call::faults::{self, FAULTS_MAX, Fault};
 use crate::op::call::request::Input;
-use crate::op::call::texts::{DecodeError, TextValue, Texts};
+use crate::op::call::text_fields::{DecodeError, TextValue, Texts};
 use crate::page::{AnswerBounds, Detail};
 use crate::schema;
 
 /// Decodes a request into an operation's input.
 ///
-/// The error names every field that is wrong or missing.
+/// The error lists the wrong and missing fields, up to `FAULTS_MAX`.
 pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(input: &Input) -> Result<T> {
-    let read = T::deserialize(Source::Request { input, listing: None, schema: schema::input_of::<T> });
-    read.map_err(|first| rejected(input, first, &schema::input_of::<T>(), rejection::<T>))
+    let read = T::deserialize(InputSource::Request { input, listing: None, schema: schema::input_of::<T> });
+    read.map_err(|first| rejection_error(input, first, &schema::input_of::<T>(), find_rejection::<T>))
 }
 
-/// The answer options that a request has set, with defaults for the rest.
+/// The answer options of a request. Options that the request does not set have default values.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ListOptions {
+pub(crate) struct AnswerOptionValues {
     asks: AnswerOptions,
     surface: Surface,
-    /// The level of detail.
+    /// Level of detail of the answer.
     pub detail: Detail,
-    /// Maximum items of a list, or `None` for the list's default.
+    /// Value of the input field `limit` if the request does not set it, or `None` for the operation's own
+    /// default.
     limit: Option<i64>,
-    /// The bounds of the answer.
+    /// Maximum bytes of the answer, and the offset at which its text begins.
     pub bounds: AnswerBounds,
 }
 
 const LIMIT: &str = "limit";
 
-impl ListOptions {
-    /// Returns the defaults of a surface. Over MCP they are smaller, because a model pays for everything that
-    /// it reads.
+impl AnswerOptionValues {
+    /// Returns the default answer options for requests over `surface`.
+    ///
+    /// The defaults are smaller over MCP, because a model pays for everything that it reads.
     pub fn of(surface: Surface, asks: AnswerOptions) -> Self {
         let (detail, limit, max_bytes) = match surface {
             Surface::Mcp => (Detail::Lean, Some(PAGE_DEFAULT_MCP), ANSWER_MCP_BYTES),
@@ -69,82 +71,90 @@ impl ListOptions {
         Self { asks, surface, detail, limit, bounds: AnswerBounds { max_bytes, offset: 0 } }
     }
 
-    /// Takes the answer options out of the entries, and adds the default `limit`.
-    fn take(&mut self, entries: &mut Vec<Entry<'_>>, known: &[&str]) -> Result<(), DecodeError> {
+    /// Moves the answer options from the fields of a request into `self`, and adds the default `limit` if the
+    /// request has none.
+    fn take_options(&mut self, entries: &mut Vec<Entry<'_>>, known: &[&str]) -> Result<(), DecodeError> {
         let AnswerOptions { detail, max_bytes, offset } = self.asks;
-        if detail && let Some(detail) = taken(entries, DETAIL)? {
+        if detail && let Some(detail) = take_field(entries, DETAIL)? {
             self.detail = detail;
         }
         let number = |count: i64| usize::try_from(count).unwrap_or(usize::MAX);
-        if max_bytes && let Some(asked) = taken::<MaxBytes>(entries, MAX_BYTES)? {
+        if max_bytes && let Some(asked) = take_field::<MaxBytes>(entries, MAX_BYTES)? {
             let most = match self.surface {
                 Surface::Mcp => MCP_MESSAGE_BYTES_MAX - MCP_ENVELOPE_BYTES,
                 _ => usize::MAX,
             };
             self.bounds.max_bytes = number(asked.get()).min(most);
         }
-        if offset && let Some(asked) = taken::<Offset>(entries, OFFSET)? {
+        if offset && let Some(asked) = take_field::<Offset>(entries, OFFSET)? {
             self.bounds.offset = number(asked.get());
         }
         let is_given = |(name, _): &Entry<'_>| name == LIMIT;
         if let Some(limit) = self.limit.filter(|_| known.contains(&LIMIT) && !entries.iter().any(is_given)) {
-            entries.push((Cow::Borrowed(LIMIT), Node::Json(limit.into())));
+            entries.push((Cow::Borrowed(LIMIT), FieldValue::Json(limit.into())));
         }
         Ok(())
     }
 }
 
 /// Removes a field from the entries and returns its value, or `None` if the field is absent.
-fn taken<T: DeserializeOwned>(entries: &mut Vec<Entry<'_>>, field: &str) -> Result<Option<T>, DecodeError> {
+fn take_field<T: DeserializeOwned>(
+    entries: &mut Vec<Entry<'_>>,
+    field: &str,
+) -> Result<Option<T>, DecodeError> {
     let Some(place) = entries.iter().position(|(name, _)| name == field) else { return Ok(None) };
     match entries.remove(place).1 {
-        Node::Json(value) => T::deserialize(value).map(Some).map_err(|error| DecodeError::of(field, error)),
-        Node::Text(texts) => T::deserialize(TextValue(texts))
+        FieldValue::Json(value) => {
+            T::deserialize(value).map(Some).map_err(|error| DecodeError::of(field, error))
+        }
+        FieldValue::Text(texts) => T::deserialize(TextValue(texts))
             .map(Some)
             .map_err(|error| DecodeError { field: Some(field.to_owned()), detail: error.detail }),
     }
 }
 
-/// Decodes an input as [`decode`] does, together with the [`ListOptions`] of the request.
-pub(in crate::op) fn decode_listing<T: DeserializeOwned + JsonSchema + 'static>(
+/// Decodes an input as [`decode`] does, and stores the answer options of the request in `listing`.
+pub(in crate::op) fn decode_with_options<T: DeserializeOwned + JsonSchema + 'static>(
     input: &Input,
-    listing: &mut ListOptions,
+    listing: &mut AnswerOptionValues,
 ) -> Result<T> {
     let asks = listing.asks;
     let read =
-        T::deserialize(Source::Request { input, listing: Some(listing), schema: schema::input_of::<T> });
+        T::deserialize(InputSource::Request { input, listing: Some(listing), schema: schema::input_of::<T> });
     read.map_err(|first| {
         let mut schema = Value::clone(&schema::input_of::<T>());
-        asks.describe(&mut schema);
-        rejected(input, first, &schema, rejection::<T>)
+        asks.add_to_schema(&mut schema);
+        rejection_error(input, first, &schema, find_rejection::<T>)
     })
 }
 
-/// Returns the reason why the entries are rejected, or `None` if they are accepted.
-fn rejection<T: DeserializeOwned>(entries: Vec<Entry<'_>>) -> Option<DecodeError> {
-    T::deserialize(Source::Entries(entries)).err()
+/// Decodes fields as a `T`. Returns the reason for the rejection, or `None` if the fields are valid.
+fn find_rejection<T: DeserializeOwned>(entries: Vec<Entry<'_>>) -> Option<DecodeError> {
+    T::deserialize(InputSource::Entries(entries)).err()
 }
 
-/// Decodes an object of another protocol, such as a frame of a socket, up to its first fault.
+/// Decodes an object of another protocol, such as a frame of a WebSocket. The error reports only the first
+/// fault.
 pub fn decode_frame<T: DeserializeOwned + JsonSchema + 'static>(input: &Input) -> Result<T> {
-    let source = Source::Request { input, listing: None, schema: schema::input_of::<T> };
+    let source = InputSource::Request { input, listing: None, schema: schema::input_of::<T> };
     T::deserialize(source).map_err(Error::from)
 }
 
-/// Decodes an object that has been parsed already, as [`decode_frame`] does.
+/// Decodes a JSON object that has already been parsed, as [`decode_frame`] does.
 pub fn decode_object<T: DeserializeOwned + JsonSchema + 'static>(
     mut members: Map<String, Value>,
 ) -> Result<T> {
     if members.values().any(has_null) {
         omit_null_members(&schema::input_of::<T>(), &mut members);
     }
-    T::deserialize(Source::Object(members)).map_err(Error::from)
+    T::deserialize(InputSource::Object(members)).map_err(Error::from)
 }
 
-/// Returns the error for an input whose decoding failed with `first`, with all of the input's faults.
+/// Returns the error for a rejected input, with the faults of all fields.
 ///
-/// `again` decodes entries, and returns the reason why they are rejected.
-fn rejected(
+/// `first` is the error of the first decoding. `again` decodes some of the fields again, and returns the
+/// reason if it rejects the fields.
+fn rejection_error(
     input: &Input,
     first: DecodeError,
     schema: &Value,
@@ -152,10 +162,13 @@ fn rejected(
 ) -> Error {
     let none = Map::new();
     let members = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
-    // A body that is not an object, or that repeats a name, has no separate fields to report.
-    let Ok(mut entries) = entries(input, RequestedFields::Of(members)) else { return first.into() };
-    without_absent(&mut entries, schema, &[]);
-    let mut faults = faults::of_object(schema, &values(members, &entries));
+    // If the fields cannot be read, for example because the body is not an object, only the first fault is
+    // reported.
+    let Ok(mut entries) = read_entries(input, RequestedFields::OfSchema(members)) else {
+        return first.into();
+    };
+    remove_absent(&mut entries, schema, &[]);
+    let mut faults = faults::object_faults(schema, &entry_values(members, &entries));
     let is_read = |name: &str| members.contains_key(name) && ![DETAIL, MAX_BYTES, OFFSET].contains(&name);
     entries.retain(|(name, _)| is_read(name) && !faults.iter().any(|fault| fault.is_in(name)));
     while faults.len() < FAULTS_MAX {
@@ -167,60 +180,65 @@ fn rejected(
     if faults.is_empty() {
         return first.into();
     }
-    faults::error(&faults)
+    faults::malformed_input(&faults)
 }
 
-/// Returns the values of all entries, converted to the types that the schemas in `members` expect.
-fn values(members: &Map<String, Value>, entries: &[Entry<'_>]) -> Map<String, Value> {
+/// Returns the values of all fields as JSON. Texts are converted to the types that the schemas in `members`
+/// require.
+fn entry_values(members: &Map<String, Value>, entries: &[Entry<'_>]) -> Map<String, Value> {
     let value = |(name, node): &Entry<'_>| {
         let value = match node {
-            Node::Json(value) => value.clone(),
-            Node::Text(texts) => faults::of_texts(members.get(&**name).unwrap_or(&Value::Null), texts),
+            FieldValue::Json(value) => value.clone(),
+            FieldValue::Text(texts) => {
+                faults::texts_to_json(members.get(&**name).unwrap_or(&Value::Null), texts)
+            }
         };
         (name.clone().into_owned(), value)
     };
     entries.iter().map(value).collect()
 }
 
-/// The value of one field, from a path, a query or a body.
+/// The value of one field: JSON from the body, or texts from the path or the query.
 #[derive(Clone)]
-enum Node<'r> {
+enum FieldValue<'r> {
     Json(Value),
     Text(Texts<'r>),
 }
 
 /// The name and the value of a field.
-type Entry<'r> = (Cow<'r, str>, Node<'r>);
+type Entry<'r> = (Cow<'r, str>, FieldValue<'r>);
 
-/// Removes the fields that are null, at every depth, and the fields named in `besides`, which no schema
-/// contains.
-fn without_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, besides: &[&str]) {
-    let is_null = |node: &Node| matches!(node, Node::Json(Value::Null));
+/// Removes the null fields that count as absent, at every depth.
+///
+/// `besides` lists fields that have no schema. Null in these fields also counts as absent.
+fn remove_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, besides: &[&str]) {
+    let is_null = |node: &FieldValue| matches!(node, FieldValue::Json(Value::Null));
     let is_optional = |name: &str| besides.contains(&name) || is_optional(schema, name);
     entries.retain(|(name, node)| !(is_null(node) && is_optional(name)));
     for (name, node) in entries {
         let field = schema.get("properties").and_then(|fields| fields.get(&**name));
-        if let (Node::Json(value), Some(field)) = (node, field) {
+        if let (FieldValue::Json(value), Some(field)) = (node, field) {
             omit_nulls(field, value);
         }
     }
 }
 
-/// An input whose fields are not read until the target type has named the allowed fields.
-enum Source<'r> {
+/// An input to decode. The names that the target type declares determine which fields are read.
+enum InputSource<'r> {
     Request {
         input: &'r Input,
-        listing: Option<&'r mut ListOptions>,
-        /// Returns the schema of the target type.
+        listing: Option<&'r mut AnswerOptionValues>,
+        /// Function that returns the schema of the target type.
         schema: fn() -> Arc<Value>,
     },
     Object(Map<String, Value>),
-    /// Fields that have been read and are known.
+    /// Fields that were read before. The target type declares all of them.
     Entries(Vec<Entry<'r>>),
 }
 
-impl Source<'_> {
-    /// Visits the fields up to the first unknown one.
+impl InputSource<'_> {
+    /// Passes the fields to `visitor`. Fails at the first field that is neither in `known` nor an answer
+    /// option.
     fn visit<'de, V: Visitor<'de>>(
         self,
         known: &'static [&'static str],
@@ -228,14 +246,15 @@ impl Source<'_> {
     ) -> Result<V::Value, DecodeError> {
         visitor.visit_map(match self {
             Self::Request { input, listing, schema } => {
-                let besides = listing.as_ref().map(|listing| listing.asks.names()).unwrap_or_default();
-                let mut entries = entries(input, RequestedFields::Only { known, besides: &besides })?;
-                let has_null = |node: &Node<'_>| matches!(node, Node::Json(value) if has_null(value));
+                let besides = listing.as_ref().map(|listing| listing.asks.field_names()).unwrap_or_default();
+                let mut entries = read_entries(input, RequestedFields::OfType { known, besides: &besides })?;
+                let has_null =
+                    |node: &FieldValue<'_>| matches!(node, FieldValue::Json(value) if has_null(value));
                 if entries.iter().any(|(_, node)| has_null(node)) {
-                    without_absent(&mut entries, &schema(), &besides);
+                    remove_absent(&mut entries, &schema(), &besides);
                 }
                 if let Some(listing) = listing {
-                    listing.take(&mut entries, known)?;
+                    listing.take_options(&mut entries, known)?;
                 }
                 RequestFields::of(entries)
             }
@@ -245,7 +264,7 @@ impl Source<'_> {
     }
 }
 
-impl<'de> Deserializer<'de> for Source<'_> {
+impl<'de> Deserializer<'de> for InputSource<'_> {
     type Error = DecodeError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
@@ -267,8 +286,8 @@ impl<'de> Deserializer<'de> for Source<'_> {
     }
 }
 
-/// The fields of a request: first path and query, then the body. Contains no more fields than the target type
-/// has.
+/// The fields of a request in decoding order: first the path and the query, then the body. The target type
+/// declares all of these fields.
 struct RequestFields<'r> {
     entries: std::vec::IntoIter<Entry<'r>>,
     value: Option<Entry<'r>>,
@@ -281,21 +300,22 @@ impl<'r> RequestFields<'r> {
 
     fn of_object(members: Map<String, Value>, known: &'static [&'static str]) -> Result<Self, DecodeError> {
         members.keys().try_for_each(|name| check_known(name, known))?;
-        let entries = members.into_iter().map(|(name, value)| (Cow::Owned(name), Node::Json(value)));
+        let entries = members.into_iter().map(|(name, value)| (Cow::Owned(name), FieldValue::Json(value)));
         Ok(Self::of(entries.collect()))
     }
 }
 
-/// The names of the fields to read from a request.
+/// Selects the fields to read from a request.
 #[derive(Clone, Copy)]
 enum RequestedFields<'a> {
-    /// The fields of a type and those in `besides`. Reading stops at the first other field.
-    Only { known: &'static [&'static str], besides: &'a [&'static str] },
-    /// The fields of a schema, and as many unknown fields as an error lists.
-    Of(&'a Map<String, Value>),
+    /// The fields in `known`, which the target type declares, and the fields in `besides`. Any other field is
+    /// an error.
+    OfType { known: &'static [&'static str], besides: &'a [&'static str] },
+    /// The fields of a schema, and the first unknown fields, as many as an error lists.
+    OfSchema(&'a Map<String, Value>),
 }
 
-/// Handling of a field of the request.
+/// How to treat a field of a request: keep its value, keep only its name, or skip it.
 enum FieldUse {
     Value,
     Name,
@@ -303,38 +323,40 @@ enum FieldUse {
 }
 
 impl RequestedFields<'_> {
-    /// Returns what to do with the field `name`, which follows the fields in `read`.
+    /// Returns how to treat the field `name`, which follows the fields in `read`.
     ///
-    /// Fails if the field causes a rejection of the request.
-    fn used(self, name: &str, read: &[Entry<'_>]) -> Result<FieldUse, DecodeError> {
+    /// Fails if the field is unknown and unknown fields are rejected.
+    fn field_use(self, name: &str, read: &[Entry<'_>]) -> Result<FieldUse, DecodeError> {
         match self {
-            Self::Only { besides, .. } if besides.contains(&name) => Ok(FieldUse::Value),
-            Self::Only { known, .. } => check_known(name, known).map(|()| FieldUse::Value),
-            Self::Of(members) if members.contains_key(name) => Ok(FieldUse::Value),
-            Self::Of(members) if read.len() < members.len().saturating_add(FAULTS_MAX) => Ok(FieldUse::Name),
-            Self::Of(_) => Ok(FieldUse::Nothing),
+            Self::OfType { besides, .. } if besides.contains(&name) => Ok(FieldUse::Value),
+            Self::OfType { known, .. } => check_known(name, known).map(|()| FieldUse::Value),
+            Self::OfSchema(members) if members.contains_key(name) => Ok(FieldUse::Value),
+            Self::OfSchema(members) if read.len() < members.len().saturating_add(FAULTS_MAX) => {
+                Ok(FieldUse::Name)
+            }
+            Self::OfSchema(_) => Ok(FieldUse::Nothing),
         }
     }
 }
 
-/// Reads the fields of a request.
+/// Reads the fields of a request that `wanted` selects.
 ///
 /// A request has few fields, so each name is compared with all previous names.
-fn entries<'r>(input: &'r Input, wanted: RequestedFields<'_>) -> Result<Vec<Entry<'r>>, DecodeError> {
+fn read_entries<'r>(input: &'r Input, wanted: RequestedFields<'_>) -> Result<Vec<Entry<'r>>, DecodeError> {
     let mut entries: Vec<Entry<'r>> = Vec::with_capacity(match wanted {
-        RequestedFields::Only { known, .. } => known.len(),
-        RequestedFields::Of(_) => 0,
+        RequestedFields::OfType { known, .. } => known.len(),
+        RequestedFields::OfSchema(_) => 0,
     });
     for (name, text) in &input.text {
-        if let FieldUse::Nothing = wanted.used(name, &entries)? {
+        if let FieldUse::Nothing = wanted.field_use(name, &entries)? {
             continue;
         }
         if text.contains('\0') {
-            return Err(DecodeError::of(name, NUL));
+            return Err(DecodeError::of(name, NUL_MESSAGE));
         }
         match entries.iter_mut().find(|(given, _)| given == name) {
-            Some((_, Node::Text(texts))) => texts.push(text),
-            _ => entries.push((Cow::Borrowed(name), Node::Text(vec![text]))),
+            Some((_, FieldValue::Text(texts))) => texts.push(text),
+            _ => entries.push((Cow::Borrowed(name), FieldValue::Text(vec![text]))),
         }
     }
     read_body(&input.body, wanted, &mut entries)?;
@@ -345,19 +367,19 @@ fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), DecodeE
     if known.contains(&name) {
         return Ok(());
     }
-    Err(DecodeError::of(name, faults::unknown(name, known)))
+    Err(DecodeError::of(name, faults::unknown_field_message(name, known)))
 }
 
-/// Maximum number of JSON values in a body: no JSON within the byte limit contains more, and the other fields
-/// add some.
+/// Maximum number of JSON values in a body. Arbitrary JSON of `JSON_MAX_BYTES` bytes contains at most half
+/// that number of values, and the other fields of a body add up to 4,096.
 ///
 /// A value takes up to a hundred times as many bytes in memory as in a body, so excess values are not read.
 const VALUES_MAX: usize = JSON_MAX_BYTES / 2 + 4096;
 
-/// Adds the members of the body to the fields.
+/// Reads the JSON body of a request, and adds its members to `entries`.
 ///
-/// Rejects a body that is not one object without repeated names, is nested deeper than the limit, or has too
-/// many values.
+/// Fails if the body is not one JSON object, repeats a name, contains a NUL, is nested deeper than
+/// `JSON_MAX_DEPTH`, or has more than `VALUES_MAX` values.
 fn read_body(
     body: &[u8],
     wanted: RequestedFields<'_>,
@@ -367,7 +389,7 @@ fn read_body(
         return Ok(());
     }
     let given = entries.len();
-    let budget = Budget::of(VALUES_MAX);
+    let budget = ValueBudget::new(VALUES_MAX);
     let mut refusal = None;
     let mut reading = None;
     let mut json = serde_json::Deserializer::from_slice(body);
@@ -383,7 +405,7 @@ fn read_body(
             (Some(name), Some(fault)) => {
                 DecodeError { field: Some(name + &budget.failed_at()), detail: fault.to_owned() }
             }
-            // The JSON is valid but is refused, because it repeats a member or has too many values.
+            // The JSON is valid, but it repeats a member or has too many values.
             (Some(name), None) if error.is_data() => {
                 DecodeError { field: Some(name), detail: error.to_string() }
             }
@@ -392,38 +414,43 @@ fn read_body(
         }
     })?;
     for (name, node) in entries.iter().skip(given) {
-        let Node::Json(value) = node else { continue };
+        let FieldValue::Json(value) = node else { continue };
         if depth(value) > JSON_MAX_DEPTH {
             return Err(DecodeError::of(name, format!("nested deeper than {JSON_MAX_DEPTH} levels")));
         }
-        if let Some(place) = json::place_of_nul(value) {
-            return Err(DecodeError { field: Some(format!("{name}{place}")), detail: NUL.to_owned() });
+        if let Some(place) = json::path_of_nul(value) {
+            return Err(DecodeError {
+                field: Some(format!("{name}{place}")),
+                detail: NUL_MESSAGE.to_owned(),
+            });
         }
     }
     Ok(())
 }
 
-const NUL: &str = "the character NUL (\\u0000) is not allowed";
+const NUL_MESSAGE: &str = "the character NUL (\\u0000) is not allowed";
 
-/// Reads the members of a JSON object, up to the first that is rejected.
+/// Reads the members of a JSON object, up to the first member that is rejected.
 struct ObjectMembers<'a, 'r> {
     wanted: RequestedFields<'a>,
     entries: &'a mut Vec<Entry<'r>>,
-    budget: &'a Budget,
-    /// The reason why a member was rejected.
+    budget: &'a ValueBudget,
+    /// Reason why a member was rejected.
     refusal: &'a mut Option<DecodeError>,
-    /// The name of the member whose value could not be read.
+    /// Name of the member whose value could not be read.
     reading: &'a mut Option<String>,
 }
 
 impl ObjectMembers<'_, '_> {
-    /// Returns what to do with the next member.
-    fn used(&self, name: &str) -> Result<FieldUse, DecodeError> {
-        let used = self.wanted.used(name, self.entries)?;
+    /// Returns how to treat the next member. Fails if the member is unknown or repeated.
+    fn field_use(&self, name: &str) -> Result<FieldUse, DecodeError> {
+        let used = self.wanted.field_use(name, self.entries)?;
         match self.entries.iter().find(|(given, _)| given == name) {
             None => Ok(used),
-            Some((_, Node::Json(_))) => Err(DecodeError::of(name, "appears twice")),
-            Some((_, Node::Text(_))) => Err(DecodeError::of(name, "given in the address and in the body")),
+            Some((_, FieldValue::Json(_))) => Err(DecodeError::of(name, "appears twice")),
+            Some((_, FieldValue::Text(_))) => {
+                Err(DecodeError::of(name, "given in the address and in the body"))
+            }
         }
     }
 }
@@ -437,7 +464,7 @@ impl<'de> Visitor<'de> for ObjectMembers<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
         while let Some(name) = access.next_key::<String>()? {
-            let value = match self.used(&name) {
+            let value = match self.field_use(&name) {
                 Ok(FieldUse::Value) => match access.next_value_seed(self.budget.reader()) {
                     Ok(value) => value,
                     Err(error) => {
@@ -455,7 +482,7 @@ impl<'de> Visitor<'de> for ObjectMembers<'_, '_> {
                     return Err(serde::de::Error::custom("a field was rejected"));
                 }
             };
-            self.entries.push((Cow::Owned(name), Node::Json(value)));
+            self.entries.push((Cow::Owned(name), FieldValue::Json(value)));
         }
         Ok(())
     }
@@ -484,8 +511,10 @@ impl<'de> MapAccess<'de> for RequestFields<'_> {
             return Err(DecodeError::new("there is no value to decode"));
         };
         let read = match node {
-            Node::Json(value) => seed.deserialize(value).map_err(|error| DecodeError::new(error.to_string())),
-            Node::Text(texts) => seed.deserialize(TextValue(texts)),
+            FieldValue::Json(value) => {
+                seed.deserialize(value).map_err(|error| DecodeError::new(error.to_string()))
+            }
+            FieldValue::Text(texts) => seed.deserialize(TextValue(texts)),
         };
         read.map_err(|error| DecodeError { field: Some(name.into_owned()), detail: error.detail })
     }
@@ -553,8 +582,9 @@ mod tests {
         assert_eq!((read.limit, read.tag.len(), read.flag, read.note), (None, 0, None, Patch::Clear));
         let input = Input::json(r#"{"limit":null,"detail":null}"#);
         let asks = AnswerOptions { detail: true, ..AnswerOptions::default() };
-        let listing = &mut ListOptions { limit: Some(7), ..ListOptions::of(Surface::Mcp, asks) };
-        let read: Probe = decode_listing(&input, listing).unwrap();
+        let listing =
+            &mut AnswerOptionValues { limit: Some(7), ..AnswerOptionValues::of(Surface::Mcp, asks) };
+        let read: Probe = decode_with_options(&input, listing).unwrap();
         assert_eq!((read.limit.map(Count::get), listing.detail), (Some(7), Detail::Lean));
         let read: Probe = decode_frame(&Input::json(all)).unwrap();
         assert_eq!(read.tag.len(), 0);
@@ -625,7 +655,7 @@ mod tests {
         assert!(probe(&[], &deep).unwrap_err().detail().contains("nested deeper"));
     }
 
-    /// A body with too many values is rejected without reading the rest of the body.
+    /// The decoder rejects a body with too many values without reading the whole body.
     #[test]
     fn values_beyond_the_most_are_not_read() {
         #[derive(Debug, Deserialize, JsonSchema)]
@@ -652,7 +682,7 @@ mod tests {
         }
     }
 
-    /// Returns `count` fields with names that no operation has.
+    /// Returns `count` text fields whose names no operation declares.
     fn unknown(count: usize) -> Vec<(String, String)> {
         (0..count).map(|number| (format!("titel_of_number_{number:06}"), "[1]".to_owned())).collect()
     }
@@ -668,16 +698,16 @@ mod tests {
         let body = Input::json(format!("{{{}}}", members.join(",")));
         let query = Input { text: fields, ..Input::default() };
         for input in [&body, &query] {
-            let schema = schema::walked_input(schema::of::<Probe>);
+            let schema = schema::raw_input_schema(schema::of::<Probe>);
             let members = schema["properties"].as_object().unwrap();
-            let kept = entries(input, RequestedFields::Of(members)).unwrap();
+            let kept = read_entries(input, RequestedFields::OfSchema(members)).unwrap();
             assert_eq!(kept.len(), members.len() + FAULTS_MAX, "each is compared with those before it");
             let asks = AnswerOptions { detail: true, ..AnswerOptions::default() };
-            let listing = &mut ListOptions::of(Surface::Mcp, asks);
+            let listing = &mut AnswerOptionValues::of(Surface::Mcp, asks);
             for refused in [
                 decode::<Probe>(input).unwrap_err(),
                 decode::<Nothing>(input).unwrap_err(),
-                decode_listing::<Probe>(input, listing).unwrap_err(),
+                decode_with_options::<Probe>(input, listing).unwrap_err(),
             ] {
                 let problem = serde_json::to_value(refused.problem()).unwrap();
                 assert_eq!(problem[ERRORS].as_array().unwrap().len(), FAULTS_MAX, "{problem}");

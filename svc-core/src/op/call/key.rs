@@ -1,4 +1,4 @@
-//! Keys by which the server recognises a repeated request (`Idempotency-Key`,
+//! Idempotency keys, by which the server recognises a repeated request (`Idempotency-Key`,
 //! draft-ietf-httpapi-idempotency-key-header).
 
 use std::fmt;
@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// Maximum characters of a key.
+/// Maximum number of characters in an idempotency key.
 const LENGTH_MAX: usize = 255;
 
-/// An idempotency key: the client's name for a request, by which the server recognises repeats.
+/// An idempotency key: a unique text that a client chooses for a request. The server recognises a repeated
+/// request by the same key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IdempotencyKey(Arc<str>);
 
@@ -22,10 +23,11 @@ impl IdempotencyKey {
 
     /// Reads a key of 1 to 255 visible ASCII characters, in double quotes or bare.
     ///
-    /// In quotes, `\"` and `\\` stand for a quote and a backslash (RFC 9651, section 3.3.3). Fails with 400.
+    /// In quotes, the escapes `\"` and `\\` mean a quotation mark and a backslash (RFC 9651, section 3.3.3).
+    /// Fails with 400 `malformed-request` for any other text.
     pub fn parse(text: &str) -> Result<Self> {
         let wanted = || Error::malformed(format!("the idempotency key must be {}", Self::EXPECTED));
-        let key = if text.starts_with('"') { unquoted(text).ok_or_else(wanted)? } else { text.to_owned() };
+        let key = if text.starts_with('"') { unquote(text).ok_or_else(wanted)? } else { text.to_owned() };
         let is_visible = key.bytes().all(|byte| byte.is_ascii_graphic());
         if key.is_empty() || key.len() > LENGTH_MAX || !is_visible {
             return Err(wanted());
@@ -39,15 +41,16 @@ impl IdempotencyKey {
     }
 }
 
-/// Hides the key, so that logs do not contain it.
+/// Prints only the name of the type, so that logs do not contain keys.
 impl fmt::Debug for IdempotencyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("IdempotencyKey")
     }
 }
 
-/// Returns the text between double quotes, without escapes.
-fn unquoted(text: &str) -> Option<String> {
+/// Returns the text between double quotes with its escapes decoded, or `None` if a quote or an escape is
+/// invalid.
+fn unquote(text: &str) -> Option<String> {
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
     let mut key = String::with_capacity(inner.len());
     let mut rest = inner.chars();

@@ -1,7 +1,8 @@
-//! Finding a caller by credential.
+//! Looks up the caller that a credential identifies.
 //!
 //! A credential is looked up inside the transaction that it authorises, so no decision relies on stale data.
-//! A lookup also finds credentials that have ended; [`Caller::check_live`] rejects them.
+//! A lookup also succeeds for a credential that has expired or was revoked; [`Caller::check_live`] rejects it
+//! later.
 
 use serde::Deserialize;
 
@@ -14,13 +15,14 @@ use crate::store::{Conn, FromRow, ToParam, columns};
 use crate::time::Time;
 
 impl Caller {
-    /// Finds the caller that a credential identifies, even if the credential has ended.
+    /// Finds the caller that a credential identifies, even if the credential has expired or was revoked.
+    /// Fails with 401 `unauthenticated` if the credential is unknown.
     pub(crate) fn by_key(conn: &Conn, key: &CredentialKey) -> Result<Self> {
         match key {
             CredentialKey::Token(hash) => Self::by_secret(conn, hash),
             CredentialKey::Session(session) => Self::by_session(conn, *session),
             CredentialKey::Both(hash, session) => {
-                Self::by_secret(conn, hash)?.beside(&Self::by_session(conn, *session)?, *session)
+                Self::by_secret(conn, hash)?.with_session(&Self::by_session(conn, *session)?, *session)
             }
             CredentialKey::Ticket(hash) => Self::by_ticket(conn, hash),
             CredentialKey::FirstPerson => Self::first_person(conn),
@@ -30,20 +32,21 @@ impl Caller {
 
     /// Finds a caller by the hash of a token's secret.
     fn by_secret(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
-        found(conn, BY_SECRET, &[hash])?.ok_or_else(|| unauthenticated("the token is unknown"))
+        find_row(conn, TOKEN_BY_SECRET, &[hash])?.ok_or_else(|| unauthenticated("the token is unknown"))
     }
 
-    /// Finds the caller that a browser session acts as.
+    /// Finds the caller that requests with a browser session act as.
     ///
-    /// A session that was created from a token acts as that token, as long as the token still has the secret
-    /// that it had then.
+    /// A session that was created from a token has the rights of that token, and ends when the secret of the
+    /// token changes.
     fn by_session(conn: &Conn, id: SessionId) -> Result<Self> {
         let unknown = || unauthenticated("the session is unknown");
-        let session: Session = found(conn, SESSION, &[&id])?.ok_or_else(unknown)?;
+        let session: Session = find_row(conn, SESSION_BY_ID, &[&id])?.ok_or_else(unknown)?;
         let via = CredentialKind::Session { id, token: session.token_id };
         let caller = match (session.token_id, session.capabilities) {
             (Some(token_id), _) => {
-                let token: Option<Self> = found(conn, OF_SESSION, &[&token_id, &session.secret_hash])?;
+                let token: Option<Self> =
+                    find_row(conn, TOKEN_OF_SESSION, &[&token_id, &session.secret_hash])?;
                 let token = token.ok_or_else(|| unauthenticated("the session ended with its token"))?;
                 let expires_at =
                     token.expires_at.map_or(session.expires_at, |end| end.min(session.expires_at));
@@ -65,11 +68,11 @@ impl Caller {
         Ok(Self { revoked: caller.revoked || session.ended_at.is_some(), ..caller })
     }
 
-    /// Finds the caller for a share ticket by the hash of its secret: not a member, and limited to one
-    /// channel.
+    /// Finds the caller for a share ticket by the hash of its secret. The caller is not a member and sees
+    /// only one channel.
     fn by_ticket(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
         let unknown = || unauthenticated("the share ticket is unknown");
-        let ticket: SharedChannel = found(conn, BY_TICKET, &[hash])?.ok_or_else(unknown)?;
+        let ticket: SharedChannel = find_row(conn, TICKET_BY_SECRET, &[hash])?.ok_or_else(unknown)?;
         Ok(Self {
             via: CredentialKind::Ticket(ticket.id),
             capabilities: Capabilities::NONE,
@@ -80,11 +83,11 @@ impl Caller {
         })
     }
 
-    /// Finds the first person of the first workspace, who administers that workspace.
+    /// Finds the first person of the oldest live workspace, with all capabilities of a human administrator.
     fn first_person(conn: &Conn) -> Result<Self> {
-        let unknown = || unauthenticated("the service has no person yet that could act");
+        let unknown = || unauthenticated("the service has no person yet that the request could act as");
         let DefaultPerson { id, workspace_id, charged_to, frozen } =
-            found(conn, FIRST_PERSON, &[])?.ok_or_else(unknown)?;
+            find_row(conn, FIRST_PERSON, &[])?.ok_or_else(unknown)?;
         let capabilities = CapabilitySet::HumanAdmin.capabilities();
         Ok(Self { capabilities, frozen, charged_to, ..Self::acting_as(workspace_id, Some(id)) })
     }
@@ -92,7 +95,8 @@ impl Caller {
     /// Returns the anonymous reader of the public channels of a workspace.
     fn anonymous_in(conn: &Conn, workspace: WorkspaceId) -> Result<Self> {
         let unknown = || unauthenticated("the workspace that is open to all does not exist");
-        let (workspace_id, charged_to) = found(conn, LIVE, &[&workspace])?.ok_or_else(unknown)?;
+        let (workspace_id, charged_to) =
+            find_row(conn, LIVE_WORKSPACE, &[&workspace])?.ok_or_else(unknown)?;
         let capabilities = Capabilities::of_anonymous();
         Ok(Self {
             workspace_id,
@@ -103,19 +107,19 @@ impl Caller {
         })
     }
 
-    /// Returns the caller for a token that was sent together with a session. Both must belong to the same
-    /// member.
-    fn beside(self, session: &Self, id: SessionId) -> Result<Self> {
+    /// Returns the caller for a token and a session in the same request. Fails if the token and the session
+    /// are of different members.
+    fn with_session(self, session: &Self, id: SessionId) -> Result<Self> {
         if (self.workspace_id, self.member) != (session.workspace_id, session.member) {
             return Err(unauthenticated("the token and the session are of different members"));
         }
         let via = CredentialKind::Both(id);
-        let beside_until = session.expires_at;
-        Ok(Self { via, beside_until, revoked: self.revoked || session.revoked, ..self })
+        let session_expires_at = session.expires_at;
+        Ok(Self { via, session_expires_at, revoked: self.revoked || session.revoked, ..self })
     }
 }
 
-/// SQL: selects the workspace that is charged for the workspace of a row.
+/// SQL expression for the workspace to which the work of a row's workspace is charged.
 macro_rules! charged_to {
     ($workspace:literal) => {
         concat!(
@@ -141,7 +145,8 @@ columns! {
     read {
         id,
         held: Capabilities = capabilities,
-        // The event that created the token. The log may lack it after pruning. Events are numbered from 1.
+        // The event that created the token. Pruning may have removed it from the log. Events are numbered
+        // from 1.
         minted: Option<String> =
             "(select e.payload from events e where e.workspace_id = t.workspace_id and e.lsn = t.lsn)",
         pruned: bool = "exists (
@@ -167,25 +172,27 @@ columns! {
     }
     make {
         via: CredentialKind::Token,
-        capabilities: if pruned { held } else { granted(id, held, minted.as_deref())? },
+        capabilities: if pruned { held } else { check_granted(id, held, minted.as_deref())? },
         token_id: Some(id),
         member: Some(member_id),
         actor: Some(actor_id),
         visibility: Visibility::Member(member_id),
-        beside_until: None,
+        session_expires_at: None,
         revoked: revoked || deactivated,
     }
 }
 
-/// Returns the capabilities in a token's row, after checking that its event granted them.
+/// Returns the capabilities in a token's row, after checking that the event of the token's creation granted
+/// them.
 ///
-/// The log is verified, the row is not: an attacker who can write to the database cannot extend a token's
-/// rights.
-fn granted(id: TokenId, held: Capabilities, minted: Option<&str>) -> Result<Capabilities> {
+/// The hash chain protects the log but not the row. Because of this check, an attacker who can write to the
+/// database cannot extend the rights of a token.
+fn check_granted(id: TokenId, held: Capabilities, minted: Option<&str>) -> Result<Capabilities> {
     #[derive(Deserialize)]
     struct Minted {
         token_id: TokenId,
-        /// Capabilities as names, because a newer version may know more of them.
+        /// Names of the granted capabilities. They remain text, because a newer version of the service may
+        /// have granted capabilities that this version does not know.
         capabilities: Vec<String>,
     }
     let minted = minted.and_then(|text| serde_json::from_str::<Minted>(text).ok());
@@ -200,15 +207,15 @@ fn granted(id: TokenId, held: Capabilities, minted: Option<&str>) -> Result<Capa
     Err(unauthenticated("the token has more capabilities than it was minted with"))
 }
 
-/// A browser session with the state of its member, as read from the database.
+/// A browser session and the state of its member, as read from the database.
 struct Session {
     workspace_id: WorkspaceId,
     charged_to: WorkspaceId,
     member_id: MemberId,
     token_id: Option<TokenId>,
-    /// The hash of the token's secret when the session was created.
+    /// Hash of the token's secret at the time when the session was created.
     secret_hash: Option<[u8; 32]>,
-    /// The capabilities of the session, unless a token determines them.
+    /// Capabilities of the session, or `None` if a token determines them.
     capabilities: Option<Capabilities>,
     expires_at: Time,
     ended_at: Option<Time>,
@@ -231,7 +238,7 @@ columns! {
     }
 }
 
-/// The channel that a share ticket gives access to, and whether the ticket is live.
+/// A share ticket with its channel, as read from the database.
 struct SharedChannel {
     id: ShareTicketId,
     workspace_id: WorkspaceId,
@@ -248,7 +255,8 @@ columns! {
         charged_to = (charged_to!("s.workspace_id")),
         channel_id,
         expires_at,
-        // A ticket ends with the membership of its issuer, and an app's ticket ends with the installation.
+        // A ticket ends when its issuer is deactivated. An app's ticket also ends when the installation is
+        // revoked.
         revoked = "s.revoked_at is not null or m.deactivated_at is not null or a.deactivated_at is not null
            or (s.installation_id is not null and exists (
                select 1 from app_installations i
@@ -256,14 +264,14 @@ columns! {
     }
 }
 
-const BY_TICKET: &str = concat!(
+const TICKET_BY_SECRET: &str = concat!(
     "select ",
     shared_channel_columns!(),
     " from share_tickets s join members m on m.id = s.owner_id join members a on a.id = s.created_by
      where s.secret_hash = $1"
 );
 
-/// The person that an unauthenticated request acts as.
+/// The person that a request without a credential acts as, on a service without authentication.
 struct DefaultPerson {
     id: MemberId,
     workspace_id: WorkspaceId,
@@ -280,9 +288,10 @@ columns! {
     }
 }
 
-const LIVE: &str = "select id, coalesce(charged_to, id) from workspaces where id = $1 and state = 'live'";
+const LIVE_WORKSPACE: &str =
+    "select id, coalesce(charged_to, id) from workspaces where id = $1 and state = 'live'";
 
-/// Finds the first person in the log of the first workspace, so that the result never changes.
+/// Selects the active person whose event is the first in the log of the oldest live workspace.
 const FIRST_PERSON: &str = concat!(
     "select ",
     person_columns!(),
@@ -293,37 +302,38 @@ const FIRST_PERSON: &str = concat!(
      order by m.lsn, m.id limit 1"
 );
 
-const SESSION: &str = concat!(
+const SESSION_BY_ID: &str = concat!(
     "select ",
     session_columns!(),
     " from sessions s join members m on m.id = s.member_id where s.id = $1"
 );
 
-/// Finds the token of a session, if the token still has the same secret.
-const OF_SESSION: &str = concat!(
+/// Selects the token of a session, if the token still has the secret from which the session was created.
+const TOKEN_OF_SESSION: &str = concat!(
     "select ",
     caller_columns!(),
     " from tokens t join members m on m.id = t.member_id join members a on a.id = t.actor_id
      where t.id = $1 and t.secret_hash = $2"
 );
 
-/// Returns the request quota of an app installation. All tokens of the installation count against it.
-pub(super) fn quota_of(conn: &Conn, installation: InstallationId) -> Result<Option<i64>> {
-    let row: Option<(Option<i64>,)> = found(conn, OF_INSTALLATION, &[&installation])?;
+/// Returns the request quota of an app installation, which limits all tokens of the installation together.
+pub(super) fn installation_quota(conn: &Conn, installation: InstallationId) -> Result<Option<i64>> {
+    let row: Option<(Option<i64>,)> = find_row(conn, INSTALLATION_QUOTA, &[&installation])?;
     Ok(row.and_then(|(quota,)| quota))
 }
 
-const OF_INSTALLATION: &str = "select quota from app_installations where id = $1";
+const INSTALLATION_QUOTA: &str = "select quota from app_installations where id = $1";
 
-/// Returns the only row of a statement, or `None`.
-fn found<T: FromRow>(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Option<T>> {
+/// Returns the first row of a statement, or `None` if the statement has no rows.
+fn find_row<T: FromRow>(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Option<T>> {
     conn.query(sql, params)?.first_mut().map(T::from_row).transpose()
 }
 
-/// Finds a token by the hash of its secret.
+/// Selects a token by the hash of its secret.
 ///
-/// A token ends or is frozen together with the member that it acts as, and with the member that holds it.
-const BY_SECRET: &str = concat!(
+/// A token ends or is frozen together with the member that it acts as, and together with the member that owns
+/// it.
+const TOKEN_BY_SECRET: &str = concat!(
     "select ",
     caller_columns!(),
     " from tokens t join members m on m.id = t.member_id join members a on a.id = t.actor_id

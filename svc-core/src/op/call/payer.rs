@@ -1,22 +1,22 @@
-//! The clients and quotas that the requests of a credential are charged to.
+//! The client, the workspace and the quotas that the requests of a credential are charged to.
 
 use crate::error::{Error, Result};
 use crate::id::TokenId;
 use crate::op::call::caller::{Caller, CredentialKind};
-use crate::op::call::lookup::quota_of;
+use crate::op::call::lookup::installation_quota;
 use crate::rate::{Client, Payer};
 use crate::store::{Conn, FromRow};
 
 impl Caller {
-    /// Returns the clients and quotas that this caller's requests are charged to.
+    /// Returns the client, the workspace and the quotas that this caller's requests are charged to.
     ///
-    /// A session is charged like the token that created it; all other sessions of a member are charged
-    /// together. A token is charged to the tokens that it is derived from, and an app's token to its
-    /// installation. A share ticket is a separate client: its bearers are not known, and use nothing of its
-    /// issuer's quota.
+    /// A session that was created from a token is charged like that token. All other sessions of a member are
+    /// charged to the member. A derived token is charged to the original token, and counts against the quotas
+    /// of all its ancestors. A token of an app is charged to the app's installation. A share ticket is a
+    /// separate client: its bearers are unknown, and use no quota of its issuer.
     ///
-    /// The charged workspace is the workspace of the credential, or the first importer's workspace for an
-    /// imported one: a copy has no separate limits.
+    /// The charged workspace is the workspace of the credential. For an imported workspace, it is the
+    /// workspace of the first importer, so that a copy has no separate limits.
     pub(crate) fn payer(&self, conn: &Conn) -> Result<Payer> {
         let workspace = self.charged_to;
         let token_id = match self.via {
@@ -27,7 +27,7 @@ impl Caller {
             _ => self.token_id,
         };
         match (token_id, self.member) {
-            // Without a credential, the sender's address is charged.
+            // Without a credential, the request is charged to the sender's address.
             _ if self.via == CredentialKind::Anonymous => {
                 Ok(Payer { client: None, workspace, quotas: Vec::new() })
             }
@@ -40,9 +40,9 @@ impl Caller {
                     line.into_iter().map(|(token, quota)| (Client::Token(token), quota)).collect();
                 let client = self.installation.map_or(Client::Token(root), Client::Installation);
                 if let Some(installation) = self.installation {
-                    line.push((client, quota_of(conn, installation)?));
+                    line.push((client, installation_quota(conn, installation)?));
                 }
-                Ok(Payer { client: Some(client), workspace, quotas: own_quotas(&line) })
+                Ok(Payer { client: Some(client), workspace, quotas: distinct_quotas(&line) })
             }
             (None, Some(member)) => {
                 Ok(Payer { client: Some(Client::Member(member)), workspace, quotas: Vec::new() })
@@ -52,7 +52,7 @@ impl Caller {
     }
 }
 
-/// Selects a token and its ancestors, up to the token that was created directly.
+/// Selects a token and the tokens that it is derived from, nearest first.
 const ANCESTORS: &str = "
     with recursive above (id, parent_id, quota, depth) as (
         select t.id, t.parent_id, t.quota, 0 from tokens t where t.id = $1
@@ -61,11 +61,11 @@ const ANCESTORS: &str = "
     )
     select id, quota from above order by depth";
 
-/// Returns the quotas of a token, of its ancestors and of its app installation, in this order.
+/// Returns the quotas that limit a token: those of the token, of its ancestors and of its app installation.
 ///
-/// A quota that equals the next one is omitted, because each request that counts against it also counts
-/// against the next one.
-fn own_quotas(line: &[(Client, Option<i64>)]) -> Vec<(Client, i64)> {
+/// A quota that equals the next one is omitted, because each request that counts against the former also
+/// counts against the latter.
+fn distinct_quotas(line: &[(Client, Option<i64>)]) -> Vec<(Client, i64)> {
     let parents = line.iter().skip(1).map(|(_, quota)| *quota).chain([None]);
     let own = line.iter().zip(parents).filter(|((_, quota), parent)| quota != parent);
     own.filter_map(|((client, quota), _)| quota.map(|quota| (*client, quota))).collect()
@@ -87,7 +87,7 @@ mod tests {
             ([Some(2), Some(2), None], vec![(parent, 2)]),
         ] {
             let line: Vec<_> = [own, parent, root].into_iter().zip(quotas).collect();
-            assert_eq!(own_quotas(&line), wanted, "{quotas:?}");
+            assert_eq!(distinct_quotas(&line), wanted, "{quotas:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A request as a shell passes it to the core: its head and its input.
+//! The request type that shells pass to the core: a head and an input.
 //!
 //! The pipeline admits a request by its head; the shell reads the input after that. Shells only frame bytes;
 //! the core makes every decision.
@@ -18,7 +18,7 @@ use crate::op::call::key::IdempotencyKey;
 use crate::rate::Peer;
 use crate::spool::Upload;
 
-/// The part of a request that is known before the body is read.
+/// The head of a request: the data that a shell knows before it reads the body.
 #[derive(Clone, Debug, Default)]
 pub struct RequestHead {
     /// The credential of the request.
@@ -36,11 +36,12 @@ pub struct RequestHead {
 /// The input of a request: text fields from the path and the query, and a JSON body.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
-    /// Path variables and query fields, by name, percent-decoded. The items of a list repeat the name.
+    /// Names and values of path variables and query fields, percent-decoded. A list has one entry per item,
+    /// all with the same name.
     pub text: Vec<(String, String)>,
     /// The JSON body over REST, or the arguments over MCP. Empty if there is no body.
     pub body: Bytes,
-    /// The uploaded file, for an operation that takes a file.
+    /// The uploaded file, if the operation accepts a file.
     pub file: Option<Upload>,
     /// The idempotency key, if the client sent one.
     pub key: Option<IdempotencyKey>,
@@ -53,9 +54,9 @@ impl Input {
     }
 }
 
-/// Access to the parts of an input that guards, the audit trail and the queues need.
+/// The data of an input that guards, audit rows and queues need: its ids and its size.
 pub(in crate::op) trait InputView {
-    /// Returns only the string fields of the input whose names end in `_id`.
+    /// Returns the string fields of the input whose names end in `_id`.
     fn ids(&self) -> Map<String, Value>;
 
     /// Returns the approximate size of the input in bytes.
@@ -66,26 +67,26 @@ impl Input {
     /// Returns the thread id in the input, if any.
     pub(in crate::op) fn thread_id(&self) -> Option<ThreadId> {
         #[derive(Deserialize)]
-        struct Named {
+        struct ThreadIdField {
             thread_id: ThreadId,
         }
         match self.text.iter().find(|(name, _)| name.as_str() == "thread_id") {
             Some((_, text)) => text.parse::<uuid::Uuid>().ok().map(ThreadId::from),
-            None => serde_json::from_slice::<Named>(&self.body).ok().map(|named| named.thread_id),
+            None => serde_json::from_slice::<ThreadIdField>(&self.body).ok().map(|named| named.thread_id),
         }
     }
 }
 
 impl InputView for Input {
     fn ids(&self) -> Map<String, Value> {
-        // Only ids are parsed into values, because the values of a large body would take many times its
-        // length.
+        // Only ids are parsed into values, because the values of a large body would occupy many times the
+        // bytes of its text.
         let body: BTreeMap<String, &RawValue> = serde_json::from_slice(&self.body).unwrap_or_default();
         let is_id = |(name, text): &(String, &RawValue)| is_id(name) && text.get().starts_with('"');
         let ids = body.into_iter().filter(is_id);
         let ids = ids.filter_map(|(name, text)| Some((name, serde_json::from_str(text.get()).ok()?)));
         let text = self.text.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str())));
-        ids_among(ids.chain(text))
+        only_ids(ids.chain(text))
     }
 
     fn bytes(&self) -> usize {
@@ -99,21 +100,21 @@ pub(in crate::op) struct TypedInput<'a, I>(pub &'a I);
 impl<I: Serialize> InputView for TypedInput<'_, I> {
     fn ids(&self) -> Map<String, Value> {
         match serde_json::to_value(self.0) {
-            Ok(Value::Object(members)) => ids_among(members.into_iter()),
+            Ok(Value::Object(members)) => only_ids(members.into_iter()),
             _ => Map::new(),
         }
     }
 
     fn bytes(&self) -> usize {
         let mut counted = ByteCounter(0);
-        // If the input cannot be encoded, the bytes before the error count. The next encoder reports the
-        // error.
+        // If the input cannot be encoded, only the bytes before the error are counted. The next encoder
+        // reports the error.
         let _ = serde_json::to_writer(&mut counted, self.0);
         counted.0
     }
 }
 
-fn ids_among(fields: impl Iterator<Item = (String, Value)>) -> Map<String, Value> {
+fn only_ids(fields: impl Iterator<Item = (String, Value)>) -> Map<String, Value> {
     fields.filter(|(name, value)| is_id(name) && value.is_string()).collect()
 }
 
@@ -135,7 +136,7 @@ impl io::Write for ByteCounter {
     }
 }
 
-/// One complete call of an operation.
+/// A complete request to call an operation.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The head of the request: credential and origin.

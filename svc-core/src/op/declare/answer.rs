@@ -1,7 +1,8 @@
-//! Answers of changes, and how a repeated request is answered.
+//! The answers of operations that change data, and the answers to repeated requests.
 //!
-//! A client that was disconnected does not know whether its change was made. It sends the request again with
-//! the same key, and gets the answer again, with the current state of the object that was changed.
+//! A client that was disconnected does not know whether the server has made the change. The client repeats
+//! the request with the same key, and receives the answer again, with the current state of the changed
+//! object.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,22 +10,23 @@ use serde::de::DeserializeOwned;
 use crate::error::{Code, Error, Result};
 use crate::op::call::answer_options::AnswerOptions;
 use crate::op::call::caller::Surface;
-use crate::op::call::input::{ListOptions, decode_listing};
+use crate::op::call::input::{AnswerOptionValues, decode_with_options};
 use crate::op::call::request::Input;
 use crate::op::declare::job::{BoxedOutput, InputType, Output, OutputType};
 use crate::op::run::context::Read;
 
-/// The output of a change with the input `I`.
+/// The output of an operation that changes data and has the input `I`.
 pub trait Answer<I>: Serialize + Sized {
-    /// The part of the answer that is stored for repeats: ids, numbers and times, never content or secrets.
+    /// Data of the answer that the server stores for repeats: ids, numbers and times, but neither content nor
+    /// secrets.
     type Kept: Serialize + DeserializeOwned;
 
-    /// Codes with which a repeat can fail, in addition to those of every operation.
+    /// Error codes with which a repeat can fail, in addition to the codes of every operation.
     const REFUSES: &'static [Code] = &[];
 
-    /// Returns the part of the answer to store for repeated requests.
+    /// Returns the data of the answer that the server stores for repeats of the request.
     ///
-    /// Returns `None` if the call changed nothing; a repeated request then runs again.
+    /// Returns `None` if the call changed nothing. A repeat of the request then calls the function again.
     fn kept(&self) -> Option<Self::Kept>;
 
     /// Returns the answer to a repeat, with the current state of the object that was changed.
@@ -37,20 +39,21 @@ pub trait Answer<I>: Serialize + Sized {
 /// Returns the error for a repeated request whose first answer contained a secret. `id` is the id of the new
 /// object.
 pub fn secret_was_shown(id: impl Serialize) -> Error {
-    let told = "the answer to the first request with this key had a secret, which is shown once";
+    let told = "the answer to the first request with this key contained a secret, which is shown only once";
     Error::new(Code::IdempotencyReplayed, told).with("id", id)
 }
 
-/// The output of any operation that changes something, with the input `I`.
+/// The output of an operation that changes data and has the input `I`, with or without idempotency keys.
 ///
-/// Either an [`Answer`], or the output of a route with special rules, whose requests have no idempotency
-/// keys.
-pub trait Returned<I>: OutputType {
-    /// Returns how the operation's requests are repeated, or `None` if they have no idempotency keys.
+/// The output is either an [`Answer`], or belongs to a route with special rules, whose requests have no
+/// idempotency keys.
+pub trait ChangeOutput<I>: OutputType {
+    /// Returns how the server recognises and answers repeated requests, or `None` if requests have no
+    /// idempotency keys.
     fn repeats() -> Option<RepeatPolicy>;
 }
 
-impl<I, O> Returned<I> for O
+impl<I, O> ChangeOutput<I> for O
 where
     I: Serialize + InputType,
     O: Answer<I> + OutputType,
@@ -60,10 +63,10 @@ where
     }
 }
 
-/// Declares that requests with these inputs and outputs have no idempotency keys.
+/// Declares that requests with the listed input and output types have no idempotency keys.
 macro_rules! without_keys {
     ($($input:ty => $output:ty),+ $(,)?) => {
-        $(impl $crate::op::Returned<$input> for $output {
+        $(impl $crate::op::ChangeOutput<$input> for $output {
             fn repeats() -> Option<$crate::op::RepeatPolicy> {
                 None
             }
@@ -72,17 +75,17 @@ macro_rules! without_keys {
 }
 pub(crate) use without_keys;
 
-/// How repeats of an operation's requests are recognised and answered.
+/// How the server recognises and answers repeated requests for an operation.
 #[derive(Clone, Copy)]
 pub struct RepeatPolicy {
-    /// Codes with which a repeat can fail, in addition to those of every operation.
+    /// Error codes with which a repeat can fail, in addition to the codes of every operation.
     pub(in crate::op) refuses: &'static [Code],
     /// Returns the decoded input of a request as bytes, which are equal for equal inputs.
-    pub(in crate::op) request: fn(&Input, AnswerOptions) -> Result<Vec<u8>>,
-    /// Returns the part of an output to store for repeats, as JSON.
-    pub(in crate::op) kept: fn(&dyn Output) -> Result<Option<String>>,
-    /// Returns the answer to a repeat from the stored part of the first answer.
-    pub(in crate::op) again: fn(&Read<'_>, &Input, AnswerOptions, &str) -> Result<BoxedOutput>,
+    pub(in crate::op) encode_input: fn(&Input, AnswerOptions) -> Result<Vec<u8>>,
+    /// Returns the data of an output to store for repeats, as JSON, or `None` if the call changed nothing.
+    pub(in crate::op) stored_data: fn(&dyn Output) -> Result<Option<String>>,
+    /// Returns the answer to a repeat from the stored data of the first answer.
+    pub(in crate::op) answer_repeat: fn(&Read<'_>, &Input, AnswerOptions, &str) -> Result<BoxedOutput>,
 }
 
 impl RepeatPolicy {
@@ -93,15 +96,17 @@ impl RepeatPolicy {
     {
         Self {
             refuses: <O as Answer<I>>::REFUSES,
-            request: |input, asks| serde_json::to_vec(&decoded::<I>(input, asks)?).map_err(Error::internal),
-            kept: |output| {
+            encode_input: |input, asks| {
+                serde_json::to_vec(&decode_input::<I>(input, asks)?).map_err(Error::internal)
+            },
+            stored_data: |output| {
                 let output = output.as_any().downcast_ref::<O>();
                 let output = output.ok_or_else(|| Error::internal("the operation returned another type"))?;
                 let kept = Answer::<I>::kept(output);
                 kept.map(|kept| serde_json::to_string(&kept).map_err(Error::internal)).transpose()
             },
-            again: |cx, input, asks, kept| {
-                let input = decoded::<I>(input, asks)?;
+            answer_repeat: |cx, input, asks, kept| {
+                let input = decode_input::<I>(input, asks)?;
                 let kept = serde_json::from_str(kept).map_err(Error::internal)?;
                 Ok(Box::new(<O as Answer<I>>::answer_repeat(cx, &input, kept)?))
             },
@@ -110,6 +115,6 @@ impl RepeatPolicy {
 }
 
 /// Decodes an input that may contain answer options.
-fn decoded<I: InputType>(input: &Input, asks: AnswerOptions) -> Result<I> {
-    decode_listing(input, &mut ListOptions::of(Surface::Rest, asks))
+fn decode_input<I: InputType>(input: &Input, asks: AnswerOptions) -> Result<I> {
+    decode_with_options(input, &mut AnswerOptionValues::of(Surface::Rest, asks))
 }

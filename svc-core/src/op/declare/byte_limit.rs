@@ -1,11 +1,12 @@
-//! Answers that fit: cuts an answer to a number of bytes.
+//! Cuts answers to the maximum number of bytes that the caller accepts.
 //!
-//! A client drops an answer that is too long for it, and loses the data in it, for example a lease. So an
-//! answer is made to fit. A page ends early, with a cursor. A text is cut, and its object contains the offset
-//! of the rest. A list without a cursor is cut, and the caller's own JSON is omitted as a whole; `omitted`
-//! counts both. The members that identify an object stay: ids, times, a lease, a title, a pin.
+//! A client drops an answer that is too long for it, and loses the data in that answer, for example a lease.
+//! So the server cuts long answers. A page ends early, with a cursor. A text is cut, and its object contains
+//! the offset of the next character. A list without a cursor is cut, and arbitrary JSON of a caller is
+//! replaced by null; the member `omitted` reports both. Members that identify an object are kept: ids, times,
+//! a lease, a title, a pin.
 //!
-//! The cut answer is made from the encoded answer, by the schema of the output, so no output needs a second
+//! The cut is made in the encoded answer, according to the schema of the output, so no output needs a second
 //! type.
 
 use std::collections::BTreeMap;
@@ -15,43 +16,44 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::cut_notes::{
-    CURSOR_BYTES, ITEMS, NEWEST, NEWEST_OMITTED, NEXT_CURSOR, NEXT_OFFSET, OMITTED, TEXT_MIN, TEXTS,
-    TRUNCATED, WHOLE, WHOLE_ITEMS, WORD_MAX, is_nullable, is_open,
+    CURSOR_BYTES, ITEMS, KEPT_WHOLE, NEWEST_LIST, NEWEST_OMITTED, NEXT_CURSOR, NEXT_OFFSET, OMITTED,
+    RESUMABLE_TEXTS, TRUNCATED, UNCUT_STRING_BYTES, UNCUT_TEXT_BYTES, WHOLE_ITEMS, is_nullable, is_open,
 };
 use super::lean_answer::{OrderedMembers, parse};
 use crate::error::{Error, Result};
 use crate::page::{AnswerBounds, CURSORS, Cursor};
 use crate::schema;
 
-/// Members of a page that contain the position of its last item.
+/// Names of the page members that contain the position of the page's last item.
 const POSITIONS: &[&str] = &["after_id", "after_lsn"];
 
-/// Members that are never cut.
-const KEPT: &[&str] = &["pin"];
+/// Names of the members that are never cut.
+const NEVER_CUT: &[&str] = &["pin"];
 
-/// Reserved bytes for the note about a cut text, about one omitted member, or about all omitted members.
+/// Bytes reserved for the members that report a cut text.
 const TRUNCATED_BYTES: usize = 48;
+/// Bytes reserved for one entry of `omitted` without its name, and again for the member `omitted` itself.
 const OMITTED_BYTES: usize = 16;
 
-/// How the answers of an operation are cut to a number of bytes.
+/// How the answers of an operation are cut to a maximum number of bytes.
 #[derive(Default)]
 pub(crate) struct ByteLimit {
-    /// Whether answers are short even though their schema sets no limit.
+    /// Whether answers are short although their schema sets no limit.
     pub short: bool,
-    /// Whether answers are never cut.
+    /// Whether answers of the operation are never cut.
     pub whole: bool,
-    /// The member whose text a caller may read from a given character.
+    /// Name of the text member that callers can read from a character offset, if there is one.
     pub reads_on: Option<&'static str>,
     pub shape: OnceLock<AnswerShape>,
-    /// Whether callers may request another maximum number of bytes.
+    /// Whether callers may set the maximum number of bytes of the answer. Computed on first use.
     pub has_max_bytes: OnceLock<bool>,
 }
 
-/// The parts of an answer that may be cut.
+/// The shape of an answer: which of its parts may be cut, and how.
 #[derive(Debug)]
 pub(crate) enum AnswerShape {
-    /// An object. Lists that the schema does not describe are cut; other JSON that it does not describe is
-    /// kept whole or replaced by null.
+    /// An object. In a member that the schema does not describe, a list or a long string is cut, and an
+    /// object is kept whole or replaced by null.
     Object {
         members: BTreeMap<String, AnswerShape>,
         nullable: bool,
@@ -59,21 +61,21 @@ pub(crate) enum AnswerShape {
     List(Box<AnswerShape>),
     /// A value that is kept whole or replaced by null.
     Whole,
-    /// A value that is kept, unless it is a long text.
+    /// A value that is kept whole. Only a long string is cut.
     Plain,
 }
 
 impl AnswerShape {
-    /// Derives the parts of an answer that may be cut from the answer's schema.
+    /// Derives the shape of an answer from the schema of the answer.
     pub fn of(schema: &Value) -> Self {
         let nullable = is_nullable(schema);
         let merged = schema::one_object(schema.clone());
         if let Some(members) = merged.get("properties").and_then(Value::as_object) {
             let shape = |(name, member): (&String, &Value)| {
                 let shape = match name.as_str() {
-                    name if WHOLE.contains(&name) => Self::Whole,
+                    name if KEPT_WHOLE.contains(&name) => Self::Whole,
                     name if WHOLE_ITEMS.contains(&name) => Self::List(Box::new(Self::Whole)),
-                    name if KEPT.contains(&name) => Self::Plain,
+                    name if NEVER_CUT.contains(&name) => Self::Plain,
                     _ => Self::of(member),
                 };
                 (name.clone(), shape)
@@ -92,7 +94,8 @@ impl AnswerShape {
         Self::Object { members: BTreeMap::new(), nullable: false }
     }
 
-    /// Cuts an answer that exceeds its bounds.
+    /// Cuts an encoded answer to the maximum bytes in `bounds`. An answer that is not an object is returned
+    /// unchanged.
     pub fn fit(&self, full: &[u8], bounds: AnswerBounds) -> Result<Vec<u8>> {
         let full: &RawValue = serde_json::from_slice(full).map_err(Error::internal)?;
         match self {
@@ -104,10 +107,10 @@ impl AnswerShape {
     }
 }
 
-/// Returns the answer without the part of its text before `offset`.
+/// Removes the first `offset` characters from the member `text` of an encoded answer.
 ///
-/// In a page, the text of the first item is cut.
-pub(crate) fn read_on(full: &[u8], text: &str, offset: usize) -> Result<Vec<u8>> {
+/// In a page, the characters are removed from the text of the first item.
+pub(crate) fn skip_characters(full: &[u8], text: &str, offset: usize) -> Result<Vec<u8>> {
     let mut answer: Map<String, Value> = serde_json::from_slice(full).map_err(Error::internal)?;
     let object = match answer.get_mut(ITEMS).and_then(Value::as_array_mut) {
         Some(items) => items.first_mut().and_then(Value::as_object_mut),
@@ -140,13 +143,15 @@ impl<'a> CutKind<'a> {
             (b'[', Some(AnswerShape::List(items))) => Some(Self::List(items)),
             (b'[', _) => Some(Self::List(&AnswerShape::Whole)),
             (b'{', None) => Some(Self::Whole),
-            (b'"', _) if TEXTS.contains(&name) => (value.get().len() > TEXT_MIN).then_some(Self::Text),
-            (b'"', _) => (value.get().len() > WORD_MAX).then_some(Self::Text),
+            (b'"', _) if RESUMABLE_TEXTS.contains(&name) => {
+                (value.get().len() > UNCUT_TEXT_BYTES).then_some(Self::Text)
+            }
+            (b'"', _) => (value.get().len() > UNCUT_STRING_BYTES).then_some(Self::Text),
             _ => None,
         }
     }
 
-    /// Returns how many bytes are reserved for the note about this cut.
+    /// Returns the number of bytes to reserve for the members that report this cut.
     fn note_bytes(self, name: &str) -> usize {
         match self {
             Self::Text => TRUNCATED_BYTES,
@@ -175,9 +180,9 @@ struct CutObject<'a> {
     shapes: &'a BTreeMap<String, AnswerShape>,
 }
 
-/// The notes in an object about its cuts.
+/// The members of an object that report its cuts.
 #[derive(Default)]
-struct CutNotes<'a> {
+struct CutReport<'a> {
     next_offset: Option<usize>,
     is_truncated: bool,
     omitted: Map<String, Value>,
@@ -190,7 +195,9 @@ impl<'a> CutObject<'a> {
         Ok(Self { members: parse(full)?, shapes })
     }
 
-    /// Encodes the object in `budget` bytes, or in as few as possible. Its text begins at character `offset`.
+    /// Encodes the object in at most `budget` bytes, or in as few bytes as possible if `budget` is too small.
+    ///
+    /// `offset` is the number of characters that were removed from the beginning of the object's text.
     fn fit(&self, budget: usize, offset: usize) -> Result<Vec<u8>> {
         let cursors: Vec<&RawValue> = match self.members.get(CURSORS) {
             Some(cursors) => parse(cursors)?,
@@ -215,7 +222,7 @@ impl<'a> CutObject<'a> {
             left =
                 left.saturating_sub(part.cut.map_or(part.full.get().len(), |cut| cut.note_bytes(part.name)));
         }
-        let mut said = CutNotes::default();
+        let mut report = CutReport::default();
         let order =
             |part: &&mut ObjectMember<'_>| (!matches!(part.cut, Some(CutKind::Whole)), part.full.get().len());
         let mut short: Vec<&mut ObjectMember<'_>> =
@@ -227,46 +234,46 @@ impl<'a> CutObject<'a> {
             others = others.saturating_sub(1);
             if part.full.get().len() > share {
                 let cursors: &[&RawValue] = if is_page && part.name == ITEMS { &cursors } else { &[] };
-                part.shorten(share, offset, cursors, &mut said)?;
+                part.shorten(share, offset, cursors, &mut report)?;
             }
             left = left.saturating_sub(part.bytes().len());
         }
-        write(&parts, said)
+        encode_object(&parts, report)
     }
 }
 
 impl<'a> ObjectMember<'a> {
-    /// Shortens a member to its share of the bytes, and records what was omitted.
+    /// Shortens a member to `share` bytes, and records the cut in `report`.
     fn shorten(
         &mut self,
         share: usize,
         offset: usize,
         cursors: &[&'a RawValue],
-        said: &mut CutNotes<'a>,
+        report: &mut CutReport<'a>,
     ) -> Result<()> {
         match self.cut {
             None => {}
-            Some(CutKind::Whole) => self.leave_out(said),
+            Some(CutKind::Whole) => self.omit(report),
             Some(CutKind::Text) => {
                 let text: String = parse(self.full)?;
-                let (begin, kept) = beginning(&text, share);
+                let (begin, kept) = longest_prefix(&text, share);
                 self.short = Some(serde_json::to_vec(begin).map_err(Error::internal)?);
-                said.is_truncated = true;
-                if TEXTS.contains(&self.name) {
-                    said.next_offset = Some(offset.saturating_add(kept));
+                report.is_truncated = true;
+                if RESUMABLE_TEXTS.contains(&self.name) {
+                    report.next_offset = Some(offset.saturating_add(kept));
                 }
             }
             Some(CutKind::Object { members, nullable }) => {
                 let short = CutObject::of(members, self.full)?.fit(share, 0)?;
                 if nullable && short.len() > share {
-                    self.leave_out(said);
+                    self.omit(report);
                 } else {
                     self.short = Some(short);
                 }
             }
             Some(CutKind::List(shape)) => {
                 let listed: Vec<&RawValue> = parse(self.full)?;
-                let is_newest_last = self.name == NEWEST;
+                let is_newest_last = self.name == NEWEST_LIST;
                 let is_page = !cursors.is_empty();
                 let (kept, short) =
                     cut_list(&listed, shape, share, is_newest_last, is_page.then_some(offset))?;
@@ -274,23 +281,24 @@ impl<'a> ObjectMember<'a> {
                 self.short = Some(short);
                 match cursors.get(kept.saturating_sub(1)) {
                     _ if omitted == 0 => {}
-                    Some(cursor) => said.cursor = Some(cursor),
-                    None if is_newest_last => said.newest_omitted = Some(omitted),
-                    None => drop(said.omitted.insert(self.name.to_owned(), omitted.into())),
+                    Some(cursor) => report.cursor = Some(cursor),
+                    None if is_newest_last => report.newest_omitted = Some(omitted),
+                    None => drop(report.omitted.insert(self.name.to_owned(), omitted.into())),
                 }
             }
         }
         Ok(())
     }
 
-    fn leave_out(&mut self, said: &mut CutNotes<'_>) {
-        said.omitted.insert(self.name.to_owned(), self.full.get().len().into());
+    fn omit(&mut self, report: &mut CutReport<'_>) {
+        report.omitted.insert(self.name.to_owned(), self.full.get().len().into());
         self.short = Some(b"null".to_vec());
     }
 }
 
-/// Returns the longest prefix of a text that fits in `most` bytes of JSON, and its number of characters.
-fn beginning(text: &str, most: usize) -> (&str, usize) {
+/// Returns the longest prefix of a text that has at most `most` bytes as JSON, and the number of characters
+/// in the prefix.
+fn longest_prefix(text: &str, most: usize) -> (&str, usize) {
     let mut bytes = 2_usize;
     let mut kept = 0_usize;
     for (place, c) in text.char_indices() {
@@ -307,10 +315,10 @@ fn beginning(text: &str, most: usize) -> (&str, usize) {
     (text, kept)
 }
 
-/// Returns the number of kept items of a list, and the shortened list.
+/// Shortens a list to `share` bytes. Returns the number of kept items, and the encoded list.
 ///
-/// Either the first or the last items are kept. If even one item is too long, that item is cut. A page always
-/// keeps one item, and cuts its text from a given character.
+/// The first items are kept, or the last ones if `from_the_end` is set. If not even one item fits, that item
+/// is cut. A page always keeps one item; `of_page` is the offset of that item's text.
 fn cut_list(
     items: &[&RawValue],
     shape: &AnswerShape,
@@ -361,8 +369,8 @@ fn cut_list(
     Ok((kept, out))
 }
 
-/// Writes an object with the notes about its cuts.
-fn write(parts: &[ObjectMember<'_>], said: CutNotes<'_>) -> Result<Vec<u8>> {
+/// Encodes an object with the members that report its cuts.
+fn encode_object(parts: &[ObjectMember<'_>], report: CutReport<'_>) -> Result<Vec<u8>> {
     let mut out = vec![b'{'];
     let mut member = |name: &str, value: &[u8]| {
         if out.len() > 1 {
@@ -373,34 +381,34 @@ fn write(parts: &[ObjectMember<'_>], said: CutNotes<'_>) -> Result<Vec<u8>> {
         out.extend_from_slice(value);
         Ok::<(), Error>(())
     };
-    // A list that is read by position uses the position of the page as its cursor.
+    // A list that is read by position also contains the position of the cursor, for example in `after_lsn`.
     let position =
-        said.cursor.and_then(|cursor| parse::<Cursor>(cursor).ok()).map(|Cursor(at)| at.to_string());
+        report.cursor.and_then(|cursor| parse::<Cursor>(cursor).ok()).map(|Cursor(at)| at.to_string());
     // Items may already have been omitted before this cut.
     let before = parts.iter().find(|part| part.name == NEWEST_OMITTED);
     let before = before.and_then(|part| parse::<usize>(part.full).ok()).unwrap_or_default();
     for part in parts {
-        match (part.name, &said.cursor, &position) {
+        match (part.name, &report.cursor, &position) {
             (NEXT_CURSOR, Some(_), _) => {}
-            (NEWEST_OMITTED, ..) if said.newest_omitted.is_some() => {}
+            (NEWEST_OMITTED, ..) if report.newest_omitted.is_some() => {}
             (name, _, Some(at)) if POSITIONS.contains(&name) => member(name, at.as_bytes())?,
             (name, ..) => member(name, part.bytes())?,
         }
     }
-    if let Some(cursor) = said.cursor {
+    if let Some(cursor) = report.cursor {
         member(NEXT_CURSOR, cursor.get().as_bytes())?;
     }
-    if said.is_truncated {
+    if report.is_truncated {
         member(TRUNCATED, b"true")?;
     }
-    if let Some(offset) = said.next_offset {
+    if let Some(offset) = report.next_offset {
         member(NEXT_OFFSET, offset.to_string().as_bytes())?;
     }
-    if let Some(omitted) = said.newest_omitted {
+    if let Some(omitted) = report.newest_omitted {
         member(NEWEST_OMITTED, omitted.saturating_add(before).to_string().as_bytes())?;
     }
-    if !said.omitted.is_empty() {
-        member(OMITTED, Value::Object(said.omitted).to_string().as_bytes())?;
+    if !report.omitted.is_empty() {
+        member(OMITTED, Value::Object(report.omitted).to_string().as_bytes())?;
     }
     out.push(b'}');
     Ok(out)
@@ -464,7 +472,7 @@ mod tests {
         serde_json::to_value(Cursor(i64::try_from(place).unwrap())).unwrap()
     }
 
-    /// Generates any text of up to about `most` characters.
+    /// Generates texts of fewer than `most` characters.
     fn texts(most: usize) -> impl Strategy<Value = String> {
         let alphabet = prop_oneof!["[a-z ]{1,9}", "[é漢\u{1f600}]{1,9}", "[\"\\\\\n\u{1}\u{7f}]{1,9}"];
         (alphabet, 0..most).prop_map(|(some, length)| some.chars().cycle().take(length).collect())
@@ -483,7 +491,7 @@ mod tests {
         })
     }
 
-    /// Checks a text that may have been cut, and the note about the cut in its object.
+    /// Checks that `short` contains a prefix of the text in `full`, and reports a cut correctly.
     fn check_text(short: &Value, full: &Value, text: &str) -> Result<(), TestCaseError> {
         let kept = short[text].as_str().unwrap();
         let whole = full[text].as_str().unwrap();
@@ -498,7 +506,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// Any pack fits, records what was omitted, and keeps the members that identify it.
+        /// Any context of a thread fits, reports its omitted parts, and keeps the members that identify the
+        /// thread.
         #[test]
         fn any_pack_fits(
             messages in messages(),
@@ -535,7 +544,7 @@ mod tests {
             prop_assert!(is_whole || short["result"].is_null());
         }
 
-        /// A page has at least one item, and its cursor is that of the last item.
+        /// A cut page has at least one item, and its cursor is the cursor of its last item.
         #[test]
         fn any_page_fits_and_goes_on(messages in messages(), most in LEAST..90_000) {
             prop_assume!(!messages.is_empty());
@@ -555,7 +564,7 @@ mod tests {
             }
         }
 
-        /// JSON that no schema describes also fits, such as the problem documents of refusals.
+        /// JSON that no schema describes, such as the problem document of a refusal, also fits.
         #[test]
         fn any_problem_fits(
             conflicts in proptest::collection::vec(texts(500), 0..99),
@@ -569,7 +578,7 @@ mod tests {
             prop_assert_eq!(kept + omitted, conflicts.len());
         }
 
-        /// Reading a text in parts gives the whole text.
+        /// Reading a text in parts returns the whole text.
         #[test]
         fn a_text_is_read_part_by_part(body in texts(20_000)) {
             let shape = AnswerShape::of(&page()["properties"]["items"]["items"]);
@@ -577,7 +586,7 @@ mod tests {
             let mut read = String::new();
             let mut offset = 0;
             loop {
-                let rest = read_on(full.as_bytes(), "body", offset).unwrap();
+                let rest = skip_characters(full.as_bytes(), "body", offset).unwrap();
                 let bounds = AnswerBounds { max_bytes: LEAST, offset };
                 let part = if rest.len() > LEAST { shape.fit(&rest, bounds).unwrap() } else { rest };
                 prop_assert!(part.len() <= LEAST);
@@ -603,7 +612,7 @@ mod tests {
             ("\n\u{1}x", 10, ("\n\u{1}", 2)),
             ("x", 0, ("", 0)),
         ] {
-            assert_eq!(beginning(text, most), wanted, "{text:?} in {most}");
+            assert_eq!(longest_prefix(text, most), wanted, "{text:?} in {most}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Chores: periodic work of every process that can write, without a request.
+//! Chores: periodic work without a request, in every process that can write.
 //!
 //! A chore works in short steps, so that other work can run in between. If only one process at a time should
-//! do the work, the chore holds a lease: a database row per chore, which other processes respect for a few
-//! seconds only. The process renews the lease while there is work and releases it at the end. If the process
-//! dies, the lease expires. The scheduler decides when chores run.
+//! do the work, that process takes a lease: a database row per chore, which expires after a few seconds. The
+//! process renews the lease while there is work, and releases it at the end. If the process dies, the lease
+//! expires. The scheduler decides when chores run.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -22,39 +22,40 @@ use crate::op::run::settings::Settings;
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic, Time};
 
-/// Maximum lease of a chore: how long its work pauses if the leading process dies.
+/// Maximum duration of a chore's lease. If the process with the lease dies, the chore pauses for at most this
+/// duration.
 pub(in crate::op) const LEASE_MAX: Duration = Duration::from_secs(15);
 
-/// Tolerance for clock differences: a lease that ends later than one full lease plus this from now is not
-/// respected.
+/// Tolerated difference between the clocks of two processes.
 ///
-/// Clocks differ a little, but a holder whose clock was days ahead must not stop the chore.
-const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
+/// A lease that ends later than its full duration plus this difference from now is ignored. Otherwise, a
+/// process whose clock was days ahead could stop the chore.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// The processes that run a chore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChoreProcesses {
-    /// Every process, independently.
+    /// Every process runs the chore, independently of other processes.
     EveryProcess,
-    /// One process at a time: the holder of the chore's lease.
+    /// One process at a time runs the chore: the holder of the chore's lease.
     OneLeader,
 }
 
 /// The outcome of one step of a chore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepOutcome {
-    /// No work is left for now.
+    /// The chore has no more work until its next round.
     Done,
-    /// More work remains, to be continued soon.
+    /// The chore has more work, and another step should run soon.
     More,
 }
 
-/// One step of a chore.
+/// A function that runs one step of a chore.
 pub type ChoreFn = Box<dyn Fn(&ChoreRound<'_>) -> Result<StepOutcome> + Send + Sync>;
 
-/// Work that the service does periodically.
+/// A chore: work that the service does periodically.
 pub struct Chore {
-    /// The name of the chore and of its lease.
+    /// Name of the chore, and of its lease.
     pub name: &'static str,
     /// Returns the interval between rounds, or `None` if the operator has disabled the chore.
     pub every: fn(&Settings) -> Option<Duration>,
@@ -62,11 +63,11 @@ pub struct Chore {
     pub lease: Duration,
     /// The processes that run the chore.
     pub who: ChoreProcesses,
-    /// Runs one step, which takes no more than one second.
+    /// Runs one step, which must take no more than one second.
     pub run: ChoreFn,
 }
 
-/// The chore leases that this process holds, by chore name, each with its expiry.
+/// The leases that this process holds, by the name of the chore, each with its expiry time.
 pub(crate) struct HeldLeases {
     holder: Uuid,
     held: Mutex<BTreeMap<&'static str, Monotonic>>,
@@ -77,7 +78,7 @@ impl HeldLeases {
         Self { holder, held: Mutex::default() }
     }
 
-    /// Releases all held leases, so that another process can continue at once.
+    /// Releases all leases of this process, so that another process can continue the chores immediately.
     pub fn release(&self, dispatch: &Arc<Dispatch>) -> Result<()> {
         let now = dispatch.clock.monotonic();
         let held = std::mem::take(&mut *lock(&self.held));
@@ -86,25 +87,24 @@ impl HeldLeases {
         }
         let holder = self.holder;
         dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, move |cx| {
-            cx.execute_any(RELEASE, &[&holder])
+            cx.execute_any(RELEASE_LEASES, &[&holder])
         })
     }
 }
 
-/// The context of a chore while it runs.
+/// The context of a chore during one round of steps.
 pub struct ChoreRound<'a> {
     dispatch: &'a Arc<Dispatch>,
     chore: &'a Chore,
     leases: &'a HeldLeases,
-    /// Time until the lease of another process ends, as found by the latest attempt. `None` if no process
-    /// holds the lease.
+    /// Remaining time of another process's lease, or `None` if this round has not found such a lease.
     busy: Cell<Option<Duration>>,
 }
 
-/// The outcome of an attempt to take a chore's lease.
+/// The outcome of an attempt to acquire the lease of a chore.
 enum LeaseAttempt {
-    Ours,
-    /// Another process holds the lease, for at most this duration.
+    Acquired,
+    /// Another process holds the lease, which ends after at most this duration.
     Busy(Duration),
 }
 
@@ -117,7 +117,7 @@ impl<'a> ChoreRound<'a> {
         (self.chore.run)(self)
     }
 
-    /// Returns how long another process may continue to lead the chore, if this round found that one leads.
+    /// Returns the remaining time of another process's lease, if this round has found one.
     pub(crate) fn busy(&self) -> Option<Duration> {
         self.busy.get()
     }
@@ -131,7 +131,7 @@ impl<'a> ChoreRound<'a> {
         self.dispatch
     }
 
-    /// Reads as the service itself, to check whether there is work.
+    /// Runs a read as the service itself, to check whether the chore has work.
     pub fn read<T: Send + 'static>(
         &self,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
@@ -139,9 +139,9 @@ impl<'a> ChoreRound<'a> {
         self.dispatch.read_as_instance(run)
     }
 
-    /// Takes the lease for the chore, or returns `None` if another process holds it.
+    /// Acquires the lease of the chore, or returns `None` if another process holds that lease.
     ///
-    /// Call this only after finding that there is work, so that idle processes write nothing.
+    /// Call this only after a read has found work, so that idle processes write nothing.
     pub fn lead(&self) -> Result<Option<ChoreLease<'_, 'a>>> {
         if self.chore.who == ChoreProcesses::OneLeader
             && let LeaseAttempt::Busy(span) = self.take_lease()?
@@ -157,10 +157,10 @@ impl<'a> ChoreRound<'a> {
         let lease = self.chore.lease;
         let holder = self.leases.holder;
         let began = self.clock().monotonic();
-        let run = move |cx: &mut Write<'_>| take(cx, name, lease, holder);
+        let run = move |cx: &mut Write<'_>| try_take_lease(cx, name, lease, holder);
         let taken = self.dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, run)?;
         match taken {
-            LeaseAttempt::Ours => drop(lock(&self.leases.held).insert(name, began.plus(lease))),
+            LeaseAttempt::Acquired => drop(lock(&self.leases.held).insert(name, began.plus(lease))),
             LeaseAttempt::Busy(_) => drop(lock(&self.leases.held).remove(name)),
         }
         Ok(taken)
@@ -175,9 +175,9 @@ pub struct ChoreLease<'r, 'a> {
 impl ChoreLease<'_, '_> {
     /// Runs a change in `workspace` as the service itself.
     ///
-    /// Renews the lease first if that is due, and fails with 503 `unavailable` if another process has taken
-    /// it. Fails with 404 `not-found` if the workspace is no longer live: it may have been erased since the
-    /// work was found, and no event may follow the end of its log.
+    /// Renews the lease first if at most two thirds of its duration remain, and fails with 503 `unavailable`
+    /// if another process has acquired the lease. Fails with 404 `not-found` if the workspace is no longer
+    /// live: it may have been erased since the work was found, and no event may follow the end of its log.
     pub fn write<T: Send + 'static>(
         &self,
         workspace: WorkspaceId,
@@ -190,7 +190,7 @@ impl ChoreLease<'_, '_> {
         })
     }
 
-    /// Renews the lease if no more than two thirds of it remain.
+    /// Renews the lease if at most two thirds of its duration remain.
     fn renew(&self) -> Result<()> {
         let round = self.round;
         let chore = self.round.chore;
@@ -202,7 +202,7 @@ impl ChoreLease<'_, '_> {
             return Ok(());
         }
         match round.take_lease()? {
-            LeaseAttempt::Ours => Ok(()),
+            LeaseAttempt::Acquired => Ok(()),
             LeaseAttempt::Busy(span) => {
                 round.busy.set(Some(span));
                 Err(Error::new(Code::Unavailable, "another process runs this chore now"))
@@ -211,31 +211,38 @@ impl ChoreLease<'_, '_> {
     }
 }
 
-fn take(cx: &mut Write<'_>, name: &'static str, lease: Duration, holder: Uuid) -> Result<LeaseAttempt> {
+fn try_take_lease(
+    cx: &mut Write<'_>,
+    name: &'static str,
+    lease: Duration,
+    holder: Uuid,
+) -> Result<LeaseAttempt> {
     let now = cx.now();
-    let too_late = now.plus(lease).plus(CLOCKS_DIFFER);
-    if cx.change(TAKE, &[&name, &holder, &now.plus(lease), &now, &too_late])? == 1 {
-        return Ok(LeaseAttempt::Ours);
+    let too_late = now.plus(lease).plus(CLOCK_TOLERANCE);
+    if cx.change(TAKE_LEASE, &[&name, &holder, &now.plus(lease), &now, &too_late])? == 1 {
+        return Ok(LeaseAttempt::Acquired);
     }
-    let until: Option<(Time,)> = cx.one(UNTIL, &[&name])?;
+    let until: Option<(Time,)> = cx.one(LEASE_END, &[&name])?;
     Ok(LeaseAttempt::Busy(until.map_or(Duration::ZERO, |(until,)| until.since(now))))
 }
 
 /// Fails with 404 `not-found` if a workspace is not live. The instance is always live.
 fn check_live(cx: &Read<'_>, workspace: WorkspaceId) -> Result<()> {
-    if workspace == WorkspaceId::INSTANCE || cx.one::<(WorkspaceId,)>(LIVE, &[&workspace])?.is_some() {
+    if workspace == WorkspaceId::INSTANCE
+        || cx.one::<(WorkspaceId,)>(LIVE_WORKSPACE, &[&workspace])?.is_some()
+    {
         return Ok(());
     }
     Err(Error::not_found("workspace"))
 }
 
-const LIVE: &str = "select id from workspaces where id = $1 and state = 'live'";
+const LIVE_WORKSPACE: &str = "select id from workspaces where id = $1 and state = 'live'";
 
-const TAKE: &str = "
+const TAKE_LEASE: &str = "
     insert into leases (name, holder, until) values ($1, $2, $3)
     on conflict (name) do update set holder = excluded.holder, until = excluded.until
         where leases.holder = excluded.holder or leases.until <= $4 or leases.until > $5";
 
-const UNTIL: &str = "select until from leases where name = $1";
+const LEASE_END: &str = "select until from leases where name = $1";
 
-const RELEASE: &str = "delete from leases where holder = $1";
+const RELEASE_LEASES: &str = "delete from leases where holder = $1";

@@ -1,47 +1,53 @@
-//! Notes about cuts in an answer, and the maximum length of answers, both derived from the schema of the
-//! output.
+//! The members that report cuts in an answer, and the maximum size of answers, both derived from the output
+//! schema.
 //!
-//! No further declaration is needed, so each operation has them as soon as it is declared.
+//! No further declaration is needed, so every operation has both as soon as it is declared.
 
 use serde_json::{Map, Value, json};
 
 use crate::limits::ANSWER_MCP_BYTES;
 use crate::schema::{self, alternatives, is_kind};
 
-/// Members whose text a caller may continue to read after a cut. An object has at most one of them.
-pub(super) const TEXTS: &[&str] =
+/// Names of the text members that a caller can continue to read after a cut. An object has at most one of
+/// these members.
+pub(super) const RESUMABLE_TEXTS: &[&str] =
     &["body", "value", "text", "definition", "question", "detail", "reason", "purpose", "topic", "pointer"];
 
-/// Members that are kept whole or replaced by null, although their schema describes their contents.
-pub(super) const WHOLE: &[&str] = &["footprint", "description"];
+/// Names of the members that are kept whole or replaced by null, although the schema describes their
+/// contents.
+pub(super) const KEPT_WHOLE: &[&str] = &["footprint", "description"];
 
-/// Members that are lists of values which are kept whole or replaced by null.
+/// Names of the lists whose items are never cut: each item is kept whole or omitted.
 pub(super) const WHOLE_ITEMS: &[&str] = &["content"];
 
-/// The list of which the newest, last items are kept, and the member that counts the omitted items.
-pub(super) const NEWEST: &str = "messages";
+/// Name of the list that keeps its newest, last items when it is cut.
+pub(super) const NEWEST_LIST: &str = "messages";
+/// Name of the member that counts the items omitted from the beginning of that list.
 pub(super) const NEWEST_OMITTED: &str = "messages_omitted";
 
-/// The members of a page: its items, and the cursor of the next page.
+/// Name of the member that contains the items of a page.
 pub(super) const ITEMS: &str = "items";
+/// Name of the page member that contains the cursor of the next page.
 pub(super) const NEXT_CURSOR: &str = "next_cursor";
 
-/// The members that report a cut text and omitted members.
+/// Name of the member that marks an object whose text was cut.
 pub(super) const TRUNCATED: &str = "truncated";
+/// Name of the member that contains the offset of the first character after a cut.
 pub(super) const NEXT_OFFSET: &str = "next_offset";
+/// Name of the member that reports omitted list items and omitted values.
 pub(super) const OMITTED: &str = "omitted";
 
-/// Texts of up to this many bytes are not cut.
-pub(super) const TEXT_MIN: usize = 256;
-/// Other strings of up to this many bytes are not cut.
-pub(super) const WORD_MAX: usize = 2_500;
+/// Maximum bytes, as JSON, of a resumable text that is never cut.
+pub(super) const UNCUT_TEXT_BYTES: usize = 256;
+/// Maximum bytes, as JSON, of any other string that is never cut.
+pub(super) const UNCUT_STRING_BYTES: usize = 2_500;
 
-/// Reserved bytes for the cursor and the last positions of a page.
+/// Bytes reserved in a page for the cursor and the last position.
 pub(super) const CURSOR_BYTES: usize = 120;
 
 /// Adds the members that report cuts to the schema of an answer.
-pub(crate) fn describe(schema: &mut Value) {
-    each_part(schema, &mut |part| describe(part));
+pub(crate) fn add_cut_members(schema: &mut Value) {
+    visit_nested(schema, &mut |part| add_cut_members(part));
     let Some(Value::Object(members)) = schema.get_mut("properties") else { return };
     let mut is_cut = false;
     let is_page = members.contains_key(NEXT_CURSOR);
@@ -50,14 +56,14 @@ pub(crate) fn describe(schema: &mut Value) {
             is_cut = true;
             allow_null(member);
         }
-        is_cut |= is_list(member) && name != NEWEST && (name != ITEMS || !is_page);
+        is_cut |= is_list(member) && name != NEWEST_LIST && (name != ITEMS || !is_page);
     }
     if members.iter().any(|(name, member)| is_text(name, member)) {
-        members.insert(TRUNCATED.to_owned(), about(ABOUT_TRUNCATED, "boolean"));
-        members.insert(NEXT_OFFSET.to_owned(), about(ABOUT_NEXT_OFFSET, "integer"));
+        members.insert(TRUNCATED.to_owned(), described_property(TRUNCATED_DESCRIPTION, "boolean"));
+        members.insert(NEXT_OFFSET.to_owned(), described_property(NEXT_OFFSET_DESCRIPTION, "integer"));
     }
     if is_cut {
-        let mut omitted = about(ABOUT_OMITTED, "object");
+        let mut omitted = described_property(OMITTED_DESCRIPTION, "object");
         if let Some(keywords) = omitted.as_object_mut() {
             keywords.insert("additionalProperties".to_owned(), json!({"type": "integer"}));
         }
@@ -65,25 +71,24 @@ pub(crate) fn describe(schema: &mut Value) {
     }
 }
 
-/// Returns the names of the schemas within an answer, except within values that are kept whole or replaced by
-/// null.
-pub(crate) fn parts_named(schema: &Value) -> Vec<String> {
+/// Returns the names of the schemas to which an answer's schema refers, except in values that are never cut.
+pub(crate) fn referenced_schemas(schema: &Value) -> Vec<String> {
     let mut named = Vec::new();
     let mut cut = schema.clone();
-    each_part(&mut cut, &mut |part| named.extend(parts_named(part)));
+    visit_nested(&mut cut, &mut |part| named.extend(referenced_schemas(part)));
     named.extend(
         cut.get("$ref").and_then(Value::as_str).and_then(|at| at.rsplit('/').next()).map(str::to_owned),
     );
     named
 }
 
-/// Visits the schemas within a schema, except those of values that are kept whole or replaced by null.
-fn each_part(schema: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
+/// Calls `visit` for each schema within a schema, except for values that are kept whole or replaced by null.
+fn visit_nested(schema: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
     let Some(keywords) = schema.as_object_mut() else { return };
     for (keyword, value) in keywords {
         match (keyword.as_str(), value) {
             ("properties", Value::Object(members)) => {
-                let is_whole = |name: &str| WHOLE.contains(&name) || WHOLE_ITEMS.contains(&name);
+                let is_whole = |name: &str| KEPT_WHOLE.contains(&name) || WHOLE_ITEMS.contains(&name);
                 members.iter_mut().filter(|(name, _)| !is_whole(name)).for_each(|(_, member)| visit(member));
             }
             ("items" | "additionalProperties", item) => visit(item),
@@ -95,14 +100,14 @@ fn each_part(schema: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
     }
 }
 
-const ABOUT_TRUNCATED: &str =
-    "True if the text was cut, because the answer would be too long with all of it.";
-const ABOUT_NEXT_OFFSET: &str =
-    "The character at which the rest of the text begins: `offset` of the tool that reads it alone.";
-const ABOUT_OMITTED: &str = "What was left out, because the answer would be too long: of a list how many \
-    items, of a value that is null for that its bytes.";
+const TRUNCATED_DESCRIPTION: &str =
+    "True if the text was cut, because the whole text would make the answer too long.";
+const NEXT_OFFSET_DESCRIPTION: &str =
+    "Number of characters before the cut: pass it as `offset` to the tool that reads this text.";
+const OMITTED_DESCRIPTION: &str = "Parts omitted because the answer would be too long: for a list \
+    the number of omitted items, for a value replaced by null its bytes.";
 
-fn about(description: &str, kind: &str) -> Value {
+fn described_property(description: &str, kind: &str) -> Value {
     json!({"description": description, "type": kind})
 }
 
@@ -112,7 +117,7 @@ fn is_list(schema: &Value) -> bool {
 
 /// Returns whether a member is kept whole or replaced by null.
 fn is_whole(name: &str, schema: &Value) -> bool {
-    WHOLE.contains(&name) || is_open(schema)
+    KEPT_WHOLE.contains(&name) || is_open(schema)
 }
 
 fn allow_null(schema: &mut Value) {
@@ -126,7 +131,7 @@ fn allow_null(schema: &mut Value) {
     }
 }
 
-/// Returns whether a schema leaves the contents of a value open.
+/// Returns whether a schema allows arbitrary JSON, or an object whose members it does not describe.
 pub(super) fn is_open(schema: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return true };
     let says_kind = keywords.get("type").is_some_and(|kind| !is_kind(kind, "object"));
@@ -144,8 +149,8 @@ pub(super) fn is_nullable(schema: &Value) -> bool {
     }
 }
 
-/// Maximum bytes of strings whose schema does not limit their length, by the name of the member.
-const LENGTHS: &[(&str, usize)] = &[
+/// Maximum bytes of the strings whose schema does not limit their length, by the name of the member.
+const STRING_BYTES: &[(&str, usize)] = &[
     ("$type", 100),
     ("action", 100),
     ("at_least", 20),
@@ -192,12 +197,12 @@ const LENGTHS: &[(&str, usize)] = &[
     ("title", 820),
     ("type", 120),
     ("uri", 300),
-    ("url", WORD_MAX),
+    ("url", UNCUT_STRING_BYTES),
     ("verify", 300),
     ("version", 40),
 ];
 
-/// Maximum bytes of a character in JSON, for an escaped character.
+/// Maximum bytes of one character in JSON, which an escape such as `\u0001` needs.
 const CHARACTER_BYTES: usize = 6;
 /// Maximum bytes of a string that only a pattern limits, such as a hash or a cursor.
 const PATTERN_BYTES: usize = 130;
@@ -205,30 +210,30 @@ const PATTERN_BYTES: usize = 130;
 /// Returns whether a member is a text that may be cut.
 fn is_text(name: &str, schema: &Value) -> bool {
     let is_string = schema.get("type").is_some_and(|kind| is_kind(kind, "string"));
-    is_string && TEXTS.contains(&name) && most(name, schema) > TEXT_MIN
+    is_string && RESUMABLE_TEXTS.contains(&name) && max_bytes(name, schema) > UNCUT_TEXT_BYTES
 }
 
-/// Returns the maximum bytes of a value by its schema, or `usize::MAX` if the schema sets no limit.
-pub(crate) fn most(name: &str, schema: &Value) -> usize {
-    sized(name, schema, &|_, _, most| most)
+/// Returns the maximum bytes of a value that matches a schema, or `usize::MAX` if the schema sets no limit.
+pub(crate) fn max_bytes(name: &str, schema: &Value) -> usize {
+    schema_bytes(name, schema, &|_, _, most| most)
 }
 
-/// Returns the maximum bytes of a value that has been cut as far as possible.
-pub(crate) fn least(schema: &Value) -> usize {
+/// Returns the maximum bytes, after every possible cut, of a value that matches a schema.
+pub(crate) fn max_bytes_after_cuts(schema: &Value) -> usize {
     let items = |schema: &Value| schema.get("properties")?.get(NEXT_CURSOR)?.get("type").cloned();
     let of_page = items(schema).map(|_| {
         let item = schema.get("properties").and_then(|members| members.get(ITEMS)?.get("items"));
-        item.map_or(0, least).saturating_add(CURSOR_BYTES)
+        item.map_or(0, max_bytes_after_cuts).saturating_add(CURSOR_BYTES)
     });
-    let cut = sized("", schema, &|name, schema, most| {
+    let cut = schema_bytes("", schema, &|name, schema, most| {
         if is_whole(name, schema) || (is_nullable(schema) && is_object(schema)) {
             4.min(most)
         } else if is_list(schema) {
             2
-        } else if TEXTS.contains(&name) {
-            TEXT_MIN.min(most)
+        } else if RESUMABLE_TEXTS.contains(&name) {
+            UNCUT_TEXT_BYTES.min(most)
         } else if schema.get("type").is_some_and(|kind| is_kind(kind, "string")) {
-            WORD_MAX.min(most)
+            UNCUT_STRING_BYTES.min(most)
         } else {
             most
         }
@@ -240,8 +245,9 @@ fn is_object(schema: &Value) -> bool {
     schema.get("properties").is_some() || alternatives(schema).any(is_object)
 }
 
-/// Returns the size of a value by its schema. `of` converts the size of each value within it.
-fn sized(name: &str, schema: &Value, of: &dyn Fn(&str, &Value, usize) -> usize) -> usize {
+/// Returns the maximum bytes of a value that matches a schema. `of` adjusts the bytes of each nested value,
+/// for example to those after a cut.
+fn schema_bytes(name: &str, schema: &Value, of: &dyn Fn(&str, &Value, usize) -> usize) -> usize {
     let largest =
         |options: &Vec<Value>| options.iter().map(|it| it.to_string().len()).max().unwrap_or_default();
     if let Some(only) = schema.get("const") {
@@ -252,16 +258,16 @@ fn sized(name: &str, schema: &Value, of: &dyn Fn(&str, &Value, usize) -> usize) 
     }
     if let Some(members) = schema.get("properties").and_then(Value::as_object) {
         let member = |(name, schema): (&String, &Value)| {
-            let size = of(name, schema, sized(name, schema, of));
+            let size = of(name, schema, schema_bytes(name, schema, of));
             size.saturating_add(name.len()).saturating_add(4)
         };
         return members.iter().map(member).fold(2, usize::saturating_add);
     }
-    if let Some(largest) = alternatives(schema).map(|it| sized(name, it, of)).max() {
+    if let Some(largest) = alternatives(schema).map(|it| schema_bytes(name, it, of)).max() {
         return largest;
     }
     if let Some(items) = schema.get("items") {
-        let of_items = || sized(name, items, of).saturating_add(1);
+        let of_items = || schema_bytes(name, items, of).saturating_add(1);
         if let Some(options) = schema::one_of_options(items) {
             return options
                 .iter()
@@ -291,13 +297,13 @@ fn string_bytes(name: &str, schema: &Value) -> usize {
         (None, Some(_), _) => 40,
         (None, None, Some(_)) => PATTERN_BYTES,
         (None, None, None) => {
-            LENGTHS.iter().find(|(known, _)| *known == name).map_or(usize::MAX, |(_, bytes)| *bytes)
+            STRING_BYTES.iter().find(|(known, _)| *known == name).map_or(usize::MAX, |(_, bytes)| *bytes)
         }
     }
 }
 
-/// Lists the strings in an answer whose length is unlimited, and the objects with two resumable texts.
-pub(crate) fn unbounded(schema: &Value) -> Vec<String> {
+/// Lists the strings of unlimited length in an answer, and the objects with several resumable texts.
+pub(crate) fn unbounded_parts(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let none = Map::new();
     let members = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
@@ -309,21 +315,21 @@ pub(crate) fn unbounded(schema: &Value) -> Vec<String> {
     for (name, member) in members {
         let is_string = member.get("type").is_some_and(|kind| is_kind(kind, "string"));
         if is_string
-            && !TEXTS.contains(&&**name)
+            && !RESUMABLE_TEXTS.contains(&&**name)
             && !is_whole(name, member)
-            && most(name, member) == usize::MAX
+            && max_bytes(name, member) == usize::MAX
         {
             found.push(name.clone());
         }
     }
     let within = members.values().chain(alternatives(schema)).chain(schema.get("items"));
-    found.extend(within.flat_map(unbounded));
+    found.extend(within.flat_map(unbounded_parts));
     found
 }
 
-/// Returns whether an answer may exceed the default size of answers over MCP.
+/// Returns whether an answer may exceed `ANSWER_MCP_BYTES`, the default maximum bytes of answers over MCP.
 pub(crate) fn may_be_long(schema: &Value) -> bool {
-    most("", schema) > ANSWER_MCP_BYTES
+    max_bytes("", schema) > ANSWER_MCP_BYTES
 }
 
 #[cfg(test)]
@@ -346,12 +352,12 @@ mod tests {
             (&item, None, 2 + 46 + 264 + 14 + 829),
             (&page, None, 2 + 11 + 145 + 120 + (2 + 46 + 264 + 14 + 829)),
         ] {
-            assert_eq!(longest, Some(most("", schema)).filter(|size| *size < usize::MAX), "{schema}");
-            assert_eq!(least(schema), shortest, "{schema}");
+            assert_eq!(longest, Some(max_bytes("", schema)).filter(|size| *size < usize::MAX), "{schema}");
+            assert_eq!(max_bytes_after_cuts(schema), shortest, "{schema}");
         }
-        assert!(unbounded(&page).is_empty(), "a text is cut");
+        assert!(unbounded_parts(&page).is_empty(), "a text is cut");
         let two = json!({"properties": {"body": text, "value": text, "nonsense": text}});
-        assert_eq!(unbounded(&two), ["[\"body\", \"value\"] of one object", "nonsense"]);
+        assert_eq!(unbounded_parts(&two), ["[\"body\", \"value\"] of one object", "nonsense"]);
     }
 
     #[test]
@@ -362,7 +368,7 @@ mod tests {
             "messages": {"type": "array",
                          "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
         }});
-        describe(&mut schema);
+        add_cut_members(&mut schema);
         let members = schema["properties"].as_object().unwrap();
         for told in ["truncated", "next_offset", "omitted"] {
             assert!(members[told]["description"].is_string(), "{told}: {schema:#}");

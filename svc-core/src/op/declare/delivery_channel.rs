@@ -1,9 +1,9 @@
-//! Delivery channels, which send notifications for members out of the service.
+//! Delivery channels, such as mail and web push, which send notifications to members outside of the service.
 //!
 //! A channel takes due notifications in batches. Each batch contains all notifications that are due for one
 //! member on that channel. Taking a batch leases its rows by moving their due time ahead, so only one process
-//! has a batch at a time. If that process dies, another one takes the batch later. The shell that serves the
-//! service does the network part; the result is settled in a transaction. No content is stored outside of the
+//! at a time has the batch. If that process dies, another process takes the batch later. The shell sends the
+//! notifications over the network, and a transaction records the results. No content is stored outside of the
 //! rows that a withdrawal removes.
 
 use std::time::Duration;
@@ -16,41 +16,44 @@ use crate::time::Time;
 
 /// A delivery channel for notifications of type `T`.
 pub struct DeliveryChannel<T: 'static> {
-    /// The name of the channel.
+    /// Name of the delivery channel.
     pub name: &'static str,
-    /// SQL: selects the next `$3` workspaces after the id `$2` with pending notifications, by id: the id, the
-    /// workspace that is charged, and whether it is live and a notification is due at `$1`.
+    /// SQL that selects the next `$3` workspaces with pending notifications, by id, after the id `$2`.
+    ///
+    /// The columns are the id, the workspace that is charged, and whether the workspace is live and has a
+    /// notification that is due at `$1`.
     pub workspaces: &'static str,
-    /// SQL: selects the ids of up to `$3` members of the workspace `$1` with notifications due at `$2`,
-    /// longest waiting first.
+    /// SQL that selects the ids of up to `$3` members of the workspace `$1` with notifications that are due
+    /// at `$2`, longest waiting first.
     pub members: &'static str,
-    /// Takes a member's due notifications.
+    /// Leases and returns the due notifications of one member.
     pub take: TakeBatch<T>,
-    /// Postpones a member's due notifications after they could not be taken.
+    /// Postpones the due notifications of one member, after taking them has failed.
     pub postpone: PostponeDelivery,
     /// Returns whether a notification should still be sent.
     pub is_current: IsStillDue<T>,
-    /// Records the results of a batch.
+    /// Records the result of each notification of a batch.
     pub settle: SettleBatch<T>,
 }
 
-/// Moves the due notifications of a member of the caller's workspace to another time.
+/// Moves the due time of one member's due notifications, in the caller's workspace.
 ///
 /// Does not read content, because the content may be unreadable.
 pub type PostponeDelivery = fn(&mut Write<'_>, MemberId, Time) -> Result<()>;
 
-/// Takes and leases the due notifications of a member of the caller's workspace, or returns `None` if nothing
-/// is to be sent now.
+/// Leases and returns the due notifications of one member, in the caller's workspace, or returns `None` if
+/// there is nothing to send now.
 ///
 /// The caller is the service itself.
 pub type TakeBatch<T> = fn(&mut Write<'_>, MemberId) -> Result<Option<DeliveryBatch<T>>>;
 
-/// Returns whether the notification at this index should still be sent.
+/// Returns whether the notification at the given index of a batch should still be sent.
 ///
-/// Its message may be read or withdrawn while earlier notifications of the batch are sent.
+/// The message of the notification may be read or withdrawn while earlier notifications of the batch are
+/// sent.
 pub type IsStillDue<T> = fn(&Read<'_>, &DeliveryBatch<T>, usize) -> Result<bool>;
 
-/// Records the result of each notification of a batch, in the order of the notifications.
+/// Records the results of a batch. The results have the order of the notifications.
 pub type SettleBatch<T> = fn(&mut Write<'_>, &DeliveryBatch<T>, &[DeliveryResult]) -> Result<()>;
 
 /// A delivery batch: all notifications that are due for one member on one channel.
@@ -58,7 +61,7 @@ pub struct DeliveryBatch<T: 'static> {
     channel: &'static DeliveryChannel<T>,
     workspace_id: WorkspaceId,
     member_id: MemberId,
-    pieces: Vec<T>,
+    notifications: Vec<T>,
 }
 
 impl<T> DeliveryBatch<T> {
@@ -67,34 +70,34 @@ impl<T> DeliveryBatch<T> {
         channel: &'static DeliveryChannel<T>,
         workspace_id: WorkspaceId,
         member_id: MemberId,
-        pieces: Vec<T>,
+        notifications: Vec<T>,
     ) -> Self {
-        Self { channel, workspace_id, member_id, pieces }
+        Self { channel, workspace_id, member_id, notifications }
     }
 
-    /// Returns the channel of the batch.
+    /// Returns the delivery channel of the batch.
     pub fn channel(&self) -> &'static DeliveryChannel<T> {
         self.channel
     }
 
-    /// Returns the workspace of the batch's member.
+    /// Returns the workspace of the member that receives the batch.
     pub fn workspace_id(&self) -> WorkspaceId {
         self.workspace_id
     }
 
-    /// Returns the member that the batch is for.
+    /// Returns the id of the member that receives the batch.
     pub fn member_id(&self) -> MemberId {
         self.member_id
     }
 
     /// Returns the notifications of the batch.
     pub fn notifications(&self) -> &[T] {
-        &self.pieces
+        &self.notifications
     }
 
     /// Returns the number of notifications in the batch.
     pub fn count(&self) -> usize {
-        self.pieces.len()
+        self.notifications.len()
     }
 
     /// Fails unless there is exactly one result for each notification.
@@ -117,23 +120,24 @@ impl<T> std::fmt::Debug for DeliveryBatch<T> {
 pub enum DeliveryResult {
     /// The receiver accepted the notification.
     Accepted,
-    /// The receiver may accept the notification later, after the given delay if there is one.
+    /// The receiver may accept the notification later.
     Later {
-        /// The receiver's response, or the reason for the failure.
+        /// Response of the receiver, or the reason for the failure.
         detail: String,
-        /// The delay that the receiver requested.
+        /// Delay before the next attempt, if the receiver requested one.
         after: Option<Duration>,
     },
-    /// The receiver will not accept this notification, but may accept others.
+    /// The receiver will never accept this notification, but may accept other notifications.
     Dropped {
-        /// The receiver's response.
+        /// Response of the receiver, as text.
         detail: String,
     },
-    /// The receiver will not accept any notification.
+    /// The receiver will never accept a notification.
     Refused {
-        /// The receiver's response.
+        /// Response of the receiver, as text.
         detail: String,
     },
-    /// The notification was not sent, because an earlier one failed or because it was no longer due.
+    /// The notification was not sent, because an earlier notification of the batch failed or because this one
+    /// is no longer due.
     NotTried,
 }

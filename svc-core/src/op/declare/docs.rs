@@ -1,4 +1,4 @@
-//! The documentation of an operation.
+//! The documentation of an operation: its title, tool text, area, error codes, example and schemas.
 
 use serde_json::Value;
 
@@ -8,15 +8,16 @@ use crate::schema::SchemaOf;
 
 /// The documentation of an operation.
 pub struct Docs {
-    /// Display name of the operation.
+    /// Display name of the operation, for people.
     pub title: &'static str,
-    /// When a model should call the operation, and which tool to call in other cases.
+    /// Beginning of the tool's description: what the tool does, then when to prefer the tool to a similar
+    /// one.
     ///
-    /// In the description of the tool, this replaces the first sentence of the documentation.
+    /// In the description of the tool, this text replaces the first paragraph of the documentation.
     pub when: &'static str,
-    /// The area of the service that the operation belongs to.
+    /// Area of the service under which documents list the operation.
     pub area: &'static str,
-    /// Codes with which the operation can fail, in addition to those of every operation.
+    /// Error codes with which the operation can fail, in addition to the codes of every operation.
     pub refuses: &'static [Code],
     pub(in crate::op) example: Option<fn(&Fixture) -> Value>,
     pub(crate) input: SchemaOf,
@@ -24,7 +25,8 @@ pub struct Docs {
 }
 
 impl Docs {
-    /// Returns the example input for the test world `fixture`, if there is one.
+    /// Returns the example input with the ids of the test world `fixture`, or `None` if the operation has no
+    /// example.
     pub fn example(&self, fixture: &Fixture) -> Option<Value> {
         self.example.map(|example| example(fixture))
     }

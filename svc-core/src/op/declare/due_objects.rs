@@ -1,7 +1,7 @@
-//! Chores that settle due objects: rows of a workspace that end at a stored time.
+//! Chores that settle due objects: rows of a workspace whose stored end time has passed.
 //!
-//! A round goes through the due objects once, ordered by end, so every object is reached even if others fail
-//! before it. Every read treats a due object as ended before it is settled.
+//! A round visits each due object once, ordered by end time. It continues after a failure, so that one object
+//! cannot block others. Even before an object is settled, every read treats it as ended.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -18,22 +18,24 @@ use crate::op::run::context::Write;
 use crate::sync::lock;
 use crate::time::Time;
 
-/// Maximum number of objects per step.
+/// Maximum number of due objects that one step settles.
 const OBJECTS_PER_STEP: i64 = 200;
-/// Duration of the chore's lease: two rounds, after which another process replaces one that has died.
+/// Duration of the chore's lease: two intervals between rounds. If the process with the lease dies, another
+/// process replaces it after this time.
 const LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
 
-/// How due objects of a kind are found and settled.
+/// How a chore finds and settles the due objects of one kind.
 pub(crate) struct DueObjects {
-    /// Selects end, id and workspace of the first `$4` objects that have ended by `$1` and come after the end
-    /// `$2` and the id `$3`, in that order.
+    /// SQL that selects the next `$4` objects that have ended by `$1`, after the end `$2` and the id `$3`.
+    ///
+    /// The columns are end, id and workspace; the order is by end and id.
     pub next: &'static str,
-    /// Settles the given objects of the caller's workspace that are still due.
+    /// Settles the given objects of the caller's workspace, except objects that are no longer due.
     pub settle: fn(&mut Write<'_>, &[Uuid]) -> Result<()>,
 }
 
 impl DueObjects {
-    /// Returns the chore that settles the objects, at the reaper's interval.
+    /// Returns the chore that settles the due objects, at the interval of the claim reaper.
     pub fn chore(self, name: &'static str) -> Chore {
         let progress = Mutex::new(RoundProgress::default());
         Chore {
@@ -54,9 +56,10 @@ impl DueObjects {
         }
     }
 
-    /// Runs one step, and returns the progress of the round, or `None` at the end of the round.
+    /// Settles the next due objects. Returns the progress of the round, or `None` at the end of the round.
     ///
-    /// A failure in one workspace does not affect others, and is reported at the end.
+    /// A failure in one workspace does not affect other workspaces. The latest failure is returned at the end
+    /// of the round.
     fn settle_some(
         &self,
         name: &'static str,
@@ -77,7 +80,7 @@ impl DueObjects {
         for (workspace, things) in of_workspaces {
             if let Err(error) = lead.write(workspace, move |cx| settle(cx, &things)) {
                 let cause = error.cause();
-                tracing::warn!(%workspace, chore = name, %error, ?cause, "what is due was not settled");
+                tracing::warn!(%workspace, chore = name, %error, ?cause, "due objects were not settled");
                 failed = Some(error);
             }
         }
@@ -87,9 +90,9 @@ impl DueObjects {
 
 /// The progress of a round over the due objects.
 struct RoundProgress {
-    /// End and id of the last visited object.
+    /// End time and id of the last visited object.
     last: (Time, Uuid),
-    /// The failure to report at the end of the round.
+    /// Latest failure, to report at the end of the round.
     failed: Option<Error>,
 }
 

@@ -4,15 +4,15 @@
 /// The effect of calling an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Changes nothing.
+    /// Changes no data.
     Read,
-    /// Changes nothing; returns when something has happened, or the timeout expires.
+    /// Changes no data. Returns when an awaited event has occurred, or when the timeout expires.
     Wait,
-    /// Adds something on each call.
+    /// Adds an object on each call.
     Write,
-    /// Changes something; a second identical call changes nothing more.
+    /// Changes data. A second identical call changes nothing more.
     Idempotent,
-    /// Ends or removes something.
+    /// Ends or removes an object.
     Destructive,
 }
 
@@ -28,7 +28,7 @@ impl Effect {
         }
     }
 
-    /// Returns whether a call changes nothing.
+    /// Returns whether calls of the operation change no data.
     pub fn changes_nothing(self) -> bool {
         matches!(self, Self::Read | Self::Wait)
     }

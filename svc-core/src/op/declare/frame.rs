@@ -1,9 +1,9 @@
 //! Frames: wire formats of routes in the operation table that are not operations of the API.
 //!
-//! Such a route has a typed function like every operation, and goes through the same dispatch: admission, the
-//! pipeline, audit. But another specification or the needs of a browser define the format around its input
-//! and output: a form, a cookie, the media type of another protocol. The frame identifies that format; a
-//! shell that serves HTTP implements it. Framed routes appear in the OpenAPI document, but are neither tools
+//! A framed route has a typed function like every operation, and passes through the same admission, pipeline
+//! and audit. But another specification or the needs of a browser determine the format of its input and
+//! output: a form, a cookie, the media type of another protocol. The frame identifies that format; a shell
+//! that serves HTTP implements the frame. Framed routes appear in the OpenAPI document, but are neither tools
 //! nor part of the contract of operations.
 
 use crate::capability::Needs;
@@ -12,9 +12,9 @@ use crate::op::call::caller::Surface;
 /// The wire format of a route that is not an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// JSON whose field `token` is the credential, with a cookie in the response.
+    /// Sign-in with a token: JSON whose field `token` is the credential. The response sets a cookie.
     SignIn,
-    /// JSON authenticated by a browser session, whose cookie the response may remove.
+    /// JSON in a request with a browser session. The response may remove the session's cookie.
     Session,
     /// A sign-in link: sets a cookie and redirects the browser to the identity provider.
     OidcLogin,
@@ -24,13 +24,13 @@ pub enum Frame {
     /// The token endpoint of RFC 6749: a form or JSON, with the client's credentials in the body or in HTTP
     /// Basic.
     AppToken,
-    /// The content that a share ticket gives access to, for a reader that is not a member.
+    /// The content of a shared channel, for a reader with a share ticket.
     Share,
     /// The SCIM resources of RFC 7644, with the SCIM error format.
     Scim,
-    /// JSON authenticated by a browser session, or a page of the board with the same status.
+    /// An approval gate, shown in a browser session: JSON, or a page of the board with the same status.
     Approval,
-    /// JSON authenticated by a browser session, for the board.
+    /// Markdown rendered for the board: JSON in a request with a browser session.
     Markdown,
     /// One-click unsubscription of RFC 8058: a link in a mail, which contains the whole input. GET returns a
     /// form with a button; the body of a POST is ignored.
@@ -39,12 +39,12 @@ pub enum Frame {
     Board,
 }
 
-/// The credentials in the headers of a request that a route accepts. Others are ignored.
+/// The request headers from which a route accepts a credential. Credentials in other headers are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptedCredentials {
-    /// No credential from the headers. If there is a credential, it is in the body.
+    /// No header. If the request has a credential, the body contains it.
     Nothing,
-    /// The Authorization header, but no cookie.
+    /// The Authorization header, but not the session cookie.
     Authorization,
     /// The Authorization header and the session cookie.
     All,
@@ -60,7 +60,7 @@ pub(in crate::op) const HTML: &str = "text/html";
 const SCIM: &str = "application/scim+json";
 
 impl Frame {
-    /// Returns the credentials that the route accepts from the headers.
+    /// Returns the request headers from which the route accepts a credential.
     pub fn accepted_credentials(self) -> AcceptedCredentials {
         match self {
             Self::SignIn
@@ -91,7 +91,7 @@ impl Frame {
         }
     }
 
-    /// Returns the media type of a successful response that is not a redirect.
+    /// Returns the media type of a successful response, unless the response is a redirect.
     pub fn response_media_type(self) -> &'static str {
         match self {
             Self::SignIn
@@ -108,7 +108,7 @@ impl Frame {
         }
     }
 
-    /// Returns the surface that audit rows of the route contain.
+    /// Returns the surface that audit rows report for the route.
     pub fn surface(self) -> Surface {
         match self {
             Self::SignIn
@@ -124,7 +124,7 @@ impl Frame {
         }
     }
 
-    /// Returns the input fields of a change that are in the query instead of the body.
+    /// Returns the names of the input fields that a change reads from the query instead of the body.
     pub(in crate::op) fn query_of_changes(self) -> &'static [&'static str] {
         match self {
             Self::Scim => &["attributes", "excludedAttributes"],

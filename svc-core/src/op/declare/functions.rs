@@ -1,8 +1,8 @@
-//! Builds operations from functions.
+//! Declares operations from typed functions.
 //!
-//! [`read`], [`wait`], [`write`], [`idempotent`] and [`destructive`] make an operation from one function.
-//! Operations with more steps use the [`Builder`], which [`reading`] or [`changing`] begins: it has a method
-//! for each step before the function, and then a method that takes the function.
+//! [`read`], [`wait`], [`write`], [`idempotent`] and [`destructive`] declare an operation with one function.
+//! For operations with more steps, [`reading`] or [`changing`] returns a [`Builder`]: it has a method for
+//! each step before the function, and a last method for the function itself.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::op::declare::answer::Returned;
+use crate::op::declare::answer::ChangeOutput;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::job::{
     BoxedOutput, InputType, Job, LongJob, LongPoll, OutputType, Poll, Preflight, PreflightResult, Progress,
     RecordedRefusal, WaitJob, WaitOutput, WriteJob, WriteNeeds,
 };
-use crate::op::declare::operation::{InputFile, Key, Operation};
-use crate::op::declare::typed::TypedOperation;
+use crate::op::declare::operation::{InputFile, Operation, OperationKey};
+use crate::op::declare::typed_operation::TypedOperation;
 use crate::op::run::context::{Read, Write};
 use crate::op::run::settings::SharedState;
 use crate::spool::{CompleteSpool, FILE_FIELD, FileContent, TakesFile};
 use crate::time::Time;
 
-/// Declares an operation that reads.
+/// Declares an operation that reads data, with one function.
 pub fn read<I: InputType, O: OutputType>(
     operation: impl Into<TypedOperation<I, O>>,
     run: fn(&Read<'_>, &I) -> Result<O>,
@@ -36,7 +36,7 @@ pub fn read<I: InputType, O: OutputType>(
 
 /// Declares an operation that waits until an event has occurred, or returns `{"timed_out": true}`.
 ///
-/// The function may record in its input the position up to which it has read.
+/// The function may store in its input the position up to which it has read.
 pub fn wait<I: InputType + LongPoll, O: OutputType>(
     operation: impl Into<TypedOperation<I, WaitOutput<O>>>,
     run: fn(&Read<'_>, &mut I) -> Result<Poll<O>>,
@@ -57,38 +57,38 @@ pub fn wait<I: InputType + LongPoll, O: OutputType>(
     })
 }
 
-/// Declares an operation that adds something on each call.
-pub fn write<I: InputType, O: Returned<I>>(
+/// Declares an operation that adds an object on each call.
+pub fn write<I: InputType, O: ChangeOutput<I>>(
     operation: impl Into<TypedOperation<I, O>>,
     run: fn(&mut Write<'_>, &I) -> Result<O>,
 ) -> Operation {
     changing(operation, Effect::Write).run(run)
 }
 
-/// Declares an operation that changes nothing more when an identical call is repeated.
-pub fn idempotent<I: InputType, O: Returned<I>>(
+/// Declares an operation that changes data once, even if an identical call is repeated.
+pub fn idempotent<I: InputType, O: ChangeOutput<I>>(
     operation: impl Into<TypedOperation<I, O>>,
     run: fn(&mut Write<'_>, &I) -> Result<O>,
 ) -> Operation {
     changing(operation, Effect::Idempotent).run(run)
 }
 
-/// Declares an operation that ends or removes something.
-pub fn destructive<I: InputType, O: Returned<I>>(
+/// Declares an operation that ends or removes an object.
+pub fn destructive<I: InputType, O: ChangeOutput<I>>(
     operation: impl Into<TypedOperation<I, O>>,
     run: fn(&mut Write<'_>, &I) -> Result<O>,
 ) -> Operation {
     changing(operation, Effect::Destructive).run(run)
 }
 
-/// Begins the declaration of an operation that reads in more steps than one function.
+/// Begins the declaration of an operation that reads data in several steps.
 pub fn reading<I: InputType, O: 'static>(
     operation: impl Into<TypedOperation<I, O>>,
 ) -> Builder<Reads, I, O, ()> {
     Builder::new(operation.into(), Effect::Read)
 }
 
-/// Begins the declaration of an operation that changes something in more steps than one function.
+/// Begins the declaration of an operation that changes data in several steps.
 pub fn changing<I: InputType, O: 'static>(
     operation: impl Into<TypedOperation<I, O>>,
     effect: Effect,
@@ -96,14 +96,14 @@ pub fn changing<I: InputType, O: 'static>(
     Builder::new(operation.into(), effect)
 }
 
-/// An operation during its declaration: its effect, and the steps before its function.
+/// An unfinished declaration of an operation: its effect, and the steps before its function.
 ///
-/// `P` is the value that these steps prepare for the function: nothing, or an `ExtraValue`.
+/// `P` is the value that the steps prepare for the function: nothing, or an [`ExtraValue`].
 #[must_use = "the function is missing"]
 pub struct Builder<E, I, O, P> {
-    key: Key,
+    key: OperationKey,
     effect: Effect,
-    /// Returns the field of the input that contains the file, if the operation takes one.
+    /// Function that returns the field of the input for the file, if the operation accepts a file.
     file: Option<InputFile<I>>,
     prepare: Prepare<I, P>,
     wants: fn(&I) -> WriteNeeds,
@@ -115,10 +115,10 @@ type Prepare<I, P> = Box<dyn Fn(&mut I, &SharedState, Time) -> Result<P> + Send 
 /// A value that the operation's function receives in addition to the input.
 pub struct ExtraValue<P>(P);
 
-/// Marker: the function of the operation reads.
+/// Type parameter of a [`Builder`] for an operation that reads data.
 pub enum Reads {}
 
-/// Marker: the function of the operation changes something.
+/// Type parameter of a [`Builder`] for an operation that changes data.
 pub enum Changes {}
 
 impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
@@ -128,19 +128,20 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
         Self { key: operation.key(), effect, file: None, prepare, wants: |_| WriteNeeds::default(), types }
     }
 
-    /// Sets the step that runs once, without the database, before the call is queued.
+    /// Sets a step that runs once, without the database, before the call is queued.
     ///
-    /// Every run of the function receives the result.
+    /// Every run of the operation's function receives the result of this step.
     pub fn prepare<P: 'static>(
         self,
         prepare: fn(&I, &SharedState, Time) -> Result<P>,
     ) -> Builder<E, I, O, ExtraValue<P>> {
-        self.prepared(move |input, shared, now| prepare(input, shared, now))
+        self.with_preparation(move |input, shared, now| prepare(input, shared, now))
     }
 
-    /// Accepts a file, and reads it before the call is queued, without a time limit.
+    /// Makes the operation accept a file, and sets a step that reads the file before the call is queued,
+    /// without a time limit.
     ///
-    /// Every run of the function receives the result of that read.
+    /// Every run of the operation's function receives the result of this step.
     pub fn file<P: 'static>(
         mut self,
         prepare: fn(&I, &CompleteSpool, &SharedState, Time) -> Result<P>,
@@ -149,13 +150,13 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
         I: TakesFile,
     {
         self.file = Some(I::file);
-        self.prepared(move |input, shared, now| {
+        self.with_preparation(move |input, shared, now| {
             let file = input.file().take().ok_or_else(|| Error::in_field(FILE_FIELD, "missing"))?;
             prepare(input, &file.spooled(&shared.settings.spools)?, shared, now)
         })
     }
 
-    fn prepared<P: 'static>(
+    fn with_preparation<P: 'static>(
         self,
         prepare: impl Fn(&mut I, &SharedState, Time) -> Result<P> + Send + Sync + 'static,
     ) -> Builder<E, I, O, ExtraValue<P>> {
@@ -167,7 +168,7 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
 }
 
 impl<E, I: InputType, O, P: 'static> Builder<E, I, O, P> {
-    /// Declares the operation whose calls run `job`, and whose documented output is an `S`.
+    /// Declares the operation. `job` returns the job of a call, and `S` is the type of the documented output.
     fn declare<S: JsonSchema>(self, job: impl Fn(I, P) -> Job + Send + Sync + 'static) -> Operation {
         let Self { key, effect, file, prepare, .. } = self;
         Operation::new::<I, S>(key, effect, file, move |mut input, shared, now| {
@@ -178,7 +179,7 @@ impl<E, I: InputType, O, P: 'static> Builder<E, I, O, P> {
 }
 
 impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Reads, I, O, ExtraValue<P>> {
-    /// Sets the function, which reads in one transaction.
+    /// Sets the function of the operation, which reads in one transaction.
     pub fn run(self, run: fn(&Read<'_>, &I, &P) -> Result<O>) -> Operation
     where
         O: JsonSchema,
@@ -188,31 +189,31 @@ impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Rea
         })
     }
 
-    /// Sets a function that reads one page at a time, and returns the output after the last page. The pages
-    /// share the prepared value.
+    /// Sets a function that reads one page at a time. The function returns the output after the last page.
+    /// All pages share the prepared value.
     ///
-    /// Each page has its own transaction, which authenticates the caller again, so no other request waits for
-    /// the end of the read. A page that failed may be read again. Only one such read runs per workspace at a
-    /// time, for a limited time.
+    /// Each page has a separate transaction, which authenticates the caller again, so no other request waits
+    /// for the end of the read. A page that failed may be read again. Only one such read runs per workspace
+    /// at a time, for a limited time.
     pub fn in_pages(self, page: fn(&Read<'_>, &I, &mut P) -> Result<Option<O>>) -> Operation
     where
         O: JsonSchema,
     {
-        self.pages::<O>(Job::Long, page)
+        self.declare_pages::<O>(Job::Long, page)
     }
 
     /// Sets a function that reads as with [`Builder::in_pages`], but without a time limit for a page.
     ///
-    /// For reads that need one consistent snapshot. Scans of the same workspace run one at a time, and no
-    /// other request waits for them.
+    /// For reads that need one consistent snapshot. At most one such read of a workspace runs at a time, and
+    /// no other request waits for it.
     pub fn scan(self, page: fn(&Read<'_>, &I, &mut P) -> Result<Option<O>>) -> Operation
     where
         O: JsonSchema,
     {
-        self.pages::<O>(Job::Scan, page)
+        self.declare_pages::<O>(Job::Scan, page)
     }
 
-    fn pages<S: JsonSchema>(
+    fn declare_pages<S: JsonSchema>(
         self,
         job: fn(LongJob) -> Job,
         page: fn(&Read<'_>, &I, &mut P) -> Result<Option<O>>,
@@ -236,20 +237,21 @@ impl<I: InputType, P: Send + 'static> Builder<Reads, I, FileContent, ExtraValue<
         self,
         page: fn(&Read<'_>, &I, &mut P) -> Result<Option<FileContent>>,
     ) -> Operation {
-        let mut operation = self.pages::<S>(Job::Download, page);
+        let mut operation = self.declare_pages::<S>(Job::Download, page);
         operation.http.returns_file = true;
         operation
     }
 }
 
-impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, P> {
-    /// Sets the function that derives the needs of the change from its input, before the change is queued.
+impl<I: InputType, O: ChangeOutput<I>, P: Send + 'static> Builder<Changes, I, O, P> {
+    /// Sets the function that derives the [`WriteNeeds`] of the change from the input, before the change is
+    /// queued.
     pub fn wants(mut self, wants: fn(&I) -> WriteNeeds) -> Self {
         self.wants = wants;
         self
     }
 
-    fn change(
+    fn declare_change(
         self,
         run: impl Fn(&mut Write<'_>, &I, &mut P) -> Result<Progress> + Copy + Send + Sync + 'static,
     ) -> Operation {
@@ -258,12 +260,12 @@ impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, P> 
             let wants = wants(&input);
             Job::Write { job: Box::new(move |cx| run(cx, &input, &mut prepared)), wants }
         });
-        with_repeats::<I, O>(operation)
+        set_repeat_policy::<I, O>(operation)
     }
 }
 
-impl<I: InputType, O: Returned<I>> Builder<Changes, I, O, ()> {
-    /// Sets a read that runs before the change is queued: for slow reads that need no lock, or to find the
+impl<I: InputType, O: ChangeOutput<I>> Builder<Changes, I, O, ()> {
+    /// Sets a read that runs before the change is queued. It does slow work that needs no lock, or finds the
     /// workspace of a change without a credential.
     ///
     /// The read runs in a reader's transaction. Only data that the function's own transaction reads is
@@ -275,60 +277,66 @@ impl<I: InputType, O: Returned<I>> Builder<Changes, I, O, ()> {
         AfterPreflight { change: self, read }
     }
 
-    /// Sets the function, which makes the change in one transaction.
+    /// Sets the function of the operation, which makes the change in one transaction.
     pub fn run(self, run: fn(&mut Write<'_>, &I) -> Result<O>) -> Operation {
-        self.change(move |cx, input, ()| run(cx, input).map(done))
+        self.declare_change(move |cx, input, ()| run(cx, input).map(completed_progress))
     }
 
-    /// Sets a function that makes the change in any number of bounded steps.
+    /// Sets a function that makes the change in a variable number of bounded steps.
     ///
     /// A step that returns `None` is committed. Other work runs before the next step, which finds the
     /// remaining work in the database. Each step must leave a valid state even if the later steps never run.
     /// A step that failed may run again.
     pub fn in_steps(self, step: fn(&mut Write<'_>, &I) -> Result<Option<O>>) -> Operation {
-        self.change(move |cx, input, ()| step(cx, input).map(progress))
+        self.declare_change(move |cx, input, ()| step(cx, input).map(step_progress))
     }
 
-    /// Sets a function that makes the change in steps that share an `S`, such as ids and numbers.
+    /// Sets a function that makes the change in several steps, which share an `S`, such as ids and numbers.
     ///
-    /// `S` survives a crash if the request has a key: a repeat of the request continues from there.
+    /// If the request has an idempotency key, `S` survives a crash: a repeat of the request continues with
+    /// the stored `S`.
     pub fn in_resumed_steps<S>(self, step: fn(&mut Write<'_>, &I, &mut S) -> Result<Option<O>>) -> Operation
     where
         S: Default + Serialize + DeserializeOwned + 'static,
     {
-        self.change(move |cx, input, ()| {
-            let mut shared: S = cx.begun()?.unwrap_or_default();
+        self.declare_change(move |cx, input, ()| {
+            let mut shared: S = cx.step_state()?.unwrap_or_default();
             Ok(match step(cx, input, &mut shared)? {
-                Some(output) => done(output),
-                None => Progress::Again(Some(serde_json::to_string(&shared).map_err(Error::internal)?)),
+                Some(output) => completed_progress(output),
+                None => Progress::Unfinished(Some(serde_json::to_string(&shared).map_err(Error::internal)?)),
             })
         })
     }
 
-    /// Sets a function that makes the change in one transaction, and that may record a refusal in the log.
+    /// Sets a function that makes the change in one transaction, or refuses the change and records the
+    /// refusal.
     pub fn records_refusals(self, run: fn(&mut Write<'_>, &I) -> Result<O, RecordedRefusal>) -> Operation {
-        self.change(move |cx, input, ()| {
-            run(cx, input).map_or_else(RecordedRefusal::progress, |it| Ok(done(it)))
+        self.declare_change(move |cx, input, ()| {
+            run(cx, input).map_or_else(RecordedRefusal::progress, |it| Ok(completed_progress(it)))
         })
     }
 }
 
-/// The same methods for a function that takes the prepared value.
-impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, ExtraValue<P>> {
+/// Methods for changes whose function also receives the prepared value.
+impl<I: InputType, O: ChangeOutput<I>, P: Send + 'static> Builder<Changes, I, O, ExtraValue<P>> {
     pub fn run(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O>) -> Operation {
-        self.change(move |cx, input, ExtraValue(prepared)| run(cx, input, prepared).map(done))
+        self.declare_change(move |cx, input, ExtraValue(prepared)| {
+            run(cx, input, prepared).map(completed_progress)
+        })
     }
 
     pub fn in_steps(self, step: fn(&mut Write<'_>, &I, &mut P) -> Result<Option<O>>) -> Operation {
-        self.change(move |cx, input, ExtraValue(prepared)| step(cx, input, prepared).map(progress))
+        self.declare_change(move |cx, input, ExtraValue(prepared)| {
+            step(cx, input, prepared).map(step_progress)
+        })
     }
 
     pub fn records_refusals(
         self,
         run: fn(&mut Write<'_>, &I, &P) -> Result<O, RecordedRefusal>,
     ) -> Operation {
-        self.change(move |cx, input, ExtraValue(prepared)| {
-            run(cx, input, prepared).map_or_else(RecordedRefusal::progress, |it| Ok(done(it)))
+        self.declare_change(move |cx, input, ExtraValue(prepared)| {
+            run(cx, input, prepared).map_or_else(RecordedRefusal::progress, |it| Ok(completed_progress(it)))
         })
     }
 }
@@ -340,10 +348,11 @@ pub struct AfterPreflight<I, O, P> {
     read: fn(&Read<'_>, &I) -> Result<P>,
 }
 
-impl<I: InputType, O: Returned<I>, P: PreflightResult + Send + 'static> AfterPreflight<I, O, P> {
-    /// Sets the function, which makes the change in one transaction with the result of the preflight read.
+impl<I: InputType, O: ChangeOutput<I>, P: PreflightResult + Send + 'static> AfterPreflight<I, O, P> {
+    /// Sets the function of the operation. It makes the change in one transaction, with the result of the
+    /// preflight read.
     ///
-    /// If that result is a workspace, the function acts there with [`Write::within`].
+    /// If the result of the read is a workspace, the function changes that workspace with [`Write::within`].
     pub fn run(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O>) -> Operation {
         let read = self.read;
         let operation = self.change.declare::<O>(move |input, ()| {
@@ -353,24 +362,24 @@ impl<I: InputType, O: Returned<I>, P: PreflightResult + Send + 'static> AfterPre
                 let input = Arc::clone(&input);
                 let home = found.home();
                 let bytes = found.bytes();
-                let job: WriteJob = Box::new(move |cx| run(cx, &input, &found).map(done));
+                let job: WriteJob = Box::new(move |cx| run(cx, &input, &found).map(completed_progress));
                 Ok(Preflight { home, job, bytes })
             }))
         });
-        with_repeats::<I, O>(operation)
+        set_repeat_policy::<I, O>(operation)
     }
 }
 
-fn with_repeats<I, O: Returned<I>>(mut operation: Operation) -> Operation {
+fn set_repeat_policy<I, O: ChangeOutput<I>>(mut operation: Operation) -> Operation {
     operation.run.repeats = O::repeats();
     operation
 }
 
-fn done<O: OutputType>(output: O) -> Progress {
+fn completed_progress<O: OutputType>(output: O) -> Progress {
     Progress::Done(Box::new(output))
 }
 
 /// Returns the progress after a step. A step without an output is followed by another step.
-fn progress<O: OutputType>(output: Option<O>) -> Progress {
-    output.map_or(Progress::Again(None), done)
+fn step_progress<O: OutputType>(output: Option<O>) -> Progress {
+    output.map_or(Progress::Unfinished(None), completed_progress)
 }

@@ -1,8 +1,8 @@
-//! Health checks: whether each component of the service works, and its number of items.
+//! Health checks: whether each component of the service works, and the number of items in the component.
 //!
-//! Readiness reports whether the components work; `get_operator_status` reports both. Features declare their
-//! health checks. A shell declares none, because it starts and stops while the service is open; [`Gauges`]
-//! shows its load.
+//! The readiness route reports whether the components work; `get_operator_status` also reports the numbers of
+//! items. Features declare their health checks. A shell declares none, because shells start and stop while
+//! the service is open; [`Gauges`] reports the load of the shells.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -16,15 +16,16 @@ use crate::sync::lock;
 
 /// A component of the service with its health check.
 pub struct HealthCheck {
-    /// Unique name of the component in responses.
+    /// Unique name of the component, used in responses.
     pub name: &'static str,
     /// The method by which the service checks whether the component works.
     pub health: CheckMethod,
-    /// Measures the number of the component's items and their limit, if it has items to count.
+    /// Returns the number of items in the component and their limit, if the component has items to count.
     pub status: Option<MeasureDepth>,
 }
 
-/// Returns a description of a component's problem as this process sees it, or `None` if there is none.
+/// Returns a description of a component's problem, or a remark about the component, as seen by this process.
+/// Returns `None` without a problem or remark.
 type ProcessCheck = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// Returns the number of a component's items and their limit.
@@ -32,17 +33,17 @@ pub type MeasureDepth = Box<dyn Fn() -> Depth + Send + Sync>;
 
 /// How the service checks whether a component works.
 pub enum CheckMethod {
-    /// There is nothing to check.
+    /// The component has no health check.
     Unchecked,
-    /// A query. It returns a description of the problem, if there is one.
+    /// A check by a database query, which returns a description of the problem, if there is one.
     InDatabase(fn(&Read<'_>) -> Result<Option<String>>),
-    /// A check within this process, independent of the database.
+    /// A check within this process, without the database.
     InProcess(ProcessCheck),
-    /// The component always counts as working, but this process may report a remark about it.
+    /// The component always counts as working, but this process may report a remark about the component.
     Remarkable(ProcessCheck),
 }
 
-/// The number of items of a component, and their limit.
+/// The current number of items in a component, and the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Depth {
     /// Current number of items.
@@ -52,13 +53,13 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// Returns the depth of `count` items with the limit `limit`.
+    /// Creates the depth of a component with `count` items and the limit `limit`.
     pub fn new(count: usize, limit: Option<usize>) -> Self {
         let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         Self { count: number(count), limit: limit.map(number) }
     }
 
-    /// Returns the sum of two depths.
+    /// Returns the sum of two depths, without a limit if either depth has no limit.
     fn plus(self, other: Self) -> Self {
         let limit = self.limit.zip(other.limit).map(|(a, b)| a.saturating_add(b));
         Self { count: self.count.saturating_add(other.count), limit }
@@ -67,26 +68,26 @@ impl Depth {
 
 /// A shell: a server that passes requests from outside this process to the service.
 pub trait Shell: Send + Sync {
-    /// Returns whether the shell is about to stop.
+    /// Returns whether the shell has begun to stop.
     fn is_draining(&self) -> bool;
 
-    /// Returns the depths of the shell's bounded resources, by their names in responses.
+    /// Returns the depth of each bounded resource of the shell, with the resource's name in responses.
     fn depths(&self) -> Vec<(&'static str, Depth)>;
 }
 
-/// The depths of the shells that serve a service, measured on request.
+/// The shells that serve a service. Their depths are measured on request.
 #[derive(Clone, Default)]
 pub struct Gauges(Arc<Mutex<Vec<Weak<dyn Shell>>>>);
 
 impl Gauges {
-    /// Adds a shell. The gauges include it until it is dropped.
+    /// Adds a shell. The gauges include the shell until it is dropped.
     pub fn add(&self, shell: Weak<dyn Shell>) {
         let mut shells = lock(&self.0);
         shells.retain(|known| known.strong_count() > 0);
         shells.push(shell);
     }
 
-    /// Returns whether any shell is about to stop.
+    /// Returns whether any shell has begun to stop.
     pub fn is_draining(&self) -> bool {
         self.shells().iter().any(|shell| shell.is_draining())
     }

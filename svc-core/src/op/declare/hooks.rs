@@ -1,9 +1,9 @@
 //! Hooks: functions of a feature that lower layers call.
 //!
-//! A guard may reject a change before it begins, a projector processes the events of a change inside its
-//! transaction, a condition returns the unmet requirements for a thread's state change, and a cleaner removes
-//! rows that refer to withdrawn or purged messages. Callers do not know the names of hooks, so the lower
-//! layers do not depend on the features that register them.
+//! A guard may reject a change before the change begins. A projector processes the events of a change inside
+//! the transaction of the change. A condition returns the unmet requirements for a thread's state change. A
+//! cleaner removes rows that refer to withdrawn or purged messages. The lower layers call hooks without
+//! knowing them, so these layers do not depend on the features that register the hooks.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -19,12 +19,12 @@ use crate::op::declare::operation::Operation;
 use crate::op::run::context::{Read, Write};
 use crate::op::run::permit::DestroyPermit;
 
-/// The parts of a call on which a guard may base its decision.
+/// The data of a call on which a guard bases its decision.
 #[derive(Clone, Debug, Default)]
 pub struct GuardedCall {
     /// The surface through which the call arrived.
     pub surface: Surface,
-    /// The input fields whose names end in `_id`, by name.
+    /// The string fields of the input whose names end in `_id`, by name.
     pub(in crate::op) ids: Map<String, Value>,
 }
 
@@ -35,16 +35,16 @@ impl GuardedCall {
     }
 }
 
-/// A function that runs inside the transaction of every requested change, before the change's function, and
-/// may reject it with an error.
+/// A function that may reject a change with an error. It runs inside the transaction of every requested
+/// change, before the change's own function.
 ///
-/// Changes by the service itself pass no guard.
+/// No guard runs for changes by the service itself.
 pub type Guard = fn(&Read<'_>, &Operation, &GuardedCall) -> Result<()>;
 
 /// A function that processes events inside the transaction that emitted them.
 ///
-/// It is called with events of its kinds and of one workspace, in log order, and acts in that workspace. The
-/// events that it emits are projected in turn.
+/// The function receives the events of certain kinds and of one workspace, in log order, and changes that
+/// workspace. The projectors also process the events that the function emits.
 pub type ProjectEvents = fn(&mut Write<'_>, &[Recorded]) -> Result<()>;
 
 /// A projector, with the kinds of events that it processes.
@@ -53,29 +53,32 @@ pub(in crate::op) struct Projector {
     pub run: ProjectEvents,
 }
 
-/// Ends some of the objects that a deactivated member still holds. Returns whether more may remain.
+/// Ends some of the objects, such as claims, that a deactivated member still holds. Returns whether more may
+/// remain.
 pub(crate) type EndHeldObjects = fn(&mut Write<'_>, MemberId) -> Result<bool>;
 
 impl Write<'_> {
-    /// Ends some of the objects that a deactivated member still holds. Returns whether more may remain.
+    /// Ends some of the objects, such as claims, that a deactivated member still holds. Returns whether more
+    /// may remain.
     pub(crate) fn end_some(&mut self, member: MemberId) -> Result<bool> {
         self.table().ends_some().map_or(Ok(false), |end_some| end_some(self, member))
     }
 }
 
-/// Marks members as online while they are connected to this process.
+/// Marks members that are connected to this process as online.
 pub(crate) type KeepMembersOnline = fn(&mut Write<'_>, &[Uuid]) -> Result<()>;
 
-/// Removes the rows of a table that refer to withdrawn or purged messages, before the rows of those messages.
+/// Removes the rows of a table that refer to withdrawn or purged messages, before the messages themselves are
+/// removed.
 pub(crate) type CleanRows = fn(&mut Write<'_>, &DestroyPermit<'_>, &[MessageId]) -> Result<()>;
 
-/// The cleaner of a table whose rows outlive the content of a message: removes nothing.
+/// Cleaner for a table whose rows outlive the content of a message. Removes nothing.
 pub(crate) const KEEP: CleanRows = |_, _, _| Ok(());
 
-/// The cleaners of a table that refers to messages: for withdrawal and for purge.
+/// The cleaners of a table that refers to messages: one for withdrawals, one for purges.
 pub(in crate::op) struct MessageCleaner {
     pub table: &'static str,
-    /// `None` if a withdrawal keeps the rows.
+    /// Cleaner for withdrawals, or `None` if a withdrawal keeps the rows.
     pub at_withdrawal: Option<CleanRows>,
     pub at_purge: CleanRows,
 }
@@ -102,8 +105,8 @@ pub struct UnmetRequirement {
 
 /// Calls the projectors with the events that the job has emitted.
 ///
-/// The events that projectors emit are projected in turn, until no new events appear.
-pub(in crate::op) fn project(cx: &mut Write<'_>) -> Result<()> {
+/// Events that projectors emit are also passed to the projectors, until no new events appear.
+pub(in crate::op) fn run_projectors(cx: &mut Write<'_>) -> Result<()> {
     let mut seen = 0;
     loop {
         let events = cx.emitted(seen);

@@ -28,13 +28,13 @@ impl Method {
 /// The HTTP status of a successful response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Success {
-    /// 200.
+    /// Status 200: the response contains the output.
     Ok,
-    /// 201: the response contains the address of a new object.
+    /// Status 201: the call has created an object.
     Created,
-    /// 204: the response has no body.
+    /// Status 204: the response has no body.
     NoContent,
-    /// 303: the browser follows a redirect to another address with a GET.
+    /// Status 303: the browser follows a redirect to another address with a GET.
     SeeOther,
 }
 
@@ -53,9 +53,9 @@ impl Success {
 /// The HTTP endpoint of an operation.
 pub struct Http {
     pub method: Method,
-    /// The canonical path template.
+    /// Canonical path template, with variables in braces.
     pub path: &'static str,
-    /// Additional path templates.
+    /// Additional path templates that serve the same operation.
     pub aliases: Vec<&'static str>,
     pub success: Success,
     /// Whether the operation is excluded from the MCP tools.

@@ -14,32 +14,32 @@ use crate::log::event::Subject;
 use crate::op::call::request::Input;
 use crate::op::run::context::{Read, Write};
 
-/// A type that an operation can take as input.
+/// A type that can be the input of an operation.
 pub trait InputType: DeserializeOwned + JsonSchema + Send + Sync + 'static {}
 
 impl<T: DeserializeOwned + JsonSchema + Send + Sync + 'static> InputType for T {}
 
-/// A type that an operation can return as output.
+/// A type that can be the output of an operation.
 pub trait OutputType: Serialize + JsonSchema + Send + 'static {}
 
 impl<T: Serialize + JsonSchema + Send + 'static> OutputType for T {}
 
-/// An operation's output. It is encoded on the caller's thread, after the commit.
+/// The output of an operation. The caller's thread encodes the output after the commit.
 pub(crate) type BoxedOutput = Box<dyn Output>;
 
-/// Any type that an operation returns.
+/// An output of any type, which can be encoded or converted back to its type.
 pub(crate) trait Output: Send {
     fn encode(&self) -> Result<Vec<u8>>;
     fn as_any(&self) -> &dyn Any;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// Initial buffer capacity for an encoded output of the usual size.
-const OUTPUT_BYTES: usize = 1024;
+/// Initial capacity, in bytes, of the buffer for an encoded output.
+const OUTPUT_CAPACITY_BYTES: usize = 1024;
 
 impl<T: Serialize + Send + 'static> Output for T {
     fn encode(&self) -> Result<Vec<u8>> {
-        let mut body = Vec::with_capacity(OUTPUT_BYTES);
+        let mut body = Vec::with_capacity(OUTPUT_CAPACITY_BYTES);
         serde_json::to_writer(&mut body, self).map_err(Error::internal)?;
         Ok(body)
     }
@@ -56,29 +56,29 @@ impl<T: Serialize + Send + 'static> Output for T {
 /// Checks a request before its file is received, when only the text fields of the input are known.
 pub(crate) type BeforeFile = fn(&Read<'_>, &Input) -> Result<()>;
 
-/// A bound function that reads and returns a `T`.
+/// A function, bound to its input, that reads and returns a `T`.
 pub(crate) type ReadingJob<T> = Box<dyn FnMut(&Read<'_>) -> Result<T> + Send>;
 pub(crate) type ReadJob = ReadingJob<BoxedOutput>;
 pub(crate) type WaitJob = ReadingJob<Poll<BoxedOutput>>;
 pub(crate) type LongJob = ReadingJob<Option<BoxedOutput>>;
 pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Progress> + Send>;
-/// A bounded step that runs before a change. Returns whether another step may be needed first.
+/// A bounded step that runs before a change. Returns whether another step may be needed before the change.
 pub(crate) type FirstSteps = fn(&mut Write<'_>) -> Result<bool>;
 
 /// Returns a change that runs the steps in `first` before `job`.
-pub(in crate::op) fn after_first(first: Option<FirstSteps>, mut job: WriteJob) -> WriteJob {
+pub(in crate::op) fn with_first_steps(first: Option<FirstSteps>, mut job: WriteJob) -> WriteJob {
     match first {
-        Some(first) => Box::new(move |cx| if first(cx)? { Ok(Progress::Again(None)) } else { job(cx) }),
+        Some(first) => Box::new(move |cx| if first(cx)? { Ok(Progress::Unfinished(None)) } else { job(cx) }),
         None => job,
     }
 }
 
-/// A bound change that uses the result of a preflight read.
+/// A change, bound to its input and to the result of its preflight read.
 pub(crate) struct Preflight {
-    /// The workspace that the change belongs to, if no credential determines it.
+    /// Workspace of the change, if no credential determines it.
     pub home: Option<WorkspaceId>,
     pub job: WriteJob,
-    /// Approximate bytes that the read's result occupies in addition to the request.
+    /// Approximate bytes of memory that the result of the read occupies in addition to the request.
     pub bytes: usize,
 }
 
@@ -89,7 +89,7 @@ pub trait PreflightResult {
         0
     }
 
-    /// Returns the workspace that the change belongs to, if no credential determines it.
+    /// Returns the workspace of the change, if no credential determines it.
     fn home(&self) -> Option<WorkspaceId> {
         None
     }
@@ -111,29 +111,29 @@ impl<T: PreflightResult> PreflightResult for Option<T> {
     }
 }
 
-/// The progress of a change, to be committed.
+/// The result of one run of a change, to be committed.
 pub(crate) enum Progress {
     /// The change is complete.
     Done(BoxedOutput),
-    /// The change was made by an earlier request. Contains the stored part of its answer.
+    /// An earlier request with the same key has made the change. Contains the stored data of its answer.
     Repeated(String),
-    /// A step is complete and more remain: the change runs again in a later batch, with the state that its
-    /// steps share, as JSON.
-    Again(Option<String>),
+    /// A step is complete and further steps remain. The change runs again in a later batch, with the state
+    /// that its steps share, as JSON.
+    Unfinished(Option<String>),
     /// The change is refused, and its events record the refusal.
     Refused(Error),
 }
 
-/// A refusal by a function that may record the refusal with an event.
+/// A refusal of a change, which the function may record.
 pub struct RecordedRefusal {
     error: Error,
     recorded: bool,
 }
 
 impl RecordedRefusal {
-    /// Creates a refusal whose events and notes are committed.
+    /// Creates a refusal that commits its record, such as an event or a counted attempt.
     ///
-    /// The function must not have changed anything else.
+    /// Apart from that record, the function must not have changed anything.
     pub fn recorded(error: Error) -> Self {
         Self { error, recorded: true }
     }
@@ -144,14 +144,14 @@ impl RecordedRefusal {
     }
 }
 
-/// Converts an error to a refusal that leaves no trace.
+/// Converts an error to a refusal that is not recorded: the transaction is rolled back.
 impl From<Error> for RecordedRefusal {
     fn from(error: Error) -> Self {
         Self { error, recorded: false }
     }
 }
 
-/// A bound request, ready to run on a core thread.
+/// The job of a request: a function bound to its input, ready to run on a core thread.
 pub(crate) enum Job {
     Read(ReadJob),
     /// A read in pages. Returns `None` while more pages remain.
@@ -175,7 +175,7 @@ pub(crate) enum Job {
     },
 }
 
-/// Requirements of a change that must be known before it is queued.
+/// The requirements of a change that must be known before the change is queued.
 ///
 /// They are derived from the input alone, before the caller is authenticated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -184,7 +184,7 @@ pub struct WriteNeeds {
     ///
     /// The heads of all these workspaces are locked together, in the order of their ids.
     pub workspaces: Vec<WorkspaceId>,
-    /// Whether the change takes the next thread of a queue.
+    /// Whether the change claims the next thread of a ready queue.
     pub takes_next: bool,
     /// Error code if the instance already has a row with an id that the change inserts. Default: a failure of
     /// the service.
@@ -192,12 +192,12 @@ pub struct WriteNeeds {
 }
 
 impl WriteNeeds {
-    /// Returns the requirement to write the log of one more workspace.
+    /// Returns the requirements of a change that also writes the log of the workspace `id`.
     pub fn workspace(id: WorkspaceId) -> Self {
         Self { workspaces: vec![id], ..Self::default() }
     }
 
-    /// Returns the requirement to take the next thread of a queue.
+    /// Returns the requirements of a change that claims the next thread of a ready queue.
     pub fn next_thread() -> Self {
         Self { takes_next: true, ..Self::default() }
     }
@@ -210,15 +210,16 @@ pub enum Poll<T> {
     Ready(T),
     /// The awaited event has not occurred: poll again when a matching event arrives.
     Pending,
-    /// The awaited event is not in the part that was read, but more remains to be read: poll again soon.
+    /// The poll has read some of the data without finding the awaited event, and more data remains: poll
+    /// again soon.
     ///
-    /// The value is returned unchanged if the timeout expires.
+    /// Contains the output to return if the timeout expires before the next poll.
     More(T),
 }
 
-/// Counts the objects that were added by an event on this subject and are still available.
+/// Function that counts how many objects an event on this subject has added that are still available.
 ///
-/// For operations whose waits compete for these objects.
+/// Used by operations whose waits compete for the objects.
 pub type CountAvailable = fn(&Read<'_>, &Subject) -> Result<usize>;
 
 /// The input of a wait: which events may change its output, and the timeout.
@@ -227,30 +228,30 @@ pub trait LongPoll {
     fn filter(&self) -> EventFilter;
     /// Returns the timeout of the wait.
     fn timeout(&self) -> Duration;
-    /// Returns the function that counts the objects that an event has added, for operations whose waits
-    /// compete for them.
+    /// Returns the function that counts the objects of an event, if the waits of the operation compete for
+    /// objects.
     ///
-    /// As many waits are woken as there are objects, in the order in which they began. A second later,
-    /// further waits are woken if objects are still available.
+    /// An event wakes as many waits as there are objects, oldest wait first. A second later, further waits
+    /// are woken if objects are still available.
     fn supply(&self) -> Option<CountAvailable> {
         None
     }
 }
 
-/// The awaited result or a timeout; on the wire one object or the other.
+/// The output of a wait: either the awaited result or [`TimedOut`], each as one JSON object.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum WaitOutput<O> {
     /// The awaited event has occurred.
     Ready(O),
-    /// The timeout expired first.
+    /// The timeout expired before the awaited event occurred.
     TimedOut(TimedOut),
 }
 
 /// The result of a wait whose timeout has expired.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TimedOut {
-    /// Always true. The only member of the object.
+    /// Always true. This is the only member of the object.
     timed_out: bool,
 }
 

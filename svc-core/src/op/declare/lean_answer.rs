@@ -1,10 +1,10 @@
-//! Lean answers: an answer without members that carry no information.
+//! Lean answers: answers without members that carry no information for the caller.
 //!
 //! A lean answer omits members that are null, false or empty, members that only a full answer has, members
-//! that repeat another one of the same object, and ids that follow from the ids in the request. The pin of a
-//! claim stays, because its holder proves with the pin which event created the claim. A lean answer is made
-//! from the encoded full answer, by the schema of the output and of each kind of event, so no output needs a
-//! second type. Callers' own JSON is returned unchanged.
+//! that repeat another member of the same object, and ids that follow from the ids in the request. The pin of
+//! a claim is kept, because the holder of the claim uses it to prove which event created the claim. The lean
+//! form is made from the encoded full answer, according to the schemas of the output and of each kind of
+//! event, so no output needs a second type. JSON of callers is returned unchanged.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,47 +18,50 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::schema;
 
-/// Members that only a full answer has: they repeat other members, or serve a client that verifies a log.
+/// Names of the members that only a full answer has. These members repeat other members, or serve clients
+/// that verify a log.
 const ONLY_FULL: &[&str] =
     &["workspace_id", "uri", "prev_hash", "content_hash", "claim_pinned_hash", "content_sha256"];
 
-/// Members that a lean answer keeps whole, although their own members are in [`ONLY_FULL`].
-const WHOLE: &[&str] = &["pin"];
+/// Names of the members that a lean answer keeps whole, although their own members are in [`ONLY_FULL`].
+const KEPT_WHOLE: &[&str] = &["pin"];
 
-/// Pairs of members: the first is omitted if its value equals that of the second in the same object.
-const REPEATED: &[(&str, &str)] = &[("id", "lsn"), ("subject_id", "actor_id"), ("created_by", "owner_id")];
+/// Pairs of member names. A lean answer omits the first member if its value equals that of the second in the
+/// same object.
+const REPEATED_MEMBERS: &[(&str, &str)] =
+    &[("id", "lsn"), ("subject_id", "actor_id"), ("created_by", "owner_id")];
 
-/// Member names of an event: its hashed payload, its kind, and the payload members that the lean form omits.
+/// Name of the event member that contains the hashed payload.
 const PAYLOAD: &str = "payload";
 const KIND: &str = "kind";
-const OF_PAYLOAD: &[&str] = &[CHAIN, "$type", "sealed"];
-/// The member of a payload that repeats columns of the event.
+const OMITTED_FROM_PAYLOAD: &[&str] = &[CHAIN, "$type", "sealed"];
+/// Name of the payload member that repeats columns of the event.
 const CHAIN: &str = "$chain";
-/// The attribution, which every payload contains in addition to the fields of its kind.
+/// Name of the attribution, which every payload contains in addition to the fields of its kind.
 const ATTRIBUTION: &str = "attribution";
 
-/// The member that every list has, even if it is empty.
+/// Name of the list member that a lean answer keeps even if the list is empty.
 const ITEMS: &str = "items";
 
-/// How the answers of an operation become lean.
+/// The rules that make the answers of an operation lean.
 pub(crate) enum LeanForm {
-    /// JSON of a caller, which is kept unchanged.
+    /// A value that is kept unchanged, such as JSON of a caller.
     Verbatim,
-    /// The payload of an event, whose lean form depends on the kind of event.
+    /// The payload of an event. The kind of the event determines the lean form.
     Payload,
     Object(BTreeMap<String, LeanForm>),
     List(Box<LeanForm>),
 }
 
 impl LeanForm {
-    /// Derives the lean form of answers from the schema of the full ones.
+    /// Derives the lean form of answers from the schema of the full answers.
     pub fn of(schema: &Value) -> Self {
         let merged = schema::one_object(schema.clone());
         if let Some(members) = merged.get("properties").and_then(Value::as_object) {
             let lean = |(name, member): (&String, &Value)| {
                 let lean = match name.as_str() {
                     PAYLOAD => Self::Payload,
-                    whole if WHOLE.contains(&whole) => Self::Verbatim,
+                    whole if KEPT_WHOLE.contains(&whole) => Self::Verbatim,
                     _ => Self::of(member),
                 };
                 (name.clone(), lean)
@@ -71,7 +74,7 @@ impl LeanForm {
         }
     }
 
-    /// Derives the lean form of the payloads of a kind of event from the schema of their fields.
+    /// Derives the lean form of payloads from the schema of a kind of event.
     pub fn of_payload(schema: &Value) -> Self {
         let mut members = match Self::of(schema) {
             Self::Object(members) => members,
@@ -81,8 +84,8 @@ impl LeanForm {
         Self::Object(members)
     }
 
-    /// Returns the lean answer to a request.
-    pub fn answer(&self, full: &[u8], asked: &LeanRequest<'_>) -> Result<Vec<u8>> {
+    /// Returns the lean form of the full answer to the request `asked`.
+    pub fn make_lean(&self, full: &[u8], asked: &LeanRequest<'_>) -> Result<Vec<u8>> {
         let full: &RawValue = serde_json::from_slice(full).map_err(Error::internal)?;
         let mut out = Vec::with_capacity(full.get().len());
         self.write(full, asked, true, &mut out)?;
@@ -98,15 +101,15 @@ impl LeanForm {
     ) -> Result<()> {
         match self {
             Self::Object(members) if full.get().starts_with('{') => {
-                object(full, out, |all, (name, value), out| {
+                write_object(full, out, |all, (name, value), out| {
                     if is_uninformative(name, value)
-                        || all.repeats(name)
+                        || all.repeats_other_member(name)
                         || (!is_root && asked.implies(all, name))
                     {
                         return Ok(());
                     }
                     match members.get(name) {
-                        Some(Self::Payload) => asked.payload(all, value, out),
+                        Some(Self::Payload) => asked.write_payload(all, value, out),
                         Some(member) => member.write(value, asked, false, out),
                         None => Self::Verbatim.write(value, asked, false, out),
                     }
@@ -131,8 +134,8 @@ impl LeanForm {
         }
     }
 
-    /// Removes the required members from a schema, because a lean answer may omit them.
-    pub fn relax(schema: &mut Value) {
+    /// Removes members from the lists of required members in a schema, because a lean answer may omit them.
+    pub fn make_members_optional(schema: &mut Value) {
         match schema {
             Value::Object(members) => {
                 if let Some(Value::Array(names)) = members.get_mut("required") {
@@ -141,50 +144,51 @@ impl LeanForm {
                         members.remove("required");
                     }
                 }
-                members.values_mut().for_each(Self::relax);
+                members.values_mut().for_each(Self::make_members_optional);
             }
-            Value::Array(items) => items.iter_mut().for_each(Self::relax),
+            Value::Array(items) => items.iter_mut().for_each(Self::make_members_optional),
             _ => {}
         }
     }
 }
 
-/// The part of a request that determines the lean form of the answer.
+/// The data of a request that determines which members a lean answer omits.
 pub(crate) struct LeanRequest<'a> {
     /// The ids in the request, by field name.
     pub named: &'a Map<String, Value>,
-    /// Returns the lean form of the payloads of a kind of event.
+    /// Function that returns the lean form of payloads for a kind of event.
     pub payload_of: &'a dyn Fn(&str) -> Option<&'a LeanForm>,
 }
 
 impl LeanRequest<'_> {
     /// Returns whether the request determines the id in the member `name`.
     ///
-    /// The request contains either that id or the thread of all objects in the answer, which determines their
-    /// channel.
+    /// This is the case if the request contains the same id, or the id of the object's thread, which
+    /// determines its channel.
     fn implies(&self, all: &OrderedMembers<'_>, name: &str) -> bool {
         let is_named = |name: &str| {
             let named = self.named.get(name).and_then(Value::as_str);
-            named.is_some_and(|named| all.word(name) == Some(named))
+            named.is_some_and(|named| all.plain_string(name) == Some(named))
         };
         is_named(name) || (name == "channel_id" && is_named("thread_id"))
     }
 
-    /// Writes the payload of an event in its lean form. For an unknown kind, omits only the empty members.
+    /// Writes the lean form of an event's payload. For an unknown kind of event, omits only `$chain`,
+    /// `$type`, `sealed`, and empty lists and objects.
     ///
-    /// Adds the thread or channel of the event, which the full event has in members that are omitted here.
-    fn payload(&self, event: &OrderedMembers<'_>, full: &RawValue, out: &mut Vec<u8>) -> Result<()> {
-        let lean = event.word(KIND).and_then(self.payload_of).unwrap_or(&LeanForm::Verbatim);
+    /// Adds the id of the event's thread or channel, which the omitted member `$chain` contains.
+    fn write_payload(&self, event: &OrderedMembers<'_>, full: &RawValue, out: &mut Vec<u8>) -> Result<()> {
+        let lean = event.plain_string(KIND).and_then(self.payload_of).unwrap_or(&LeanForm::Verbatim);
         let mut left = Vec::new();
-        object(full, &mut left, |_, (name, value), out| {
-            if !OF_PAYLOAD.contains(&name) {
+        write_object(full, &mut left, |_, (name, value), out| {
+            if !OMITTED_FROM_PAYLOAD.contains(&name) {
                 out.extend_from_slice(value.get().as_bytes());
             }
             Ok(())
         })?;
         let mut own = Vec::new();
         lean.write(serde_json::from_slice(&left).map_err(Error::internal)?, self, false, &mut own)?;
-        let (Some((place, id)), Some(rest)) = (self.place(full)?, own.strip_prefix(b"{")) else {
+        let (Some((place, id)), Some(rest)) = (self.subject_to_add(full)?, own.strip_prefix(b"{")) else {
             out.extend_from_slice(&own);
             return Ok(());
         };
@@ -194,12 +198,14 @@ impl LeanRequest<'_> {
         Ok(())
     }
 
-    /// Returns the subject of a payload's event, unless the request or the payload itself contains it.
-    fn place(&self, payload: &RawValue) -> Result<Option<(&'static str, String)>> {
+    /// Returns the id of the event's thread or channel and the name of that id, unless the payload or the
+    /// request contains it.
+    fn subject_to_add(&self, payload: &RawValue) -> Result<Option<(&'static str, String)>> {
         let payload: OrderedMembers<'_> = parse(payload)?;
         let Some(chain) = payload.get(CHAIN) else { return Ok(None) };
         let chain: OrderedMembers<'_> = parse(chain)?;
-        let found = ["thread_id", "channel_id"].into_iter().find_map(|name| Some((name, chain.word(name)?)));
+        let found =
+            ["thread_id", "channel_id"].into_iter().find_map(|name| Some((name, chain.plain_string(name)?)));
         let unsaid = |(name, _): &(&str, &str)| payload.get(name).is_none() && !self.implies(&chain, name);
         Ok(found.filter(unsaid).map(|(name, id)| (name, id.to_owned())))
     }
@@ -210,8 +216,9 @@ fn is_uninformative(name: &str, value: &RawValue) -> bool {
     (is_empty && name != ITEMS) || ONLY_FULL.contains(&name)
 }
 
-/// Writes an object with the members for which `write` writes a value that is not empty.
-fn object(
+/// Writes an object. The function `write` writes the value of each member, and a member with an empty value
+/// is omitted.
+fn write_object(
     full: &RawValue,
     out: &mut Vec<u8>,
     mut write: impl FnMut(&OrderedMembers<'_>, (&str, &RawValue), &mut Vec<u8>) -> Result<()>,
@@ -245,7 +252,7 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Result<T> {
 /// The members of an object in their original order.
 pub(super) struct OrderedMembers<'a>(Vec<(MemberName<'a>, &'a RawValue)>);
 
-/// The name of a member. Copied only if it contains an escape.
+/// The name of a member. The text is copied only if it contains an escape.
 #[derive(Deserialize)]
 struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -258,13 +265,13 @@ impl<'a> OrderedMembers<'a> {
         self.0.iter().map(|(MemberName(name), value)| (&**name, *value))
     }
 
-    /// Returns the value of a member that is a name or an id, and so contains no JSON escapes.
-    fn word(&self, name: &str) -> Option<&str> {
+    /// Returns the string in a member that has no JSON escapes, such as a name or an id.
+    fn plain_string(&self, name: &str) -> Option<&str> {
         self.get(name)?.get().strip_prefix('"')?.strip_suffix('"')
     }
 
-    fn repeats(&self, name: &str) -> bool {
-        let other = REPEATED.iter().find(|(repeated, _)| *repeated == name).map(|(_, other)| *other);
+    fn repeats_other_member(&self, name: &str) -> bool {
+        let other = REPEATED_MEMBERS.iter().find(|(repeated, _)| *repeated == name).map(|(_, other)| *other);
         let values = other.and_then(|other| self.get(other)).zip(self.get(name));
         values.is_some_and(|(other, value)| other.get() == value.get())
     }
@@ -346,13 +353,13 @@ mod tests {
         let lean = LeanForm::of(&schema::inlined_output(schema::of::<Page<Row>>));
         let named = json!({"channel_id": "c"});
         let asked = LeanRequest { named: named.as_object().unwrap(), payload_of: &|_| None };
-        let answer = lean.answer(full.as_bytes(), &asked).unwrap();
+        let answer = lean.make_lean(full.as_bytes(), &asked).unwrap();
         let answer: Value = serde_json::from_slice(&answer).unwrap();
         let pin = json!({"uri": "svc:event/1", "content_hash": "sha256:1"});
         let item = json!({"id": "a", "result": own, "pin": pin, "payload": {"private": false}});
         let wanted = json!({"items": [item]});
         assert_eq!(answer, wanted);
-        let none = lean.answer(br#"{"items":[],"next_cursor":null}"#, &asked).unwrap();
+        let none = lean.make_lean(br#"{"items":[],"next_cursor":null}"#, &asked).unwrap();
         assert_eq!(String::from_utf8(none).unwrap(), r#"{"items":[]}"#);
     }
 
@@ -402,7 +409,7 @@ mod tests {
             ),
         ] {
             let full = json!({"id": 7, "lsn": 7, "kind": name, "payload": payload(fields)}).to_string();
-            let answer = event.answer(full.as_bytes(), &asked).unwrap();
+            let answer = event.make_lean(full.as_bytes(), &asked).unwrap();
             let answer: Value = serde_json::from_slice(&answer).unwrap();
             assert_eq!(answer, json!({"lsn": 7, "kind": name, "payload": wanted}));
         }

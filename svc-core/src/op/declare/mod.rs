@@ -1,7 +1,7 @@
 //! Declarations of a feature: operations, samples, guards, projectors, conditions, chores and health checks.
 //!
-//! The table contains the declarations of all features. Nothing here runs. Signatures of functions name the
-//! contexts of `run`.
+//! The table contains the declarations of all features. No module here runs an operation. Function signatures
+//! refer to the contexts in `run`.
 
 pub(super) mod health_check;
 pub(super) mod chore;
@@ -17,13 +17,13 @@ pub(super) mod answer;
 pub(super) mod effect;
 pub(super) mod docs;
 pub(super) mod operation;
-mod bounded;
+mod answer_limits;
 pub(super) mod hooks;
-pub(super) mod class;
+pub(super) mod column_class;
 pub(super) mod records;
 mod proof;
 pub(super) mod delivery_channel;
 pub(super) mod table;
-pub(super) mod typed;
+pub(super) mod typed_operation;
 pub(super) mod functions;
 pub(super) mod wait_secs;

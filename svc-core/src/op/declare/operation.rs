@@ -1,8 +1,8 @@
-//! An operation of the table: its complete declaration.
+//! An operation of the table, with its complete declaration.
 //!
-//! The generics end here. From a typed function, an operation keeps a step that prepares a call on the
-//! caller's side and returns a *job*. A core thread runs the job, and may run it again. The step has two
-//! entries: one takes the input of a request and decodes it, the other takes an input of its type, by a
+//! An operation hides the types of its function. It stores a step that prepares a call on the caller's thread
+//! and returns a *job*. A core thread runs the job, and may run it again. The step has two entries: one
+//! decodes the input of a request, the other takes a typed input from a
 //! [`TypedOperation`](crate::op::TypedOperation).
 
 use std::any::{Any, TypeId};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::capability::{Needs, Right};
 use crate::error::{Code, Error, Result};
 use crate::op::call::caller::Visibility;
-use crate::op::call::input::{self, ListOptions};
+use crate::op::call::input::{self, AnswerOptionValues};
 use crate::op::call::request::Input;
 use crate::op::declare::answer::RepeatPolicy;
 use crate::op::declare::byte_limit::ByteLimit;
@@ -30,73 +30,76 @@ use crate::schema;
 use crate::spool::Upload;
 use crate::time::Time;
 
-/// Decodes the input of a request and prepares its job.
+/// Function that decodes the input of a request and prepares the job of the request.
 ///
-/// The request's answer options are decoded into the [`ListOptions`].
-type PrepareCall = Box<dyn Fn(&Input, &mut ListOptions, &SharedState, Time) -> Result<Job> + Send + Sync>;
+/// The function stores the answer options of the request in the [`AnswerOptionValues`].
+type PrepareCall =
+    Box<dyn Fn(&Input, &mut AnswerOptionValues, &SharedState, Time) -> Result<Job> + Send + Sync>;
 
-/// Prepares the job of a call with a decoded input.
+/// Function that prepares the job of a call with a decoded input.
 type PrepareTyped<I> = Box<dyn Fn(I, &SharedState, Time) -> Result<Job> + Send + Sync>;
 
-/// An operation: its complete declaration.
+/// The complete declaration of an operation.
 ///
-/// A declaration sets each value with a method; readers get the values in groups.
+/// A declaration sets each value with a method. Accessors return the values in groups.
 #[must_use = "an operation is served once it is in the table"]
 pub struct Operation {
     name: &'static str,
     pub(super) http: Http,
     access: Access,
-    pub(crate) run: RunFunction,
+    pub(crate) run: ExecutionSettings,
     docs: Docs,
 }
 
-/// The requirements for the caller, and the channels that the service itself sees as the caller.
+/// The requirements for the caller of an operation, and the channels that the service itself can see as the
+/// caller.
 pub struct Access {
     pub needs: Needs,
-    /// Whether only the member may call the operation. A delegate and the service itself are rejected.
+    /// Whether only the member itself may call the operation. A delegate and the service itself are rejected.
     pub personal: bool,
     /// Whether a frozen member may call the operation although it changes something.
     pub open_to_frozen: bool,
-    /// The name of the audit row that the operation writes although it changes nothing.
+    /// Action of the audit row that the operation writes although it changes nothing.
     pub audited: Option<&'static str>,
     pub(crate) instance_visibility: Visibility,
 }
 
-pub(crate) struct RunFunction {
+pub(crate) struct ExecutionSettings {
     pub effect: Effect,
     pub quick: bool,
-    /// Whether preparing a call takes so long that it needs a separate thread.
+    /// Whether calls are prepared on a separate thread, because preparing a call is slow.
     pub prepared_apart: bool,
     /// Whether another call can restore the object that the operation ends or removes.
     pub reversible: bool,
     /// Whether the operation reaches people or systems outside of the service.
     pub reaches_out: bool,
-    /// Steps that run before the change.
+    /// Steps that run before the change, in separate batches.
     pub first: Option<FirstSteps>,
     /// An additional check before the operation's file is received.
     pub before_file: Option<BeforeFile>,
-    /// How answers are made lean, if a caller may request that.
+    /// How answers are made lean, if callers can request lean answers.
     pub lean: Option<OnceLock<LeanForm>>,
     /// How answers are cut to a number of bytes.
     pub bounds: ByteLimit,
-    /// How requests are repeated, if they may have an idempotency key.
+    /// How repeated requests are recognised and answered, if requests may have an idempotency key.
     pub repeats: Option<RepeatPolicy>,
     pub prepare_call: PrepareCall,
-    /// The [`PrepareTyped`] for the operation's input type.
+    /// The [`PrepareTyped`] function for the input type of the operation.
     prepare_typed: Arc<dyn Any + Send + Sync>,
-    /// The type by which the operation is called within the process.
+    /// Type of the [`TypedOperation`](crate::op::TypedOperation) by which code in this process calls the
+    /// operation.
     pub called_by: TypeId,
 }
 
-/// The name of an operation, and the type by which it is called within the process.
-pub(super) type Key = (&'static str, TypeId);
+/// The name of an operation, and the type by which code in this process calls the operation.
+pub(super) type OperationKey = (&'static str, TypeId);
 
-/// Returns the field of an input that contains the file.
+/// Function that returns the field of an input for the uploaded file.
 pub(super) type InputFile<I> = fn(&mut I) -> &mut Option<Upload>;
 
 impl Operation {
     pub(super) fn new<I: InputType, O: JsonSchema>(
-        (name, called_by): Key,
+        (name, called_by): OperationKey,
         effect: Effect,
         file: Option<InputFile<I>>,
         prepare: impl Fn(I, &SharedState, Time) -> Result<Job> + Send + Sync + 'static,
@@ -123,7 +126,7 @@ impl Operation {
                 audited: None,
                 instance_visibility: Visibility::Nothing,
             },
-            run: RunFunction {
+            run: ExecutionSettings {
                 effect,
                 quick: false,
                 prepared_apart: false,
@@ -136,7 +139,7 @@ impl Operation {
                 repeats: None,
                 prepare_call: Box::new(move |raw, listing, shared, now| {
                     let Some(file) = file else {
-                        return prepare(input::decode_listing(raw, listing)?, shared, now);
+                        return prepare(input::decode_with_options(raw, listing)?, shared, now);
                     };
                     let mut input: I = input::decode(raw)?;
                     if let Some(sent) = &raw.file {
@@ -159,13 +162,14 @@ impl Operation {
         }
     }
 
-    /// Sets the title, a display name for people.
+    /// Sets the title: the display name of the operation for people.
     pub fn title(mut self, title: &'static str) -> Self {
         self.docs.title = title;
         self
     }
 
-    /// Sets the beginning of the tool's description: what it does, then when to prefer it to a similar tool.
+    /// Sets the beginning of the tool's description: what the tool does, then when to prefer the tool to a
+    /// similar one.
     pub fn when(mut self, when: &'static str) -> Self {
         self.docs.when = when;
         self
@@ -173,35 +177,35 @@ impl Operation {
 
     /// Serves the operation at `GET path`.
     pub fn get(self, path: &'static str) -> Self {
-        self.served(Method::Get, path)
+        self.with_route(Method::Get, path)
     }
 
     /// Serves the operation at `POST path`.
     pub fn post(self, path: &'static str) -> Self {
-        self.served(Method::Post, path)
+        self.with_route(Method::Post, path)
     }
 
     /// Serves the operation at `PUT path`.
     pub fn put(self, path: &'static str) -> Self {
-        self.served(Method::Put, path)
+        self.with_route(Method::Put, path)
     }
 
     /// Serves the operation at `PATCH path`.
     pub fn patch(self, path: &'static str) -> Self {
-        self.served(Method::Patch, path)
+        self.with_route(Method::Patch, path)
     }
 
     /// Serves the operation at `DELETE path`.
     pub fn delete(self, path: &'static str) -> Self {
-        self.served(Method::Delete, path)
+        self.with_route(Method::Delete, path)
     }
 
-    fn served(mut self, method: Method, path: &'static str) -> Self {
+    fn with_route(mut self, method: Method, path: &'static str) -> Self {
         (self.http.method, self.http.path) = (method, path);
         self
     }
 
-    /// Also serves the operation at another path.
+    /// Also serves the operation at the additional path `path`.
     pub fn alias(mut self, path: &'static str) -> Self {
         self.http.aliases.push(path);
         self
@@ -270,8 +274,7 @@ impl Operation {
         self
     }
 
-    /// Runs `check` before the file is received, so that a client does not send a file that would be
-    /// rejected.
+    /// Runs `check` before the file is received. If the check fails, the client need not send the file.
     pub fn before_file(mut self, check: BeforeFile) -> Self {
         self.run.before_file = Some(check);
         self
@@ -292,7 +295,7 @@ impl Operation {
         self
     }
 
-    /// Prepares calls on a separate thread, a few at a time, because preparing them takes long.
+    /// Prepares calls on a separate thread, a few at a time, because preparing a call is slow.
     pub fn prepared_apart(mut self) -> Self {
         self.run.prepared_apart = true;
         self
@@ -300,7 +303,7 @@ impl Operation {
 
     /// Lets the service itself, and an administrator of the machine, see every channel of the workspace.
     ///
-    /// By default they see no channel, whatever their rights.
+    /// By default, these callers see no channel, whatever their rights are.
     pub fn whole_for_instance(mut self) -> Self {
         self.access.instance_visibility = Visibility::Whole;
         self
@@ -312,9 +315,10 @@ impl Operation {
         self
     }
 
-    /// Sets bounded steps that run before the change, each in a separate batch, as long as more may remain.
+    /// Sets a bounded step that runs before the change, repeatedly and in separate batches, until it reports
+    /// that no further step is needed.
     ///
-    /// The results of these steps are valid without the change, which may be refused or never run.
+    /// The results of the steps are valid without the change, which may be refused or never run.
     pub(crate) fn after(mut self, first: FirstSteps) -> Self {
         self.run.first = Some(first);
         self
@@ -326,7 +330,8 @@ impl Operation {
         self
     }
 
-    /// Declares the codes with which the operation can fail, in addition to those of every operation.
+    /// Declares the error codes with which the operation can fail, in addition to the codes of every
+    /// operation.
     pub fn refuses(mut self, codes: &'static [Code]) -> Self {
         self.docs.refuses = codes;
         self
@@ -355,10 +360,10 @@ impl Operation {
         self
     }
 
-    /// Returns whether an anonymous caller, who may only read, can call the operation.
+    /// Returns whether an anonymous caller can call the operation.
     ///
-    /// An operation that any credential may call is closed to a caller without one, because it serves the
-    /// owner of the credential.
+    /// Anonymous callers may only read. An operation that requires a credential of any kind is closed to
+    /// anonymous callers, because it serves the owner of the credential.
     pub fn is_open_to_anonymous(&self) -> bool {
         match self.access().needs {
             Needs::Nothing => true,
@@ -368,12 +373,11 @@ impl Operation {
     }
 
     /// Returns whether the operation concerns one thread, whose id is in its path.
-    pub(in crate::op) fn is_about_a_thread(&self) -> bool {
+    pub(in crate::op) fn concerns_one_thread(&self) -> bool {
         self.http.path.contains("{thread_id}")
     }
 
-    /// Returns the name of the operation, which is also the name of the MCP tool and of the OpenAPI
-    /// operation.
+    /// Returns the name of the operation. The MCP tool and the OpenAPI operation have the same name.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -398,7 +402,7 @@ impl Operation {
         self.run.effect
     }
 
-    /// Returns every code with which the operation can fail.
+    /// Returns every error code with which the operation can fail.
     pub fn refusals(&self) -> impl Iterator<Item = Code> {
         let of_repeats = self.run.repeats.iter().flat_map(|repeats| {
             [Code::IdempotencyMismatch].into_iter().chain(repeats.refuses.iter().copied())
@@ -417,7 +421,7 @@ impl Operation {
     /// Returns the JSON Schema of the input with the annotations from which the MCP tool is built.
     pub(in crate::op) fn annotated_input_schema(&self) -> Value {
         let mut schema = schema::annotated_input(self.docs.input);
-        self.asks().describe(&mut schema);
+        self.asks().add_to_schema(&mut schema);
         schema
     }
 

@@ -1,12 +1,14 @@
-//! The proof of a table: the columns that the events of the log determine, so that both can be compared.
+//! The proof of a table: the columns whose values follow from the events of the log, so that the table can be
+//! compared with the log.
 
 use std::collections::BTreeMap;
 
-use super::class::Class;
+use super::column_class::Class;
 use super::records::{Records, Scope};
 
 impl Records {
-    /// Declares columns whose values events determine. Events identify the rows by `key`.
+    /// Declares columns whose values events determine. `key` lists the columns by which events identify a
+    /// row.
     ///
     /// `svc verify --state` compares these columns with the log. Their classes must have been declared
     /// before.
@@ -20,8 +22,8 @@ impl Records {
         self
     }
 
-    /// Declares a column whose value events determine in another form, which the SQL expression `read`
-    /// selects from the row `t`.
+    /// Declares a column that events determine in another form. The SQL expression `read` selects that form
+    /// from the row `t`.
     ///
     /// Content in the column is converted: to its length if the result is a number, or to whether it is
     /// present if the result is a boolean.
@@ -31,8 +33,8 @@ impl Records {
         self
     }
 
-    /// Declares that a row is removed together with the row of `table` whose id is in `column`. The latter
-    /// may be removed without an event about this row.
+    /// Declares that each row is removed together with a row of `table`, whose id is in `column`. No separate
+    /// event records the removal.
     #[must_use]
     pub(crate) fn goes_with(mut self, column: &'static str, table: &'static str) -> Self {
         self.proof.goes_with.push((column, table));
@@ -57,7 +59,7 @@ impl Records {
     /// workspace.
     pub(crate) fn workspace_column(&self) -> Option<&'static str> {
         match self.scope {
-            Scope::Of(column) => Some(column),
+            Scope::WorkspaceColumn(column) => Some(column),
             Scope::Through(..) | Scope::Instance => None,
         }
     }
@@ -77,7 +79,7 @@ impl Records {
         self.proof.proven.iter().map(|(name, (class, _))| (*name, *class)).collect()
     }
 
-    /// Returns the columns that no event determines, each with the reason. `*` stands for all columns.
+    /// Returns the columns that no event determines, each with the reason. `*` means all columns.
     pub fn unproven_columns(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let of_class = |(name, class): (&&'static str, &Class)| {
             let reason = match class {

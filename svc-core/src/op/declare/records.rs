@@ -1,15 +1,15 @@
-//! Records: the columns of each table, with their classes.
+//! Records: declarations of database tables, with the class of each column.
 //!
-//! A feature declares its tables once. The declaration determines which of their data an export contains, how
-//! an import writes that data, and what is removed when a workspace is erased. A test compares the
-//! declarations with both schemas.
+//! A feature declares each of its tables once. The declaration determines which data of the table an export
+//! contains, how an import writes that data, and what is removed when a workspace is erased. A test compares
+//! the declarations with the schemas of both database engines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use uuid::Uuid;
 
-use super::class::Class;
+use super::column_class::Class;
 use crate::Result;
 use crate::error::Error;
 use crate::id::WorkspaceId;
@@ -17,36 +17,37 @@ use crate::op::run::context::Write;
 use crate::op::run::permit::DestroyPermit;
 use crate::store::{Engine, Scan, Value, interned};
 
-/// How the rows of a table belong to a workspace.
+/// How the workspace of a table's row is determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// The workspace's id is in this column.
-    Of(&'static str),
-    /// The column contains the id of a row of another table, which belongs to the workspace.
+    /// This column contains the id of the workspace.
+    WorkspaceColumn(&'static str),
+    /// The column contains the id of a row in another table. The row belongs to the workspace of that other
+    /// row.
     Through(&'static str, &'static str),
-    /// The rows belong to the instance.
+    /// The rows belong to the instance, not to a workspace.
     Instance,
 }
 
-/// The instances to which the rows of a table may move when their workspace is exported.
+/// The instances on which an exported workspace may be imported with the rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExportDestination {
     /// Any instance.
     Anywhere,
-    /// An instance on which the workspace is restored, but not an instance that copies the workspace.
+    /// An instance that restores the workspace, but not an instance that copies the workspace.
     WhereRestored,
     /// No other instance: the rows belong to this instance alone.
     Nowhere,
 }
 
-/// When the rows of a table are removed while their workspace is erased.
+/// The stage of erasing a workspace in which the rows of a table are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ErasureStage {
-    /// At once, because the rows grant access.
+    /// First, because the rows grant access.
     Access,
-    /// Before all remaining tables, because the rows unseal content.
+    /// After the rows that grant access, but before all other tables, because the rows unseal content.
     Keys,
-    /// Before the rows that they refer to.
+    /// Last: each table before the tables that it refers to.
     InTurn,
 }
 
@@ -55,16 +56,16 @@ enum ErasureStage {
 pub(crate) enum Removal {
     /// The statement `remove` removes up to `$2` rows of the workspace `$1`.
     Own { remove: &'static str },
-    /// The statement `next` returns the position of the last of the next `$3` objects of the workspace `$1`
-    /// after `$2`; the statement `remove` removes up to `$4` rows of the objects after `$2` up to `$3`.
+    /// `next` selects the position of the last of the next `$3` objects after `$2` in the workspace `$1`.
+    /// `remove` removes up to `$4` rows of the objects after `$2` up to `$3`.
     Through { next: &'static str, remove: &'static str },
 }
 
-/// The columns of a row, by column name.
+/// The values of a row, by column name.
 pub struct RowColumns<'r>(pub(crate) &'r BTreeMap<&'static str, Value>);
 
 impl RowColumns<'_> {
-    /// Returns the text in a column, or `None` if it is null.
+    /// Returns the text in a column, or `None` if the column is null or contains no text.
     pub fn text(&self, column: &str) -> Option<&str> {
         match self.0.get(column) {
             Some(Value::Text(text)) => Some(text),
@@ -72,7 +73,7 @@ impl RowColumns<'_> {
         }
     }
 
-    /// Returns the number in a column, or 0 if it is null.
+    /// Returns the number in a column, or 0 if the column is null or contains no number.
     pub fn int(&self, column: &str) -> i64 {
         match self.0.get(column) {
             Some(Value::Int(number)) => *number,
@@ -80,7 +81,7 @@ impl RowColumns<'_> {
         }
     }
 
-    /// Returns the id in a column, or `None` if it is null.
+    /// Returns the id in a column, or `None` if the column is null or contains no id.
     pub fn id(&self, column: &str) -> Option<Uuid> {
         match self.0.get(column) {
             Some(Value::Uuid(id)) => Some(*id),
@@ -89,19 +90,20 @@ impl RowColumns<'_> {
     }
 }
 
-/// Computes the digest of a row.
-pub type DigestOf = fn(&RowColumns<'_>) -> Result<[u8; 32]>;
+/// Function that computes the value of a digest column from the other columns of the row.
+pub type ComputeDigest = fn(&RowColumns<'_>) -> Result<[u8; 32]>;
 
-/// Returns the ids that are derived from the columns of a workspace's row.
+/// Function that returns ids derived from the columns of a row of the workspace.
 pub type DerivedIds = fn(WorkspaceId, &RowColumns<'_>) -> Result<Vec<Uuid>>;
 
-/// Purges the content of some rows of the caller's workspace, in a range of positions.
+/// Function that purges content from rows of the caller's workspace, in a range of positions.
 ///
-/// Returns the number of rows with content and the last position reached, or `None` if no row is left.
+/// Returns the number of rows with content and the last position reached, or `None` if no row remains.
 pub(crate) type PurgeContent =
     fn(&mut Write<'_>, &DestroyPermit<'_>, (i64, i64), i64) -> Result<Option<(i64, i64)>>;
 
-/// Returns the result of a purge that finds the next rows by itself, after `rows` rows were purged.
+/// Returns the result of a [`PurgeContent`] that has purged `rows` rows and needs no position to find the
+/// next rows.
 pub(crate) fn purged(rows: u64) -> Result<Option<(i64, i64)>> {
     let rows = i64::try_from(rows).map_err(Error::internal)?;
     Ok((rows > 0).then_some((rows, 0)))
@@ -113,19 +115,19 @@ pub struct Records {
     pub(crate) table: &'static str,
     pub(crate) scope: Scope,
     pub(crate) goes: ExportDestination,
-    ends: ErasureStage,
-    /// The columns by which rows are ordered. No two rows have equal values in them.
+    erasure_stage: ErasureStage,
+    /// The columns by which rows are ordered. No two rows have equal values in all of these columns.
     order: &'static str,
     after: Vec<&'static str>,
-    /// The columns with their classes, by name.
+    /// The class of each column, by column name.
     pub(crate) columns: BTreeMap<&'static str, Class>,
-    pub(crate) digests: Vec<(&'static str, DigestOf)>,
+    pub(crate) digests: Vec<(&'static str, ComputeDigest)>,
     /// The statement that inserts a row, cached on first use.
     insert: OnceLock<&'static str>,
     pub(crate) derived_ids: Option<DerivedIds>,
     purges: Option<PurgeContent>,
     pub(crate) after_import: Option<fn(&mut Write<'_>, &RowColumns<'_>) -> Result<()>>,
-    /// Columns that contain JSON, and the members of the JSON that are ids.
+    /// Columns that contain JSON, each with the names of the JSON members that contain ids.
     pub(crate) ids_within: Vec<(&'static str, &'static [&'static str])>,
     pub(crate) proof: Proof,
 }
@@ -135,12 +137,13 @@ pub struct Records {
 pub(crate) struct Proof {
     /// The columns by which events identify a row. Empty if events determine nothing in the table.
     pub key: &'static str,
-    /// The columns that events determine, and the expression that reads each column from the row `t`.
+    /// The columns that events determine, each with its class and the SQL expression that reads it from the
+    /// row `t`.
     pub proven: BTreeMap<&'static str, (Class, &'static str)>,
     /// The columns that no event determines, with the reason.
     pub unproven: Vec<(&'static str, &'static str)>,
-    /// Columns that contain the id of a row together with which this row is removed, and the table of that
-    /// row.
+    /// Columns with the id of another row, and the table of that row. This row is removed together with the
+    /// other row.
     pub goes_with: Vec<(&'static str, &'static str)>,
     /// Whether a purge removes the table's rows instead of only their content.
     pub purged_whole: bool,
@@ -153,7 +156,7 @@ impl Records {
             table,
             scope: Scope::Instance,
             goes: ExportDestination::Nowhere,
-            ends: ErasureStage::InTurn,
+            erasure_stage: ErasureStage::InTurn,
             order: "",
             after: Vec::new(),
             columns: BTreeMap::new(),
@@ -170,14 +173,14 @@ impl Records {
     /// Declares a table whose rows have their workspace in `workspace_id`, ordered by the columns `order`.
     pub fn table(table: &'static str, order: &'static str) -> Self {
         Self {
-            scope: Scope::Of("workspace_id"),
+            scope: Scope::WorkspaceColumn("workspace_id"),
             goes: ExportDestination::Anywhere,
             order,
             ..Self::of_instance(table)
         }
     }
 
-    /// Declares that a row belongs to the workspace of the row in `parent` whose id is in `column`.
+    /// Declares that the workspace of a row is that of a row in `parent`, whose id is in `column`.
     #[must_use]
     pub fn through(mut self, column: &'static str, parent: &'static str) -> Self {
         self.scope = Scope::Through(column, parent);
@@ -187,11 +190,11 @@ impl Records {
     /// Declares the column that contains the workspace's id.
     #[must_use]
     pub fn by_workspace_in(mut self, column: &'static str) -> Self {
-        self.scope = Scope::Of(column);
+        self.scope = Scope::WorkspaceColumn(column);
         self
     }
 
-    /// Declares that the rows refer to rows of another table.
+    /// Declares that the rows refer to rows of `table`.
     #[must_use]
     pub fn after(mut self, table: &'static str) -> Self {
         self.after.push(table);
@@ -212,36 +215,36 @@ impl Records {
         self
     }
 
-    /// Declares that the rows grant access, so erasing a workspace removes them at once.
+    /// Declares that the rows grant access, so that erasing a workspace removes these rows first.
     #[must_use]
     pub fn erased_first(mut self) -> Self {
-        self.ends = ErasureStage::Access;
+        self.erasure_stage = ErasureStage::Access;
         self
     }
 
-    /// Declares that the rows unseal content, so erasing a workspace removes them before all remaining
-    /// tables.
+    /// Declares that the rows unseal content, so that erasing a workspace removes these rows before all
+    /// remaining tables.
     #[must_use]
     pub fn keys(mut self) -> Self {
-        self.ends = ErasureStage::Keys;
+        self.erasure_stage = ErasureStage::Keys;
         self
     }
 
-    /// Declares columns with content, and the function that purges the content.
+    /// Declares columns with text that members write, and the function that purges the text.
     #[must_use]
     pub(crate) fn words(mut self, names: &'static str, purge: PurgeContent) -> Self {
         self.purges = Some(purge);
-        self.with(Class::Words, names)
+        self.with_columns(Class::Words, names)
     }
 
     /// Declares a column with a digest of other columns.
     #[must_use]
-    pub fn digest(mut self, name: &'static str, of: DigestOf) -> Self {
+    pub fn digest(mut self, name: &'static str, of: ComputeDigest) -> Self {
         self.digests.push((name, of));
-        self.with(Class::Digest, name)
+        self.with_columns(Class::Digest, name)
     }
 
-    /// Declares ids that belong to no row, but are derived from columns of the table's rows.
+    /// Declares ids that are not ids of rows, but are derived from columns of the table's rows.
     #[must_use]
     pub fn derives_ids(mut self, ids: DerivedIds) -> Self {
         self.derived_ids = Some(ids);
@@ -262,7 +265,7 @@ impl Records {
         self
     }
 
-    fn with(mut self, class: Class, names: &'static str) -> Self {
+    fn with_columns(mut self, class: Class, names: &'static str) -> Self {
         self.insert = OnceLock::new();
         self.columns.extend(names.split(' ').map(|name| (name, class)));
         self
@@ -276,7 +279,7 @@ macro_rules! classes {
             $($(#[$doc])*
             #[must_use]
             pub fn $method(self, names: &'static str) -> Self {
-                self.with(Class::$class, names)
+                self.with_columns(Class::$class, names)
             })*
         }
     };
@@ -285,7 +288,7 @@ macro_rules! classes {
 classes! {
     /// Declares columns with ids of the workspace's objects.
     ids Id
-    /// Declares columns with ids of rows of the same table that may come later.
+    /// Declares columns with ids of rows of the same table, which may be exported after the row.
     later_ids LaterId
     /// Declares columns with numbers.
     ints Int
@@ -295,11 +298,11 @@ classes! {
     times Time
     /// Declares columns with booleans.
     bools Bool
-    /// Declares columns with text that is part of the record.
+    /// Declares columns with text that exported evidence always contains.
     texts Text
     /// Declares columns with sealed content.
     sealed Sealed
-    /// Declares columns with hashes of other columns.
+    /// Declares columns with the hash of an event, or a hash from the payload of an event.
     hashes Hash
     /// Declares columns with secrets.
     secrets Secret
@@ -318,13 +321,13 @@ impl Records {
         self.columns.iter().map(|(name, class)| (*name, *class))
     }
 
-    /// Returns the columns that order the rows; no two rows have equal values in them.
+    /// Returns the columns that order the rows. No two rows have equal values in all of these columns.
     pub fn key(&self) -> impl Iterator<Item = &'static str> {
         self.order.split(' ')
     }
 
-    /// Returns the function that purges content in the rows, or `None` if they have no content apart from
-    /// messages.
+    /// Returns the function that purges content in the rows, or `None` if the rows contain no content apart
+    /// from messages.
     pub(crate) fn purges(&self) -> Option<PurgeContent> {
         self.purges
     }
@@ -341,12 +344,12 @@ impl Records {
 
     /// Returns whether the rows grant access.
     pub(crate) fn grants_access(&self) -> bool {
-        self.ends == ErasureStage::Access
+        self.erasure_stage == ErasureStage::Access
     }
 
     /// Returns whether the rows unseal content.
     pub(crate) fn unseals_content(&self) -> bool {
-        self.ends == ErasureStage::Keys
+        self.erasure_stage == ErasureStage::Keys
     }
 
     /// Returns whether the rows belong to workspaces.
@@ -362,9 +365,10 @@ impl Records {
     /// Returns the SQL condition that selects the rows of the workspace `$1`, after `from {table} t`.
     pub(crate) fn condition(&self) -> String {
         match self.scope {
-            Scope::Of(column) => format!("t.{column} = $1"),
+            Scope::WorkspaceColumn(column) => format!("t.{column} = $1"),
             Scope::Through(column, parent) => {
-                // Many tables have few rows or none. Then the query need not list the many rows of a parent.
+                // Many tables have few rows or none. If the table is empty, the query then does not list the
+                // many rows of the parent.
                 format!(
                     "t.{column} in (select p.id from {parent} p \
                      where p.workspace_id = $1 and exists (select 1 from {}))",
@@ -376,7 +380,7 @@ impl Records {
     }
 
     /// Returns the sort order of the rows, which is the same on every engine.
-    fn order(&self, engine: Engine) -> String {
+    fn sort_order(&self, engine: Engine) -> String {
         let collated = |name: &str| {
             let is_text = matches!(self.columns.get(name), Some(Class::Text));
             let collation = if is_text && engine == Engine::Postgres { " collate \"C\"" } else { "" };
@@ -385,12 +389,12 @@ impl Records {
         self.order.split(' ').map(collated).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the scan of the exported columns of a workspace's rows, in the order of the rows.
+    /// Returns a scan of a workspace's rows in their order, with the exported columns.
     pub(crate) fn scan(&self) -> Scan {
         self.scan_with(&[])
     }
 
-    /// Returns a scan as [`Records::scan`] does, with the columns `others` appended.
+    /// Returns a scan like [`Records::scan`] with the columns `others` appended.
     pub(crate) fn scan_with(&self, others: &[&'static str]) -> Scan {
         let names = self.exported().map(|(name, _)| name).chain(others.iter().copied());
         let columns: Vec<String> = names.map(|name| format!("t.{name}")).collect();
@@ -400,7 +404,7 @@ impl Records {
                 columns.join(", "),
                 self.table,
                 self.condition(),
-                self.order(engine)
+                self.sort_order(engine)
             )
         };
         Scan::new(self.table, &select(Engine::Sqlite), &select(Engine::Postgres))
@@ -442,7 +446,7 @@ impl Records {
             ))
         };
         match self.scope {
-            Scope::Of(column) => Removal::Own { remove: some(&format!("{column} = $1"), "$2") },
+            Scope::WorkspaceColumn(column) => Removal::Own { remove: some(&format!("{column} = $1"), "$2") },
             Scope::Through(column, parent) => Removal::Through {
                 next: interned(format!(
                     "select max(n.lsn) from (select p.lsn from {parent} p \
@@ -461,8 +465,8 @@ impl Records {
     }
 }
 
-/// Sorts the tables so that each comes after the tables that it refers to.
-pub(crate) fn in_order(declared: Vec<Records>) -> Result<Vec<Records>> {
+/// Sorts tables by their references: each table follows the tables to which it refers.
+pub(crate) fn sort_by_references(declared: Vec<Records>) -> Result<Vec<Records>> {
     let names: BTreeSet<&str> = declared.iter().map(|records| records.table).collect();
     if names.len() != declared.len() {
         return Err(Error::internal("a table is declared twice"));
@@ -495,7 +499,7 @@ mod tests {
     use super::*;
 
     fn names(declared: Vec<Records>) -> Result<Vec<&'static str>> {
-        Ok(in_order(declared)?.iter().map(|records| records.table).collect())
+        Ok(sort_by_references(declared)?.iter().map(|records| records.table).collect())
     }
 
     #[test]

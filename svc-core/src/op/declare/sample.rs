@@ -1,4 +1,4 @@
-//! Samples: the objects of the test world, which the examples of operations refer to by name.
+//! Samples: the objects of the test world. The examples of operations refer to samples by name.
 //!
 //! A feature declares its samples beside its operations, as data: a name, and the calls that create the
 //! sample. Tests create the samples of the table, in order, in a world that set-up has created, and send
@@ -13,21 +13,22 @@ use uuid::Uuid;
 
 use crate::hash::sha256;
 
-/// The samples that set-up creates, before any call.
-const FOUNDED: [&str; 4] = ["workspace", "admin", "agent", "agent_token"];
-/// The path of a new object's id in the output of most operations.
+/// Names of the samples that set-up creates before any call.
+const SETUP_SAMPLES: [&str; 4] = ["workspace", "admin", "agent", "agent_token"];
+/// JSON pointer to the id of a new object in the output of most operations.
 const ID: &str = "/id";
 /// The timestamp in the ids that the documentation shows.
 const DOCUMENTED_MILLIS: u64 = 0x0199_0000_0000;
-/// Prefix of the text that replaces the id of a missing sample in an input, before the name of the sample.
-const MISSING: &str = "no sample is named ";
+/// Beginning of the text that replaces the id of a missing sample in an input. The name of the sample
+/// follows.
+const MISSING_SAMPLE: &str = "no sample is named ";
 
-/// The member that makes a call for a sample.
+/// The member that makes a call to create a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleCaller {
-    /// The human admin, who holds every capability.
+    /// The human admin, with every capability.
     Admin,
-    /// The agent, who holds a worker's capabilities.
+    /// The agent, with the capabilities of a worker.
     Agent,
 }
 
@@ -46,8 +47,8 @@ pub struct SampleCall {
     pub operation: &'static str,
     /// The member that makes the call.
     pub by: SampleCaller,
-    /// Returns the input, built from the samples that already exist. From the second call on, these include
-    /// the sample itself.
+    /// Function that returns the input, from the ids of the existing samples. From the second call on, they
+    /// include this sample.
     pub input: fn(&Fixture) -> Value,
 }
 
@@ -103,11 +104,11 @@ pub struct Fixture(BTreeMap<String, Uuid>);
 impl Fixture {
     /// Returns the id of a sample, for an input.
     ///
-    /// Returns text that is not an id if the sample is missing, which building a table detects.
+    /// If the sample is missing, returns a text that is not an id. Building the table then fails.
     pub fn id(&self, name: &str) -> Value {
         match self.get(name) {
             Some(id) => id.to_string().into(),
-            None => format!("{MISSING}{name}").into(),
+            None => format!("{MISSING_SAMPLE}{name}").into(),
         }
     }
 
@@ -121,39 +122,39 @@ impl Fixture {
         self.0.keys().map(String::as_str)
     }
 
-    /// Adds a sample.
+    /// Adds the sample `name` with the id `id`.
     pub fn insert(&mut self, name: &str, id: Uuid) {
         self.0.insert(name.to_owned(), id);
     }
 
-    /// Returns the samples that set-up creates, with the ids that the documentation shows.
-    pub(super) fn founded() -> Self {
+    /// Returns the samples of set-up, with the ids that the documentation shows.
+    pub(super) fn created_by_setup() -> Self {
         let mut founded = Self::default();
-        FOUNDED.iter().for_each(|name| founded.document(name));
+        SETUP_SAMPLES.iter().for_each(|name| founded.insert_documented(name));
         founded
     }
 
     /// Adds a sample with the id that the documentation shows.
-    pub(super) fn document(&mut self, name: &str) {
+    pub(super) fn insert_documented(&mut self, name: &str) {
         let random = sha256(name.as_bytes()).first_chunk().copied().unwrap_or_default();
         let id = uuid::Builder::from_unix_timestamp_millis(DOCUMENTED_MILLIS, &random).into_uuid();
         self.insert(name, id);
     }
 }
 
-fn missing_in_text(text: &str) -> Option<&str> {
-    let (_, name) = text.split_once(MISSING)?;
+fn find_missing_in_text(text: &str) -> Option<&str> {
+    let (_, name) = text.split_once(MISSING_SAMPLE)?;
     name.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()
 }
 
 /// Returns the name of a missing sample that an input refers to, if any.
-pub(super) fn missing_in(input: &Value) -> Option<&str> {
+pub(super) fn find_missing_sample(input: &Value) -> Option<&str> {
     match input {
-        Value::String(text) => missing_in_text(text),
-        Value::Array(items) => items.iter().find_map(missing_in),
-        Value::Object(members) => {
-            members.iter().find_map(|(name, value)| missing_in_text(name).or_else(|| missing_in(value)))
-        }
+        Value::String(text) => find_missing_in_text(text),
+        Value::Array(items) => items.iter().find_map(find_missing_sample),
+        Value::Object(members) => members
+            .iter()
+            .find_map(|(name, value)| find_missing_in_text(name).or_else(|| find_missing_sample(value))),
         _ => None,
     }
 }
@@ -166,11 +167,11 @@ mod tests {
 
     #[test]
     fn the_id_of_the_documentation_follows_from_the_name() {
-        let mut few = Fixture::founded();
-        let mut more = Fixture::founded();
-        more.document("channel");
-        few.document("thread");
-        more.document("thread");
+        let mut few = Fixture::created_by_setup();
+        let mut more = Fixture::created_by_setup();
+        more.insert_documented("channel");
+        few.insert_documented("thread");
+        more.insert_documented("thread");
         assert_eq!(few.get("thread"), more.get("thread"));
         assert_ne!(more.get("thread"), more.get("channel"));
         let id = few.get("thread").unwrap();
@@ -179,12 +180,12 @@ mod tests {
 
     #[test]
     fn a_missing_sample_is_found_at_any_depth() {
-        let fixture = Fixture::founded();
+        let fixture = Fixture::created_by_setup();
         let depends = json!({"workspace_id": fixture.id("workspace"), "depends_on": [fixture.id("thread")]});
-        assert_eq!(missing_in(&depends), Some("thread"));
+        assert_eq!(find_missing_sample(&depends), Some("thread"));
         let text = format!("see svc:thread/{}/", fixture.id("thread").as_str().unwrap());
-        assert_eq!(missing_in(&json!({"body": text})), Some("thread"));
-        assert_eq!(missing_in(&json!({text: 1})), Some("thread"));
-        assert_eq!(missing_in(&json!({"member_id": fixture.id("agent"), "title": null})), None);
+        assert_eq!(find_missing_sample(&json!({"body": text})), Some("thread"));
+        assert_eq!(find_missing_sample(&json!({text: 1})), Some("thread"));
+        assert_eq!(find_missing_sample(&json!({"member_id": fixture.id("agent"), "title": null})), None);
     }
 }

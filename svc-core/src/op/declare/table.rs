@@ -1,7 +1,7 @@
 //! The table: every operation, kind of event, hook and sample, from an explicit list of features.
 //!
-//! Building the table checks conditions that a compiler cannot check. The shells can serve any table that has
-//! been built.
+//! Building the table checks conditions that the compiler cannot check. The shells can serve any table that
+//! was built.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ use crate::op::declare::hooks::{
 use crate::op::declare::lean_answer::LeanForm;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::records::{self, Records};
-use crate::op::declare::sample::{Fixture, Sample, missing_in};
+use crate::op::declare::sample::{Fixture, Sample, find_missing_sample};
 
 /// The declarations that a feature adds to the service.
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl Feature {
         self
     }
 
-    /// Adds a chore: periodic work.
+    /// Adds a chore, which the scheduler runs periodically.
     #[must_use]
     pub fn chore(mut self, chore: Chore) -> Self {
         self.chores.push(chore);
@@ -112,14 +112,14 @@ impl Feature {
         self
     }
 
-    /// Sets the function that ends some of the objects that a member holds, before the member is deactivated.
+    /// Sets the function that ends some of the objects that a deactivated member still holds.
     #[must_use]
     pub(crate) fn ends_some(mut self, run: EndHeldObjects) -> Self {
         self.ends_some = Some(run);
         self
     }
 
-    /// Sets the function that marks members as online while they are connected to the process.
+    /// Sets the function that marks members connected to this process as online.
     #[must_use]
     pub(crate) fn keeps_online(mut self, run: KeepMembersOnline) -> Self {
         self.keeps_online = Some(run);
@@ -156,7 +156,7 @@ impl Feature {
 pub struct Table {
     operations: BTreeMap<&'static str, Arc<Operation>>,
     events: BTreeMap<&'static str, EventKind>,
-    /// The lean form of the payloads of each kind of event, computed on first use.
+    /// The lean form of payloads, by kind of event. Computed on first use.
     lean_payloads: BTreeMap<&'static str, OnceLock<LeanForm>>,
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
@@ -172,7 +172,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Builds the table. An error describes the defect in the declarations.
+    /// Builds the table from the declarations of all features. Fails if the declarations have a defect, which
+    /// the error describes.
     pub fn build(features: Vec<Feature>) -> Result<Self> {
         let mut table = Self {
             operations: BTreeMap::new(),
@@ -202,7 +203,7 @@ impl Table {
             table.parts.extend(feature.parts);
             table.records.extend(feature.records);
             for operation in feature.operations {
-                check(&operation)?;
+                check_operation(&operation)?;
                 let name = operation.name();
                 let operation = Arc::new(operation);
                 if table.operations.insert(name, operation).is_some() {
@@ -217,14 +218,15 @@ impl Table {
                 }
             }
         }
-        table.records = records::in_order(std::mem::take(&mut table.records))?;
+        table.records = records::sort_by_references(std::mem::take(&mut table.records))?;
         table.check_hooks()?;
         table.documented = table.check_samples()?;
         table.check_examples()?;
         Ok(table)
     }
 
-    /// Checks the hooks after all objects that they refer to are known.
+    /// Checks the projectors, chores, health checks and conditions, after the declarations of all features
+    /// were added.
     fn check_hooks(&self) -> Result<()> {
         let kinds = self.projectors.iter().flat_map(|projector| &projector.kinds);
         if let Some(kind) = kinds.into_iter().find(|kind| !self.events.contains_key(**kind)) {
@@ -255,7 +257,7 @@ impl Table {
 
     /// Checks the samples, and returns them with the ids that the documentation shows.
     fn check_samples(&self) -> Result<Fixture> {
-        let mut declared = Fixture::founded();
+        let mut declared = Fixture::created_by_setup();
         for sample in &self.samples {
             let name = sample.name();
             if declared.get(name).is_some() {
@@ -268,12 +270,12 @@ impl Table {
                         call.operation
                     )));
                 }
-                if let Some(missing) = missing_in(&(call.input)(&declared)) {
+                if let Some(missing) = find_missing_sample(&(call.input)(&declared)) {
                     return Err(Error::internal(format!(
                         "the sample {name} uses {missing}, which is not declared before it"
                     )));
                 }
-                declared.document(name);
+                declared.insert_documented(name);
             }
         }
         Ok(declared)
@@ -283,7 +285,7 @@ impl Table {
     fn check_examples(&self) -> Result<()> {
         for operation in self.rows() {
             let example = operation.docs().example(&self.documented).unwrap_or_default();
-            if let Some(missing) = missing_in(&example) {
+            if let Some(missing) = find_missing_sample(&example) {
                 return Err(Error::internal(format!(
                     "the example of {} uses {missing}, which is not a sample",
                     operation.name()
@@ -318,17 +320,17 @@ impl Table {
         self.operations.get(name)
     }
 
-    /// Returns every kind of event, sorted by name.
+    /// Returns the declarations of all kinds of events, sorted by name.
     pub fn events(&self) -> impl Iterator<Item = &EventKind> {
         self.events.values()
     }
 
-    /// Returns the kind of event named `kind`.
+    /// Returns the declaration of the kind of event `kind`.
     pub(crate) fn event(&self, kind: &str) -> Option<&EventKind> {
         self.events.get(kind)
     }
 
-    /// Returns the lean form of the payloads of a kind of event.
+    /// Returns the lean form of payloads for a kind of event.
     pub(in crate::op) fn lean_payload(&self, kind: &str) -> Option<&LeanForm> {
         let (event, lean) = self.events.get(kind).zip(self.lean_payloads.get(kind))?;
         Some(lean.get_or_init(|| LeanForm::of_payload(&event.schema())))
@@ -356,7 +358,7 @@ impl Table {
         &self.records
     }
 
-    /// Returns the conditions of every action, which must hold before a thread may change its state.
+    /// Returns the conditions for every action, which must be met before a thread may change its state.
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.conditions.iter()
     }
@@ -366,13 +368,12 @@ impl Table {
         self.cleaners.iter()
     }
 
-    /// Returns the function that ends some of the objects that a member holds, before the member is
-    /// deactivated.
+    /// Returns the function that ends some of the objects that a deactivated member still holds.
     pub(in crate::op) fn ends_some(&self) -> Option<EndHeldObjects> {
         self.ends_some
     }
 
-    /// Returns the function that marks members as online while they are connected to the process.
+    /// Returns the function that marks members connected to this process as online.
     pub(in crate::op) fn keeps_online(&self) -> Option<KeepMembersOnline> {
         self.keeps_online
     }
@@ -394,7 +395,7 @@ impl Table {
 }
 
 /// Checks the conditions that every operation must meet.
-fn check(operation: &Operation) -> Result<()> {
+fn check_operation(operation: &Operation) -> Result<()> {
     let defect = |what: &str| Err(Error::internal(format!("the operation {} {what}", operation.name())));
     if operation.docs().title.is_empty()
         || operation.docs().area.is_empty()
@@ -403,7 +404,7 @@ fn check(operation: &Operation) -> Result<()> {
         return defect("has no title, area or path");
     }
     if operation.access().personal && !operation.docs().refuses.contains(&Code::Forbidden) {
-        return defect("is a member's own affair and does not declare that it fails with `forbidden`");
+        return defect("is personal and does not declare that it fails with `forbidden`");
     }
     let schema = operation.input_schema();
     if schema.get("type") != Some(&"object".into())
@@ -428,7 +429,7 @@ fn check(operation: &Operation) -> Result<()> {
 
 /// Returns the variables of a path template: the names in braces.
 ///
-/// The last variable may match the whole rest of the path, `{*name}`.
+/// The last variable may match several path segments: `{*name}`.
 pub fn path_variables(path: &str) -> impl Iterator<Item = &str> {
     let braced = path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
     braced.map(|name| name.trim_start_matches('*'))
@@ -459,7 +460,8 @@ mod tests {
             .example(example)
     }
 
-    /// Builds a table from a feature with a thread and from a feature with these samples and this example.
+    /// Builds a table from two features: one with the sample `thread`, and one with the given samples and
+    /// example.
     fn build(samples: Vec<Sample>, example: fn(&Fixture) -> Value) -> std::result::Result<Table, String> {
         let first =
             Feature::new().sample(Sample::new("thread", "name_thread", |_| json!({"thread_id": "a"})));

@@ -1,4 +1,4 @@
-//! The timeout of a wait, as it appears in an operation's input.
+//! The timeout of a wait as an input field of an operation.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -37,8 +37,8 @@ impl<const MIN: i64> JsonSchema for WaitSecs<MIN> {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let description = format!(
-            "How long to wait, in seconds. Default: {WAIT_DEFAULT_SECS}. Stay below the timeout of your \
-             client, often 60: waiting again loses nothing."
+            "Maximum time to wait, in seconds. Default: {WAIT_DEFAULT_SECS}. Choose less than the timeout of \
+             your client, often 60 seconds: no event is lost between two waits."
         );
         let mut schema = described(Count::<MIN, WAIT_MAX_SECS>::json_schema(generator), description);
         let text = format!("Below your client's timeout, often 60. Default: {WAIT_DEFAULT_SECS}.");

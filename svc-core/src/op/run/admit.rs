@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::call::{Call, ServiceWork};
-use super::credentials::{CredentialLookup, Gate, KnownCredential};
+use super::credentials::{AdmissionCheck, CredentialLookup, KnownCredential};
 use super::{AdmittedBy, pipeline};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
@@ -15,10 +15,11 @@ use crate::rate::{ChargeResult, Client, Holder, LimitState, Peer};
 use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 use crate::time::Time;
 
-/// An admitted request: its credential was live and had the capability a moment ago, and the request has been
-/// counted.
+/// An admitted request. The rate limits have counted the request, and its credential was live and had the
+/// required capability a moment ago.
 ///
-/// An admission is required to start an operation, which checks the credential and the capability again.
+/// Starting an operation requires an admission. The operation then checks the credential and the capability
+/// again.
 #[derive(Clone, Debug)]
 #[must_use = "the rate limit has counted a request for it"]
 pub struct Admission {
@@ -28,8 +29,7 @@ pub struct Admission {
     pub(super) client: Option<Client>,
     pub(super) standings: Arc<[LimitState]>,
     pub(super) is_follow_up: bool,
-    /// Whether audit rows omit the operation, because the request did not call it although it answers the
-    /// request.
+    /// Whether audit rows omit the operation, because the request did not call the operation that answers it.
     pub(super) omits_operation: bool,
 }
 
@@ -39,13 +39,13 @@ impl Admission {
         self.client
     }
 
-    /// Returns the holder of the request's share of a ceiling, or `None` for a request from within this
-    /// process.
+    /// Returns the client and workspace for which ceilings count the request, or `None` for a request from
+    /// within this process.
     pub fn holder(&self) -> Option<Holder> {
         self.client.map(|client| Holder { client, workspace: self.access.charged_to() })
     }
 
-    /// Returns the remaining quotas that the request counts against, if the caller is known.
+    /// Returns the state of each limit that the request counts against, or nothing for an unknown caller.
     pub fn standings(&self) -> &[LimitState] {
         &self.standings
     }
@@ -55,9 +55,9 @@ impl Admission {
         matches!(&self.access, AdmittedBy::Known(known) if known.caller.grant.is_some())
     }
 
-    /// Returns an admission for a further request on an admitted connection.
+    /// Returns an admission for another request on an admitted connection.
     ///
-    /// The connection was counted and recorded when it began.
+    /// The rate limits and the audit trail have recorded the connection when it began.
     pub fn follow_up(&self) -> Self {
         Self { is_follow_up: true, ..self.clone() }
     }
@@ -69,7 +69,7 @@ impl Admission {
         Self { omits_operation: true, ..self }
     }
 
-    /// Returns the admission of an administrator of the machine, who acts as the instance on a workspace.
+    /// Returns the admission of an administrator of the machine, for work on `workspace` as the instance.
     pub(crate) fn of_instance(workspace: WorkspaceId, surface: Surface) -> Self {
         let head = RequestHead { surface, ..RequestHead::default() };
         Self::new(head, AdmittedBy::Instance(ServiceWork { workspace, charged_to: workspace }))
@@ -90,7 +90,7 @@ impl Admission {
         Self { access, surface, path, client, standings, is_follow_up, omits_operation }
     }
 
-    fn of_known(self, known: Arc<KnownCredential>) -> Self {
+    fn with_known_credential(self, known: Arc<KnownCredential>) -> Self {
         Self { client: known.client().or(self.client), access: AdmittedBy::Known(known), ..self }
     }
 }
@@ -98,10 +98,11 @@ impl Admission {
 /// Maximum bytes of a path in an audit row. Every operation's path is shorter.
 const PATH_MAX: usize = 1024;
 
-/// Receives an admission. Called on a core thread, so it must only pass the admission on.
+/// Receives the outcome of an admission. A core thread calls this function, so it must only pass the outcome
+/// on.
 pub(crate) type AdmissionCallback = Box<dyn FnOnce(std::result::Result<Admission, AdmissionFailure>) + Send>;
 
-/// The reason why a request was not admitted, and the remaining quotas that it counted against.
+/// The reason why a request was not admitted, and the state of each limit that the request counts against.
 #[derive(Clone, Debug)]
 pub struct AdmissionFailure {
     error: Error,
@@ -118,7 +119,7 @@ impl AdmissionFailure {
         self.error.code()
     }
 
-    /// Returns the remaining quotas that the request counts against, if the caller is known.
+    /// Returns the state of each limit that the request counts against, or nothing for an unknown caller.
     pub fn standings(&self) -> &[LimitState] {
         &self.standings
     }
@@ -138,10 +139,10 @@ impl From<AdmissionFailure> for Error {
 
 /// A task that looks up a credential in the database, and then admits or rejects the request.
 pub(super) struct AdmitCall {
-    /// The call, whose caller has not been found yet.
+    /// The call whose caller the task looks up.
     pub(super) call: Call,
     pub(super) key: CredentialKey,
-    /// The reason why the bearer token is malformed, if it is.
+    /// Reason why the bearer token is malformed, if it is.
     pub(super) flaw: Option<&'static str>,
     pub(super) peer: Option<Peer>,
     pub(super) charged: Option<ChargeResult>,
@@ -156,7 +157,7 @@ impl AdmitCall {
         let limits = &self.call.dispatch.limits;
         let needs = self.call.needs;
         let charged = self.charged.take();
-        let mut gate = Gate { limits, needs, peer: self.peer, now: self.now(), charged };
+        let mut gate = AdmissionCheck { limits, needs, peer: self.peer, now: self.now(), charged };
         let outcome = pipeline::admit(&mut gate, &self.found);
         self.charged = gate.charged;
         outcome
@@ -164,13 +165,15 @@ impl AdmitCall {
 
     /// Returns the time of the transaction.
     fn now(&self) -> Time {
-        self.call.verified_caller().map_or_else(|_| self.call.dispatch.clock.now(), |entered| entered.now)
+        self.call
+            .verified_caller()
+            .map_or_else(|_| self.call.dispatch.clock.now(), |found_caller| found_caller.now)
     }
 }
 
 impl ReadTask<ReaderCache> for AdmitCall {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
-        self.call.entered = None;
+        self.call.found_caller = None;
         let caller = match Caller::by_key(&reader.conn, &self.key) {
             Ok(caller) => caller,
             Err(error) if error.code() == Code::Unauthenticated => {
@@ -181,7 +184,7 @@ impl ReadTask<ReaderCache> for AdmitCall {
             Err(error) => return Err(error),
         };
         let payer = caller.payer(&reader.conn)?;
-        self.call.entered = Some(self.call.verified_caller_in(reader, caller.clone())?);
+        self.call.found_caller = Some(self.call.verified_caller_in(reader, caller.clone())?);
         let now = self.call.dispatch.clock.monotonic();
         self.found = CredentialLookup::Known(Arc::new(KnownCredential::new(self.key, caller, payer, now)));
         Ok(())
@@ -191,8 +194,8 @@ impl ReadTask<ReaderCache> for AdmitCall {
 impl Task for AdmitCall {
     /// Returns the sender's address as the source.
     ///
-    /// A lookup does not wait behind callers without a credential: only a few lookups are queued at a time,
-    /// and addresses take turns before that.
+    /// A lookup does not wait behind requests without a credential, because only a few lookups are passed to
+    /// the executor at a time, and addresses take turns before that.
     fn source(&self) -> TaskSource {
         TaskSource { workspace: None, client: self.peer.map(Client::Peer) }
     }
@@ -236,14 +239,21 @@ impl AdmitCall {
         let shows_quotas = found.live(now).is_some_and(KnownCredential::shows_quotas);
         match (found, outcome) {
             (CredentialLookup::Known(known), Ok(())) => {
-                call.dispatch.settle(charged, shows_quotas, Ok(admission.of_known(known)), done);
+                call.dispatch.complete_admission(
+                    charged,
+                    shows_quotas,
+                    Ok(admission.with_known_credential(known)),
+                    done,
+                );
             }
             (_, Ok(())) => {
                 done(Err(Error::internal("a request was admitted by an unknown credential").into()));
             }
             (_, Err(error)) => {
                 let dispatch = Arc::clone(&call.dispatch);
-                call.refuse(error, move |error| dispatch.settle(charged, shows_quotas, Err(error), done));
+                call.refuse(error, move |error| {
+                    dispatch.complete_admission(charged, shows_quotas, Err(error), done)
+                });
             }
         }
     }

@@ -1,14 +1,14 @@
 //! The audit rows that the dispatcher itself writes.
 //!
-//! It writes one `mutation` for each change without its own named row, and one `authorization.decision` for
-//! each request with a delegated token.
+//! The dispatcher writes one `mutation` for each change without a named audit row, and one
+//! `authorization.decision` for each request with a delegated token.
 
 use serde_json::{Map, Value, json};
 
 use crate::op::call::caller::Surface;
 use crate::op::declare::operation::Operation;
 
-/// The origin of a request for its audit row, kept while the job is queued.
+/// The data of a request for its audit row: surface, operation, path and ids. Kept while the job is queued.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub surface: Surface,
@@ -21,7 +21,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Returns the origin of a request for `operation`, or for no specific operation.
+    /// Returns the origin of a request for `operation`, or of a request for no known operation.
     ///
     /// `ids` contains the ids in the request, unless they are in its path.
     pub fn of(
@@ -40,7 +40,7 @@ impl Origin {
         }
     }
 
-    /// Returns the origin of a change that no request caused.
+    /// Returns the origin of a change that the service itself makes.
     pub fn system(surface: Surface) -> Self {
         Self { surface, operation: "", path: String::new(), template: "", status: 200, ids: None }
     }
@@ -54,8 +54,8 @@ impl Origin {
         }
     }
 
-    /// Returns the metadata of the generic audit row, without ids if `discreet` is set.
-    pub fn mutation(&self, discreet: bool) -> Value {
+    /// Returns the metadata of the generic audit row `mutation`, without ids if `discreet` is set.
+    pub fn mutation_metadata(&self, discreet: bool) -> Value {
         let names_ids = self.ids.is_none();
         let mut metadata = json!({
             "surface": self.surface.name(),
@@ -71,14 +71,14 @@ impl Origin {
     }
 
     /// Returns the metadata of a named audit row for a request that changed nothing.
-    pub fn named(&self) -> Value {
+    pub fn named_metadata(&self) -> Value {
         json!({"operation": self.operation})
     }
 
-    /// Returns the metadata of a decision about a delegated request.
+    /// Returns the metadata of the row `authorization.decision` for a delegated request.
     ///
-    /// `refused` is the name of the problem, if the request was rejected.
-    pub fn decision(&self, refused: Option<&'static str>) -> Value {
+    /// `refused` is the name of the error code, if the request was rejected.
+    pub fn decision_metadata(&self, refused: Option<&'static str>) -> Value {
         json!({
             "surface": self.surface.name(),
             "operation": self.operation(),

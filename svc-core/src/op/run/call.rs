@@ -1,10 +1,10 @@
-//! An admitted request inside the core: its credential, its caller, and the data to record at its end.
+//! An admitted request inside the core: its credential, its caller, and the data that its audit rows contain.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::credentials::{KnownCredential, anonymous};
+use super::credentials::{KnownCredential, anonymous_if_allowed};
 use super::decision::Decision;
 use super::retry::KeyedRequest;
 use super::{Dispatch, Reply, ReplyCallback};
@@ -24,13 +24,13 @@ use crate::store::executor::{Reader, TaskSource};
 use crate::store::{Conn, Engine};
 use crate::time::{Clock, Time};
 
-/// The basis on which a request is admitted.
+/// The identity on which the admission of a request is based.
 #[derive(Clone, Debug)]
 pub(crate) enum AdmittedBy {
     /// A credential, whose workspace never changes.
     Known(Arc<KnownCredential>),
-    /// No credential.
-    Nobody,
+    /// The request has no credential.
+    NoCredential,
     /// The service itself, or an administrator of the machine, acting in a workspace.
     Instance(ServiceWork),
 }
@@ -41,16 +41,17 @@ impl AdmittedBy {
         match self {
             Self::Known(known) => known.charged_to(),
             Self::Instance(own) => own.charged_to,
-            Self::Nobody => WorkspaceId::INSTANCE,
+            Self::NoCredential => WorkspaceId::INSTANCE,
         }
     }
 
-    /// Returns the workspace to whose log the request's changes are primarily written.
+    /// Returns the workspace to whose log the request's changes are written, unless a function selects
+    /// another workspace.
     pub fn workspace(&self) -> WorkspaceId {
         match self {
             Self::Known(known) => known.caller.workspace_id,
             Self::Instance(own) => own.workspace,
-            Self::Nobody => WorkspaceId::INSTANCE,
+            Self::NoCredential => WorkspaceId::INSTANCE,
         }
     }
 }
@@ -59,20 +60,21 @@ impl AdmittedBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceWork {
     pub workspace: WorkspaceId,
-    /// The workspace that is charged for the work, or the instance for work that serves the service itself.
+    /// The workspace to which the work is charged, or the instance for work of the service for itself.
     pub charged_to: WorkspaceId,
 }
 
 impl ServiceWork {
-    /// Work on the instance.
+    /// Work on the instance itself.
     pub const INSTANCE: Self = Self::on(WorkspaceId::INSTANCE);
 
-    /// Returns work that must not wait behind the requests of the workspace that it concerns.
+    /// Returns work in `workspace` that is charged to the instance, and so does not wait behind requests of
+    /// the workspace.
     pub const fn on(workspace: WorkspaceId) -> Self {
         Self { workspace, charged_to: WorkspaceId::INSTANCE }
     }
 
-    /// Returns work in the workspace of the caller that causes it, charged like the caller's requests.
+    /// Returns work that a caller causes: in the caller's workspace, and charged like the caller's requests.
     pub fn caused_by(caller: &Caller) -> Self {
         Self { workspace: caller.workspace_id, charged_to: caller.charged_to }
     }
@@ -86,7 +88,7 @@ impl AdmittedBy {
     }
 }
 
-/// The parts of an admitted request that every kind of task needs.
+/// The data of an admitted request that all kinds of tasks need.
 pub(in crate::op) struct Call {
     pub dispatch: Arc<Dispatch>,
     pub access: AdmittedBy,
@@ -95,9 +97,9 @@ pub(in crate::op) struct Call {
     pub needs: Needs,
     pub work: RequestWork,
     pub origin: Origin,
-    /// Approximate bytes that the request holds while it is in progress.
+    /// Approximate bytes of memory that the request occupies while it is in progress.
     pub bytes: usize,
-    /// Set when no caller waits for the reply.
+    /// Set when the caller no longer waits for the reply.
     pub abandoned: Arc<AtomicBool>,
     /// Whether no audit decision is recorded, even if the request is delegated.
     ///
@@ -105,31 +107,32 @@ pub(in crate::op) struct Call {
     pub is_follow_up: bool,
     /// The workspace that a preflight read found, if no credential determines it.
     pub home: Option<WorkspaceId>,
-    /// The caller as found by the last run, live or not.
-    pub entered: Option<VerifiedCaller>,
+    /// The caller that the last run has found, live or not.
+    pub found_caller: Option<VerifiedCaller>,
     /// The idempotency key, and the data to compare with the stored row of that key.
     pub keyed: Option<KeyedRequest>,
     /// The state that the committed steps of the request share, as JSON.
-    pub begun: Option<String>,
+    pub step_state: Option<String>,
 }
 
-/// The work of a request.
+/// The work that a request causes.
 pub(in crate::op) enum RequestWork {
     /// An operation, and the parts of the call that its guards receive.
     Operation(Arc<Operation>, hooks::GuardedCall),
     /// Work of the service itself, to which no guard applies.
-    Own,
+    ServiceItself,
     /// No operation: the requested operation could not be determined.
     Unknown,
 }
 
-/// A caller as found in a transaction.
+/// A caller as looked up in a transaction, live or not, with the log position and the epoch of that
+/// transaction.
 #[derive(Clone)]
 pub(in crate::op) struct VerifiedCaller {
     pub caller: Caller,
-    /// The position that the log of the member's workspace has reached in that transaction.
+    /// Position of the log of the caller's workspace in that transaction, if the caller is a member.
     pub lsn: Option<i64>,
-    /// The epoch, in that transaction, of the rules that decide what a caller may do and see.
+    /// Epoch of the caller's rights and visibility in that transaction.
     pub epoch: i64,
     pub now: Time,
 }
@@ -142,28 +145,28 @@ impl Call {
             access: AdmittedBy::Instance(own),
             client: None,
             needs: Needs::Nothing,
-            work: RequestWork::Own,
+            work: RequestWork::ServiceItself,
             origin: Origin::system(surface),
             bytes: size_of::<Self>(),
             abandoned: Arc::default(),
             is_follow_up: false,
             home: None,
-            entered: None,
+            found_caller: None,
             keyed: None,
-            begun: None,
+            step_state: None,
         }
     }
 
     /// Discards the results of an earlier run.
     pub fn begin(&mut self) {
-        self.entered = None;
+        self.found_caller = None;
         if let Some(keyed) = &mut self.keyed {
             keyed.has_run = false;
         }
     }
 
-    /// Records that the function runs, so that a refusal may come from it.
-    pub fn has_run(&mut self) {
+    /// Records that the operation's function is called now. A later refusal can then be stored for repeats.
+    pub fn mark_function_run(&mut self) {
         if let Some(keyed) = &mut self.keyed {
             keyed.has_run = true;
         }
@@ -181,9 +184,9 @@ impl Call {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Returns the caller, or an error before the caller has been found.
+    /// Returns the caller that the current run has found, or an error before the lookup.
     pub fn verified_caller(&self) -> Result<&VerifiedCaller> {
-        self.entered.as_ref().ok_or_else(|| Error::internal("the caller has not been looked up yet"))
+        self.found_caller.as_ref().ok_or_else(|| Error::internal("the caller has not been looked up yet"))
     }
 
     pub fn check_live(&self) -> Result<()> {
@@ -201,15 +204,15 @@ impl Call {
             && caller.is_anonymous()
             && !operation.is_open_to_anonymous()
         {
-            return Err(unauthenticated("an anonymous caller only reads, and the request has no token"));
+            return Err(unauthenticated("an anonymous caller may only read, and the request has no token"));
         }
         caller.check_right(self.needs)
     }
 
-    /// Returns the caller as last found: in a transaction, or on admission if no transaction has begun.
+    /// Returns the caller that was found last: in a transaction, or on admission if no transaction has begun.
     fn known_caller(&self) -> Option<&Caller> {
-        match (&self.entered, &self.access) {
-            (Some(entered), _) => Some(&entered.caller),
+        match (&self.found_caller, &self.access) {
+            (Some(found_caller), _) => Some(&found_caller.caller),
             (None, AdmittedBy::Known(known)) => Some(&known.caller),
             (None, _) => None,
         }
@@ -220,7 +223,7 @@ impl Call {
         matches!(&self.work, RequestWork::Operation(operation, _) if operation.access().personal)
     }
 
-    /// Rejects a caller that is not the member itself, if the operation requires that.
+    /// If the operation is personal, rejects every caller except the member itself.
     ///
     /// An input that names another member is rejected whether that member exists or not.
     pub fn check_personal(&self) -> Result<()> {
@@ -232,25 +235,25 @@ impl Call {
         caller.check_personal()?;
         match named.id::<MemberId>("member_id") {
             Some(member) if caller.member != Some(member) => {
-                Err(Error::forbidden("`member_id` is another member, and this is that member's own affair"))
+                Err(Error::forbidden("`member_id` is another member, and only the member itself can do this"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Returns the position that the log of the caller's workspace had reached.
+    /// Returns the position that the log of the caller's workspace has reached, if the caller is a member.
     pub fn lsn(&self) -> Option<i64> {
-        self.entered.as_ref().and_then(|entered| entered.lsn)
+        self.found_caller.as_ref().and_then(|found_caller| found_caller.lsn)
     }
 
-    /// Finds the caller in a reader's transaction, using the reader's cache if that is still valid.
-    pub fn find_reading(&self, reader: &Reader<ReaderCache>) -> Result<VerifiedCaller> {
+    /// Finds the caller in a reader's transaction, using the reader's cache if the cache is still valid.
+    pub fn find_caller_for_read(&self, reader: &Reader<ReaderCache>) -> Result<VerifiedCaller> {
         let caller = match &self.access {
             AdmittedBy::Known(known) => {
                 let workspace = known.caller.workspace_id;
                 check_cache(reader, &self.dispatch.clock, workspace)?;
                 let cached = reader.cache.borrow().entries.get::<Caller>(workspace, &known.key);
-                cached.map_or_else(|| load(reader, workspace, &known.key), Ok)?
+                cached.map_or_else(|| load_caller(reader, workspace, &known.key), Ok)?
             }
             access => self.without_credential(access)?,
         };
@@ -266,8 +269,8 @@ impl Call {
         Ok(VerifiedCaller { caller, lsn, epoch: epochs.access, now: clock.now() })
     }
 
-    /// Finds the caller in a writer's transaction, using the writer's cache if that is still valid.
-    pub fn find_changing(&self, conn: &Conn, batch: &RefCell<Batch>) -> Result<VerifiedCaller> {
+    /// Finds the caller in a writer's transaction, using the writer's cache if the cache is still valid.
+    pub fn find_caller_for_change(&self, conn: &Conn, batch: &RefCell<Batch>) -> Result<VerifiedCaller> {
         let caller = match &self.access {
             AdmittedBy::Known(known) => {
                 let workspace = known.caller.workspace_id;
@@ -286,18 +289,18 @@ impl Call {
             }
             access => self.without_credential(access)?,
         };
-        let lsn = log_lsn(conn, batch, &caller)?;
+        let lsn = log_position(conn, batch, &caller)?;
         let batch = batch.borrow();
         let epochs = batch.cache.epochs(caller.workspace_id);
         Ok(VerifiedCaller { caller, lsn, epoch: epochs.access, now: batch.now() })
     }
 
-    /// Returns the channels that the service itself sees as the caller of this operation: all if the
-    /// operation declares that, otherwise none.
+    /// Returns the channels that the service itself can see as the caller of this operation: all channels if
+    /// the operation declares that, otherwise none.
     fn instance_visibility(&self) -> Visibility {
         match &self.work {
             RequestWork::Operation(operation, _) => operation.access().instance_visibility,
-            RequestWork::Own | RequestWork::Unknown => Visibility::Nothing,
+            RequestWork::ServiceItself | RequestWork::Unknown => Visibility::Nothing,
         }
     }
 
@@ -306,13 +309,14 @@ impl Call {
             AdmittedBy::Instance(own) => {
                 Ok(Caller::instance(own.workspace).seeing(self.instance_visibility()))
             }
-            _ => anonymous(self.needs),
+            _ => anonymous_if_allowed(self.needs),
         }
     }
 
-    /// Writes the audit rows of a change that is about to be committed, or of its refusal.
+    /// Writes the audit rows of a change, or of its refusal, before the commit.
     ///
-    /// A refusal leaves no `mutation`. `refused` is the name of its problem.
+    /// A refusal causes no row `mutation`. `refused` is the name of the refusal's error code, or `None` for a
+    /// change.
     pub fn audit(
         &self,
         cx: &mut Write<'_>,
@@ -322,11 +326,11 @@ impl Call {
         let is_of_note = !batch.borrow().unchanged;
         let is_mutation = refused.is_none() && self.origin.surface != Surface::System && is_of_note;
         if is_mutation && !batch.borrow().has_audited() {
-            let metadata = self.origin.mutation(batch.borrow().discreet);
+            let metadata = self.origin.mutation_metadata(batch.borrow().discreet);
             cx.audit_in(self.home.unwrap_or(cx.caller().workspace_id), "mutation", metadata)?;
         }
         if cx.caller().grant.is_some() {
-            cx.audit("authorization.decision", self.origin.decision(refused))?;
+            cx.audit("authorization.decision", self.origin.decision_metadata(refused))?;
         }
         Ok(())
     }
@@ -347,7 +351,7 @@ impl Call {
         if error.code() == Code::ReadTooExpensive {
             let operation = match &self.work {
                 RequestWork::Operation(operation, _) => operation.name(),
-                RequestWork::Own | RequestWork::Unknown => "none",
+                RequestWork::ServiceItself | RequestWork::Unknown => "none",
             };
             let workspace = self.access.workspace();
             let cause = error.cause();
@@ -362,10 +366,10 @@ impl Call {
         self.record(Some(name), move |recorded| done(recorded.err().unwrap_or(error)));
     }
 
-    /// Records the decision about a delegated wait that is about to be parked.
+    /// Records the audit decision for a delegated wait, before the wait is parked.
     ///
-    /// It is recorded once, independent of the length and the end of the wait. `done` is called with an error
-    /// if recording fails.
+    /// The decision is recorded once, whatever the length and the outcome of the wait. `done` is called with
+    /// an error if recording fails.
     pub fn record_parked(&mut self, done: impl FnOnce(Result<()>) + Send + 'static) {
         self.record(None, done);
         self.is_follow_up = true;
@@ -379,9 +383,9 @@ impl Call {
             _ => None,
         };
         let is_delegated = self.known_caller().is_some_and(|caller| caller.grant.is_some());
-        let caller = match (audited, &self.entered) {
+        let caller = match (audited, &self.found_caller) {
             _ if self.is_follow_up => None,
-            (Some(_), Some(entered)) => Some(&entered.caller),
+            (Some(_), Some(found_caller)) => Some(&found_caller.caller),
             _ => self.known_caller().filter(|_| is_delegated),
         };
         let Some(caller) = caller else { return done(Ok(())) };
@@ -401,10 +405,10 @@ impl Call {
 
 /// Maximum copies of a request's body in memory at the same time: as received, decoded, sealed, and in an
 /// event.
-pub(super) const COPIES: usize = 4;
+pub(super) const BODY_COPIES_MAX: usize = 4;
 
-/// Loads the caller of a credential and caches it.
-fn load(reader: &Reader<ReaderCache>, workspace: WorkspaceId, key: &CredentialKey) -> Result<Caller> {
+/// Looks up the caller of a credential, and caches the caller for the reader's connection.
+fn load_caller(reader: &Reader<ReaderCache>, workspace: WorkspaceId, key: &CredentialKey) -> Result<Caller> {
     let caller = Caller::by_key(&reader.conn, key)?;
     if caller.workspace_id != workspace {
         return Err(unauthenticated("the credential is unknown"));
@@ -414,16 +418,17 @@ fn load(reader: &Reader<ReaderCache>, workspace: WorkspaceId, key: &CredentialKe
 }
 
 /// Returns the position that the log of the caller's workspace has reached, if the caller is a member.
-pub(super) fn log_lsn(conn: &Conn, batch: &RefCell<Batch>, caller: &Caller) -> Result<Option<i64>> {
+pub(super) fn log_position(conn: &Conn, batch: &RefCell<Batch>, caller: &Caller) -> Result<Option<i64>> {
     if caller.workspace_id == WorkspaceId::INSTANCE && caller.via == CredentialKind::Anonymous {
-        // The caller has no workspace, and only a writer of the instance's log locks the instance's head.
+        // The caller has no workspace. Only writers of the instance's log may lock the head of the instance.
         return Ok(None);
     }
     let lsn = batch.borrow_mut().head(conn, caller.workspace_id)?.lsn;
     Ok(caller.is_member().then_some(lsn))
 }
 
-/// Invalidates the reader's cache of a workspace if the workspace has changed since it was filled.
+/// Invalidates the reader's cached entries of a workspace if the workspace has changed since the entries were
+/// cached.
 ///
 /// Returns the position that the log of the workspace has reached.
 fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: WorkspaceId) -> Result<i64> {

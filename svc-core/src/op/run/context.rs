@@ -1,9 +1,10 @@
-//! The contexts of operation functions, which provide everything that a function may do while it runs.
+//! The contexts of operation functions, through which a function accesses the database, the log and the
+//! service.
 //!
 //! [`Read`] can query; [`Write`] can also change, emit and audit. A function must be pure apart from its
 //! context: it may run again, and none of its effects count before the commit.
 
-mod elsewhere;
+mod other_workspace;
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -66,7 +67,7 @@ impl<'a> Read<'a> {
         Self { conn: &reader.conn, caller, charged_to, now, shared, cache: CacheRef::Reader(&reader.cache) }
     }
 
-    /// Charges the files that the transaction leaves on the disk to `charged_to` instead of the caller's
+    /// Charges the files that the transaction creates on the disk to `charged_to` instead of the caller's
     /// workspace.
     pub(crate) fn charging(self, charged_to: WorkspaceId) -> Self {
         Self { charged_to, ..self }
@@ -77,7 +78,7 @@ impl<'a> Read<'a> {
         (self.caller.via != CredentialKind::Instance).then_some(self.charged_to)
     }
 
-    /// Returns the acting identity.
+    /// Returns the caller: the identity that the request acts as.
     pub fn caller(&self) -> &Caller {
         self.caller
     }
@@ -87,7 +88,7 @@ impl<'a> Read<'a> {
         self.now
     }
 
-    /// Returns the engine that runs the statements, for the few that have a variant per engine.
+    /// Returns the database engine, for the few statements that differ between the engines.
     pub fn engine(&self) -> Engine {
         self.conn.engine()
     }
@@ -107,34 +108,34 @@ impl<'a> Read<'a> {
         &self.shared.settings
     }
 
-    /// Returns every row of a statement.
+    /// Runs a statement and returns all of its rows.
     pub fn query<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
         self.conn.query(sql, params)?.iter_mut().map(T::from_row).collect()
     }
 
-    /// Returns the first rows of a list statement, as many as a page can hold.
+    /// Runs the statement of a list and returns its first rows, as many as fit in a page.
     pub fn rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<PageRows<T>> {
         PageRows::read(self.conn, sql, params)
     }
 
-    /// Returns the first rows of a statement, as many as a page can hold, for a response without pages.
+    /// Runs a statement and returns its first rows, as many as fit in a page, for a response without pages.
     pub fn first_rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
         let mut rows = self.conn.query_within(limits::PAGE_BYTES, sql, params)?;
         rows.iter_mut().map(T::from_row).collect()
     }
 
-    /// Returns whether the page that is being collected must end here.
+    /// Returns whether the current page must end here, because the budget of the read is used up.
     pub(crate) fn page_ends(&self) -> bool {
         self.conn.budget().is_some_and(ends_now)
     }
 
-    /// Visits every row of a statement in place, until the visitor breaks.
+    /// Calls `each` for every row of a statement, without copying the row, until `each` breaks.
     pub(crate) fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
         self.conn.visit(sql, params, each)
     }
 
-    /// Visits the first rows of a statement in place, up to `bytes` bytes of rows or until the visitor
-    /// breaks.
+    /// Calls `each` for the first rows of a statement, without copying a row, until `each` breaks or the rows
+    /// exceed `bytes` bytes.
     pub(crate) fn visit_within(
         &self,
         bytes: usize,
@@ -145,12 +146,12 @@ impl<'a> Read<'a> {
         self.conn.visit_within(bytes, sql, params, each)
     }
 
-    /// Visits the rows of a scan in place, until the visitor breaks.
+    /// Calls `each` for every row of a scan, without copying the row, until `each` breaks.
     pub(crate) fn scan(&self, scan: &Scan, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
         self.conn.scan(scan, params, each)
     }
 
-    /// Returns how far a page may scan in a list whose positions have gaps.
+    /// Returns the last position that a page may scan in a list whose positions have gaps.
     ///
     /// `sql` selects the position of the last row that the page may read. Its last two parameters are the
     /// position after which the page begins and the number of rows to skip; `list` contains the parameters
@@ -159,7 +160,8 @@ impl<'a> Read<'a> {
         self.horizon_within(sql, list, after, limits::PAGE_SCAN_MAX)
     }
 
-    /// Returns how far one page may scan a list of which it may read `rows` rows, as [`Self::horizon`] does.
+    /// Returns the last position that a page may scan as [`Self::horizon`] does, for a page that may read
+    /// `rows` rows.
     pub(crate) fn horizon_within(
         &self,
         sql: &'static str,
@@ -200,7 +202,8 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Returns the hash of an event of the caller's workspace that was emitted in this transaction.
+    /// Returns the hash of an event at position `lsn` of the caller's workspace, if this transaction has
+    /// emitted it.
     pub(crate) fn hash_of_new(&self, lsn: i64) -> Option<[u8; 32]> {
         match &self.cache {
             CacheRef::Reader(_) => None,
@@ -208,9 +211,9 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Returns the epoch of the rules that decide what callers in the caller's workspace can see.
+    /// Returns the epoch of the access rules in the caller's workspace.
     ///
-    /// A decision from another transaction with the same epoch still holds.
+    /// A decision from another transaction with the same epoch is still valid.
     pub(crate) fn epoch(&self) -> i64 {
         self.cache.with(|cache| cache.epochs(self.caller.workspace_id).access)
     }
@@ -237,12 +240,12 @@ impl<'a> Read<'a> {
         Ok(loaded)
     }
 
-    /// Caches an entry under `key`.
+    /// Caches an entry under `key` for the caller's workspace.
     pub(crate) fn keep<T: Cached>(&self, key: &impl CacheKey, entry: T) {
         self.cache.with(|cache| cache.put(self.caller.workspace_id, key, entry));
     }
 
-    /// Calls `run` with the entry cached under `key`, which `run` may change, and returns its result.
+    /// Calls `run` with the entry cached under `key`, which `run` may change. Returns the result of `run`.
     ///
     /// Starts with an empty entry if nothing is cached. If `run` fails, nothing remains cached under the key.
     pub fn with_cached<T: Cached + Default, R>(
@@ -257,8 +260,8 @@ impl<'a> Read<'a> {
         Ok(returned)
     }
 
-    /// Takes the number of jobs in this batch that claim the next thread of a queue. Only the first call gets
-    /// it.
+    /// Returns the number of jobs in this batch that claim the next thread of a queue, and then resets the
+    /// number to 0.
     pub(crate) fn take_claim_count(&self) -> usize {
         match &self.cache {
             CacheRef::Reader(_) => 0,
@@ -266,18 +269,18 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Takes the threads of the caller's workspace that jobs in this batch name. Only the first call gets
-    /// them.
+    /// Removes and returns the threads that jobs in this batch concern, in the caller's workspace. Later
+    /// calls return none of them.
     pub(crate) fn take_named_threads(&self) -> Vec<ThreadId> {
         let CacheRef::Writer(batch) = &self.cache else { return Vec::new() };
         let named = &mut batch.borrow_mut().named_threads;
         named.extract_if(.., |(at, _)| *at == self.caller.workspace_id).map(|(_, thread)| thread).collect()
     }
 
-    /// Records that an object in this channel was loaded.
+    /// Records that the transaction has loaded an object in this channel.
     ///
-    /// The first object that a change loads is its subject, and determines the place of its audit row. If any
-    /// object is in a direct message, the audit row contains neither a place nor ids.
+    /// The channel of the first object that a change loads is recorded in the change's audit row. If any
+    /// object is in a direct message, the audit row contains neither a channel nor ids.
     pub(crate) fn loaded_in(&self, channel: ChannelId, is_dm: bool) {
         if let CacheRef::Writer(batch) = &self.cache {
             let mut batch = batch.borrow_mut();
@@ -301,7 +304,7 @@ impl<'a> Read<'a> {
         self.shared.table.parts()
     }
 
-    /// Returns the depths of the shells that serve the service.
+    /// Returns the gauges, which measure the depths of the shells that serve the service.
     pub(crate) fn gauges(&self) -> &'a Gauges {
         &self.shared.gauges
     }
@@ -315,7 +318,7 @@ impl<'a> Read<'a> {
 pub struct Write<'a> {
     read: Read<'a>,
     batch: &'a RefCell<Batch>,
-    begun: Option<&'a str>,
+    step_state: Option<&'a str>,
 }
 
 impl<'a> Deref for Write<'a> {
@@ -335,24 +338,24 @@ impl<'a> Write<'a> {
     ) -> Self {
         let cache = CacheRef::Writer(batch);
         let charged_to = caller.workspace_id;
-        Self { read: Read { conn, caller, charged_to, now, shared, cache }, batch, begun: None }
+        Self { read: Read { conn, caller, charged_to, now, shared, cache }, batch, step_state: None }
     }
 
     /// Sets the state that the committed steps of the request share, as JSON, so that the change continues
-    /// from there.
-    pub(crate) fn after(self, begun: Option<&'a str>) -> Self {
-        Self { begun, ..self }
+    /// after these steps.
+    pub(crate) fn with_step_state(self, step_state: Option<&'a str>) -> Self {
+        Self { step_state, ..self }
     }
 
     /// Returns the state that the committed steps of the request share, if any.
-    pub(crate) fn begun<S: DeserializeOwned>(&self) -> Result<Option<S>> {
-        self.begun.map(serde_json::from_str).transpose().map_err(Error::internal)
+    pub(crate) fn step_state<S: DeserializeOwned>(&self) -> Result<Option<S>> {
+        self.step_state.map(serde_json::from_str).transpose().map_err(Error::internal)
     }
 
     /// Runs a statement that must change exactly `rows` rows.
     ///
-    /// The statement may be sent later, together with other statements of the batch, but before any read. It
-    /// invalidates everything that is cached for the transaction.
+    /// The statement may be sent later, together with other statements of the batch, but before any read. All
+    /// entries that are cached for the transaction become invalid.
     pub fn execute(&mut self, rows: u64, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
         self.end_cached();
         self.read.conn.defer(Some(rows), sql, params)
@@ -379,8 +382,8 @@ impl<'a> Write<'a> {
 
     /// Saves exactly `rows` rows. The statement is sent like that of [`Write::execute`].
     ///
-    /// Entries that are cached for the transaction stay valid: the caller updates those that it has derived
-    /// from the rows.
+    /// Entries that are cached for the transaction stay valid. The caller must update the entries that it has
+    /// derived from these rows.
     pub(crate) fn save(&mut self, rows: u64, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
         self.read.conn.defer(Some(rows), sql, params)
     }
@@ -404,7 +407,8 @@ impl<'a> Write<'a> {
         &self.shared.entropy
     }
 
-    /// Appends an event to the log of the caller's workspace. Its position and hash are assigned at once.
+    /// Appends an event to the log of the caller's workspace. The position and the hash of the event are
+    /// assigned immediately.
     pub fn emit<E: Event>(&mut self, subject: Subject, event: &E) -> Result<Recorded> {
         self.emit_in(self.caller.workspace_id, subject, event)
     }
@@ -430,7 +434,7 @@ impl<'a> Write<'a> {
         Ok(recorded)
     }
 
-    /// Invalidates cached data of the caller's workspace for every connection, on every server.
+    /// Invalidates cached data of the caller's workspace for every connection on every server.
     ///
     /// Events invalidate data by their kind. This function is for objects that end without an event, such as
     /// a session.
@@ -448,25 +452,26 @@ impl<'a> Write<'a> {
         self.batch.borrow_mut().continue_log(self.conn, workspace, head)
     }
 
-    /// Marks the call as one about a direct message, so that its audit row contains no ids.
+    /// Marks the call as confidential, so that its audit row contains no ids. For calls that concern a direct
+    /// message or personal data.
     pub(crate) fn discreet(&mut self) {
         self.batch.borrow_mut().discreet = true;
     }
 
-    /// Marks the call as one without a notable change: no audit row is written, and no answer is stored for
-    /// repeats.
+    /// Marks the call as one without a notable change, for which no audit row is written and no answer is
+    /// stored for repeats.
     pub(crate) fn unchanged(&mut self) {
         self.batch.borrow_mut().unchanged = true;
     }
 
-    /// Writes a named audit row for the caller's workspace, in place of the generic row.
+    /// Writes an audit row with the action `action` for the caller's workspace, instead of the generic row.
     pub fn audit(&mut self, action: &'static str, metadata: Value) -> Result<()> {
         self.audit_in(self.caller.workspace_id, action, metadata)
     }
 
-    /// Writes a named audit row for another workspace, or for the instance.
+    /// Writes an audit row with the action `action` for another workspace, or for the instance.
     ///
-    /// If the request came with a browser session, the row contains its id.
+    /// If the request contains a browser session, the metadata of the row contains the id of that session.
     pub fn audit_in(
         &mut self,
         workspace: WorkspaceId,

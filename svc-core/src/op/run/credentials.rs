@@ -1,8 +1,8 @@
-//! The payer of a request, and a cache of live credentials.
+//! A cache of live credentials, and the charging of requests to their payers.
 //!
-//! With the cache, a known credential is admitted without a query. The cache only admits and is never final:
-//! an entry is used for 10 seconds after a transaction has found the credential live, and the first
-//! transaction that finds it not live removes it.
+//! With the cache, the server admits a known credential without a query. The cache only admits and is never
+//! final: the server uses an entry for 10 seconds after a transaction has found the credential live, and the
+//! first transaction that finds it not live removes the entry.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,11 +17,11 @@ use crate::op::call::credential::CredentialKey;
 use crate::rate::{ChargeResult, Client, Payer, Peer, RateLimits};
 use crate::time::{Monotonic, Time};
 
-/// Maximum number of cached credentials. A full cache is emptied.
-const KNOWN_MAX: usize = 100_000;
+/// Maximum number of cached credentials. When the cache is full, all entries are removed.
+const CACHED_CREDENTIALS_MAX: usize = 100_000;
 
 /// Time for which the cache admits a credential after a transaction has found it live.
-const CONFIRMED_FOR: Duration = Duration::from_secs(10);
+const CONFIRMATION_LIFETIME: Duration = Duration::from_secs(10);
 
 /// The outcome of looking up a credential.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub(super) enum CredentialLookup {
     Nothing,
 }
 
-/// A credential as found by a transaction.
+/// A credential that a transaction has looked up, with its caller and its payer.
 #[derive(Debug)]
 pub(crate) struct KnownCredential {
     pub(super) key: CredentialKey,
@@ -47,13 +47,13 @@ pub(crate) struct KnownCredential {
 }
 
 impl KnownCredential {
-    /// Creates the entry for a credential that a transaction has just found live.
+    /// Creates the entry for a credential that a transaction has just looked up.
     pub(super) fn new(key: CredentialKey, caller: Caller, payer: Payer, now: Monotonic) -> Self {
         Self { key, caller, payer, confirmed: AtomicU64::new(now.micros()) }
     }
 
-    /// Returns the client that the credential's requests are charged to, or `None` if they are charged to
-    /// their address.
+    /// Returns the client that the credential's requests are charged to, or `None` if they are charged to the
+    /// sender's address.
     pub(crate) fn client(&self) -> Option<Client> {
         self.payer.client
     }
@@ -65,7 +65,7 @@ impl KnownCredential {
 
     /// Returns whether responses report the remaining quotas of the credential.
     ///
-    /// Not for a share ticket, because the quotas would show how busy the workspace is.
+    /// Returns `false` for a share ticket, because the quotas would show how busy the workspace is.
     pub(super) fn shows_quotas(&self) -> bool {
         !matches!(self.caller.via, CredentialKind::Ticket(_))
     }
@@ -77,17 +77,18 @@ impl KnownCredential {
 
     fn is_fresh(&self, now: Monotonic) -> bool {
         let age = now.micros().saturating_sub(self.confirmed.load(Ordering::Relaxed));
-        u128::from(age) < CONFIRMED_FOR.as_micros()
+        u128::from(age) < CONFIRMATION_LIFETIME.as_micros()
     }
 }
 
 impl CredentialLookup {
-    /// Returns the caller, or an error if the operation needs a credential and it is unknown or missing.
+    /// Returns the caller. Fails if the credential is unknown, or if it is missing and the operation needs
+    /// one.
     pub fn caller(&self, needs: Needs) -> Result<Caller> {
         match self {
             Self::Known(known) => Ok(known.caller.clone()),
             Self::Unknown(error) => Err(error.clone()),
-            Self::Nothing => anonymous(needs),
+            Self::Nothing => anonymous_if_allowed(needs),
         }
     }
 
@@ -100,30 +101,30 @@ impl CredentialLookup {
     }
 }
 
-/// Returns the anonymous caller, if the operation needs no credential.
-pub(super) fn anonymous(needs: Needs) -> Result<Caller> {
+/// Returns the anonymous caller. Fails with 401 `unauthenticated` if the operation needs a credential.
+pub(super) fn anonymous_if_allowed(needs: Needs) -> Result<Caller> {
     if needs == Needs::Nothing {
         return Ok(Caller::anonymous());
     }
     Err(unauthenticated("the request has no token"))
 }
 
-/// The checks of a request on admission.
-pub(super) struct Gate<'a> {
+/// The data for admitting one request: its limits, its requirements, and whether it was counted.
+pub(super) struct AdmissionCheck<'a> {
     pub limits: &'a RateLimits,
     pub needs: Needs,
     pub peer: Option<Peer>,
     pub now: Time,
-    /// The result of counting the request, once that has happened.
+    /// Result of counting the request against the rate limits, or `None` before that.
     pub charged: Option<ChargeResult>,
 }
 
-impl Gate<'_> {
-    /// Counts the request once, or rejects it if a limit is exceeded.
+impl AdmissionCheck<'_> {
+    /// Counts the request against the rate limits, once. Fails if a limit is exceeded.
     ///
-    /// A request with a live credential is charged to the bearer and to its workspace, all others to their
-    /// address. So neither other callers at the same address nor a credential that has ended can use up a
-    /// client's limit.
+    /// A request with a live credential is charged to the bearer and to the bearer's workspace; any other
+    /// request is charged to the sender's address. So neither other callers at the same address nor a
+    /// credential that has ended can use up a client's limit.
     pub fn charge(&mut self, found: &CredentialLookup) -> Result<()> {
         if self.charged.is_some() {
             return Ok(());
@@ -154,13 +155,13 @@ impl Credentials {
 
     pub(super) fn insert(&self, known: Arc<KnownCredential>) {
         let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
-        if cached.len() >= KNOWN_MAX {
+        if cached.len() >= CACHED_CREDENTIALS_MAX {
             cached.clear();
         }
         cached.insert(known.key, known);
     }
 
-    /// Removes a credential that a transaction has found not live.
+    /// Removes a credential from the cache, after a transaction has found it not live.
     pub(super) fn remove(&self, key: &CredentialKey) {
         self.cached.write().unwrap_or_else(PoisonError::into_inner).remove(key);
     }

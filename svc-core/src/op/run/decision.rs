@@ -13,7 +13,7 @@ use crate::op::run::context::Write;
 use crate::store::Conn;
 use crate::store::executor::{Task, TaskSource, WriteTask};
 
-/// A task that writes the audit rows of a request that changed nothing.
+/// A task that writes the audit rows of a request without changes.
 ///
 /// The reply is sent once the rows are durable.
 pub(super) struct Decision {
@@ -40,12 +40,12 @@ impl WriteTask<Batch> for Decision {
         let now = batch.borrow().now();
         let mut cx = Write::new(conn, &self.caller, now, &self.dispatch.shared, batch);
         if let Some(action) = self.audited {
-            cx.audit(action, self.origin.named())?;
+            cx.audit(action, self.origin.named_metadata())?;
         }
         if self.caller.grant.is_none() {
             return Ok(());
         }
-        cx.audit("authorization.decision", self.origin.decision(self.refused))
+        cx.audit("authorization.decision", self.origin.decision_metadata(self.refused))
     }
 }
 

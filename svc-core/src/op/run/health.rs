@@ -1,4 +1,4 @@
-//! The results of the health checks, which readiness and the status of a server report.
+//! The results of the health checks, for the readiness route and for `get_operator_status`.
 //!
 //! The checks that query the database run in one transaction; all others are independent of the database.
 
@@ -13,23 +13,23 @@ pub struct HealthResult {
     pub name: &'static str,
     /// A description of the problem, or `None` if the component works.
     pub fault: Option<String>,
-    /// A note for the operator about a component that works.
+    /// Remark for the operator about a component that works, if there is one.
     pub remark: Option<String>,
 }
 
 impl HealthResult {
-    /// Returns the result of the check `name`, with the problem that it found, if any.
+    /// Creates the result of the check `name`. `fault` is the problem that the check found, if any.
     pub fn new(name: &'static str, fault: Option<String>) -> Self {
         Self { name, fault, remark: None }
     }
 
-    /// Returns `ok`, or the problem or remark.
+    /// Returns the problem or the remark as text, or `ok` if there is neither.
     pub fn describe(self) -> String {
         self.fault.or(self.remark).unwrap_or_else(|| "ok".to_owned())
     }
 }
 
-/// Name of the check that the database responds.
+/// Name of the health check for whether the database responds.
 pub(crate) const DATABASE: &str = "database";
 
 /// Returns the results of the checks in `parts` that need no database.
@@ -53,7 +53,7 @@ pub(crate) fn health_in_database(cx: &Read<'_>) -> Result<Vec<HealthResult>> {
     checked.collect()
 }
 
-/// Returns the results of the database checks when the database does not respond, because of `error`.
+/// Returns a failure for each check that queries the database, after the database failed with `error`.
 pub(crate) fn health_without_database<'a>(
     parts: impl Iterator<Item = &'a HealthCheck>,
     error: &Error,

@@ -1,9 +1,9 @@
-//! Long reads, which read one page at a time.
+//! Long reads: reads that consist of pages, each read in a separate transaction.
 //!
-//! Each page is a separate read, which authenticates again and then goes to the end of the queue. So the long
-//! reads of several workspaces take turns, and none delays reads that wait for older transactions to end.
-//! Only one long read runs per workspace at a time, for a limited time, and only one export, without a time
-//! limit.
+//! Each page authenticates the caller again, and is queued behind the reads that are already waiting. So the
+//! long reads of several workspaces take turns, and no transaction stays open for the whole of a long read.
+//! At most one long read runs per workspace at a time, for a limited time, and at most one export, without a
+//! time limit.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -23,18 +23,18 @@ use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 use crate::sync::lock;
 use crate::time::Monotonic;
 
-/// A long read between two of its pages.
+/// A long read as a task, which reads one page each time it runs.
 pub(super) struct LongCall {
     call: Call,
     job: Prepared<LongJob>,
     done: ReplyCallback,
-    /// Whether a page of the read may take long.
-    scans: bool,
+    /// Whether a page of the read has no time limit.
+    is_scan: bool,
     /// The time at which the read must end, or `None` without a time limit.
     deadline: Option<Monotonic>,
-    /// The time until which a read that writes a file waits for its turn.
-    turn_by: Monotonic,
-    /// The workspace's exclusive right to a long read, taken with the first page.
+    /// Time until which an export waits for another export of the workspace to end.
+    turn_deadline: Monotonic,
+    /// The workspace's exclusive right to a long read, acquired with the first page.
     exclusive: Option<LongReadSlot>,
     /// The output that the last page returned, or `None` while there are more pages.
     output: Option<BoxedOutput>,
@@ -43,27 +43,27 @@ pub(super) struct LongCall {
 impl LongCall {
     pub fn new(call: Call, job: Prepared<LongJob>, done: ReplyCallback) -> Self {
         let deadline = call.dispatch.clock.deadline(LONG_READ_MAX);
-        let (deadline, turn_by) = (Some(deadline), deadline);
-        Self { call, job, done, scans: false, deadline, turn_by, exclusive: None, output: None }
+        let (deadline, turn_deadline) = (Some(deadline), deadline);
+        Self { call, job, done, is_scan: false, deadline, turn_deadline, exclusive: None, output: None }
     }
 
     /// Creates a long read whose pages have no time limit.
     pub fn scan(call: Call, job: Prepared<LongJob>, done: ReplyCallback) -> Self {
-        Self { scans: true, ..Self::new(call, job, done) }
+        Self { is_scan: true, ..Self::new(call, job, done) }
     }
 
     /// Creates a long read that writes a file.
     pub fn download(call: Call, job: Prepared<LongJob>, done: ReplyCallback) -> Self {
-        let turn_by = call.dispatch.clock.deadline(DOWNLOAD_WAIT);
-        Self { deadline: None, turn_by, ..Self::scan(call, job, done) }
+        let turn_deadline = call.dispatch.clock.deadline(EXPORT_WAIT_MAX);
+        Self { deadline: None, turn_deadline, ..Self::scan(call, job, done) }
     }
 
     /// Queues the next page of the read.
     pub fn queue(self) {
         let dispatch = Arc::clone(&self.call.dispatch);
-        let scans = self.scans;
+        let is_scan = self.is_scan;
         let task = Box::new(self);
-        if scans { dispatch.executor.scan(task) } else { dispatch.executor.read(task, true) }
+        if is_scan { dispatch.executor.scan(task) } else { dispatch.executor.read(task, true) }
     }
 
     fn is_overdue(&self) -> bool {
@@ -72,20 +72,20 @@ impl LongCall {
 
     fn end(self, outcome: Result<BoxedOutput>) {
         let Self { call, done, exclusive, .. } = self;
-        // Released before the reply, because the caller may start another long read at once.
+        // Released before the reply, because the caller may start another long read immediately.
         drop(exclusive);
         let reply = outcome.map(|output| Reply::of(200, call.lsn(), output));
         call.finish(reply, done);
     }
 }
 
-fn overdue() -> Error {
+fn time_limit_error() -> Error {
     let secs = LONG_READ_MAX.as_secs();
     Error::new(
         Code::Overloaded,
         format!(
-            "there is more to read than {secs} s allow; for an event log, use `svc verify`, which has no \
-             limit"
+            "the read took longer than the limit of {secs} s; for an event log, use `svc verify`, which has \
+             no limit"
         ),
     )
     .with("retry_after_secs", LONG_READ_MAX.as_secs())
@@ -108,7 +108,7 @@ impl Task for LongCall {
         match (outcome, self.output.take()) {
             (Ok(()), Some(output)) => self.end(Ok(output)),
             (Ok(()), None) => self.queue(),
-            (Err(_), _) if self.is_overdue() => self.end(Err(overdue())),
+            (Err(_), _) if self.is_overdue() => self.end(Err(time_limit_error())),
             (Err(error), _) => self.end(Err(error)),
         }
     }
@@ -118,12 +118,12 @@ impl ReadTask<ReaderCache> for LongCall {
     /// Reads the next page.
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         if self.is_overdue() {
-            return Err(overdue());
+            return Err(time_limit_error());
         }
         let stage = ReadingLong {
             reading: ReadTransaction::on(reader),
             is_download: self.deadline.is_none(),
-            turn_by: self.turn_by,
+            turn_deadline: self.turn_deadline,
             exclusive: RefCell::new(&mut self.exclusive),
         };
         self.output = pipeline::run(&stage, &mut self.call, &mut self.job)?;
@@ -133,11 +133,11 @@ impl ReadTask<ReaderCache> for LongCall {
 
 /// The transaction of one page of a long read.
 ///
-/// It takes the workspace's turn only after checking that the caller may read.
+/// The transaction acquires the workspace's exclusive right only after checking that the caller may read.
 struct ReadingLong<'r> {
     reading: ReadTransaction<'r, Option<BoxedOutput>>,
     is_download: bool,
-    turn_by: Monotonic,
+    turn_deadline: Monotonic,
     exclusive: RefCell<&'r mut Option<LongReadSlot>>,
 }
 
@@ -154,11 +154,11 @@ impl Stage for ReadingLong<'_> {
         if exclusive.is_none() {
             let workspace = call.access.charged_to();
             let taken = match self.is_download {
-                true => LongReadSlot::download(&call.dispatch, workspace, self.turn_by)?,
-                false => Some(LongReadSlot::long_read(&call.dispatch, workspace)?),
+                true => LongReadSlot::acquire_for_export(&call.dispatch, workspace, self.turn_deadline)?,
+                false => Some(LongReadSlot::acquire_for_read(&call.dispatch, workspace)?),
             };
             if taken.is_none() {
-                // The read that holds the turn reads its next page before this read tries again.
+                // The export in progress reads its next page before this export tries again.
                 return Ok(None);
             }
             **exclusive = taken;
@@ -182,15 +182,15 @@ struct LongReadSlot {
 }
 
 impl LongReadSlot {
-    /// Takes the right to a long read or an export, or returns `None` if the workspace already has one in
+    /// Acquires the right to a long read or an export, or returns `None` if the workspace already has one in
     /// progress.
-    fn take(dispatch: &Arc<Dispatch>, is_download: bool, workspace: WorkspaceId) -> Option<Self> {
+    fn try_acquire(dispatch: &Arc<Dispatch>, is_download: bool, workspace: WorkspaceId) -> Option<Self> {
         let is_free = lock(dispatch.in_progress(is_download)).insert(workspace);
         is_free.then(|| Self { dispatch: Arc::clone(dispatch), is_download, workspace })
     }
 
-    fn long_read(dispatch: &Arc<Dispatch>, workspace: WorkspaceId) -> Result<Self> {
-        Self::take(dispatch, false, workspace).ok_or_else(|| {
+    fn acquire_for_read(dispatch: &Arc<Dispatch>, workspace: WorkspaceId) -> Result<Self> {
+        Self::try_acquire(dispatch, false, workspace).ok_or_else(|| {
             Error::new(
                 Code::RateLimited,
                 "the workspace has a long read in progress, and only one is allowed",
@@ -199,26 +199,26 @@ impl LongReadSlot {
         })
     }
 
-    /// Takes the right to an export, or returns `None` while another export of the workspace runs. Fails
-    /// after `turn_by`.
-    fn download(
+    /// Acquires the right to an export, or returns `None` while another export of the workspace runs. Fails
+    /// after `turn_deadline`.
+    fn acquire_for_export(
         dispatch: &Arc<Dispatch>,
         workspace: WorkspaceId,
-        turn_by: Monotonic,
+        turn_deadline: Monotonic,
     ) -> Result<Option<Self>> {
-        let taken = Self::take(dispatch, true, workspace);
-        if taken.is_none() && dispatch.clock.remaining(turn_by).is_zero() {
+        let taken = Self::try_acquire(dispatch, true, workspace);
+        if taken.is_none() && dispatch.clock.remaining(turn_deadline).is_zero() {
             let detail = "the workspace has an export in progress, and only one is allowed";
             return Err(Error::new(Code::Overloaded, detail)
                 .with("scope", "workspace")
-                .with("retry_after_secs", DOWNLOAD_WAIT.as_secs()));
+                .with("retry_after_secs", EXPORT_WAIT_MAX.as_secs()));
         }
         Ok(taken)
     }
 }
 
-/// How long an export waits while another export of the workspace runs.
-const DOWNLOAD_WAIT: Duration = Duration::from_secs(10);
+/// Maximum time for which an export waits until another export of the workspace ends.
+const EXPORT_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl Drop for LongReadSlot {
     fn drop(&mut self) {

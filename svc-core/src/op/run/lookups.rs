@@ -1,8 +1,8 @@
 //! The queue of credential lookups.
 //!
-//! Every credential that is not cached is looked up, whatever requests its address sent before. So only a few
-//! lookups run at a time, and addresses take turns: invented credentials wait for each other, and take no
-//! reader away from known ones.
+//! The server looks up every credential that is not cached, however many requests its sender's address has
+//! sent. So only a few lookups run at a time, and addresses take turns: invented credentials wait for each
+//! other, but do not delay requests with known credentials.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use crate::rate::Client;
 use crate::share::CeilingScope;
 use crate::sync::lock;
 
-/// The source of a lookup: an address, or `None` if the address is not known.
+/// The source of a lookup: the sender's address, or `None` if the address is not known.
 type Source = Option<Client>;
 
 /// The lookups in progress and the queued lookups.
@@ -22,7 +22,7 @@ pub(super) struct Lookups<T>(Mutex<Queues<T>>);
 struct Queues<T> {
     running: usize,
     waiting: HashMap<Source, VecDeque<T>>,
-    /// The sources with queued lookups, in the order in which they take turns.
+    /// The sources with queued lookups, in the order of their turns.
     turns: VecDeque<Source>,
     count: usize,
 }
@@ -49,11 +49,11 @@ impl<T> Lookups<T> {
     pub fn begin(&self, source: Source, lookup: T) -> LookupStart<T> {
         let mut queues = lock(&self.0);
         if queues.count >= LOOKUPS_QUEUED_MAX {
-            return LookupStart::Rejected(lookup, too_many(CeilingScope::Server));
+            return LookupStart::Rejected(lookup, too_many_lookups(CeilingScope::Server));
         }
         let queue = queues.waiting.entry(source).or_default();
         if queue.len() >= LOOKUPS_QUEUED_OF_ADDRESS_MAX {
-            return LookupStart::Rejected(lookup, too_many(CeilingScope::Client));
+            return LookupStart::Rejected(lookup, too_many_lookups(CeilingScope::Client));
         }
         queue.push_back(lookup);
         if queue.len() == 1 {
@@ -67,7 +67,7 @@ impl<T> Lookups<T> {
         queues.next().map_or(LookupStart::Queued, LookupStart::Now)
     }
 
-    /// Ends a lookup and returns the next one, which takes its place.
+    /// Records the end of a lookup, and returns the queued lookup to run next, if any.
     pub fn end(&self) -> Option<T> {
         let mut queues = lock(&self.0);
         let next = queues.next();
@@ -77,9 +77,10 @@ impl<T> Lookups<T> {
         next
     }
 
-    /// Ends a lookup for which no reader was available.
+    /// Records the end of a lookup for which no reader was available.
     ///
-    /// Returns the queued lookups if no lookup remains in progress that would start them when it ends.
+    /// If no other lookup is in progress, returns all queued lookups, because no running lookup remains that
+    /// would start them.
     pub fn end_without_reader(&self) -> Vec<T> {
         let mut queues = lock(&self.0);
         queues.running = queues.running.saturating_sub(1);
@@ -89,7 +90,7 @@ impl<T> Lookups<T> {
 }
 
 impl<T> Queues<T> {
-    /// Takes the oldest lookup of the source whose turn it is.
+    /// Removes and returns the oldest lookup of the source whose turn it is.
     fn next(&mut self) -> Option<T> {
         let source = self.turns.pop_front()?;
         let queue = self.waiting.get_mut(&source)?;
@@ -104,7 +105,7 @@ impl<T> Queues<T> {
     }
 }
 
-fn too_many(scope: CeilingScope) -> Error {
+fn too_many_lookups(scope: CeilingScope) -> Error {
     Error::new(Code::Overloaded, "too many credential lookups are in progress").with("scope", scope.name())
 }
 

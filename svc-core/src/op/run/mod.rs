@@ -1,8 +1,8 @@
-//! Running requests.
+//! Runs requests: admission, the pipeline, replies and waits.
 //!
-//! A shell first has a request admitted by its head ([`Dispatch::admit`]) and then starts it with its input
-//! ([`Dispatch::start`]). The [`pipeline`] contains the checks in between. Each request ends in exactly one
-//! of these: a commit with its audit row, a rejection, or a read.
+//! A shell first asks for the admission of a request by its head ([`Dispatch::admit`]), and then starts the
+//! request with its input ([`Dispatch::start`]). The [`pipeline`] contains the checks in between. Each
+//! request ends in exactly one way: with a commit and its audit row, with a rejection, or with a read.
 
 pub(super) mod audit;
 pub(super) mod settings;
@@ -42,10 +42,10 @@ use crate::log::bus::Bus;
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
 use crate::op::call::credential::CredentialKey;
-use crate::op::call::input::ListOptions;
+use crate::op::call::input::AnswerOptionValues;
 use crate::op::call::request::{Input, InputView, RequestHead, TypedInput};
 use crate::op::declare::hooks;
-use crate::op::declare::job::{Job, after_first};
+use crate::op::declare::job::{Job, with_first_steps};
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 use crate::op::run::audit::Origin;
@@ -62,8 +62,8 @@ use admit::AdmitCall;
 pub use admit::{Admission, AdmissionFailure};
 pub(crate) use call::ServiceWork;
 pub(super) use call::{AdmittedBy, Call};
-use call::{COPIES, RequestWork};
-use credentials::{CredentialLookup, Credentials, Gate, KnownCredential};
+use call::{BODY_COPIES_MAX, RequestWork};
+use credentials::{AdmissionCheck, CredentialLookup, Credentials, KnownCredential};
 use long_reads::LongCall;
 use lookups::{LookupStart, Lookups};
 pub(super) use pipeline::Prepared;
@@ -76,13 +76,13 @@ pub use reply::Reply;
 use retry::KeyedRequest;
 use tasks::WriteCall;
 
-/// Receives a reply. Called on a core thread: it must only pass the reply on.
+/// Receives the reply to a request. A core thread calls this function, so it must only pass the reply on.
 pub(crate) type ReplyCallback = Box<dyn FnOnce(Result<Reply>) + Send>;
 
 /// A handle to a request in progress.
 ///
-/// Dropping it abandons a wait, and a request that no core thread has begun yet. Reads and changes that have
-/// begun run to completion.
+/// Dropping the handle abandons a wait, or a request that no core thread has begun yet. Reads and changes
+/// that have begun run to completion.
 #[must_use = "dropping the ticket abandons the request"]
 #[derive(Default)]
 pub struct RequestHandle {
@@ -91,15 +91,15 @@ pub struct RequestHandle {
     abandoned: Arc<AtomicBool>,
 }
 
-/// Batched reads that the holder of this value must run.
+/// A batch of reads that the owner of this value must run.
 struct PendingFlush {
     dispatch: Arc<Dispatch>,
-    /// Whether other callers should first have the chance to add their reads to the batch.
+    /// Whether other callers should first have a chance to add reads to the batch.
     after_others: bool,
 }
 
 impl RequestHandle {
-    /// Returns whether other callers should have their turn before [`RequestHandle::flush`].
+    /// Returns whether other callers should have a chance to add reads before [`RequestHandle::flush`].
     pub(crate) fn flushes_after_others(&self) -> bool {
         self.flushes.as_ref().is_some_and(|flush| flush.after_others)
     }
@@ -126,17 +126,17 @@ impl Drop for RequestHandle {
 /// The thread on which a request runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunOn {
-    /// On a core thread; a quick read that needs no network runs on the caller's thread.
+    /// On a core thread. A quick read that needs no network runs on the caller's thread.
     Pool,
     /// Like `Pool`, but quick reads that arrive at the same moment share a transaction.
     ///
-    /// One of their callers flushes them.
+    /// One of the callers runs the shared transaction.
     Batched,
-    /// On the caller's thread if the core is idle.
+    /// On the caller's thread if a reader or the writer is idle, otherwise on a core thread.
     Caller,
 }
 
-/// The shared state that requests use while they run.
+/// The state that all requests share while they run.
 pub struct Dispatch {
     pub(crate) table: Arc<Table>,
     pub(crate) shared: SharedState,
@@ -193,23 +193,28 @@ impl Dispatch {
         done: AdmissionCallback,
     ) -> RequestHandle {
         let needs = operation.map_or(Needs::AnyCredential, |operation| operation.access().needs);
-        let mut gate =
-            Gate { limits: &self.limits, needs, peer: head.peer, now: self.clock.now(), charged: None };
+        let mut gate = AdmissionCheck {
+            limits: &self.limits,
+            needs,
+            peer: head.peer,
+            now: self.clock.now(),
+            charged: None,
+        };
         let Some(key) = head.credential.key(needs) else {
             let outcome = pipeline::admit(&mut gate, &CredentialLookup::Nothing);
-            let admission = outcome.map(|()| Admission::new(head, AdmittedBy::Nobody));
-            self.settle(gate.charged, false, admission, done);
+            let admission = outcome.map(|()| Admission::new(head, AdmittedBy::NoCredential));
+            self.complete_admission(gate.charged, false, admission, done);
             return RequestHandle::default();
         };
         if let Some((known, outcome)) = self.admit_cached(&mut gate, &key) {
             let shows_quotas = known.shows_quotas();
             let admission = outcome.map(|()| Admission::new(head, AdmittedBy::Known(known)));
-            self.settle(gate.charged, shows_quotas, admission, done);
+            self.complete_admission(gate.charged, shows_quotas, admission, done);
             return RequestHandle::default();
         }
-        let Gate { peer, charged, .. } = gate;
-        let flaw = head.credential.token_mistake();
-        let admission = Admission::new(head, AdmittedBy::Nobody);
+        let AdmissionCheck { peer, charged, .. } = gate;
+        let flaw = head.credential.token_flaw();
+        let admission = Admission::new(head, AdmittedBy::NoCredential);
         let origin = Origin::of(operation, admission.surface, &admission.path, None);
         let call = Call { needs, origin, ..Call::instance(self, ServiceWork::INSTANCE, admission.surface) };
         let abandoned = Arc::clone(&call.abandoned);
@@ -226,12 +231,12 @@ impl Dispatch {
         RequestHandle { flushes, parked: None, abandoned }
     }
 
-    /// Reports limits of which a request has used up a share to other servers, and then ends the request's
-    /// admission.
+    /// Reports the limits that are due to be reported to other servers, and then completes the admission of a
+    /// request.
     ///
-    /// `shows_quotas` is whether the response reports the remaining quotas, admitted or not. Callers without
-    /// a live credential never receive them.
-    fn settle(
+    /// `shows_quotas` is whether the response reports the remaining quotas, even if the request is rejected.
+    /// Callers without a live credential never receive the quotas.
+    fn complete_admission(
         &self,
         charged: Option<ChargeResult>,
         shows_quotas: bool,
@@ -254,7 +259,7 @@ impl Dispatch {
     /// Admits or rejects a request by a cached credential, or returns `None` if a database lookup is needed.
     fn admit_cached(
         &self,
-        gate: &mut Gate<'_>,
+        gate: &mut AdmissionCheck<'_>,
         key: &CredentialKey,
     ) -> Option<(Arc<KnownCredential>, Result<()>)> {
         let known = self.credentials.get(key, self.clock.monotonic())?;
@@ -266,7 +271,7 @@ impl Dispatch {
         }
     }
 
-    /// Runs an operation for an admitted request. Calls `done` exactly once.
+    /// Runs an operation for an admitted request with an encoded input. Calls `done` exactly once.
     pub(crate) fn start(
         self: &Arc<Self>,
         operation: &Arc<Operation>,
@@ -275,8 +280,8 @@ impl Dispatch {
         on: RunOn,
         done: ReplyCallback,
     ) -> RequestHandle {
-        let mut listing = ListOptions::of(admission.surface, operation.asks());
-        let mut call = self.call(Some(operation), admission, input);
+        let mut listing = AnswerOptionValues::of(admission.surface, operation.asks());
+        let mut call = self.build_call(Some(operation), admission, input);
         let job = (operation.run.prepare_call)(input, &mut listing, &self.shared, self.clock.now());
         let job = job.and_then(|job| {
             call.keyed = KeyedRequest::of(operation, input, &self.shared)?;
@@ -288,17 +293,17 @@ impl Dispatch {
         let asked = BodyForm { operation: operation_of_answer, table, named, bounds: listing.bounds };
         let max_bytes = listing.bounds.max_bytes;
         let done: ReplyCallback = Box::new(move |outcome| {
-            let outcome = outcome.map(|reply| reply.asked_for(asked));
+            let outcome = outcome.map(|reply| reply.with_form(asked));
             done(outcome.map_err(|mut error| {
                 error.max_bytes = u32::try_from(max_bytes).ok().and_then(NonZeroU32::new);
                 error
             }));
         });
-        let thread = operation.is_about_a_thread().then(|| input.thread_id()).flatten();
+        let thread = operation.concerns_one_thread().then(|| input.thread_id()).flatten();
         self.start_job(operation, call, job, thread, on, done)
     }
 
-    /// Runs an operation for an admitted caller with an input in the operation's type.
+    /// Runs an operation for an admitted request with an input of the operation's type.
     pub(crate) fn start_typed<I: Serialize + 'static>(
         self: &Arc<Self>,
         operation: &Arc<Operation>,
@@ -307,7 +312,7 @@ impl Dispatch {
         on: RunOn,
         done: ReplyCallback,
     ) -> RequestHandle {
-        let call = self.call(Some(operation), admission, &TypedInput(&input));
+        let call = self.build_call(Some(operation), admission, &TypedInput(&input));
         let job = operation.prepare(input, &self.shared, self.clock.now());
         self.start_job(operation, call, job, None, on, done)
     }
@@ -330,7 +335,7 @@ impl Dispatch {
                 if operation.run.quick {
                     ticket.flushes = self.read_quick(Box::new(task), on);
                 } else {
-                    self.read(task, on);
+                    self.submit_read(task, on);
                 }
             }
             Ok(Job::Long(job)) => LongCall::new(call, Prepared::Ready(job), done).queue(),
@@ -347,18 +352,19 @@ impl Dispatch {
                 self.preflight(PreflightCall { call, status, read, first, thread, found: None, done }, on);
             }
             Ok(Job::Write { job, wants }) => {
-                let job = after_first(operation.run.first, job);
+                let job = with_first_steps(operation.run.first, job);
                 let status = operation.http().success.status();
-                self.change(WriteCall::new(call, status, job, wants, thread, done), on);
+                self.submit_change(WriteCall::new(call, status, job, wants, thread, done), on);
             }
-            Err(refusal) => self.read(ReadCall::new(call, Prepared::Rejected(refusal), done), on),
+            Err(refusal) => self.submit_read(ReadCall::new(call, Prepared::Rejected(refusal), done), on),
         }
         ticket
     }
 
     /// Rejects an admitted request that could not be read.
     ///
-    /// An error about the credential takes precedence, so the database checks the credential first.
+    /// If the credential is no longer valid, that error takes precedence. So the database checks the
+    /// credential first.
     pub(crate) fn refuse(
         self: &Arc<Self>,
         operation: Option<&Arc<Operation>>,
@@ -367,13 +373,13 @@ impl Dispatch {
         on: RunOn,
         done: ReplyCallback,
     ) -> RequestHandle {
-        let call = self.call(operation, admission, &Input::default());
+        let call = self.build_call(operation, admission, &Input::default());
         let abandoned = Arc::clone(&call.abandoned);
         let task = ReadCall::new(call, Prepared::Rejected(refusal), done);
         RequestHandle { flushes: self.read_quick(Box::new(task), on), parked: None, abandoned }
     }
 
-    fn call(
+    fn build_call(
         self: &Arc<Self>,
         operation: Option<&Arc<Operation>>,
         admission: Admission,
@@ -381,7 +387,7 @@ impl Dispatch {
     ) -> Call {
         let Admission { access, surface, path, client, is_follow_up, omits_operation, .. } = admission;
         let asked = operation.map(Arc::as_ref).filter(|_| !omits_operation);
-        // The audit trail does not show what a member did with personal data.
+        // The audit trail must not reveal what a member did with personal data.
         let personal = operation.filter(|operation| operation.access().personal);
         let ids = (surface == Surface::Mcp && personal.is_none()).then(|| input.ids());
         let path = match personal {
@@ -394,32 +400,32 @@ impl Dispatch {
             client,
             needs: operation.map_or(Needs::AnyCredential, |operation| operation.access().needs),
             work: operation.map_or(RequestWork::Unknown, |operation| {
-                let guarded = self.guarded(surface, input, operation.access().personal);
+                let guarded = self.guarded_call(surface, input, operation.access().personal);
                 RequestWork::Operation(Arc::clone(operation), guarded)
             }),
             origin: Origin::of(asked, surface, &path, ids),
-            bytes: input.bytes().saturating_mul(COPIES).saturating_add(size_of::<Call>()),
+            bytes: input.bytes().saturating_mul(BODY_COPIES_MAX).saturating_add(size_of::<Call>()),
             abandoned: Arc::default(),
             is_follow_up,
             home: None,
-            entered: None,
+            found_caller: None,
             keyed: None,
-            begun: None,
+            step_state: None,
         }
     }
 
-    /// Returns the parts of a call that guards receive, or an empty value if there are no guards and the
+    /// Returns the data of a call that guards receive. Returns an empty value if there are no guards and the
     /// operation is not personal.
-    fn guarded(&self, surface: Surface, input: &dyn InputView, is_personal: bool) -> hooks::GuardedCall {
+    fn guarded_call(&self, surface: Surface, input: &dyn InputView, is_personal: bool) -> hooks::GuardedCall {
         if self.table.guards().is_empty() && !is_personal {
             return hooks::GuardedCall::default();
         }
         hooks::GuardedCall { surface, ids: input.ids() }
     }
 
-    /// Submits a quick read, or runs it on this thread if that needs no network.
+    /// Submits a quick read, or runs the read on this thread if it needs no network.
     ///
-    /// Returns the flush that the caller must do for batched reads, if any.
+    /// Returns the flush that the caller must run for a batched read, if any.
     fn read_quick(self: &Arc<Self>, task: Box<dyn ReadTask<ReaderCache>>, on: RunOn) -> Option<PendingFlush> {
         match on {
             RunOn::Batched if self.executor.reads_locally() => {
@@ -437,14 +443,14 @@ impl Dispatch {
         None
     }
 
-    fn read(&self, task: ReadCall, on: RunOn) {
+    fn submit_read(&self, task: ReadCall, on: RunOn) {
         match on {
             RunOn::Pool | RunOn::Batched => self.executor.read(Box::new(task), false),
             RunOn::Caller => self.executor.read_inline(Box::new(task)),
         }
     }
 
-    fn change(&self, task: WriteCall, on: RunOn) {
+    fn submit_change(&self, task: WriteCall, on: RunOn) {
         match on {
             RunOn::Pool | RunOn::Batched => self.executor.write(Box::new(task)),
             RunOn::Caller => self.executor.write_inline(Box::new(task)),

@@ -1,7 +1,7 @@
-//! Reads outside of operations, for a connection or for a request that a shell answers.
+//! Reads outside of operations, on behalf of an open connection or of a request that a shell answers.
 //!
-//! They go through the same pipeline as a request. The start of a connection was counted and recorded; its
-//! further reads are not.
+//! These reads pass through the same pipeline as a request. The start of a connection was counted and
+//! recorded; further reads of the connection are not.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::pipeline::Prepared;
 use super::reading::ReadCall;
-use super::service_work::result_of;
+use super::service_work::pass_result_to;
 use super::{Admission, Dispatch, ReplyCallback, RequestHandle, RunOn};
 use crate::error::{Error, Result};
 use crate::op::call::request::Input;
@@ -20,9 +20,9 @@ use crate::op::run::context::Read;
 use crate::sync::lock;
 
 impl Dispatch {
-    /// Reads on behalf of an admitted caller, who must have the rights that `operation` needs.
+    /// Runs a read on behalf of an admitted caller, with the rights that `operation` needs.
     ///
-    /// A long read takes turns with other long reads, so that none delays the quick reads.
+    /// A long read takes turns with other long reads, so that long reads do not delay quick ones.
     pub(crate) async fn read_for<T: Send + 'static>(
         self: &Arc<Self>,
         operation: &Arc<Operation>,
@@ -37,16 +37,16 @@ impl Dispatch {
             Ok(Box::new(()))
         });
         let (sender, receiver) = oneshot::channel();
-        let done = result_of(made, move |outcome| {
+        let done = pass_result_to(made, move |outcome| {
             // If the connection has ended, the result has no receiver.
             let _ = sender.send(outcome);
         });
-        let call = self.call(Some(operation), admission, &Input::default());
+        let call = self.build_call(Some(operation), admission, &Input::default());
         self.executor.read(Box::new(ReadCall::new(call, Prepared::Ready(job), done)), is_long);
         receiver.await.map_err(Error::internal)?
     }
 
-    /// Starts a quick read on behalf of an admitted caller, who must have the rights that `operation` needs.
+    /// Starts a quick read on behalf of an admitted caller, with the rights that `operation` needs.
     pub(crate) fn start_quick<O: Serialize + Send + 'static>(
         self: &Arc<Self>,
         operation: &Arc<Operation>,
@@ -55,7 +55,7 @@ impl Dispatch {
         on: RunOn,
         done: ReplyCallback,
     ) -> RequestHandle {
-        let call = self.call(Some(operation), admission, &Input::default());
+        let call = self.build_call(Some(operation), admission, &Input::default());
         let abandoned = Arc::clone(&call.abandoned);
         let job: ReadJob = Box::new(move |cx| Ok(Box::new(read(cx)?)));
         let task = ReadCall::new(call, Prepared::Ready(job), done);

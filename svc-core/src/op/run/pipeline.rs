@@ -1,18 +1,18 @@
-//! The pipeline that every request goes through.
+//! The pipeline that every request passes through.
 //!
-//! [`admit`] admits the request by its head alone, before the rest is read; [`run`] runs the request inside
-//! the transaction of its function. Reads, waits, changes and the service's own work all go through the
-//! pipeline, and these two functions contain every check that a request has to pass.
+//! [`admit`] admits the request by its head alone, before the body is read; [`run`] runs the request inside
+//! the transaction of its function. Reads, waits, changes and work of the service itself all pass through the
+//! pipeline. The two functions contain every check that a request must pass.
 
 use super::call::{Call, VerifiedCaller};
-use super::credentials::{CredentialLookup, Gate};
+use super::credentials::{AdmissionCheck, CredentialLookup};
 use crate::error::{Error, Result};
 
 /// Admits or rejects a request by its head.
 ///
-/// Admission by a cached credential is not final: [`run`] repeats the checks in the database. A rejection by
-/// the cache is checked in the database at once.
-pub(super) fn admit(gate: &mut Gate<'_>, found: &CredentialLookup) -> Result<()> {
+/// Admission by a cached credential is not final: [`run`] repeats the checks in the database. If a check
+/// fails for a cached credential, the database checks the credential immediately.
+pub(super) fn admit(gate: &mut AdmissionCheck<'_>, found: &CredentialLookup) -> Result<()> {
     gate.charge(found)?;
     let caller = found.caller(gate.needs)?;
     caller.check_live(gate.now)?;
@@ -26,33 +26,34 @@ pub(in crate::op) fn run<S: Stage>(
     job: &mut Prepared<S::Job>,
 ) -> Result<S::Output> {
     call.begin();
-    call.entered = Some(stage.find(call)?);
+    call.found_caller = Some(stage.find(call)?);
     call.check_live()?;
     call.check_right()?;
     call.check_personal()?;
-    let job = job.decoded()?;
+    let job = job.job_or_rejection()?;
     stage.check_not_frozen(call)?;
     stage.guard(call)?;
     if let Some(output) = stage.repeat(call)? {
         return Ok(output);
     }
-    call.has_run();
+    call.mark_function_run();
     let output = stage.perform(call, job)?;
     stage.project(call)?;
     stage.audit(call, &output)?;
     Ok(output)
 }
 
-/// A transaction in which requests run.
+/// A kind of transaction in which requests run, with the steps of the pipeline.
 ///
-/// A read transaction also runs for frozen members, calls no guard, and has nothing to project or audit.
+/// The default methods are those of a read: frozen members may read, no guard is called, and there is nothing
+/// to project or to audit.
 pub(in crate::op) trait Stage {
-    /// A function bound to its input, which this kind of transaction runs.
+    /// The function that this kind of transaction runs, bound to its input.
     type Job;
     /// The result of the function.
     type Output;
 
-    /// Finds the caller by the request's credential, whatever the caller's rights.
+    /// Finds the caller by the request's credential, whatever rights the caller has.
     fn find(&self, call: &Call) -> Result<VerifiedCaller>;
 
     /// Rejects a change by a frozen member.
@@ -85,14 +86,14 @@ pub(in crate::op) trait Stage {
 
 /// A function bound to its input, or the reason why the input could not be decoded.
 ///
-/// Only a caller that may call the operation receives that reason.
+/// Only a caller that may call the operation receives the reason.
 pub(in crate::op) enum Prepared<J> {
     Ready(J),
     Rejected(Error),
 }
 
 impl<J> Prepared<J> {
-    fn decoded(&mut self) -> Result<&mut J> {
+    fn job_or_rejection(&mut self) -> Result<&mut J> {
         match self {
             Self::Ready(job) => Ok(job),
             Self::Rejected(error) => Err(error.clone()),

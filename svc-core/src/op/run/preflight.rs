@@ -1,8 +1,9 @@
-//! Changes with a preflight read, which finds their workspace or does a part of their work before they are
-//! queued.
+//! Changes with a preflight read: a read that runs before the change is queued.
+//!
+//! The read finds the workspace of the change, or does slow work that needs no lock.
 //!
 //! The writer locks the log of that workspace together with the logs of its batch, in their order, as it does
-//! for the workspace of a credential. Slow work that needs no lock then delays no other request.
+//! for the workspace of a credential. Slow work that needs no lock does not delay other requests.
 
 use std::sync::Arc;
 
@@ -14,10 +15,10 @@ use super::{Dispatch, ReplyCallback, RunOn};
 use crate::error::{Error, Result};
 use crate::id::ThreadId;
 use crate::log::cache::ReaderCache;
-use crate::op::declare::job::{FirstSteps, Preflight, ReadingJob, WriteNeeds, after_first};
+use crate::op::declare::job::{FirstSteps, Preflight, ReadingJob, WriteNeeds, with_first_steps};
 use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 
-/// The preflight read of a change, and the data to queue the change afterwards.
+/// A task that runs the preflight read of a change, and then queues the change.
 pub(super) struct PreflightCall {
     pub call: Call,
     pub status: u16,
@@ -72,7 +73,7 @@ impl Task for PreflightCall {
                 let task = WriteCall::new(
                     call,
                     status,
-                    after_first(first, job),
+                    with_first_steps(first, job),
                     WriteNeeds::default(),
                     thread,
                     done,

@@ -1,9 +1,9 @@
 //! Presence: the members that are connected to this process, by a parked wait or an open subscription.
 //!
-//! A member that waits cannot report itself, so the process does: at once when a member connects that was not
-//! reported recently, and then with one statement per beat for all members that are still connected. The
-//! feature that stores presence defines the statement. A failed write is only logged, because the next beat
-//! writes again.
+//! A member that waits cannot report its presence, so the process reports the member: immediately when a
+//! member connects that was not reported recently, and then with one statement per beat for all members that
+//! are still connected. The feature that stores presence defines the statement. A failed write is only
+//! logged, because the next beat writes again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -34,15 +34,15 @@ struct State {
     beating: bool,
 }
 
-/// A member that is or was recently connected.
+/// A member that is connected now or was connected recently.
 #[derive(Default)]
 struct ConnectedMember {
     connections: usize,
-    /// When the member was last reported as online.
+    /// Time at which the member was last reported as online.
     reported_at: Option<Monotonic>,
 }
 
-/// A connection of a member, which lasts until this value is dropped.
+/// A connection of a member. Dropping this value ends the connection.
 #[must_use = "dropping it ends the connection"]
 pub(crate) struct MemberConnection {
     presence: Arc<ConnectedMembers>,
@@ -58,7 +58,7 @@ impl Drop for MemberConnection {
 }
 
 impl ConnectedMembers {
-    /// Begins a connection of a member, who stays online for its duration.
+    /// Begins a connection of a member. The member stays online until the returned value is dropped.
     pub fn connect(dispatch: &Arc<Dispatch>, member: MemberId) -> MemberConnection {
         let presence = Arc::clone(&dispatch.presence);
         let mut state = lock(&presence.state);
@@ -75,15 +75,15 @@ impl ConnectedMembers {
 }
 
 impl State {
-    /// Takes the members to report as online: with `all`, every connected one, otherwise those that were not
-    /// reported within a beat.
-    fn take_due(&mut self, now: Monotonic, all: bool) -> Vec<Uuid> {
+    /// Returns the members to report as online, and marks them as reported: every connected member if `all`
+    /// is set, otherwise the connected members that were not reported within a beat.
+    fn take_members_to_report(&mut self, now: Monotonic, all: bool) -> Vec<Uuid> {
         if self.writing {
             return Vec::new();
         }
         let connected = self.members.iter_mut().filter(|(_, member)| member.connections > 0);
         let due: Vec<Uuid> = connected
-            .filter(|(_, member)| all || member.is_silent(now))
+            .filter(|(_, member)| all || member.is_report_due(now))
             .map(|(id, member)| {
                 member.reported_at = Some(now);
                 id.uuid()
@@ -96,15 +96,15 @@ impl State {
 
 impl ConnectedMember {
     /// Returns whether a beat has passed since the member was last reported as online.
-    fn is_silent(&self, now: Monotonic) -> bool {
+    fn is_report_due(&self, now: Monotonic) -> bool {
         self.reported_at.is_none_or(|at| at.plus(PRESENCE_BEAT) <= now)
     }
 }
 
-/// Reports members as online.
+/// Reports connected members as online: all of them, or only those that were not reported within a beat.
 fn report_online(dispatch: &Arc<Dispatch>, all: bool) {
     let now = dispatch.clock.monotonic();
-    let members = lock(&dispatch.presence.state).take_due(now, all);
+    let members = lock(&dispatch.presence.state).take_members_to_report(now, all);
     if members.is_empty() {
         return;
     }
@@ -129,7 +129,7 @@ fn schedule_beat(dispatch: &Arc<Dispatch>) {
         let Some(dispatch) = weak.upgrade() else { return };
         let now = dispatch.clock.monotonic();
         let mut state = lock(&dispatch.presence.state);
-        state.members.retain(|_, member| member.connections > 0 || !member.is_silent(now));
+        state.members.retain(|_, member| member.connections > 0 || !member.is_report_due(now));
         state.beating = !state.members.is_empty();
         let goes_on = state.beating;
         drop(state);
@@ -155,7 +155,7 @@ mod tests {
             state.members.entry(id.into()).or_default().connections += 1;
         };
         let written = |state: &mut State, secs, all| {
-            let due = state.take_due(at(secs), all);
+            let due = state.take_members_to_report(at(secs), all);
             state.writing = false;
             due
         };
@@ -164,8 +164,8 @@ mod tests {
         connect(&mut state, one);
         assert!(written(&mut state, 2, false).is_empty(), "it was said a moment ago");
         connect(&mut state, other);
-        assert_eq!(state.take_due(at(3), false), [other]);
-        assert!(state.take_due(at(30), true).is_empty(), "one statement at a time");
+        assert_eq!(state.take_members_to_report(at(3), false), [other]);
+        assert!(state.take_members_to_report(at(30), true).is_empty(), "one statement at a time");
         state.writing = false;
         let mut all = written(&mut state, 4, true);
         all.sort_unstable();

@@ -1,6 +1,6 @@
-//! Reads as tasks of the executor.
+//! Tasks of the executor that run reads.
 //!
-//! Each read goes through the pipeline inside its transaction, and its reply is sent after the transaction.
+//! Each read passes through the pipeline inside its transaction. The reply is sent after the transaction.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl<T> Stage for ReadTransaction<'_, T> {
     type Output = T;
 
     fn find(&self, call: &Call) -> Result<VerifiedCaller> {
-        call.find_reading(self.reader)
+        call.find_caller_for_read(self.reader)
     }
 
     fn perform(&self, call: &Call, job: &mut ReadingJob<T>) -> Result<T> {
@@ -85,8 +85,8 @@ impl Task for ReadCall {
     }
 }
 
-/// Answers a repeated change with a read.
-pub(super) fn answer_again(mut call: Call, status: u16, kept: String, done: ReplyCallback) {
+/// Replies to a repeat of a change: a read produces the answer from the stored data of the first answer.
+pub(super) fn reply_to_repeat(mut call: Call, status: u16, kept: String, done: ReplyCallback) {
     let Some(keyed) = call.keyed.take() else { return done(Err(Error::internal("a repeat has no key"))) };
     let done: ReplyCallback = Box::new(move |outcome| done(outcome.map(|reply| reply.repeated(status))));
     let dispatch = Arc::clone(&call.dispatch);

@@ -1,11 +1,11 @@
-//! Refusals of requests with an idempotency key, which repeats receive again.
+//! Stores refusals of requests with an idempotency key, so that repeats receive the same refusal.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::ReplyCallback;
 use super::call::Call;
-use super::reading::answer_again;
+use super::reading::reply_to_repeat;
 use super::retry::{AnswerOutcome, StoredProgress};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
@@ -16,13 +16,13 @@ use crate::store::executor::{Task, TaskSource, WriteTask};
 
 /// A task that stores a refusal, after the changes of the function were rolled back.
 ///
-/// If a request with the same key was answered in between, that answer takes precedence.
+/// If another request with the same key was answered in the meantime, that answer takes precedence.
 pub(super) struct Refusal {
     call: Call,
     status: u16,
     error: Error,
-    /// Whether steps of this change were committed. If so, the stored row about begun steps belongs to this
-    /// change.
+    /// Whether steps of this change were committed. If so, this change has written the stored row of begun
+    /// steps.
     has_begun: bool,
     /// The answer that another request with the same key has stored in the meantime.
     found: Option<Result<String>>,
@@ -30,12 +30,12 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Replies to a change that failed, after storing the refusal if repeats should receive it.
+    /// Replies to a change that failed, after storing the refusal for repeats if it is final.
     ///
-    /// `status` is the HTTP status on success; the boolean beside the error is whether steps of the change
+    /// `status` is the HTTP status on success. The boolean beside the error is whether steps of the change
     /// were committed.
-    pub fn tell(call: Call, status: u16, (error, has_begun): (Error, bool), done: ReplyCallback) {
-        if !call.keyed.as_ref().is_some_and(|keyed| keyed.keeps(error.code())) {
+    pub fn store_and_reply(call: Call, status: u16, (error, has_begun): (Error, bool), done: ReplyCallback) {
+        if !call.keyed.as_ref().is_some_and(|keyed| keyed.stores_refusal(error.code())) {
             return call.finish(Err(error), done);
         }
         let dispatch = Arc::clone(&call.dispatch);
@@ -54,15 +54,17 @@ impl WriteTask<Batch> for Refusal {
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
         self.found = None;
-        let (entered, Some(keyed)) = (self.call.verified_caller()?, &self.call.keyed) else { return Ok(()) };
+        let (found_caller, Some(keyed)) = (self.call.verified_caller()?, &self.call.keyed) else {
+            return Ok(());
+        };
         let now = batch.borrow().now();
         let shared = &self.call.dispatch.shared;
-        let mut cx = Write::new(conn, &entered.caller, now, shared, batch);
-        match keyed.found(&cx) {
-            // The row belongs to another call with the same key, and only that call may end its steps.
+        let mut cx = Write::new(conn, &found_caller.caller, now, shared, batch);
+        match keyed.find_stored(&cx) {
+            // Another call with the same key has written the row, and only that call may end its steps.
             Ok(Some(StoredProgress::Begun(_))) if !self.has_begun => {}
             Ok(None | Some(StoredProgress::Begun(_))) => {
-                keyed.keep(&mut cx, &AnswerOutcome::Refused(self.error.code()))?
+                keyed.store_outcome(&mut cx, &AnswerOutcome::Refused(self.error.code()))?
             }
             Ok(Some(StoredProgress::Answered(kept))) => self.found = Some(Ok(kept)),
             Err(other) if other.code().status() < 500 => self.found = Some(Err(other)),
@@ -89,7 +91,7 @@ impl Task for Refusal {
     fn finish(self: Box<Self>, outcome: Result<()>) {
         let Self { call, status, error, found, done, .. } = *self;
         match (outcome, found) {
-            (Ok(()), Some(Ok(kept))) => answer_again(call, status, kept, done),
+            (Ok(()), Some(Ok(kept))) => reply_to_repeat(call, status, kept, done),
             (Ok(()), Some(Err(other))) => call.finish(Err(other), done),
             (Ok(()), None) => call.finish(Err(error), done),
             (Err(failure), _) => call.finish(Err(failure), done),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::op::declare::byte_limit::read_on;
+use crate::op::declare::byte_limit::skip_characters;
 use crate::op::declare::job::{BoxedOutput, Output};
 use crate::op::declare::lean_answer;
 use crate::op::declare::operation::Operation;
@@ -13,48 +13,48 @@ use crate::op::declare::table::Table;
 use crate::page::{AnswerBounds, with_cursors};
 use crate::spool::FileContent;
 
-/// The reply that a shell sends back.
+/// The reply to a request, which a shell sends to the client.
 pub struct Reply {
     /// The HTTP status on success.
     pub status: u16,
-    /// The position that the log of the caller's workspace had reached, if the caller has a workspace.
+    /// The position that the log of the caller's workspace had reached, if the caller is a member.
     pub lsn: Option<i64>,
     /// Whether this is the answer to a repeated request.
     pub is_repeated: bool,
     output: BoxedOutput,
-    asked: Option<BodyForm>,
+    form: Option<BodyForm>,
 }
 
 /// The requested form of a reply's body.
 pub(super) struct BodyForm {
     pub operation: Arc<Operation>,
     pub table: Arc<Table>,
-    /// The ids in the request, if the answer should be lean.
+    /// The ids in the request, if the answer must be lean.
     pub named: Option<Map<String, Value>>,
     pub bounds: AnswerBounds,
 }
 
 impl BodyForm {
-    /// Returns the body of an output: lean if requested, and within its bounds.
-    fn answer(&self, output: &dyn Output) -> Result<Vec<u8>> {
-        let answer = self.begun(output.encode()?)?;
+    /// Encodes an output as a body: lean if the caller requested that, and cut to the maximum bytes.
+    fn encode_body(&self, output: &dyn Output) -> Result<Vec<u8>> {
+        let answer = self.lean_from_offset(output.encode()?)?;
         if answer.len() <= self.bounds.max_bytes || !self.operation.is_cut() {
             return Ok(answer);
         }
-        let whole = self.begun(with_cursors(|| output.encode())?)?;
+        let whole = self.lean_from_offset(with_cursors(|| output.encode())?)?;
         self.operation.shape().fit(&whole, self.bounds)
     }
 
-    fn begun(&self, full: Vec<u8>) -> Result<Vec<u8>> {
+    fn lean_from_offset(&self, full: Vec<u8>) -> Result<Vec<u8>> {
         let payload_of = |kind: &str| self.table.lean_payload(kind);
         let answer = match self.named.as_ref().zip(self.operation.lean()) {
             Some((named, lean)) => {
-                lean.answer(&full, &lean_answer::LeanRequest { named, payload_of: &payload_of })?
+                lean.make_lean(&full, &lean_answer::LeanRequest { named, payload_of: &payload_of })?
             }
             None => full,
         };
         match self.operation.text_read_on() {
-            Some(text) if self.bounds.offset > 0 => read_on(&answer, text, self.bounds.offset),
+            Some(text) if self.bounds.offset > 0 => skip_characters(&answer, text, self.bounds.offset),
             _ => Ok(answer),
         }
     }
@@ -62,12 +62,12 @@ impl BodyForm {
 
 impl Reply {
     pub(in crate::op) fn of(status: u16, lsn: Option<i64>, output: BoxedOutput) -> Self {
-        Self { status, lsn, is_repeated: false, output, asked: None }
+        Self { status, lsn, is_repeated: false, output, form: None }
     }
 
     /// Sets the requested form of the body.
-    pub(super) fn asked_for(self, asked: BodyForm) -> Self {
-        Self { asked: Some(asked), ..self }
+    pub(super) fn with_form(self, form: BodyForm) -> Self {
+        Self { form: Some(form), ..self }
     }
 
     /// Marks the reply as the answer to a repeat of a change that succeeded with `status`.
@@ -75,14 +75,14 @@ impl Reply {
         Self { status, is_repeated: true, ..self }
     }
 
-    /// Encodes the body. Called on the caller's thread, not on a core thread.
+    /// Encodes the body of the reply. Must be called on the caller's thread, not on a core thread.
     ///
-    /// A file is read into memory, if it is not too large for that.
+    /// Reads the content of a file into memory, and fails if the file is too large for that.
     pub fn body(&self) -> Result<Vec<u8>> {
         match self.content() {
             Some(content) => content.read(),
-            None => match &self.asked {
-                Some(asked) => asked.answer(self.output.as_ref()),
+            None => match &self.form {
+                Some(form) => form.encode_body(self.output.as_ref()),
                 None => self.output.encode(),
             },
         }

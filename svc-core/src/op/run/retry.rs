@@ -1,10 +1,10 @@
-//! Requests with an idempotency key: each is answered once, and its repeats receive the same answer.
+//! Requests with an idempotency key: each changes data once, and its repeats receive the same answer.
 //!
-//! The row of a key is written in the transaction of its change, or after the refusal. Every request with
-//! that key searches for the row in its transaction, before its function runs and before each of its steps.
-//! So a repeat finds the row, and a read produces the answer again. If only some steps were committed, the
-//! row contains the state that the steps share, and the repeat continues from there. Apart from ids and
-//! numbers, the row contains only digests, under keys that are derived from the key-encryption key.
+//! The server writes the row of a key in the transaction of the change, or after the refusal. Every request
+//! with that key searches for the row in its transaction, before its function runs and before each of its
+//! steps. So a repeat finds the row, and a read produces the answer again. If only some steps were committed,
+//! the row contains the state that the steps share, and the repeat continues with that state. Apart from ids
+//! and numbers, the row contains only digests, under keys that are derived from the key-encryption key.
 
 use std::time::Duration;
 
@@ -24,14 +24,14 @@ use crate::op::declare::answer::RepeatPolicy;
 use crate::op::declare::job::{Output, ReadJob};
 use crate::op::declare::operation::Operation;
 
-/// How long an idempotency key is stored.
-const LASTS: Duration = Duration::from_secs(86_400);
+/// Time for which an idempotency key is stored: 24 hours.
+const KEY_LIFETIME: Duration = Duration::from_secs(86_400);
 
 /// Status value in the row of a request of which only some steps were committed.
-const BEGUN: i64 = 0;
+const STEPS_BEGUN: i64 = 0;
 
 /// Label for deriving the keys of the digests.
-const LABEL: &str = "svc idempotency keys 1";
+const KEY_DERIVATION_LABEL: &str = "svc idempotency keys 1";
 
 /// A request with an idempotency key.
 #[derive(Clone)]
@@ -41,10 +41,10 @@ pub(in crate::op) struct KeyedRequest {
     status: u16,
     repeats: RepeatPolicy,
     key: IdempotencyKey,
-    /// The digests of the request and of its idempotency key: under the current key-encryption key, and then
-    /// under retired ones.
-    marks: Vec<RequestDigests>,
-    /// Whether the function has run, so that a refusal comes from the function.
+    /// Digests of the request, and keys for the digest of its idempotency key. The first entry uses the
+    /// current key-encryption key, the others use retired ones.
+    digests: Vec<RequestDigests>,
+    /// Whether the function was called. If so, the function itself caused a refusal.
     pub has_run: bool,
 }
 
@@ -58,9 +58,9 @@ struct RequestDigests {
 type Digest = [u8; 16];
 
 impl RequestDigests {
-    /// Returns the primary key of the row for an idempotency key, or `None` for a caller that is not a
-    /// member.
-    fn of(&self, key: &IdempotencyKey, caller: &Caller) -> Result<Option<(MemberId, Digest)>> {
+    /// Returns the member and the digest that identify the row of an idempotency key, or `None` for a caller
+    /// that is not a member.
+    fn row_key(&self, key: &IdempotencyKey, caller: &Caller) -> Result<Option<(MemberId, Digest)>> {
         let Some(member) = caller.member else { return Ok(None) };
         let actor = caller.actor.unwrap_or(member);
         let [member_id, actor_id] = [member, actor].map(|id| id.uuid().into_bytes());
@@ -69,15 +69,15 @@ impl RequestDigests {
     }
 }
 
-/// The stored state of an earlier request with the same key.
+/// The stored progress of an earlier request with the same key.
 pub(in crate::op) enum StoredProgress {
-    /// Some steps of the request were committed. Contains the state that they share, as JSON.
+    /// Some steps of the request were committed. Contains the state that the steps share, as JSON.
     Begun(String),
-    /// The request was answered. Contains the stored part of the answer.
+    /// The request was answered. Contains the stored data of the answer.
     Answered(String),
 }
 
-/// How a request was answered, to store under its key.
+/// The outcome of a request, to store under its key.
 pub(in crate::op) enum AnswerOutcome<'o> {
     Done(&'o dyn Output),
     Refused(Code),
@@ -88,8 +88,8 @@ impl KeyedRequest {
     pub fn of(operation: &Operation, input: &Input, shared: &SharedState) -> Result<Option<Self>> {
         let (Some(key), Some(repeats)) = (&input.key, operation.run.repeats) else { return Ok(None) };
         let asks = operation.asks();
-        let request = (repeats.request)(input, asks)?;
-        let marks = shared.sealer.derived(LABEL)?.into_iter().map(|derived| {
+        let request = (repeats.encode_input)(input, asks)?;
+        let digests = shared.sealer.derived(KEY_DERIVATION_LABEL)?.into_iter().map(|derived| {
             let parts = [operation.name().as_bytes(), &request];
             Ok(RequestDigests { request: digest(derived.as_slice(), "request", &parts)?, derived })
         });
@@ -99,29 +99,29 @@ impl KeyedRequest {
             status: operation.http().success.status(),
             repeats,
             key: key.clone(),
-            marks: marks.collect::<Result<_>>()?,
+            digests: digests.collect::<Result<_>>()?,
             has_run: false,
         }))
     }
 
-    /// Returns the stored state, if the caller's request is a repeat.
+    /// Returns the stored progress of an earlier request, if the caller's request is a repeat.
     ///
-    /// Fails with the refusal of the first request if that was refused, and with 422 `idempotency-mismatch`
-    /// if the key came with another request.
-    pub fn found(&self, cx: &Write<'_>) -> Result<Option<StoredProgress>> {
+    /// Fails with the same refusal if the first request was refused, and with 422 `idempotency-mismatch` if
+    /// the key was sent with a different request.
+    pub fn find_stored(&self, cx: &Write<'_>) -> Result<Option<StoredProgress>> {
         let mut begun = None;
-        for mark in &self.marks {
-            let Some((_, key)) = mark.of(&self.key, cx.caller())? else { return Ok(None) };
-            let found: Option<Row> = cx.one(FIND, &[&key.as_slice(), &cx.now()])?;
+        for digest_pair in &self.digests {
+            let Some((_, key)) = digest_pair.row_key(&self.key, cx.caller())? else { return Ok(None) };
+            let found: Option<KeyRow> = cx.one(FIND_KEY, &[&key.as_slice(), &cx.now()])?;
             let Some((request, status, code, answer)) = found else { continue };
-            if request != mark.request {
+            if request != digest_pair.request {
                 let other = "this key was used for another request in the last 24 hours";
                 return Err(Error::new(Code::IdempotencyMismatch, other));
             }
             return match (code, answer) {
-                (Some(code), _) => Err(refused_again(&code, status)),
+                (Some(code), _) => Err(repeated_refusal(&code, status)),
                 // Another row may contain the final answer, under another key-encryption key.
-                (None, Some(state)) if status == BEGUN => {
+                (None, Some(state)) if status == STEPS_BEGUN => {
                     begun = begun.or(Some(StoredProgress::Begun(state)));
                     continue;
                 }
@@ -132,27 +132,27 @@ impl KeyedRequest {
         Ok(begun)
     }
 
-    /// Returns the read that answers a repeat from the stored part of the answer.
+    /// Returns the read that produces the answer to a repeat from the stored data of the first answer.
     pub fn answer_repeat(self, kept: String) -> ReadJob {
         Box::new(move |cx| {
-            let again = (self.repeats.again)(cx, &self.input, self.asks, &kept);
+            let again = (self.repeats.answer_repeat)(cx, &self.input, self.asks, &kept);
             again.map_err(|error| if error.code().status() < 500 { error.repeated() } else { error })
         })
     }
 
-    /// Stores the state that the committed steps of a request share, so that a repeat continues from there.
-    pub fn begin(&self, cx: &mut Write<'_>, state: &str) -> Result<()> {
-        self.save(cx, BEGUN, None, Some(state))
+    /// Stores the state that the committed steps share, with which a repeat of the request continues.
+    pub fn store_step_state(&self, cx: &mut Write<'_>, state: &str) -> Result<()> {
+        self.save(cx, STEPS_BEGUN, None, Some(state))
     }
 
-    /// Stores the outcome of a request for its repeats, if it has a part to store.
-    pub fn keep(&self, cx: &mut Write<'_>, outcome: &AnswerOutcome<'_>) -> Result<()> {
+    /// Stores the outcome of a request for its repeats: data of the answer, or the code of a final refusal.
+    pub fn store_outcome(&self, cx: &mut Write<'_>, outcome: &AnswerOutcome<'_>) -> Result<()> {
         match outcome {
-            AnswerOutcome::Done(output) => match (self.repeats.kept)(*output)? {
+            AnswerOutcome::Done(output) => match (self.repeats.stored_data)(*output)? {
                 Some(kept) => self.save(cx, self.status.into(), None, Some(&kept)),
                 None => Ok(()),
             },
-            AnswerOutcome::Refused(code) if is_kept(*code) => {
+            AnswerOutcome::Refused(code) if is_final_refusal(*code) => {
                 self.save(cx, code.status().into(), Some(code.name()), None)
             }
             AnswerOutcome::Refused(_) => Ok(()),
@@ -166,41 +166,41 @@ impl KeyedRequest {
         code: Option<&'static str>,
         answer: Option<&str>,
     ) -> Result<()> {
-        let Some(mark) = self.marks.first() else { return Ok(()) };
-        let Some((member, key)) = mark.of(&self.key, cx.caller())? else { return Ok(()) };
+        let Some(digest_pair) = self.digests.first() else { return Ok(()) };
+        let Some((member, key)) = digest_pair.row_key(&self.key, cx.caller())? else { return Ok(()) };
         let lsn = cx.lsn()?;
-        let until = cx.now().plus(LASTS);
+        let until = cx.now().plus(KEY_LIFETIME);
         cx.save_any(
-            KEEP,
+            SAVE_KEY,
             &[
                 &key.as_slice(),
                 &member,
-                &mark.request.as_slice(),
+                &digest_pair.request.as_slice(),
                 &status,
                 &code,
                 &answer,
                 &lsn,
                 &until,
                 &cx.now(),
-                &BEGUN,
+                &STEPS_BEGUN,
             ],
         )
     }
 
-    /// Returns whether a refusal with this code is stored, because it comes from the function.
-    pub fn keeps(&self, code: Code) -> bool {
-        self.has_run && is_kept(code)
+    /// Returns whether a refusal with this code is stored: the function has run, and the refusal is final.
+    pub fn stores_refusal(&self, code: Code) -> bool {
+        self.has_run && is_final_refusal(code)
     }
 }
 
-/// Returns whether a refusal with this code can be stored. A refusal that requires action by a person is not
-/// final.
-fn is_kept(code: Code) -> bool {
+/// Returns whether a refusal with this code is final, and so can be stored for repeats. A refusal that
+/// requires action by a person is not final.
+fn is_final_refusal(code: Code) -> bool {
     code != Code::NeedsPerson && matches!(code.status(), 403 | 404 | 409)
 }
 
-/// Returns the refusal that the first request received, without its details.
-fn refused_again(code: &str, status: i64) -> Error {
+/// Returns the same refusal as for the first request, without its details.
+fn repeated_refusal(code: &str, status: i64) -> Error {
     match Code::named(code) {
         Some(code) => Error::new(
             code,
@@ -222,15 +222,16 @@ fn digest(key: &[u8], of: &str, parts: &[&[u8]]) -> Result<Digest> {
     Ok(*half)
 }
 
-/// A row of the table: the digest of the request, the status, the problem, and the stored part of the answer.
-type Row = (Vec<u8>, i64, Option<String>, Option<String>);
+/// A row of the table `idempotency_keys`: the digest of the request, the status, the error code, and the
+/// stored data of the answer.
+type KeyRow = (Vec<u8>, i64, Option<String>, Option<String>);
 
-const FIND: &str = "
+const FIND_KEY: &str = "
     select request_hash, status, code, answer from idempotency_keys where key_hash = $1 and until > $2";
 
-/// An expired row may still exist and is replaced. A row of an answered request is kept, because it was
-/// first.
-const KEEP: &str = "
+/// Replaces a row that has expired, or a row of a request of which only some steps were committed. Keeps the
+/// row of a request that was answered first.
+const SAVE_KEY: &str = "
     insert into idempotency_keys (key_hash, member_id, request_hash, status, code, answer, lsn, until)
     values ($1, $2, $3, $4, $5, $6, $7, $8)
     on conflict (key_hash) do update

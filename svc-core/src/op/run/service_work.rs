@@ -1,5 +1,5 @@
-//! The service's own work without a request: reads and changes as the instance, through the same pipeline as
-//! a request.
+//! Work of the service itself, without a request: reads and changes as the instance, through the same
+//! pipeline as a request.
 
 use std::sync::{Arc, Mutex};
 
@@ -33,11 +33,11 @@ impl Dispatch {
             });
             let call = Call::instance(self, own, surface);
             let task = WriteCall::new(call, 200, job, WriteNeeds::default(), None, done);
-            self.change(task, RunOn::Caller);
+            self.submit_change(task, RunOn::Caller);
         })
     }
 
-    /// Reads as the service itself, and waits for the result.
+    /// Runs a read as the service itself, and waits for the result.
     pub(crate) fn read_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
         mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
@@ -48,11 +48,12 @@ impl Dispatch {
                 Ok(Box::new(()))
             });
             let call = Call::instance(self, ServiceWork::INSTANCE, Surface::System);
-            self.read(ReadCall::new(call, Prepared::Ready(job), done), RunOn::Caller);
+            self.submit_read(ReadCall::new(call, Prepared::Ready(job), done), RunOn::Caller);
         })
     }
 
-    /// Runs a change as the service itself on a core thread; `done` is called with the result.
+    /// Queues a change as the service itself for a core thread. `done` is called with the result of the
+    /// change.
     pub(crate) fn submit_change_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
         own: ServiceWork,
@@ -67,18 +68,18 @@ impl Dispatch {
             Ok(Progress::Done(Box::new(())))
         });
         let call = Call::instance(self, own, surface);
-        let task = WriteCall::new(call, 200, job, WriteNeeds::default(), None, result_of(made, done));
-        self.change(task, RunOn::Pool);
+        let task = WriteCall::new(call, 200, job, WriteNeeds::default(), None, pass_result_to(made, done));
+        self.submit_change(task, RunOn::Pool);
     }
 
-    /// Reads as the service itself on a core thread; `done` is called with the result.
+    /// Queues a read as the service itself for a core thread. `done` is called with the result of the read.
     pub(crate) fn submit_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
         own: ServiceWork,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
         done: impl FnOnce(Result<T>) + Send + 'static,
     ) {
-        self.read(self.own_read(own, run, done), RunOn::Pool);
+        self.submit_read(self.service_read(own, run, done), RunOn::Pool);
     }
 
     /// Runs a change as the service itself on a core thread, and returns its result.
@@ -95,7 +96,7 @@ impl Dispatch {
         receiver.await.map_err(Error::internal)?
     }
 
-    /// Reads as the service itself on a core thread, and returns the result.
+    /// Runs a read as the service itself on a core thread, and returns the result.
     pub(crate) async fn await_read<T: Send + 'static>(
         self: &Arc<Self>,
         own: ServiceWork,
@@ -106,16 +107,17 @@ impl Dispatch {
         receiver.await.map_err(Error::internal)?
     }
 
-    /// Reads the health of the service without waiting for other reads. `done` is called with the result.
+    /// Queues a read of the service's health, which does not wait for other reads. `done` is called with the
+    /// result.
     pub(crate) fn submit_health<T: Send + 'static>(
         self: &Arc<Self>,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
         done: impl FnOnce(Result<T>) + Send + 'static,
     ) {
-        self.executor.read_health(Box::new(self.own_read(ServiceWork::INSTANCE, run, done)));
+        self.executor.read_health(Box::new(self.service_read(ServiceWork::INSTANCE, run, done)));
     }
 
-    fn own_read<T: Send + 'static>(
+    fn service_read<T: Send + 'static>(
         self: &Arc<Self>,
         own: ServiceWork,
         mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
@@ -128,12 +130,12 @@ impl Dispatch {
             Ok(Box::new(()))
         });
         let call = Call::instance(self, own, Surface::System);
-        ReadCall::new(call, Prepared::Ready(job), result_of(made, done))
+        ReadCall::new(call, Prepared::Ready(job), pass_result_to(made, done))
     }
 }
 
-/// Passes the result that a job has put into the slot to `done`.
-pub(super) fn result_of<T: Send + 'static>(
+/// Returns a callback that passes the result of a job to `done`. The job has stored the result in `made`.
+pub(super) fn pass_result_to<T: Send + 'static>(
     made: Arc<Mutex<Option<T>>>,
     done: impl FnOnce(Result<T>) + Send + 'static,
 ) -> ReplyCallback {
@@ -143,8 +145,8 @@ pub(super) fn result_of<T: Send + 'static>(
     })
 }
 
-/// Waits for a job that `start` submits to the core, and returns the result that the job has put into the
-/// slot.
+/// Calls `start`, which submits a job to the core, waits for the end of the job, and returns its result. The
+/// job stores the result in the slot that `start` receives.
 fn wait_for<T>(start: impl FnOnce(Arc<Mutex<Option<T>>>, ReplyCallback)) -> Result<T> {
     let made = Arc::new(Mutex::new(None));
     let (sender, receiver) = std::sync::mpsc::channel();

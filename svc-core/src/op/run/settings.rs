@@ -24,11 +24,11 @@ pub struct SharedState {
     pub sealer: Sealer,
     /// The key that signs session cookies. Without it, no browser can sign in.
     pub session_key: Option<SessionKey>,
-    /// The settings that the operator can change with variables.
+    /// The settings that the operator can change with configuration variables.
     pub settings: Settings,
-    /// Every operation, kind of event and hook.
+    /// The table of every operation, kind of event and hook.
     pub table: Arc<Table>,
-    /// The depths of the shells that serve the service.
+    /// The shells that serve the service, whose depths can be measured.
     pub gauges: Gauges,
 }
 
@@ -50,14 +50,14 @@ impl MailSettings {
     }
 }
 
-/// Settings that an operator can change and that functions use.
+/// The settings of the operator that functions use.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Duration of a lease if the caller does not specify one.
     pub lease_default: Duration,
     /// Time within which a claim should be acknowledged. `None` means that no reminder is sent.
     pub ack_timeout: Option<Duration>,
-    /// Whether callers may ask which conflicts closing a thread would cause.
+    /// Whether callers can request a list of the conflicts that closing a thread would cause.
     pub land_advice: bool,
     /// Maximum lifetime of a browser session.
     pub session_ttl: Duration,
@@ -65,7 +65,7 @@ pub struct Settings {
     pub first_admin: bool,
     /// Whether signing in at a provider links the prepared person with the same verified email.
     pub oidc_link_email: bool,
-    /// Whether signing in at a provider creates a member if there is none.
+    /// Whether signing in at a provider creates a member for a person without one.
     pub oidc_auto_provision: bool,
     /// The public key for browsers' web push subscriptions, or `None` if push is off.
     pub vapid_public_key: Option<String>,
@@ -81,9 +81,9 @@ pub struct Settings {
     pub import_max_bytes: u64,
     /// Maximum imports per day by a workspace and its copies. `None` means no limit.
     pub import_workspaces: Option<NonZeroU32>,
-    /// The directories for files that are too large for memory, and the disk space that they may use.
+    /// Directories for files that are too large for memory, with limits on the disk space of these files.
     pub spools: SpoolFolder,
-    /// Maximum retention times.
+    /// Maximum retention times and sizes of messages, events, delivery records and media.
     pub kept: Kept,
     /// Interval between rounds of pruning. `None` leaves pruning to other processes.
     pub retention_tick: Option<Duration>,
@@ -91,7 +91,8 @@ pub struct Settings {
     pub public_url: Option<String>,
     /// Settings for mail to members, or `None` if mail is off.
     pub mail: Option<MailSettings>,
-    /// Maximum events that are sent to a subscriber beyond the number that it has requested.
+    /// Maximum number of events that the server sends to a subscriber beyond those that the subscriber has
+    /// requested.
     pub replay_max: usize,
     /// Interval between rounds of the claim reaper. `None` leaves the rounds to other processes.
     pub(crate) reap_tick: Option<Duration>,

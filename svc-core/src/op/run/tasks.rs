@@ -1,13 +1,13 @@
-//! Changes as tasks of the executor.
+//! Tasks of the executor that make changes.
 //!
-//! Each change goes through the pipeline inside its transaction, and its reply is sent after the transaction.
+//! Each change passes through the pipeline inside its transaction. The reply is sent after the transaction.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::call::{Call, RequestWork, VerifiedCaller, log_lsn};
+use super::call::{Call, RequestWork, VerifiedCaller, log_position};
 use super::pipeline::{self, Prepared, Stage};
-use super::reading::answer_again;
+use super::reading::reply_to_repeat;
 use super::refusal::Refusal;
 use super::retry::{AnswerOutcome, StoredProgress};
 use super::{Reply, ReplyCallback};
@@ -31,7 +31,7 @@ impl WriteTransaction<'_> {
     fn context<'a>(&'a self, call: &'a Call) -> Result<Write<'a>> {
         let VerifiedCaller { caller, now, .. } = call.verified_caller()?;
         let cx = Write::new(self.conn, caller, *now, &call.dispatch.shared, self.batch);
-        Ok(cx.after(call.begun.as_deref()))
+        Ok(cx.with_step_state(call.step_state.as_deref()))
     }
 }
 
@@ -40,7 +40,7 @@ impl Stage for WriteTransaction<'_> {
     type Output = Progress;
 
     fn find(&self, call: &Call) -> Result<VerifiedCaller> {
-        call.find_changing(self.conn, self.batch)
+        call.find_caller_for_change(self.conn, self.batch)
     }
 
     fn check_not_frozen(&self, call: &Call) -> Result<()> {
@@ -54,9 +54,10 @@ impl Stage for WriteTransaction<'_> {
         call.dispatch.table.guards().iter().try_for_each(|guard| guard(&cx, operation, shown))
     }
 
-    /// Runs the function.
+    /// Calls the function of the change.
     ///
-    /// A change of a member's personal data is audited without a place, which would reveal its subject.
+    /// The audit row of a change to personal data contains no channel or ids, which would reveal the subject
+    /// of the data.
     fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<Progress> {
         let mut cx = self.context(call)?;
         if call.is_personal() {
@@ -67,14 +68,14 @@ impl Stage for WriteTransaction<'_> {
 
     fn repeat(&self, call: &mut Call) -> Result<Option<Progress>> {
         let Some(keyed) = &call.keyed else { return Ok(None) };
-        match keyed.found(&self.context(call)?)? {
+        match keyed.find_stored(&self.context(call)?)? {
             None => {
-                // An earlier run may have stored a state that was then rolled back.
-                call.begun = None;
+                // An earlier run may have stored a state in a transaction that was rolled back.
+                call.step_state = None;
                 Ok(None)
             }
             Some(StoredProgress::Begun(state)) => {
-                call.begun = Some(state);
+                call.step_state = Some(state);
                 Ok(None)
             }
             Some(StoredProgress::Answered(kept)) => Ok(Some(Progress::Repeated(kept))),
@@ -82,7 +83,7 @@ impl Stage for WriteTransaction<'_> {
     }
 
     fn project(&self, call: &Call) -> Result<()> {
-        hooks::project(&mut self.context(call)?)
+        hooks::run_projectors(&mut self.context(call)?)
     }
 
     /// Writes the audit rows, but only for the last step of a change, because a step is not a separate
@@ -91,11 +92,11 @@ impl Stage for WriteTransaction<'_> {
         let mut cx = self.context(call)?;
         let (outcome, refused) = match progress {
             Progress::Done(output) => (AnswerOutcome::Done(output.as_ref()), None),
-            Progress::Again(state) => {
+            Progress::Unfinished(state) => {
                 if let (Some(keyed), Some(state)) = (&call.keyed, state) {
-                    keyed.begin(&mut cx, state)?;
+                    keyed.store_step_state(&mut cx, state)?;
                 }
-                // The steps have changed rows without an event about them.
+                // The step has changed rows without emitting an event for them.
                 return cx.invalidate(Invalidates::Rules);
             }
             Progress::Refused(error) => (AnswerOutcome::Refused(error.code()), Some(error.code().name())),
@@ -103,7 +104,7 @@ impl Stage for WriteTransaction<'_> {
         };
         call.audit(&mut cx, self.batch, refused)?;
         match &call.keyed {
-            Some(keyed) if !self.batch.borrow().unchanged => keyed.keep(&mut cx, &outcome),
+            Some(keyed) if !self.batch.borrow().unchanged => keyed.store_outcome(&mut cx, &outcome),
             _ => Ok(()),
         }
     }
@@ -124,7 +125,8 @@ pub(super) struct WriteCall {
 }
 
 impl WriteCall {
-    /// Creates a change that succeeds with `status`, and that concerns `thread` if that is given.
+    /// Creates a change task. `status` is the HTTP status on success, and `thread` is the thread that the
+    /// change concerns, if any.
     pub fn new(
         call: Call,
         status: u16,
@@ -134,7 +136,7 @@ impl WriteCall {
         done: ReplyCallback,
     ) -> Self {
         let job = Prepared::Ready(job);
-        let progress = Progress::Again(None);
+        let progress = Progress::Unfinished(None);
         Self { call, status, job, wants, thread, progress, has_begun: false, done }
     }
 }
@@ -154,10 +156,10 @@ impl WriteTask<Batch> for WriteCall {
     }
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
-        self.progress = Progress::Again(None);
+        self.progress = Progress::Unfinished(None);
         self.progress = pipeline::run(&WriteTransaction { conn, batch }, &mut self.call, &mut self.job)?;
-        if let Some(entered) = &mut self.call.entered {
-            entered.lsn = log_lsn(conn, batch, &entered.caller)?;
+        if let Some(found_caller) = &mut self.call.found_caller {
+            found_caller.lsn = log_position(conn, batch, &found_caller.caller)?;
         }
         Ok(())
     }
@@ -178,8 +180,8 @@ impl Task for WriteCall {
 
     /// Replies, or queues the change again if only one of its steps was committed.
     fn finish(mut self: Box<Self>, outcome: Result<()>) {
-        if let (Ok(()), Progress::Again(state)) = (&outcome, &mut self.progress) {
-            self.call.begun = state.take().or(self.call.begun.take());
+        if let (Ok(()), Progress::Unfinished(state)) = (&outcome, &mut self.progress) {
+            self.call.step_state = state.take().or(self.call.step_state.take());
             self.has_begun = true;
             let dispatch = Arc::clone(&self.call.dispatch);
             return dispatch.executor.write(self);
@@ -187,18 +189,20 @@ impl Task for WriteCall {
         let Self { call, status, progress, done, wants, has_begun, .. } = *self;
         let outcome = outcome.map_err(|error| match wants.if_present {
             Some(code) if is_duplicate(&error) => {
-                Error::new(code, "the instance has something with one of these ids").caused_by(error)
+                Error::new(code, "the instance already has an object with one of these ids").caused_by(error)
             }
             _ if has_begun => error.within_change(),
             _ => error,
         });
         match outcome.map(|()| progress) {
             Ok(Progress::Done(output)) => done(Ok(Reply::of(status, call.lsn(), output))),
-            Ok(Progress::Repeated(kept)) => answer_again(call, status, kept, done),
+            Ok(Progress::Repeated(kept)) => reply_to_repeat(call, status, kept, done),
             // The audit decision was committed together with the events.
             Ok(Progress::Refused(error)) => done(Err(error.seen_at(call.lsn()))),
-            Ok(Progress::Again(_)) => done(Err(Error::internal("a change was committed without an output"))),
-            Err(error) => Refusal::tell(call, status, (error, has_begun), done),
+            Ok(Progress::Unfinished(_)) => {
+                done(Err(Error::internal("a change was committed without an output")))
+            }
+            Err(error) => Refusal::store_and_reply(call, status, (error, has_begun), done),
         }
     }
 }

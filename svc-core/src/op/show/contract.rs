@@ -10,12 +10,12 @@ use crate::op::declare::operation::Operation;
 use crate::op::declare::records::Records;
 use crate::op::declare::table::Table;
 
-/// Returns every operation, sorted by name.
+/// Returns the contracts of all operations, sorted by name.
 pub fn operations(table: &Table) -> Value {
-    table.operations().map(described).collect()
+    table.operations().map(operation_contract).collect()
 }
 
-fn described(operation: &Operation) -> Value {
+fn operation_contract(operation: &Operation) -> Value {
     let http = operation.http();
     let docs = operation.docs();
     json!({
@@ -32,15 +32,17 @@ fn described(operation: &Operation) -> Value {
     })
 }
 
-/// Returns every kind of event, sorted by name, with the schema of its specific fields.
+/// Returns all kinds of events, sorted by name, each with the schema of its specific fields.
 pub fn events(table: &Table) -> Value {
     let event =
         |kind: &EventKind| json!({"kind": kind.kind, "type": kind.type_name(), "payload": kind.schema()});
     table.events().map(event).collect()
 }
 
-/// Returns every table of a workspace, sorted by name: the columns by which events identify a row, the
-/// columns that events determine, and for all other columns the reason why events do not determine them.
+/// Returns all tables with rows of workspaces, sorted by name.
+///
+/// Each entry lists the columns by which events identify a row, the columns that events determine, and all
+/// other columns with the reason why events do not determine them.
 pub fn tables(table: &Table) -> Value {
     let described = |records: &&Records| {
         let key: Vec<&str> = records.proof_key().collect();
@@ -59,7 +61,7 @@ pub fn tables(table: &Table) -> Value {
     tables.iter().map(described).collect()
 }
 
-/// Returns every capability, with the named sets that contain it.
+/// Returns all capabilities, each with the named sets that contain it.
 pub fn capabilities() -> Value {
     let capability = |capability: &Capability| {
         let sets = CapabilitySet::ALL.iter().filter(|set| set.capabilities().has(*capability));

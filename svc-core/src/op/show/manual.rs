@@ -27,12 +27,16 @@ pub fn operations_page(table: &Table) -> String {
     page.push_str(CAPABILITIES_HEAD);
     Capability::ALL
         .iter()
-        .filter(used_by(table))
+        .filter(is_needed_by(table))
         .for_each(|capability| write_capability(&mut page, *capability));
     page.push_str(EVENTS_HEAD);
     for event in table.events() {
-        let _ =
-            write!(page, ".TP\n.B {}\n{}\n", escape_roff(event.kind), paragraph(&described(&event.schema())));
+        let _ = write!(
+            page,
+            ".TP\n.B {}\n{}\n",
+            escape_roff(event.kind),
+            paragraph(&schema_description(&event.schema()))
+        );
     }
     page.push_str(OPERATIONS_TAIL);
     page
@@ -87,14 +91,14 @@ fn write_operation(page: &mut String, operation: &Operation) {
         page,
         "{}\n.br\n{}",
         escape_roff(&notes.join("; ")),
-        paragraph(&described(&operation.input_schema()))
+        paragraph(&schema_description(&operation.input_schema()))
     );
 }
 
 /// Returns a filter for the capabilities that at least one operation of the table needs.
 ///
 /// The page omits capabilities that no operation needs yet.
-fn used_by(table: &Table) -> impl Fn(&&Capability) -> bool {
+fn is_needed_by(table: &Table) -> impl Fn(&&Capability) -> bool {
     let asked: BTreeSet<String> =
         table.operations().map(|operation| operation.access().needs.expression()).collect();
     let named: BTreeSet<String> = asked.iter().flat_map(|any| any.split('|')).map(str::to_owned).collect();
@@ -120,7 +124,7 @@ fn described(schema: &Value) -> String {
     schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Formats text as one line of roff, with the parts between backticks in bold.
+/// Formats text as one line of roff, with code between backticks in bold.
 fn paragraph(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let parts = words.split('`').enumerate().map(|(place, part)| match place % 2 {

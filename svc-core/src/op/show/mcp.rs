@@ -1,6 +1,6 @@
 //! The table as MCP tools, and the form of a failure over JSON-RPC.
 //!
-//! Framing, sessions and revisions are left to the shells.
+//! The shells implement framing, sessions and protocol revisions.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub fn tool(operation: &Operation) -> Value {
     let (description, input) = tool_text::input(operation.docs(), operation.annotated_input_schema());
     let mut output = operation.output_schema();
     if operation.is_detailed() {
-        LeanForm::relax(&mut output);
+        LeanForm::make_members_optional(&mut output);
     }
     tool_text::output(&mut output);
     let run = &operation.run;
@@ -55,27 +55,26 @@ pub fn tool(operation: &Operation) -> Value {
     tool
 }
 
-/// Member of a call's metadata that contains the idempotency key. The metadata of a tool contains the schema
-/// of the key, if the tool accepts one.
+/// Name of the metadata member that contains the idempotency key of a call. In the metadata of a tool that
+/// accepts keys, it contains the schema of the key.
 pub const IDEMPOTENCY_KEY: &str = "svc/idempotency_key";
 
-/// Member of a result's metadata that marks the answer to a repeated call.
+/// Name of the metadata member that marks a result as the answer to a repeated call.
 pub const IDEMPOTENCY_REPLAYED: &str = "svc/idempotency_replayed";
 
 /// The form in which a failure is reported over JSON-RPC.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ErrorForm {
-    /// A JSON-RPC error with this code, because no operation has returned. The error's data is the problem
-    /// document.
+    /// A JSON-RPC error with this number. The data of the error is the problem document.
     Error(i32),
-    /// A tool result with `isError`, whose text a model reads in order to correct its call.
+    /// A tool result with `isError`. A model reads the text of the result in order to correct its call.
     ///
-    /// The problem document is in the metadata, because structured content must match the tool's output
-    /// schema or be absent.
+    /// The metadata of the result contains the problem document, because structured content must match the
+    /// tool's output schema or be absent.
     Result,
 }
 
-/// Member of an error result's metadata that contains the problem document.
+/// Name of the metadata member that contains the problem document of an error result.
 pub const PROBLEM: &str = "svc/problem";
 
 /// The JSON-RPC error code for a footprint conflict.
@@ -83,9 +82,9 @@ const FOOTPRINT_CONFLICT: i32 = -32_009;
 
 /// Returns the form in which a failure with this code is reported.
 ///
-/// Our codes are HTTP statuses. They are outside of the range that JSON-RPC and MCP reserve, because clients
-/// use some numbers of that range for their own timeouts. The code of a footprint conflict is agreed with
-/// clients, and is in the part of that range that is left to servers.
+/// The service's own numbers are HTTP statuses. They are outside of the range that JSON-RPC and MCP reserve,
+/// because clients use some numbers of that range for their own timeouts. The number of a footprint conflict
+/// is agreed with clients, and is in the part of that range that servers may define.
 pub fn error_form(code: Code) -> ErrorForm {
     match code {
         Code::FootprintConflict => ErrorForm::Error(FOOTPRINT_CONFLICT),
@@ -94,20 +93,20 @@ pub fn error_form(code: Code) -> ErrorForm {
     }
 }
 
-/// Returns the problem document of an error, with its members cut to the size limit of answers.
+/// Returns the problem document of an error, with the error's members cut to the maximum bytes of answers.
 pub fn problem(error: &Error) -> Problem {
     let mut problem = error.problem();
     let named = std::mem::take(&mut problem.extra);
-    // The message of the failure contains the problem's text again.
+    // The message of the failure repeats the text of the problem.
     let words = json_bytes(&problem).unwrap_or_default().saturating_mul(2);
     let asked = error.max_bytes.and_then(|most| usize::try_from(most.get()).ok());
     let max_bytes = asked.unwrap_or(ANSWER_MCP_BYTES).saturating_sub(words);
-    problem.extra = short(&named, AnswerBounds { max_bytes, offset: 0 }).unwrap_or(named);
+    problem.extra = cut_members(&named, AnswerBounds { max_bytes, offset: 0 }).unwrap_or(named);
     problem
 }
 
-/// Returns the members in a cut form if they are too long, or `None` if they fit.
-fn short(named: &Map<String, Value>, bounds: AnswerBounds) -> Option<Map<String, Value>> {
+/// Returns the members cut to the maximum bytes, or `None` if they fit uncut.
+fn cut_members(named: &Map<String, Value>, bounds: AnswerBounds) -> Option<Map<String, Value>> {
     let full = serde_json::to_vec(named).ok()?;
     if full.len() <= bounds.max_bytes {
         return None;

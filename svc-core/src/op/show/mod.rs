@@ -1,5 +1,5 @@
-//! Projections of the table: OpenAPI, MCP tools, contracts and manual pages. They contain no rules of their
-//! own.
+//! Projections of the table: OpenAPI, MCP tools, contracts and manual pages. The projections contain no rules
+//! of their own.
 
 pub mod contract;
 pub mod routes;

@@ -1,8 +1,8 @@
 //! The table as an OpenAPI 3.1 document.
 //!
 //! An input that matches its schema is not rejected as malformed, except for conditions that no schema can
-//! express: that a time is in the future, the total size of a value, and its depth. Routes that are not
-//! operations are added by the shell that serves them.
+//! express: that a time is in the future, the total size of a value, and its depth. A shell adds its fixed
+//! routes, which are not operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,24 +23,24 @@ use crate::op::declare::table::{Table, path_variables};
 use crate::schema::{self, Components};
 use crate::spool::FILE_FIELD;
 
-/// Returns the document of the operations and the framed routes.
+/// Returns the OpenAPI document of the operations and the framed routes.
 pub fn document(table: &Table) -> Value {
     let mut paths = Map::new();
     let mut components = Components::new();
     let mut bodies = Map::new();
     let mut cut = Vec::new();
     for operation in table.rows() {
-        let output = output(operation, &mut components);
+        let output = output_reference(operation, &mut components);
         if operation.is_cut() {
             cut.push(output.clone());
         }
         for path in operation.http().paths() {
-            // A variable for the rest of the path is described like any other variable.
+            // A variable that matches several path segments is described like any other variable.
             let item = paths.entry(path.replace("{*", "{")).or_insert_with(|| json!({}));
             if let Some(item) = item.as_object_mut() {
                 item.insert(
                     operation.http().method.name().to_lowercase(),
-                    describe(operation, path, &output, table.documented(), &mut bodies),
+                    describe_operation(operation, path, &output, table.documented(), &mut bodies),
                 );
             }
         }
@@ -48,7 +48,7 @@ pub fn document(table: &Table) -> Value {
     components.add(schema::of::<Problem>);
     components.add(schema::of::<ProblemType>);
     let mut schemas = components.into_map(|named| describe_cut(named, cut));
-    schemas.insert(FREE.to_owned(), free_schema());
+    schemas.insert(ANY_JSON.to_owned(), any_json_schema());
     schemas.insert(SCIM_ERROR.to_owned(), scim_error_schema());
     schemas.extend(bodies);
     json!({
@@ -77,21 +77,22 @@ pub fn document(table: &Table) -> Value {
     })
 }
 
-/// Adds the notes about cuts in an answer to the named schemas.
+/// Adds the members that report cuts to the schemas that the answers in `cut` refer to.
 fn describe_cut(named: &mut Map<String, Value>, mut cut: Vec<Value>) {
     let mut reached = BTreeSet::new();
     while let Some(schema) = cut.pop() {
-        for name in cut_notes::parts_named(&schema) {
+        for name in cut_notes::referenced_schemas(&schema) {
             if let Some(schema) = named.get_mut(&name).filter(|_| reached.insert(name.clone())) {
                 cut.push(schema.clone());
-                cut_notes::describe(schema);
+                cut_notes::add_cut_members(schema);
             }
         }
     }
 }
 
-/// Returns a reference to the schema of an operation's output, if a successful response has a body.
-fn output(operation: &Operation, components: &mut Components) -> Value {
+/// Returns a reference to the schema of an operation's output, or null if a successful response has no JSON
+/// body.
+fn output_reference(operation: &Operation, components: &mut Components) -> Value {
     let is_file = operation.http().frame == Some(Frame::Board);
     if is_file || matches!(operation.http().success, Success::SeeOther | Success::NoContent) {
         return Value::Null;
@@ -109,11 +110,11 @@ fn success_headers(operation: &Operation) -> Map<String, Value> {
     if operation.accepts_idempotency_keys() {
         names.push(REPLAYED);
     }
-    headers(&names)
+    header_references(&names)
 }
 
-/// Returns references to the headers `names`, which responses share.
-fn headers(names: &[&str]) -> Map<String, Value> {
+/// Returns references to the shared headers with the names in `names`.
+fn header_references(names: &[&str]) -> Map<String, Value> {
     let reference =
         |name: &&str| ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}));
     names.iter().map(reference).collect()
@@ -122,11 +123,11 @@ fn headers(names: &[&str]) -> Map<String, Value> {
 /// Name of the header that marks the answer to a repeated request.
 const REPLAYED: &str = "Idempotency-Replayed";
 
-/// Returns the headers that responses refer to, by name.
+/// Returns the shared headers, by name. Responses refer to them.
 fn shared_headers() -> Value {
     json!({
         "Svc-Room-LSN": {
-            "description": "How far the event log of the caller's workspace reaches.",
+            "description": "Position of the last event in the log of the caller's workspace.",
             "schema": {"type": "string", "pattern": "^[0-9]+$"},
         },
         "RateLimit-Policy": {
@@ -134,7 +135,7 @@ fn shared_headers() -> Value {
             "schema": {"type": "string"},
         },
         "RateLimit": {
-            "description": "What is left of them: `r` requests, and all of them again in `t` seconds.",
+            "description": "The remaining quota of each limit: `r` requests, fully restored in `t` seconds.",
             "schema": {"type": "string"},
         },
         REPLAYED: {
@@ -142,10 +143,10 @@ fn shared_headers() -> Value {
             "schema": {"const": "true"},
         },
         "WWW-Authenticate": {
-            "description": "The scheme to send the token by.", "schema": {"type": "string"},
+            "description": "The authentication scheme for the token.", "schema": {"type": "string"},
         },
         "Retry-After": {
-            "description": "In how many seconds to try again, where that is known.",
+            "description": "Number of seconds to wait before a retry, if known.",
             "schema": {"type": "string", "pattern": "^[0-9]+$"},
         },
     })
@@ -161,9 +162,9 @@ fn key_parameter() -> Value {
         "required": false,
         "description": "A unique name that you choose for this request \
             (draft-ietf-httpapi-idempotency-key-header): 1 to 255 visible ASCII characters, bare or in \
-            double quotes. For 24 hours, a repeat with the same key changes nothing and gets the first \
-            request's answer, showing the object's current state. Another request with the same key fails \
-            with 422.",
+            double quotes. For 24 hours, a repeat with the same key changes nothing and receives the \
+            answer of the first request, with the current state of the object. Another request with the \
+            same key fails with 422.",
         "schema": {"type": "string", "pattern": IdempotencyKey::PATTERN},
     })
 }
@@ -171,7 +172,7 @@ fn key_parameter() -> Value {
 /// Returns the description of an operation at one of its paths.
 ///
 /// Adds the schema of a body that has several media types to `bodies`.
-fn describe(
+fn describe_operation(
     operation: &Operation,
     path: &str,
     output: &Value,
@@ -185,9 +186,9 @@ fn describe(
         parameters.push(json!({"$ref": format!("#/components/parameters/{IDEMPOTENCY_KEY}")}));
     }
     let status = operation.http().success.status().to_string();
-    let mut responses = json!({status: success(operation, output)});
+    let mut responses = json!({status: success_response(operation, output)});
     if let Some(responses) = responses.as_object_mut() {
-        responses.extend(failures(operation));
+        responses.extend(failure_responses(operation));
     }
     let is_alias = path != operation.http().path;
     let id = format!("{}{}", operation.name(), if is_alias { "_alias" } else { "" });
@@ -201,7 +202,7 @@ fn describe(
         "x-svc-effect": operation.effect().name(),
     });
     if let Some(members) = described.as_object_mut() {
-        let schemes = security(operation).iter().map(|scheme| json!({*scheme: []}));
+        let schemes = security_schemes(operation).iter().map(|scheme| json!({*scheme: []}));
         let schemes: Vec<Value> = schemes.collect();
         if !schemes.is_empty() {
             members.insert("security".to_owned(), schemes.into());
@@ -217,11 +218,14 @@ fn describe(
 }
 
 /// Returns the description of a successful response.
-fn success(operation: &Operation, output: &Value) -> Value {
+fn success_response(operation: &Operation, output: &Value) -> Value {
     if operation.http().success == Success::SeeOther {
         return json!({
-            "description": "The browser goes on to another address.",
-            "headers": {"Location": {"description": "That address.", "schema": {"type": "string"}}},
+            "description": "Redirects the browser to another address.",
+            "headers": {"Location": {
+                "description": "The address to which the browser is redirected.",
+                "schema": {"type": "string"},
+            }},
         });
     }
     if operation.http().success == Success::NoContent {
@@ -229,9 +233,9 @@ fn success(operation: &Operation, output: &Value) -> Value {
     }
     if operation.http().frame == Some(Frame::Board) {
         let file = json!({"schema": {"type": "string"}});
-        return json!({"description": "The page, or a file of it.", "content": {HTML: file, "*/*": file}});
+        return json!({"description": "The page, or one of its files.", "content": {HTML: file, "*/*": file}});
     }
-    let schema = if operation.is_detailed() { or_lean(output) } else { output.clone() };
+    let schema = if operation.is_detailed() { with_lean_form(output) } else { output.clone() };
     let mut content =
         json!({operation.http().frame.map_or(JSON, Frame::response_media_type): {"schema": schema}});
     if let (true, Some(media)) = (operation.http().is_page, content.as_object_mut()) {
@@ -241,10 +245,10 @@ fn success(operation: &Operation, output: &Value) -> Value {
 }
 
 /// Returns the schema of an output that may also be lean.
-fn or_lean(output: &Value) -> Value {
+fn with_lean_form(output: &Value) -> Value {
     let lean = json!({
-        "description": "With `detail=lean`: the same without what is null, empty or false, without hashes \
-            and addresses, and without ids that the request has named.",
+        "description": "With `detail=lean`: the same object without null, empty and false members, without \
+            hashes and addresses, and without ids that the request determines.",
         "type": "object",
     });
     json!({"anyOf": [output, lean]})
@@ -256,7 +260,7 @@ const SESSION: &str = "session";
 const TICKET: &str = "shareTicket";
 
 /// Returns the security schemes for an operation. Any one of them is enough.
-fn security(operation: &Operation) -> &'static [&'static str] {
+fn security_schemes(operation: &Operation) -> &'static [&'static str] {
     let needs = operation.access().needs;
     let takes = operation.http().frame.map_or(AcceptedCredentials::All, Frame::accepted_credentials);
     match (needs, takes) {
@@ -268,7 +272,7 @@ fn security(operation: &Operation) -> &'static [&'static str] {
     }
 }
 
-/// Returns an example of a problem document for each code, by name.
+/// Returns an example of a problem document for each error code, by the name of the code.
 fn examples() -> Map<String, Value> {
     let example = |code: &Code| {
         let problem = Error::new(*code, code.meaning()).problem();
@@ -279,23 +283,29 @@ fn examples() -> Map<String, Value> {
 
 /// Returns the responses of an operation's failures, by status.
 ///
-/// Responses whose codes are those of every operation are shared.
-fn failures(operation: &Operation) -> Map<String, Value> {
+/// Operations share the response for a status if no codes are specific to the operation.
+fn failure_responses(operation: &Operation) -> Map<String, Value> {
     let mut by_status: BTreeMap<u16, BTreeSet<Code>> = BTreeMap::new();
     for code in operation.refusals() {
         by_status.entry(code.status()).or_default().insert(code);
     }
     if operation.http().frame == Some(Frame::Scim) {
-        return by_status.into_keys().map(|status| (status.to_string(), reference(SCIM, status))).collect();
+        return by_status
+            .into_keys()
+            .map(|status| (status.to_string(), response_reference(SCIM, status)))
+            .collect();
     }
     let response = |(status, codes): (u16, BTreeSet<Code>)| {
         let is_shared = codes == of_every_operation(status);
-        (status.to_string(), if is_shared { reference(OPERATION, status) } else { problem(status, &codes) })
+        (
+            status.to_string(),
+            if is_shared { response_reference(OPERATION, status) } else { problem_response(status, &codes) },
+        )
     };
     by_status.into_iter().map(response).collect()
 }
 
-/// Returns the codes with this status with which every operation can fail.
+/// Returns the codes with the given status with which every operation can fail.
 fn of_every_operation(status: u16) -> BTreeSet<Code> {
     Code::OF_EVERY_OPERATION.iter().copied().filter(|code| code.status() == status).collect()
 }
@@ -307,7 +317,7 @@ const ROUTE: &str = "problem";
 /// Name prefix of the responses whose body is an error of RFC 7644.
 const SCIM: &str = "scim";
 
-/// Returns the shared responses.
+/// Returns the error responses that routes share.
 ///
 /// For each status there is one response with the codes that every operation can fail with, one with all
 /// codes, and one for SCIM if a SCIM operation can fail with that status.
@@ -318,29 +328,29 @@ fn shared_responses(table: &Table) -> Map<String, Value> {
     for status in statuses {
         for (kind, codes) in [(OPERATION, of_every_operation(status)), (ROUTE, all(status))] {
             if !codes.is_empty() {
-                responses.insert(format!("{kind}_{status}"), problem(status, &codes));
+                responses.insert(format!("{kind}_{status}"), problem_response(status, &codes));
             }
         }
     }
     let scim = table.rows().filter(|operation| operation.http().frame == Some(Frame::Scim));
     for code in scim.flat_map(Operation::refusals) {
         let status = code.status();
-        responses.entry(format!("{SCIM}_{status}")).or_insert_with(|| scim_error(status));
+        responses.entry(format!("{SCIM}_{status}")).or_insert_with(|| scim_error_response(status));
     }
     responses
 }
 
-fn reference(kind: &str, status: u16) -> Value {
+fn response_reference(kind: &str, status: u16) -> Value {
     json!({"$ref": format!("#/components/responses/{kind}_{status}")})
 }
 
 /// Returns the error responses of a route that is not an operation, by status.
 pub fn refusals(statuses: impl IntoIterator<Item = u16>) -> Map<String, Value> {
-    statuses.into_iter().map(|status| (status.to_string(), reference(ROUTE, status))).collect()
+    statuses.into_iter().map(|status| (status.to_string(), response_reference(ROUTE, status))).collect()
 }
 
-/// Returns the error response of one status: a problem document with one of these codes.
-fn problem(status: u16, codes: &BTreeSet<Code>) -> Value {
+/// Returns the error response for one status: a problem document with one of the codes in `codes`.
+fn problem_response(status: u16, codes: &BTreeSet<Code>) -> Value {
     let types: Vec<String> = codes.iter().map(|code| code.address()).collect();
     let example = |code: &Code| {
         let address = format!("#/components/examples/{}", code.name());
@@ -359,13 +369,13 @@ fn problem(status: u16, codes: &BTreeSet<Code>) -> Value {
         }},
     });
     if let (Some(name), Some(members)) = (failure_header(status), response.as_object_mut()) {
-        members.insert("headers".to_owned(), headers(&[name]).into());
+        members.insert("headers".to_owned(), header_references(&[name]).into());
     }
     response
 }
 
-/// Returns the error response of one status for SCIM, whose body is an error of RFC 7644.
-fn scim_error(status: u16) -> Value {
+/// Returns the error response for one status of SCIM routes. The body is an error of RFC 7644.
+fn scim_error_response(status: u16) -> Value {
     let mut response = json!({
         "description": "An error of RFC 7644.",
         "content": {"application/scim+json": {"schema": {"allOf": [
@@ -375,12 +385,12 @@ fn scim_error(status: u16) -> Value {
     });
     let header = failure_header(status).filter(|name| *name != REPLAYED);
     if let (Some(name), Some(members)) = (header, response.as_object_mut()) {
-        members.insert("headers".to_owned(), headers(&[name]).into());
+        members.insert("headers".to_owned(), header_references(&[name]).into());
     }
     response
 }
 
-/// Name of the schema of an error of RFC 7644 (3.12).
+/// Name of the schema for SCIM errors (RFC 7644, section 3.12).
 const SCIM_ERROR: &str = "ScimError";
 
 fn scim_error_schema() -> Value {
@@ -398,7 +408,7 @@ fn scim_error_schema() -> Value {
     })
 }
 
-/// Returns the name of the header that tells a client how to proceed after a failure, if the status has one.
+/// Returns the name of the header that failures with this status have, for example `Retry-After`, if any.
 fn failure_header(status: u16) -> Option<&'static str> {
     match status {
         401 => Some("WWW-Authenticate"),
@@ -409,11 +419,11 @@ fn failure_header(status: u16) -> Option<&'static str> {
 }
 
 /// Name of the schema of a value with arbitrary content.
-const FREE: &str = "AnyJson";
+const ANY_JSON: &str = "AnyJson";
 
 /// Returns the schema of any JSON whose numbers every reader preserves exactly.
-fn free_schema() -> Value {
-    let own = json!({"$ref": Components::address(FREE)});
+fn any_json_schema() -> Value {
+    let own = json!({"$ref": Components::address(ANY_JSON)});
     json!({
         "description": "Any JSON. Numbers from 2^53 on are refused: send them as strings.",
         "type": ["null", "boolean", "number", "string", "array", "object"],
@@ -424,20 +434,21 @@ fn free_schema() -> Value {
     })
 }
 
-/// Returns an input's schema in which arbitrary values have the limits of stored values.
-fn limited(mut schema: Value) -> Value {
+/// Replaces arbitrary values in an input's schema by the schema `AnyJson`, which has the limits of stored
+/// values.
+fn with_value_limits(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(members) => {
             for (name, member) in members.iter_mut() {
                 *member = match (name.as_str(), member.take()) {
                     ("additionalProperties" | "items", Value::Bool(true)) => {
-                        json!({"$ref": Components::address(FREE)})
+                        json!({"$ref": Components::address(ANY_JSON)})
                     }
-                    (_, member) => limited(member),
+                    (_, member) => with_value_limits(member),
                 };
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = limited(item.take())),
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = with_value_limits(item.take())),
         _ => {}
     }
     schema
@@ -478,7 +489,7 @@ fn split_input(
         let is_path = in_path.contains(&name.as_str());
         let is_query = in_query.contains(&name.as_str()) || (takes_file && name != FILE_FIELD);
         if has_body && !is_path && !is_query {
-            members.insert(name.clone(), limited(field.clone()));
+            members.insert(name.clone(), with_value_limits(field.clone()));
             if let Some(value) = example.get(name) {
                 body_example.insert(name.clone(), value.clone());
             }
@@ -504,12 +515,12 @@ fn split_input(
     }
     let needed: Vec<&str> = required.into_iter().filter(|name| !in_path.contains(name)).collect();
     let body_required = !needed.is_empty();
-    // Identity providers send all fields that they have; unknown ones are ignored.
+    // Identity providers send all fields that they have, so the service ignores unknown fields.
     let is_open = operation.http().frame == Some(Frame::Scim);
     let mut body = json!({
         "type": "object", "properties": members, "required": needed, "additionalProperties": is_open,
     });
-    // These rules state which fields exclude each other.
+    // The keywords `not` and `allOf` define which fields exclude each other.
     for rule in ["not", "allOf"] {
         if let (Some(stated), Some(body)) = (schema.get(rule), body.as_object_mut()) {
             body.insert(rule.to_owned(), stated.clone());
@@ -539,19 +550,20 @@ mod tests {
         let limits = json!({
             "items": [{"type": "object", "additionalProperties": free}], "additionalProperties": false,
         });
-        assert_eq!(limited(schema), limits);
+        assert_eq!(with_value_limits(schema), limits);
     }
 
     #[test]
     fn a_refusal_names_the_types_of_its_status() {
-        let response = problem(403, &[Code::MissingCapability, Code::Forbidden].into());
+        let response = problem_response(403, &[Code::MissingCapability, Code::Forbidden].into());
         let schema = &response["content"]["application/problem+json"]["schema"]["allOf"][1];
         let types = json!(["/problems/missing-capability", "/problems/forbidden"]);
         assert_eq!(schema["properties"]["type"]["enum"], types);
         let named = &response["content"]["application/problem+json"]["examples"];
         assert_eq!(named["forbidden"]["$ref"], "#/components/examples/forbidden");
         assert_eq!(examples()["forbidden"]["value"]["status"], 403);
-        let has_headers = |status| problem(status, &of_every_operation(status)).get("headers").is_some();
+        let has_headers =
+            |status| problem_response(status, &of_every_operation(status)).get("headers").is_some();
         assert!(has_headers(429) && !has_headers(413));
     }
 }

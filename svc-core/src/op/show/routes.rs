@@ -1,6 +1,6 @@
-//! Every route of the service, as a contract: the routes of operations, framed routes and fixed routes.
+//! The contract of all routes of the service: routes of operations, framed routes and fixed routes.
 //!
-//! The HTTP shell serves the fixed routes by itself, and is built from this list.
+//! The HTTP shell implements the fixed routes, and builds its router from this list.
 
 use serde_json::{Value, json};
 
@@ -9,11 +9,11 @@ use crate::op::declare::http::Method;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 
-/// A route that is not declared in the operation table.
+/// A fixed route: a route that the operation table does not declare.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedRoute {
     pub method: Method,
-    /// The path template.
+    /// Path template, with variables in braces.
     pub path: &'static str,
     pub served_by: Fixed,
 }
@@ -37,36 +37,36 @@ pub enum Fixed {
     McpSessionEnd,
 }
 
-/// All routes that are not declared in the operation table.
+/// All fixed routes: the routes that the operation table does not declare.
 pub const FIXED: [FixedRoute; 15] = [
-    fixed(Method::Get, "/health", Fixed::Health),
-    fixed(Method::Get, "/health/ready", Fixed::Health),
-    fixed(Method::Get, "/health/live", Fixed::Liveness),
-    fixed(Method::Get, "/openapi.json", Fixed::OpenApi),
-    fixed(Method::Get, "/problems/{type}", Fixed::Problem),
-    fixed(Method::Get, "/.well-known/svc-room", Fixed::RoomScheme),
-    fixed(Method::Get, "/ws/subscribe", Fixed::WebSocket),
-    fixed(Method::Post, "/mcp", Fixed::Mcp),
-    fixed(Method::Post, "/mcp/streamable", Fixed::McpStreamable),
-    fixed(Method::Get, "/mcp/streamable", Fixed::McpSession),
-    fixed(Method::Delete, "/mcp/streamable", Fixed::McpSessionEnd),
-    fixed(Method::Get, "/mcp/stream", Fixed::McpStream),
-    fixed(Method::Get, "/mcp/notifications", Fixed::McpNotifications),
-    fixed(Method::Post, "/mcp/worker", Fixed::McpWorker),
-    fixed(Method::Post, "/mcp/reviewer", Fixed::McpReviewer),
+    fixed_route(Method::Get, "/health", Fixed::Health),
+    fixed_route(Method::Get, "/health/ready", Fixed::Health),
+    fixed_route(Method::Get, "/health/live", Fixed::Liveness),
+    fixed_route(Method::Get, "/openapi.json", Fixed::OpenApi),
+    fixed_route(Method::Get, "/problems/{type}", Fixed::Problem),
+    fixed_route(Method::Get, "/.well-known/svc-room", Fixed::RoomScheme),
+    fixed_route(Method::Get, "/ws/subscribe", Fixed::WebSocket),
+    fixed_route(Method::Post, "/mcp", Fixed::Mcp),
+    fixed_route(Method::Post, "/mcp/streamable", Fixed::McpStreamable),
+    fixed_route(Method::Get, "/mcp/streamable", Fixed::McpSession),
+    fixed_route(Method::Delete, "/mcp/streamable", Fixed::McpSessionEnd),
+    fixed_route(Method::Get, "/mcp/stream", Fixed::McpStream),
+    fixed_route(Method::Get, "/mcp/notifications", Fixed::McpNotifications),
+    fixed_route(Method::Post, "/mcp/worker", Fixed::McpWorker),
+    fixed_route(Method::Post, "/mcp/reviewer", Fixed::McpReviewer),
 ];
 
-const fn fixed(method: Method, path: &'static str, served_by: Fixed) -> FixedRoute {
+const fn fixed_route(method: Method, path: &'static str, served_by: Fixed) -> FixedRoute {
     FixedRoute { method, path, served_by }
 }
 
 impl Fixed {
-    /// Returns the requirements for the caller of the route.
+    /// Returns the rights that the caller of the route needs.
     pub fn needs(self) -> Needs {
         self.access().1
     }
 
-    /// Returns the name of the credential in contracts, and the requirements for the caller of the route.
+    /// Returns the name of the credential in contracts, and the rights that the caller of the route needs.
     fn access(self) -> (&'static str, Needs) {
         let follows = || Needs::one_of(&[Capability::EventSubscribe]);
         match self {
@@ -105,34 +105,41 @@ impl Fixed {
     }
 }
 
-/// Returns every route, sorted by path and method.
+/// Returns the contracts of all routes, sorted by path and method.
 pub fn routes(table: &Table) -> Value {
     let fixed = FIXED.iter().map(|route| {
         let (credential, needs) = route.served_by.access();
-        described(route.method, route.path, credential, needs, kind(route.served_by.changes()), None)
+        route_contract(
+            route.method,
+            route.path,
+            credential,
+            needs,
+            change_or_read(route.served_by.changes()),
+            None,
+        )
     });
-    let declared = table.rows().flat_map(|row| row.http().paths().map(move |path| of_row(row, path)));
+    let declared = table.rows().flat_map(|row| row.http().paths().map(move |path| row_contract(row, path)));
     let mut routes: Vec<Value> = fixed.chain(declared).collect();
-    routes.sort_by_key(|route| (text(route, "path"), text(route, "method")));
+    routes.sort_by_key(|route| (string_field(route, "path"), string_field(route, "method")));
     routes.into()
 }
 
-fn of_row(row: &Operation, path: &str) -> Value {
+fn row_contract(row: &Operation, path: &str) -> Value {
     let needs = row.access().needs;
     let credential = match row.http().frame {
         Some(frame) => frame.credential(needs),
         None if needs == Needs::Nothing => "none".to_owned(),
         None => "bearer|session".to_owned(),
     };
-    let kind = kind(!row.effect().changes_nothing());
-    described(row.http().method, path, &credential, needs, kind, Some(row))
+    let kind = change_or_read(!row.effect().changes_nothing());
+    route_contract(row.http().method, path, &credential, needs, kind, Some(row))
 }
 
-fn kind(changes: bool) -> &'static str {
+fn change_or_read(changes: bool) -> &'static str {
     if changes { "change" } else { "read" }
 }
 
-fn described(
+fn route_contract(
     method: Method,
     path: &str,
     credential: &str,
@@ -151,7 +158,7 @@ fn described(
     })
 }
 
-fn text(route: &Value, field: &str) -> String {
+fn string_field(route: &Value, field: &str) -> String {
     route.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
@@ -169,7 +176,7 @@ mod tests {
         assert_eq!(all.len(), declared + FIXED.len());
         let route = |method: &str, path: &str| {
             let found = all.iter().find(|route| route["method"] == method && route["path"] == path).unwrap();
-            ["credential", "capability", "kind"].map(|field| text(found, field)).join(" ")
+            ["credential", "capability", "kind"].map(|field| string_field(found, field)).join(" ")
         };
         assert_eq!(route("GET", "/me"), "bearer|session any read");
         assert_eq!(route("GET", "/health"), "none none read");

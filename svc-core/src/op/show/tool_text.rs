@@ -1,12 +1,12 @@
-//! Tools as models see them: only the data that a model needs for a call.
+//! The descriptions and schemas of tools for models, with only the data that a model needs for a call.
 //!
-//! A model pays for every offered tool on each request. The description of a tool consists of the text about
-//! when to use it, and the second paragraph of its documentation; the description of a field is the first
-//! paragraph. Later paragraphs are for people. Errors explain the rules: they list everything that is wrong
-//! with a call and what to do. Annotations in the schema of the input mark texts that are shorter in tools,
-//! and fields that tools lack; no rule here depends on the wording of a text. Deeply nested fields have only
-//! names. If a tool is still too long, the texts of its fields are cut first, then those of nested fields,
-//! then its description.
+//! A model pays for every offered tool on each request. The description of a tool consists of the operation's
+//! text `when` and the second paragraph of its documentation; the description of a field is the first
+//! paragraph. Later paragraphs are for people. Errors explain the rules: an error lists everything that is
+//! wrong with a call, and the next step. Annotations in the schema of the input mark texts that are shorter
+//! in tools, and fields that tools lack. No rule here depends on the wording of a text. Deeply nested fields
+//! have only names. If a tool is still too long, the texts of its fields are cut first, then those of nested
+//! fields, then its description.
 
 use serde_json::{Map, Value, json};
 
@@ -16,9 +16,9 @@ use crate::schema;
 /// Maximum bytes of the description and the input of a tool: about 300 tokens of a model.
 const TOOL_BYTES_MAX: usize = 1_200;
 
-/// Keywords of an input schema that errors or the description also state. In an output schema they are of no
-/// use.
-const IS_LEFT_TO_ERRORS: &[&str] = &[
+/// Schema keywords that tools omit. In an input schema, errors or the description state the same rules; in an
+/// output schema, a model does not need them.
+const OMITTED_KEYWORDS: &[&str] = &[
     "not",
     "allOf",
     "pattern",
@@ -34,24 +34,24 @@ const IS_LEFT_TO_ERRORS: &[&str] = &[
 
 /// Returns the description of a tool and the schema of its input, derived from the annotated schema.
 pub(super) fn input(docs: &Docs, mut schema: Value) -> (String, Value) {
-    let mut description = description(docs, &mut schema);
-    without_caller_fields(&mut schema);
+    let mut description = tool_description(docs, &mut schema);
+    remove_caller_fields(&mut schema);
     let mut each = |change: fn(&mut Map<String, Value>, SchemaPosition<'_>)| {
-        walk(&mut schema, SchemaPosition::ROOT, &change)
+        visit_schemas(&mut schema, SchemaPosition::ROOT, &change)
     };
-    each(without_rules);
+    each(remove_rules);
     each(merge_alternatives);
-    each(with_short_description);
+    each(use_brief_description);
     each(shorten_nested_descriptions);
     schema::remove_annotations(&mut schema);
     let length = |description: &str, schema: &Value| description.len() + schema.to_string().len();
     for cut in [shorten_descriptions, remove_nested_descriptions] {
         if length(&description, &schema) > TOOL_BYTES_MAX {
-            walk(&mut schema, SchemaPosition::ROOT, &cut);
+            visit_schemas(&mut schema, SchemaPosition::ROOT, &cut);
         }
     }
     while length(&description, &schema) > TOOL_BYTES_MAX {
-        let Some(shorter) = without_last_sentence(&description) else { break };
+        let Some(shorter) = length_without_last_sentence(&description) else { break };
         description.truncate(shorter);
     }
     (description, schema)
@@ -59,10 +59,10 @@ pub(super) fn input(docs: &Docs, mut schema: Value) -> (String, Value) {
 
 /// Removes from the schema of an output the keywords that a model does not need.
 pub(super) fn output(schema: &mut Value) {
-    walk(schema, SchemaPosition::ROOT, &|keywords, _| {
+    visit_schemas(schema, SchemaPosition::ROOT, &|keywords, _| {
         keywords.retain(|name, rule| {
-            let helps = name != "description" && !IS_LEFT_TO_ERRORS.contains(&name.as_str());
-            helps && !is_open(name, rule) && !is_width(name, rule)
+            let helps = name != "description" && !OMITTED_KEYWORDS.contains(&name.as_str());
+            helps && !allows_any_members(name, rule) && !is_integer_width(name, rule)
         });
     });
 }
@@ -79,8 +79,9 @@ impl SchemaPosition<'_> {
     const ROOT: Self = Self { depth: 0, member: None };
 }
 
-/// Changes the keywords of a schema and of all nested schemas. A schema without keywords becomes `true`.
-fn walk(
+/// Calls `change` with the keywords of a schema and of all nested schemas. Replaces the schema `true` by one
+/// without keywords.
+fn visit_schemas(
     schema: &mut Value,
     place: SchemaPosition<'_>,
     change: &dyn Fn(&mut Map<String, Value>, SchemaPosition<'_>),
@@ -96,47 +97,47 @@ fn walk(
             ("properties", Value::Object(members)) => {
                 members
                     .iter_mut()
-                    .for_each(|(name, schema)| walk(schema, within(Some(name.as_str())), change));
+                    .for_each(|(name, schema)| visit_schemas(schema, within(Some(name.as_str())), change));
             }
             ("anyOf" | "oneOf" | "prefixItems", Value::Array(schemas)) => {
-                schemas.iter_mut().for_each(|schema| walk(schema, within(None), change));
+                schemas.iter_mut().for_each(|schema| visit_schemas(schema, within(None), change));
             }
-            ("items" | "additionalProperties", schema) => walk(schema, within(None), change),
+            ("items" | "additionalProperties", schema) => visit_schemas(schema, within(None), change),
             _ => {}
         }
     }
 }
 
-/// Removes the fields whose only possible value follows from the caller's token.
-fn without_caller_fields(schema: &mut Value) {
+/// Removes the fields whose only possible value follows from the caller's credential.
+fn remove_caller_fields(schema: &mut Value) {
     let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     fields.retain(|_, field| field.get(schema::OF_CALLER).is_none());
 }
 
-/// Removes the rules that a model need not know, because an error names the violated rule.
-fn without_rules(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) {
+/// Removes the rules from the schema of an input, because an error reports a violated rule.
+fn remove_rules(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) {
     let takes_nothing = place.depth == 0 && keywords.get("properties").is_none();
     keywords.retain(|name, rule| match name.as_str() {
-        "format" => *rule != "uuid" && !is_width(name, rule),
+        "format" => *rule != "uuid" && !is_integer_width(name, rule),
         "additionalProperties" => takes_nothing || rule.as_object().is_some_and(|rule| !rule.is_empty()),
-        name => !IS_LEFT_TO_ERRORS.contains(&name),
+        name => !OMITTED_KEYWORDS.contains(&name),
     });
 }
 
-fn is_open(name: &str, rule: &Value) -> bool {
+fn allows_any_members(name: &str, rule: &Value) -> bool {
     name == "additionalProperties" && *rule == Value::Bool(true)
 }
 
 /// Returns whether a rule states the width of an integer in this service.
 ///
-/// JSON Schema has no such format, and clients' validators warn about each unknown format.
-fn is_width(name: &str, rule: &Value) -> bool {
+/// JSON Schema has no such format, and the validators of clients warn about each unknown format.
+fn is_integer_width(name: &str, rule: &Value) -> bool {
     let width = rule.as_str().filter(|_| name == "format");
     width.is_some_and(|width| width.starts_with("int") || width.starts_with("uint"))
 }
 
-/// Merges the alternatives of a value into one object, with the members of all, and with the required members
-/// that all have in common.
+/// Merges the alternatives of a value into one object, with the members of all alternatives. Members that
+/// every alternative requires stay required.
 fn merge_alternatives(keywords: &mut Map<String, Value>, _: SchemaPosition<'_>) {
     for name in ["anyOf", "oneOf"] {
         let forms = keywords.get(name).and_then(Value::as_array);
@@ -152,9 +153,9 @@ fn merge_alternatives(keywords: &mut Map<String, Value>, _: SchemaPosition<'_>) 
         };
         let mut members = Map::new();
         for (name, member) in forms.iter().filter_map(members_of).flatten() {
-            let member = with_options(member);
+            let member = const_as_options(member);
             match members.get_mut(name) {
-                Some(known) => join(known, &member),
+                Some(known) => extend_schema(known, &member),
                 None => {
                     members.insert(name.clone(), member);
                 }
@@ -177,8 +178,8 @@ fn members_of(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties").and_then(Value::as_object)
 }
 
-/// Returns the schema of a member; if the member has only one possible value, as a list of options.
-fn with_options(member: &Value) -> Value {
+/// Returns the schema of a member, in which a single possible value becomes a list of one option.
+fn const_as_options(member: &Value) -> Value {
     let mut member = member.clone();
     if let Some(keywords) = member.as_object_mut()
         && let Some(only) = keywords.remove("const")
@@ -189,7 +190,7 @@ fn with_options(member: &Value) -> Value {
 }
 
 /// Extends the schema `known` so that it also allows the values of `other`.
-fn join(known: &mut Value, other: &Value) {
+fn extend_schema(known: &mut Value, other: &Value) {
     if known.get("type") != other.get("type") {
         *known = json!({});
         return;
@@ -211,16 +212,16 @@ fn join(known: &mut Value, other: &Value) {
     }
 }
 
-/// Keeps the first paragraph of a field's description, or its brief text. Removes a description that only
-/// repeats the field's name.
-fn with_short_description(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) {
+/// Replaces a field's description by its brief text, or else by its first paragraph. Removes a description
+/// that only repeats the field's name.
+fn use_brief_description(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) {
     if let Some(brief) = keywords.remove(schema::BRIEF) {
         keywords.insert("description".to_owned(), brief);
     }
     let Some(Value::String(text)) = keywords.get_mut("description") else { return };
     text.truncate(text.find("\n\n").unwrap_or(text.len()));
     let says_nothing = match place.member {
-        Some(name) => text.is_empty() || is_name(text, name),
+        Some(name) => text.is_empty() || repeats_field_name(text, name),
         None => place.depth > 0,
     };
     if says_nothing {
@@ -229,7 +230,7 @@ fn with_short_description(keywords: &mut Map<String, Value>, place: SchemaPositi
 }
 
 /// Returns whether a description only repeats the name of its field, such as "The thread." for `thread_id`.
-fn is_name(text: &str, field: &str) -> bool {
+fn repeats_field_name(text: &str, field: &str) -> bool {
     let text = text.strip_prefix("The ").unwrap_or(text).strip_suffix('.').unwrap_or(text);
     text.eq_ignore_ascii_case(&field.strip_suffix("_id").unwrap_or(field).replace('_', " "))
 }
@@ -237,7 +238,7 @@ fn is_name(text: &str, field: &str) -> bool {
 /// Keeps the first sentence of the descriptions of nested members, and removes descriptions at greater depth.
 fn shorten_nested_descriptions(keywords: &mut Map<String, Value>, place: SchemaPosition<'_>) {
     if place.depth == 2 {
-        first_sentence(keywords);
+        keep_first_sentence(keywords);
     }
     if keywords.contains_key(schema::EXPLAINED_ELSEWHERE)
         && let Some(Value::Object(members)) = keywords.get_mut("properties")
@@ -255,7 +256,7 @@ fn shorten_nested_descriptions(keywords: &mut Map<String, Value>, place: SchemaP
 
 /// Keeps the first sentence of each field's description.
 fn shorten_descriptions(keywords: &mut Map<String, Value>, _: SchemaPosition<'_>) {
-    first_sentence(keywords);
+    keep_first_sentence(keywords);
 }
 
 /// Removes the descriptions of nested members.
@@ -265,24 +266,24 @@ fn remove_nested_descriptions(keywords: &mut Map<String, Value>, place: SchemaPo
     }
 }
 
-fn first_sentence(keywords: &mut Map<String, Value>) {
+fn keep_first_sentence(keywords: &mut Map<String, Value>) {
     let Some(Value::String(text)) = keywords.get_mut("description") else { return };
     let end = [". ", ".\n"].iter().filter_map(|end| text.find(end)).min();
     text.truncate(end.map_or(text.len(), |end| end + 1));
 }
 
-/// Returns where the last sentence of a text begins, if the text has more than one sentence.
-fn without_last_sentence(text: &str) -> Option<usize> {
+/// Returns the length of a text without its last sentence, or `None` if the text has only one sentence.
+fn length_without_last_sentence(text: &str) -> Option<usize> {
     let rest = text.strip_suffix('.')?;
     [". ", ".\n"].iter().filter_map(|end| rest.rfind(end)).max().map(|end| end + 1)
 }
 
 /// Removes the description from the schema of an input, and returns the tool's description as one paragraph.
 ///
-/// The description consists of the text about when to use the operation, followed by the brief text of the
-/// input or else the second paragraph of the documentation. The last paragraph lists the refusals, which
-/// errors explain.
-fn description(docs: &Docs, schema: &mut Value) -> String {
+/// The description consists of the operation's text `when`, followed by the brief text of the input or else
+/// the second paragraph of the documentation. The last paragraph, which lists the refusals, is omitted,
+/// because errors explain the refusals.
+fn tool_description(docs: &Docs, schema: &mut Value) -> String {
     let mut take = |keyword| match schema.as_object_mut()?.remove(keyword)? {
         Value::String(text) => Some(text),
         _ => None,
@@ -394,7 +395,7 @@ mod tests {
             form(json!({"type": "string", "const": "a"}), "x"),
             form(json!({"type": "string", "enum": ["b", "c"]}), "y"),
         ]});
-        walk(&mut schema, SchemaPosition::ROOT, &merge_alternatives);
+        visit_schemas(&mut schema, SchemaPosition::ROOT, &merge_alternatives);
         assert_eq!(
             schema,
             json!({"type": "object", "required": ["kind"], "properties": {

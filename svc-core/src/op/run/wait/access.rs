@@ -20,7 +20,7 @@ use crate::sync::lock;
 /// Interval at which the epochs are read.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
-/// The parked waits, by the workspaces of their callers.
+/// The parked waits whose callers are checked, by the workspaces of the callers.
 #[derive(Default)]
 pub(super) struct WaitCallers {
     parked: HashMap<WorkspaceId, HashMap<u64, Weak<ParkedWait>>>,
@@ -28,7 +28,7 @@ pub(super) struct WaitCallers {
     is_check_scheduled: bool,
 }
 
-/// Adds a parked wait.
+/// Adds a parked wait, so that its caller is checked.
 pub(super) fn add(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, number: u64, parked: Weak<ParkedWait>) {
     let mut callers = lock(dispatch.rounds.callers());
     callers.parked.entry(workspace).or_default().insert(number, parked);
@@ -39,7 +39,7 @@ pub(super) fn add(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, number: u64,
     }
 }
 
-/// Removes a wait that has ended.
+/// Removes a wait that has ended, so that its caller is no longer checked.
 pub(super) fn remove(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, number: u64) {
     let mut callers = lock(dispatch.rounds.callers());
     let Some(here) = callers.parked.get_mut(&workspace) else { return };
@@ -64,7 +64,7 @@ fn schedule_check(dispatch: &Arc<Dispatch>) {
     });
 }
 
-/// A task that reads the epochs of workspaces that have waits.
+/// A task that reads the current epochs of the workspaces with parked waits.
 struct EpochRead {
     dispatch: Arc<Dispatch>,
     workspaces: Vec<WorkspaceId>,
@@ -72,7 +72,8 @@ struct EpochRead {
 }
 
 impl EpochRead {
-    /// Looks up the callers again that were last looked up in another epoch.
+    /// Polls each wait whose caller was last looked up in another epoch or has expired, so that the caller is
+    /// looked up again.
     fn recheck_callers(&self) {
         for workspace in &self.workspaces {
             let here = lock(self.dispatch.rounds.callers()).parked.get(workspace).cloned();

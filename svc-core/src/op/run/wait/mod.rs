@@ -34,17 +34,17 @@ use crate::time::{Monotonic, Time};
 use crate::timers::TimerId;
 
 /// Time after the deadline at which a wait is rejected if its last poll has not finished.
-const GRACE: Duration = Duration::from_secs(2);
+const REJECTION_DELAY: Duration = Duration::from_secs(2);
 
-/// A long poll to start: its job, its filter and its timeout.
+/// A wait to start: its job, its filter and its timeout.
 pub(in crate::op) struct PendingPoll {
     pub name: &'static str,
     pub job: WaitJob,
     pub filter: EventFilter,
     pub timeout: Duration,
-    /// Returns the number of objects that an event has added, for operations whose waits compete for them.
+    /// Function that counts the objects of an event, if the waits of the operation compete for objects.
     pub supply: Option<CountAvailable>,
-    /// Returns the output of a wait whose timeout has expired.
+    /// Function that returns the output of a wait whose timeout has expired.
     pub timed_out: fn() -> BoxedOutput,
 }
 
@@ -70,9 +70,9 @@ type PollJob = (Call, Prepared<WaitJob>);
 
 /// The state of a wait that has not ended.
 struct LiveWait {
-    /// Receives the reply of the wait.
+    /// Callback for the reply to the wait.
     done: ReplyCallback,
-    phase: Phase,
+    phase: JobState,
     /// Whether there is a reason to poll: the wait is new, or a matching event has arrived.
     due: bool,
     /// Whether the deadline has passed, so that the next poll is the last one.
@@ -81,15 +81,15 @@ struct LiveWait {
     listening: Option<WaitListener>,
     /// The epoch in which the caller was last looked up.
     epoch: i64,
-    /// Position of the last event that woke the wait. A poll in an older snapshot does not count.
+    /// Log position of the last event that woke the wait. A poll in an older snapshot is repeated.
     newest: i64,
     timer: Option<TimerId>,
     _place: PlaceGuard,
 }
 
 /// The state of a wait's job.
-enum Phase {
-    /// The job is kept until an event, the queue or the deadline lists it.
+enum JobState {
+    /// The job rests until an event, the queue or the deadline causes a poll.
     Resting(PollJob),
     /// The job is listed for the next round.
     Listed(PollJob),
@@ -100,21 +100,21 @@ enum Phase {
 /// The listener of a parked wait on the bus.
 struct WaitListener {
     workspace: WorkspaceId,
-    /// Keeps the member of the wait online.
+    /// Connection that keeps the waiting member online.
     _connection: Option<MemberConnection>,
 }
 
 impl LiveWait {
-    /// Returns whether an event woke the wait that is missing from the snapshot of its poll.
-    fn has_newer_than(&self, call: &Call) -> bool {
+    /// Returns whether the snapshot of the wait's last poll lacks an event that woke the wait.
+    fn lacks_waking_event(&self, call: &Call) -> bool {
         call.lsn().is_some_and(|lsn| lsn < self.newest)
     }
 
     /// Lists the job for the next round. Returns `false` if it is already listed or taken.
-    fn list(&mut self) -> bool {
-        match replace(&mut self.phase, Phase::Polling) {
-            Phase::Resting(poll_job) => {
-                self.phase = Phase::Listed(poll_job);
+    fn list_for_round(&mut self) -> bool {
+        match replace(&mut self.phase, JobState::Polling) {
+            JobState::Resting(poll_job) => {
+                self.phase = JobState::Listed(poll_job);
                 true
             }
             other => {
@@ -125,25 +125,26 @@ impl LiveWait {
     }
 }
 
-/// A poll that is about to run.
+/// A poll of one wait in a round, with its outcome.
 struct PollAttempt {
     parked: Arc<ParkedWait>,
     poll_job: PollJob,
     /// Whether nothing can have changed, so that only the caller's access is checked again.
     idle: bool,
     last: bool,
-    outcome: Polled,
+    outcome: PollOutcome,
 }
 
 /// The outcome of a poll.
-enum Polled {
+enum PollOutcome {
     /// The poll could not be run.
     Skipped,
-    /// The awaited result.
+    /// The poll returned the awaited result.
     Ready(BoxedOutput),
-    /// No result yet.
+    /// The poll found no result yet.
     Pending,
-    /// Only a part was read, and more remains. Contains the reply to send if the timeout expires now.
+    /// The poll read only a part of the data, and more remains. Contains the reply to send if the timeout
+    /// expires now.
     More(BoxedOutput),
     Failed(Error),
 }
@@ -164,7 +165,7 @@ impl ParkedWait {
         let client = call.client;
         let live = LiveWait {
             done,
-            phase: Phase::Listed((call, Prepared::Ready(job))),
+            phase: JobState::Listed((call, Prepared::Ready(job))),
             due: true,
             is_last: false,
             listening: None,
@@ -187,7 +188,7 @@ impl ParkedWait {
             timed_out,
         });
         let waiting = Arc::downgrade(&parked);
-        let timer = parked.dispatch.timers.at(deadline, move || with(&waiting, Self::deadline_passed));
+        let timer = parked.dispatch.timers.at(deadline, move || with_wait(&waiting, Self::handle_deadline));
         if let Some(live) = lock(&parked.live).as_mut().filter(|live| !live.is_last) {
             live.timer = Some(timer);
         }
@@ -195,18 +196,18 @@ impl ParkedWait {
         Some(parked)
     }
 
-    /// Returns the key of the wait's queue, if the wait competes for objects of a workspace.
-    fn queue_in(&self, workspace: WorkspaceId) -> QueueKey {
+    /// Returns the key of the queue in which the wait competes for objects of `workspace`.
+    fn queue_key(&self, workspace: WorkspaceId) -> QueueKey {
         QueueKey { workspace, charged_to: self.charged_to, name: self.name }
     }
 
     fn enqueue(self: &Arc<Self>) {
-        self.dispatch.rounds.woken(Arc::clone(self));
-        rounds::pump(&self.dispatch);
+        self.dispatch.rounds.queue_woken(Arc::clone(self));
+        rounds::submit_rounds(&self.dispatch);
     }
 
-    /// Handles the arrival of matching events.
-    fn woken(self: &Arc<Self>, events: &[NewEvent]) {
+    /// Handles events that match the wait's filter.
+    fn handle_events(self: &Arc<Self>, events: &[NewEvent]) {
         let mut state = lock(&self.live);
         let Some(live) = &mut *state else { return };
         let Some(WaitListener { workspace, .. }) = live.listening else { return };
@@ -217,37 +218,42 @@ impl ParkedWait {
         }
         if let Some(supply) = self.supply {
             drop(state);
-            self.dispatch.rounds.offer(self.queue_in(workspace), supply, self.number, self, events);
-            rounds::pump(&self.dispatch);
-        } else if live.list() {
+            self.dispatch.rounds.offer(self.queue_key(workspace), supply, self.number, self, events);
+            rounds::submit_rounds(&self.dispatch);
+        } else if live.list_for_round() {
             drop(state);
             self.enqueue();
         }
     }
 
-    /// Handles a check every few seconds, with the current epoch of the caller's workspace.
+    /// Handles the periodic check of the caller's access, with the current epoch of the caller's workspace.
     ///
-    /// Looks up the caller again if it may have lost its access since it was last found.
+    /// Polls the wait, which looks up the caller again, if the caller may have lost access since the last
+    /// lookup.
     fn recheck_caller(self: &Arc<Self>, epoch: i64, now: Time) {
         let mut state = lock(&self.live);
         let Some(live) = &mut *state else { return };
-        let Phase::Resting((call, _)) = &live.phase else { return };
-        let has_access = call.verified_caller().is_ok_and(|entered| entered.caller.check_live(now).is_ok());
-        if !(live.epoch == epoch && has_access) && live.list() {
+        let JobState::Resting((call, _)) = &live.phase else { return };
+        let has_access =
+            call.verified_caller().is_ok_and(|found_caller| found_caller.caller.check_live(now).is_ok());
+        if !(live.epoch == epoch && has_access) && live.list_for_round() {
             drop(state);
             self.enqueue();
         }
     }
 
-    /// Polls for the last time, after the deadline has passed.
-    fn deadline_passed(self: &Arc<Self>) {
+    /// Starts the last poll of the wait, after the deadline has passed.
+    fn handle_deadline(self: &Arc<Self>) {
         let mut state = lock(&self.live);
         let Some(live) = &mut *state else { return };
         live.is_last = true;
         let waiting = Arc::downgrade(self);
-        live.timer =
-            Some(self.dispatch.timers.at(self.deadline.plus(GRACE), move || with(&waiting, Self::reject)));
-        if live.list() {
+        live.timer = Some(
+            self.dispatch
+                .timers
+                .at(self.deadline.plus(REJECTION_DELAY), move || with_wait(&waiting, Self::reject)),
+        );
+        if live.list_for_round() {
             drop(state);
             self.enqueue();
         }
@@ -270,7 +276,7 @@ impl ParkedWait {
         drop(self.end());
     }
 
-    /// Ends the wait. Returns the receiver of its reply, unless the wait has already ended.
+    /// Ends the wait. Returns the callback for the reply, or `None` if the wait has already ended.
     fn end(&self) -> Option<ReplyCallback> {
         let LiveWait { done, phase, listening, timer, _place: place, .. } = lock(&self.live).take()?;
         if let Some(timer) = timer {
@@ -278,28 +284,28 @@ impl ParkedWait {
         }
         if let Some(WaitListener { workspace, .. }) = listening {
             self.dispatch.bus.unlisten(workspace, self.number);
-            self.dispatch.rounds.leave(self.queue_in(workspace), self.number);
+            self.dispatch.rounds.leave(self.queue_key(workspace), self.number);
             access::remove(&self.dispatch, workspace, self.number);
         }
-        self.dispatch.rounds.ended(listening.is_some());
+        self.dispatch.rounds.count_ended(listening.is_some());
         drop((phase, place, listening));
         Some(done)
     }
 
     /// Returns whether the queue decides when this wait is polled.
     ///
-    /// That is the case for all but the first and the last poll of a wait that competes for objects.
+    /// The queue decides for all polls but the first and the last, if the wait competes for objects.
     fn is_polled_by_queue(&self, live: &LiveWait) -> bool {
         self.supply.is_some() && live.listening.is_some() && !live.is_last
     }
 
-    /// Takes the poll in order to run it. Returns `None` if it is running, is in the other list, or has
-    /// ended.
-    fn attempt(self: &Arc<Self>, from_queue: bool) -> Option<PollAttempt> {
+    /// Takes the job of the wait for a poll in a round. Returns `None` if a poll is running, the job is in
+    /// the other list, or the wait has ended.
+    fn take_attempt(self: &Arc<Self>, from_queue: bool) -> Option<PollAttempt> {
         let mut state = lock(&self.live);
         let live = state.as_mut()?;
-        let poll_job = match (replace(&mut live.phase, Phase::Polling), from_queue) {
-            (Phase::Resting(poll_job), true) | (Phase::Listed(poll_job), false) => poll_job,
+        let poll_job = match (replace(&mut live.phase, JobState::Polling), from_queue) {
+            (JobState::Resting(poll_job), true) | (JobState::Listed(poll_job), false) => poll_job,
             (other, _) => {
                 live.phase = other;
                 return None;
@@ -316,23 +322,23 @@ impl ParkedWait {
             poll_job,
             idle: !has_news,
             last,
-            outcome: Polled::Skipped,
+            outcome: PollOutcome::Skipped,
         })
     }
 
-    /// Returns whether an event woke the wait that is missing from the snapshot of its poll.
-    fn has_newer_than(&self, call: &Call) -> bool {
-        lock(&self.live).as_ref().is_some_and(|live| live.has_newer_than(call))
+    /// Returns whether the snapshot of the wait's last poll lacks an event that woke the wait.
+    fn lacks_waking_event(&self, call: &Call) -> bool {
+        lock(&self.live).as_ref().is_some_and(|live| live.lacks_waking_event(call))
     }
 
     /// Records that there is a reason to poll again.
-    fn set_due(&self) {
+    fn mark_due(&self) {
         if let Some(live) = &mut *lock(&self.live) {
             live.due = true;
         }
     }
 
-    /// Keeps the poll until the next event, or lists it again at once.
+    /// Keeps the job until the next event, or lists the job immediately for another poll.
     fn park(self: &Arc<Self>, mut poll_job: PollJob, was_last: bool, was_polled: bool) {
         let (call, _) = &mut poll_job;
         let is_first = was_polled && !self.is_parked();
@@ -340,12 +346,15 @@ impl ParkedWait {
             let waiting = Arc::downgrade(self);
             // A wait whose audit decision cannot be recorded must not continue.
             call.record_parked(move |recorded| {
-                let failed = |error| with(&waiting, |parked| parked.fail(error));
+                let failed = |error| with_wait(&waiting, |parked| parked.fail(error));
                 recorded.err().into_iter().for_each(failed);
             });
         }
-        let member =
-            call.verified_caller().ok().and_then(|entered| entered.caller.member).filter(|_| is_first);
+        let member = call
+            .verified_caller()
+            .ok()
+            .and_then(|found_caller| found_caller.caller.member)
+            .filter(|_| is_first);
         let connection = member.map(|member| ConnectedMembers::connect(&self.dispatch, member));
         let mut state = lock(&self.live);
         let Some(live) = &mut *state else { return };
@@ -353,21 +362,21 @@ impl ParkedWait {
             let listening = |workspace| WaitListener { workspace, _connection: connection };
             live.listening = self.listen(call).map(listening);
         }
-        live.due |= was_polled && live.has_newer_than(call);
-        live.epoch = call.verified_caller().map_or(live.epoch, |entered| entered.epoch);
+        live.due |= was_polled && live.lacks_waking_event(call);
+        live.epoch = call.verified_caller().map_or(live.epoch, |found_caller| found_caller.epoch);
         let by_queue = self.is_polled_by_queue(live);
         if (live.due && !by_queue) || (live.is_last && !was_last) {
-            live.phase = Phase::Listed(poll_job);
+            live.phase = JobState::Listed(poll_job);
             drop(state);
             return self.enqueue();
         }
-        live.phase = Phase::Resting(poll_job);
+        live.phase = JobState::Resting(poll_job);
         if let (true, Some(supply), Some(WaitListener { workspace, .. })) =
             (live.due && by_queue, self.supply, &live.listening)
         {
-            let key = self.queue_in(*workspace);
+            let key = self.queue_key(*workspace);
             drop(state);
-            // The queue may have skipped this wait while its caller was looked up.
+            // The queue may have skipped this wait during the lookup of its caller.
             self.dispatch.rounds.offer(key, supply, self.number, self, &[]);
         }
     }
@@ -377,14 +386,15 @@ impl ParkedWait {
     /// The caller of this function has locked the wait, so no wake-up arrives before the wait has its
     /// listener.
     fn listen(self: &Arc<Self>, call: &Call) -> Option<WorkspaceId> {
-        let entered = call.verified_caller().ok()?;
-        let workspace = entered.caller.workspace_id;
-        let seen = entered.lsn.unwrap_or(0);
+        let found_caller = call.verified_caller().ok()?;
+        let workspace = found_caller.caller.workspace_id;
+        let seen = found_caller.lsn.unwrap_or(0);
         let waiting = Arc::downgrade(self);
-        let wake: Wake = Arc::new(move |events: &[NewEvent]| with(&waiting, |parked| parked.woken(events)));
-        let filter = self.filter.clone().of(entered.caller.member);
+        let wake: Wake =
+            Arc::new(move |events: &[NewEvent]| with_wait(&waiting, |parked| parked.handle_events(events)));
+        let filter = self.filter.clone().of(found_caller.caller.member);
         access::add(&self.dispatch, workspace, self.number, Arc::downgrade(self));
-        self.dispatch.rounds.parked();
+        self.dispatch.rounds.count_parked();
         self.dispatch.bus.listen(workspace, self.number, seen, filter, wake);
         Some(workspace)
     }
@@ -395,47 +405,47 @@ impl ParkedWait {
     }
 }
 
-/// Returns the holder that a wait is counted for. Waits without a client share one holder.
+/// Returns the client and workspace that a wait is counted for. Waits without a client share one holder.
 fn holder_of(call: &Call) -> Holder {
     let client = call.client.unwrap_or(Client::Peer(IpAddr::V6(Ipv6Addr::UNSPECIFIED).into()));
     Holder { client, workspace: call.access.charged_to() }
 }
 
-/// Runs `run` if the wait still exists.
-fn with(parked: &Weak<ParkedWait>, run: impl FnOnce(&Arc<ParkedWait>)) {
+/// Calls `run` with the wait, if the wait still exists.
+fn with_wait(parked: &Weak<ParkedWait>, run: impl FnOnce(&Arc<ParkedWait>)) {
     if let Some(parked) = parked.upgrade() {
         run(&parked);
     }
 }
 
 impl PollAttempt {
-    /// Polls inside a read transaction. Returns whether there is a result.
+    /// Polls the wait inside a read transaction. Returns whether the poll returned the awaited result.
     fn poll(&mut self, reader: &Reader<ReaderCache>) -> bool {
         let poll_job = &mut self.poll_job;
         let idle = self.idle;
         let polled = catch_unwind(AssertUnwindSafe(|| poll(reader, poll_job, idle)));
-        self.outcome = polled.unwrap_or_else(|_| Polled::Failed(Error::internal("a wait panicked")));
-        matches!(self.outcome, Polled::Ready(..))
+        self.outcome = polled.unwrap_or_else(|_| PollOutcome::Failed(Error::internal("a wait panicked")));
+        matches!(self.outcome, PollOutcome::Ready(..))
     }
 
     /// Returns whether the poll failed for a transient reason, so that a retry may succeed.
     fn failed_transiently(&self) -> bool {
-        matches!(&self.outcome, Polled::Failed(error) if is_transient(error))
+        matches!(&self.outcome, PollOutcome::Failed(error) if is_transient(error))
     }
 
     fn was_not_polled(&self) -> bool {
-        matches!(self.outcome, Polled::Skipped)
+        matches!(self.outcome, PollOutcome::Skipped)
     }
 
-    /// Lists a poll again after a transient failure, if the wait is parked.
+    /// Marks a failed poll for repetition after a transient failure, if the wait is parked.
     ///
     /// A parked wait survives a database that does not respond for a while. A new wait gets the error.
     fn repeat_if_parked(&mut self, failure: Option<&Error>) {
-        if let (Polled::Skipped, Some(error)) = (&self.outcome, failure) {
-            self.outcome = Polled::Failed(error.clone());
+        if let (PollOutcome::Skipped, Some(error)) = (&self.outcome, failure) {
+            self.outcome = PollOutcome::Failed(error.clone());
         }
         if self.failed_transiently() && self.parked.is_parked() {
-            self.outcome = Polled::Skipped;
+            self.outcome = PollOutcome::Skipped;
         }
     }
 
@@ -443,30 +453,30 @@ impl PollAttempt {
     fn settle(self) -> bool {
         let Self { parked, poll_job, last, outcome, .. } = self;
         match outcome {
-            Polled::Ready(output) => reply(&parked, poll_job, output),
-            Polled::Pending if last && !parked.has_newer_than(&poll_job.0) => {
+            PollOutcome::Ready(output) => reply(&parked, poll_job, output),
+            PollOutcome::Pending if last && !parked.lacks_waking_event(&poll_job.0) => {
                 reply(&parked, poll_job, (parked.timed_out)());
                 false
             }
-            Polled::More(output) if last => {
+            PollOutcome::More(output) if last => {
                 reply(&parked, poll_job, output);
                 false
             }
-            Polled::Pending => {
+            PollOutcome::Pending => {
                 parked.park(poll_job, false, true);
                 false
             }
-            Polled::More(_) => {
-                parked.set_due();
+            PollOutcome::More(_) => {
+                parked.mark_due();
                 parked.park(poll_job, last, true);
                 false
             }
-            Polled::Skipped => {
-                parked.set_due();
+            PollOutcome::Skipped => {
+                parked.mark_due();
                 parked.park(poll_job, last, false);
                 false
             }
-            Polled::Failed(error) => {
+            PollOutcome::Failed(error) => {
                 if let Some(done) = parked.end() {
                     poll_job.0.finish(Err(error), done);
                 }
@@ -476,25 +486,25 @@ impl PollAttempt {
     }
 }
 
-/// Polls on behalf of the caller.
-fn poll(reader: &Reader<ReaderCache>, (call, job): &mut PollJob, idle: bool) -> Polled {
+/// Runs the job of a wait on behalf of its caller. If `idle` is set, checks only the caller's access.
+fn poll(reader: &Reader<ReaderCache>, (call, job): &mut PollJob, idle: bool) -> PollOutcome {
     let reading = ReadTransaction::on(reader);
     let polled =
-        if idle { run::run(&reading, call, &mut unchanged_job()) } else { run::run(&reading, call, job) };
+        if idle { run::run(&reading, call, &mut access_check_job()) } else { run::run(&reading, call, job) };
     match polled {
-        Ok(Poll::Ready(output)) => Polled::Ready(output),
-        Ok(Poll::Pending) => Polled::Pending,
-        Ok(Poll::More(output)) => Polled::More(output),
-        Err(error) => Polled::Failed(error),
+        Ok(Poll::Ready(output)) => PollOutcome::Ready(output),
+        Ok(Poll::Pending) => PollOutcome::Pending,
+        Ok(Poll::More(output)) => PollOutcome::More(output),
+        Err(error) => PollOutcome::Failed(error),
     }
 }
 
-/// Returns the job that replaces a poll whose result can only be the same as before.
-fn unchanged_job() -> Prepared<WaitJob> {
+/// Returns a job without a result, for a poll that only checks the caller's access.
+fn access_check_job() -> Prepared<WaitJob> {
     Prepared::Ready(Box::new(|_| Ok(Poll::Pending)))
 }
 
-/// Sends the reply. Returns `false` if the wait has already ended.
+/// Ends the wait and sends the reply. Returns `false` if the wait has already ended.
 fn reply(parked: &ParkedWait, (call, _): PollJob, output: BoxedOutput) -> bool {
     let Some(done) = parked.end() else { return false };
     let reply = Reply::of(200, call.lsn(), output);
@@ -502,7 +512,7 @@ fn reply(parked: &ParkedWait, (call, _): PollJob, output: BoxedOutput) -> bool {
     true
 }
 
-/// Returns whether a retry may succeed after this error.
+/// Returns whether the error is transient, so that a retry may succeed.
 fn is_transient(error: &Error) -> bool {
     matches!(error.code(), Code::Unavailable | Code::Overloaded)
 }
@@ -526,7 +536,7 @@ mod tests {
     use crate::store::{Database, OpenMode};
     use crate::time::Clock;
 
-    /// The kind of event that the waits in these tests wait for.
+    /// Kind of event for which the waits in these tests listen.
     const KIND: &str = "ChannelCreated";
 
     /// A service with a mock clock.
@@ -593,7 +603,7 @@ mod tests {
             (parked.unwrap(), receiver)
         }
 
-        /// Polls until a condition holds that no event announces.
+        /// Blocks until `is_so` returns true, for a condition that no event announces.
         pub fn until(&self, is_so: impl Fn() -> bool) {
             while !is_so() {
                 std::thread::park_timeout(Duration::from_millis(1));
@@ -637,7 +647,7 @@ mod tests {
         (job, receiver)
     }
 
-    /// The outcome of a job's run.
+    /// The outcome of one run of a scripted job.
     #[derive(Clone, Copy)]
     pub(in crate::op) enum RunOutcome {
         Ready,
@@ -698,7 +708,7 @@ mod tests {
         let (job, _) = script([RunOutcome::Unavailable]);
         let (_parked, outcome) = fixture.wait(job);
         assert_eq!(outcome.recv().unwrap(), Err(Code::Unavailable));
-        // For this time, nothing is polled.
+        // The failure pauses polling for this time.
         fixture.clock.advance(Duration::from_millis(100));
 
         let (job, polled) = script([

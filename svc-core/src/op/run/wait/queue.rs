@@ -1,8 +1,8 @@
 //! A queue of waits that compete for the same objects, such as threads to claim.
 //!
-//! Each object that an event has added is offered to one wait, in the order in which the waits began, and to
-//! the next wait only if the object is still available a second later. So a new thread does not wake
-//! thousands of callers that would find it gone.
+//! Each object that an event has added is offered to one wait, in the order in which the waits began. If the
+//! object is still available a second later, it is offered to the next wait. So a new thread does not wake
+//! thousands of callers that would find it already claimed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use crate::log::event::Subject;
 use crate::op::declare::job::CountAvailable;
 use crate::op::run::wait::{ParkedWait, PollAttempt};
 
-/// Maximum number of events whose objects may still be available.
+/// Maximum number of events whose objects a queue offers at the same time.
 ///
-/// Objects of further events are not offered, because waits get one of these first.
-const OPEN_MAX: usize = 1000;
-/// Maximum number of events that are measured in one transaction.
-const MEASURED_MAX: usize = 16;
+/// Further events are ignored, because waits first receive the objects of the known events.
+const OPEN_EVENTS_MAX: usize = 1000;
+/// Maximum number of events whose available objects are counted in one transaction.
+const COUNTED_EVENTS_MAX: usize = 16;
 
 /// The queue of the waits of one operation in one workspace, with the reasons to poll them.
 pub(in crate::op) struct WaitQueue {
     supply: CountAvailable,
     due: BTreeMap<u64, Arc<ParkedWait>>,
-    /// Events whose objects were still available when last measured.
-    open: BTreeMap<i64, Subject>,
-    /// Open events that must be measured.
-    fresh: BTreeMap<i64, Subject>,
-    /// Events whose objects are all gone.
+    /// Events whose objects were still available at the last count.
+    open_events: BTreeMap<i64, Subject>,
+    /// Open events whose available objects must be counted.
+    uncounted_events: BTreeMap<i64, Subject>,
+    /// Events whose objects are no longer available.
     ///
-    /// An event wakes the waits one after the other, so the queue remembers for a while that the event was
-    /// handled.
-    gone: BTreeSet<i64>,
-    /// Number of further waits that may become ready.
+    /// One event wakes many waits, one after the other, so the queue remembers for a while that it has
+    /// handled the event.
+    closed_events: BTreeSet<i64>,
+    /// Number of waits that may still become ready, because objects are available for them.
     budget: usize,
     running: bool,
     paused: bool,
@@ -58,9 +58,9 @@ impl WaitQueue {
         Self {
             supply,
             due: BTreeMap::new(),
-            open: BTreeMap::new(),
-            fresh: BTreeMap::new(),
-            gone: BTreeSet::new(),
+            open_events: BTreeMap::new(),
+            uncounted_events: BTreeMap::new(),
+            closed_events: BTreeSet::new(),
             budget: 0,
             running: false,
             paused: false,
@@ -68,7 +68,7 @@ impl WaitQueue {
         }
     }
 
-    /// Adds the wait `number`, and the events that it was woken by.
+    /// Adds the wait `number`, and the events that woke the wait.
     pub fn offer(&mut self, number: u64, parked: &Arc<ParkedWait>, events: &[NewEvent]) {
         self.due.insert(number, Arc::clone(parked));
         self.add(events);
@@ -76,11 +76,11 @@ impl WaitQueue {
 
     fn add(&mut self, events: &[NewEvent]) {
         for event in events {
-            if self.gone.contains(&event.lsn) || self.open.len() >= OPEN_MAX {
+            if self.closed_events.contains(&event.lsn) || self.open_events.len() >= OPEN_EVENTS_MAX {
                 continue;
             }
-            if self.open.insert(event.lsn, event.subject).is_none() {
-                self.fresh.insert(event.lsn, event.subject);
+            if self.open_events.insert(event.lsn, event.subject).is_none() {
+                self.uncounted_events.insert(event.lsn, event.subject);
             }
         }
     }
@@ -90,15 +90,15 @@ impl WaitQueue {
         self.due.remove(&number)
     }
 
-    /// Returns the next action, if nothing is in progress.
-    pub fn next(&mut self) -> QueueAction {
+    /// Returns the next action of the queue. For `Retry`, also pauses the queue.
+    pub fn next_action(&mut self) -> QueueAction {
         if self.running {
             QueueAction::Wait
-        } else if !self.due.is_empty() && (self.budget > 0 || !self.fresh.is_empty()) {
+        } else if !self.due.is_empty() && (self.budget > 0 || !self.uncounted_events.is_empty()) {
             QueueAction::Run
         } else if self.paused {
             QueueAction::Wait
-        } else if self.open.is_empty() && self.gone.is_empty() {
+        } else if self.open_events.is_empty() && self.closed_events.is_empty() {
             QueueAction::Idle
         } else {
             self.paused = true;
@@ -117,43 +117,43 @@ impl WaitQueue {
         self.last_round
     }
 
-    /// Ends the pause: offers the available objects again, if there are waits that have not had an offer.
+    /// Ends the pause. If waits remain, the objects that are still available are offered again.
     pub fn resume(&mut self) {
         self.paused = false;
         self.budget = 0;
-        self.gone.clear();
+        self.closed_events.clear();
         if self.due.is_empty() {
-            self.open.clear();
+            self.open_events.clear();
         }
-        self.fresh = self.open.clone();
+        self.uncounted_events = self.open_events.clone();
     }
 
-    /// Returns the events to measure, and the function that counts their available objects.
-    pub fn to_measure(&self) -> (CountAvailable, Vec<(i64, Subject)>) {
-        let fresh = self.fresh.iter().take(MEASURED_MAX);
-        (self.supply, fresh.map(|(lsn, subject)| (*lsn, *subject)).collect())
+    /// Returns the function that counts available objects, and the next events for which to count them.
+    pub fn events_to_count(&self) -> (CountAvailable, Vec<(i64, Subject)>) {
+        let uncounted_events = self.uncounted_events.iter().take(COUNTED_EVENTS_MAX);
+        (self.supply, uncounted_events.map(|(lsn, subject)| (*lsn, *subject)).collect())
     }
 
     /// Records how many objects of each event are still available, and returns how many waits may become
     /// ready.
-    pub fn measured(&mut self, found: &[(i64, usize)]) -> usize {
+    pub fn record_counts(&mut self, found: &[(i64, usize)]) -> usize {
         for (lsn, count) in found {
-            self.fresh.remove(lsn);
+            self.uncounted_events.remove(lsn);
             if *count == 0 {
-                self.open.remove(lsn);
-                self.gone.insert(*lsn);
+                self.open_events.remove(lsn);
+                self.closed_events.insert(*lsn);
             }
             self.budget = self.budget.saturating_add(*count);
         }
         self.budget
     }
 
-    /// Takes the first of the due waits, up to `most`.
+    /// Removes and returns up to `most` due waits, oldest first.
     pub fn take(&mut self, most: usize) -> Vec<(u64, Arc<ParkedWait>)> {
         (0..most).map_while(|_| self.due.pop_first()).collect()
     }
 
-    /// Ends a round. Waits that were not polled stay due.
+    /// Records the end of a round with `ready` results. Waits that were not polled stay due.
     pub fn end(&mut self, ready: usize, not_polled: Vec<(u64, Arc<ParkedWait>)>) {
         self.running = false;
         self.budget = self.budget.saturating_sub(ready);
@@ -177,19 +177,19 @@ mod tests {
     #[test]
     fn an_event_counts_once_and_only_while_its_thing_is_available() {
         let mut queue = WaitQueue::new(|_, _| Ok(1));
-        assert_eq!(queue.next(), QueueAction::Idle, "nobody is in it");
+        assert_eq!(queue.next_action(), QueueAction::Idle, "nobody is in it");
         queue.add(&[passed(1), passed(2)]);
         queue.add(&[passed(2)]);
-        assert_eq!(queue.to_measure().1.len(), 2);
-        assert_eq!(queue.measured(&[(1, 1), (2, 0)]), 1);
+        assert_eq!(queue.events_to_count().1.len(), 2);
+        assert_eq!(queue.record_counts(&[(1, 1), (2, 0)]), 1);
         queue.end(1, Vec::new());
         // The same events wake other waits later.
         queue.add(&[passed(1), passed(2)]);
-        assert!(queue.to_measure().1.is_empty());
-        assert_eq!((queue.next(), queue.next()), (QueueAction::Retry, QueueAction::Wait));
+        assert!(queue.events_to_count().1.is_empty());
+        assert_eq!((queue.next_action(), queue.next_action()), (QueueAction::Retry, QueueAction::Wait));
         queue.resume();
-        assert_eq!(queue.next(), QueueAction::Idle, "nobody is left");
+        assert_eq!(queue.next_action(), QueueAction::Idle, "nobody is left");
         queue.add(&[passed(1), passed(3)]);
-        assert_eq!(queue.to_measure().1.len(), 2, "a later wait starts afresh");
+        assert_eq!(queue.events_to_count().1.len(), 2, "a later wait starts afresh");
     }
 }

@@ -1,7 +1,7 @@
-//! Rounds, in which due waits are polled together, many in one read transaction.
+//! Rounds: one round polls many due waits in one read transaction.
 //!
-//! A round polls the waits of one workspace and takes one place in its queue, however many it polls. If the
-//! queue is full, the waits stay due, and the round is retried.
+//! A round polls the waits of one workspace, and occupies one place in the executor's queue, however many
+//! waits it polls. If that queue is full, the waits stay due, and the round is retried.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::op::call::caller::Surface;
 use crate::op::declare::job::{CountAvailable, ReadingJob};
 use crate::op::run::wait::access::WaitCallers;
 use crate::op::run::wait::queue::{NumberedAttempt, QueueAction, WaitQueue};
-use crate::op::run::wait::{ParkedWait, Polled};
+use crate::op::run::wait::{ParkedWait, PollOutcome};
 use crate::op::run::{self, Call, Dispatch, Prepared, ReadTransaction, ServiceWork};
 use crate::rate::{Client, Holder};
 use crate::round_robin::RoundRobin;
@@ -26,21 +26,22 @@ use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 use crate::sync::lock;
 
 /// Maximum number of waits polled in one transaction.
-const ROUND_MAX: usize = 32;
-/// Approximate bytes of a round, not counting the waits, which exist in any case.
+const ROUND_WAITS_MAX: usize = 32;
+/// Approximate bytes of memory that a round occupies, without its waits.
 const ROUND_BYTES: usize = 1024;
-/// Maximum concurrent rounds of a workspace if reads need no network, so that its other reads get turns.
-const ROUNDS_LOCAL: usize = 1;
+/// Maximum concurrent rounds of a workspace if reads need no network, so that other reads of the workspace
+/// also run.
+const LOCAL_ROUNDS_MAX: usize = 1;
 /// Maximum concurrent rounds of a workspace if each statement waits for the network.
-const ROUNDS_REMOTE: usize = 4;
-/// Time after which a round takes no further waits. The remaining waits are polled in another round.
-const ROUND_TIME: Duration = Duration::from_millis(10);
+const REMOTE_ROUNDS_MAX: usize = 4;
+/// Time after which a round polls no further waits. The remaining waits are polled in another round.
+const ROUND_DURATION_MAX: Duration = Duration::from_millis(10);
 /// Delay before rounds are retried after a full queue or a database that does not respond.
-const RETRY: Duration = Duration::from_millis(100);
-/// Time for which an object offered to one wait is reserved for it.
-const OFFER_TIME: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+/// Time for which an object that was offered to one wait is not offered to another wait.
+const OFFER_DURATION: Duration = Duration::from_secs(1);
 
-/// Key of a wait queue: an operation in a workspace.
+/// Key of a wait queue: the operation `name` in a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct QueueKey {
     pub workspace: WorkspaceId,
@@ -49,18 +50,18 @@ pub(crate) struct QueueKey {
     pub name: &'static str,
 }
 
-/// Numbers of waits and of their polls.
+/// The number of parked waits, and the total numbers of polls and rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitCounts {
     /// Number of waits that are parked now.
     pub parked: usize,
-    /// Total number of polls of waits.
+    /// Total number of polls, of all waits.
     pub asked: u64,
     /// Total number of read transactions that polled waits.
     pub rounds: u64,
 }
 
-/// All due waits of a service.
+/// The due waits of a service, and the rounds that poll them.
 pub(crate) struct PollRounds {
     schedule: Mutex<Schedule>,
     admitted: AtomicU64,
@@ -88,13 +89,13 @@ struct DueWork {
     woken: WokenWaits,
     /// Number of rounds in progress.
     running: usize,
-    /// Whether the last round was for a queue, so that other waits are next.
+    /// Whether the last round was for a queue. If so, the next round is for other waits.
     queue_was_last: bool,
     /// Whether polling is paused, after a full queue or a database that did not respond.
     paused: bool,
 }
 
-/// The woken waits of a workspace, whose clients take turns.
+/// The woken waits of a workspace, by client. The clients take turns.
 #[derive(Default)]
 struct WokenWaits {
     clients: RoundRobin<Option<Client>, VecDeque<Arc<ParkedWait>>>,
@@ -135,35 +136,36 @@ impl Default for PollRounds {
 }
 
 impl PollRounds {
-    /// Assigns a number and a place to a new wait, if a place is available to the holder.
+    /// Assigns a number and a place to a new wait. Fails if all places, or the places of the holder, are
+    /// occupied.
     pub(in crate::op) fn admit(&self, holder: Holder) -> Result<(u64, PlaceGuard)> {
         let place = self.places.take(holder, 1)?;
         Ok((self.admitted.fetch_add(1, Ordering::SeqCst), place))
     }
 
-    /// Returns an unused number, for a listener on the bus that is not a wait.
+    /// Returns an unused number, for a listener on the event bus that is not a wait.
     pub fn next_number(&self) -> u64 {
         self.admitted.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Returns the callers with parked waits.
+    /// Returns the parked waits whose callers are checked.
     pub(super) fn callers(&self) -> &Mutex<WaitCallers> {
         &self.callers
     }
 
     /// Counts a newly parked wait.
-    pub fn parked(&self) {
+    pub fn count_parked(&self) {
         self.parked.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Counts a wait that has ended.
-    pub fn ended(&self, was_parked: bool) {
+    pub fn count_ended(&self, was_parked: bool) {
         if was_parked {
             self.parked.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    /// Returns the numbers of waits and of their polls.
+    /// Returns the number of parked waits, and the total numbers of polls and rounds.
     pub fn counts(&self) -> WaitCounts {
         WaitCounts {
             parked: self.parked.load(Ordering::SeqCst),
@@ -173,7 +175,7 @@ impl PollRounds {
     }
 
     /// Queues a woken wait for a poll.
-    pub(in crate::op) fn woken(&self, parked: Arc<ParkedWait>) {
+    pub(in crate::op) fn queue_woken(&self, parked: Arc<ParkedWait>) {
         lock(&self.schedule).workspaces.entry(parked.charged_to).or_default().woken.push(parked);
     }
 
@@ -226,16 +228,17 @@ impl PollTarget {
 }
 
 /// Submits rounds to the readers for all due work.
-pub(in crate::op) fn pump(dispatch: &Arc<Dispatch>) {
-    let most = if dispatch.executor.reads_locally() { ROUNDS_LOCAL } else { ROUNDS_REMOTE };
-    for target in due(dispatch, most) {
+pub(in crate::op) fn submit_rounds(dispatch: &Arc<Dispatch>) {
+    let most = if dispatch.executor.reads_locally() { LOCAL_ROUNDS_MAX } else { REMOTE_ROUNDS_MAX };
+    for target in begin_due_rounds(dispatch, most) {
         let task = PollRound { dispatch: Arc::clone(dispatch), target, attempts: None };
         dispatch.executor.read(Box::new(task), false);
     }
 }
 
-/// Begins rounds for all due work, with up to `most` in progress per workspace.
-fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<PollTarget> {
+/// Begins rounds for all due work, with at most `most` rounds in progress per workspace. Returns their
+/// targets.
+fn begin_due_rounds(dispatch: &Arc<Dispatch>, most: usize) -> Vec<PollTarget> {
     let mut schedule = lock(&dispatch.rounds.schedule);
     if schedule.closed {
         return Vec::new();
@@ -248,9 +251,9 @@ fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<PollTarget> {
     by_turn.sort_unstable_by_key(|(_, queue)| queue.last_round());
     for (key, queue) in by_turn {
         let here = workspaces.entry(key.charged_to).or_default();
-        // The next round of the workspace takes the queue again.
-        let may_run = here.may_begin(most) && !(here.is_woken() && here.queue_was_last);
-        match queue.next() {
+        // After a round for a queue, other woken waits are next.
+        let may_run = here.may_begin(most) && !(here.has_waits_to_poll() && here.queue_was_last);
+        match queue.next_action() {
             QueueAction::Run if may_run => {
                 *queue_rounds = queue_rounds.saturating_add(1);
                 queue.begin(*queue_rounds);
@@ -263,13 +266,13 @@ fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<PollTarget> {
         }
     }
     for (workspace, here) in &mut *workspaces {
-        while here.may_begin(most) && here.is_woken() {
+        while here.may_begin(most) && here.has_waits_to_poll() {
             here.begin(false);
             targets.push(PollTarget::Woken(*workspace));
         }
     }
     workspaces.retain(|_, here| here.running > 0 || here.paused || here.woken.len > 0);
-    // Dropped outside of the lock.
+    // Idle queues are dropped after the lock was released.
     let idle: Vec<WaitQueue> = idle.iter().filter_map(|key| queues.remove(key)).collect();
     drop(schedule);
     drop(idle);
@@ -277,9 +280,9 @@ fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<PollTarget> {
 }
 
 impl DueWork {
-    /// Returns whether there are woken waits beyond those that rounds in progress may still take.
-    fn is_woken(&self) -> bool {
-        self.woken.len > self.running.saturating_mul(ROUND_MAX)
+    /// Returns whether more waits are woken than the rounds in progress can poll.
+    fn has_waits_to_poll(&self) -> bool {
+        self.woken.len > self.running.saturating_mul(ROUND_WAITS_MAX)
     }
 
     fn may_begin(&self, most: usize) -> bool {
@@ -295,12 +298,12 @@ impl DueWork {
 /// Resumes a queue after a delay.
 fn resume_later(dispatch: &Arc<Dispatch>, key: QueueKey) {
     let weak = Arc::downgrade(dispatch);
-    dispatch.timers.after(OFFER_TIME, move || {
+    dispatch.timers.after(OFFER_DURATION, move || {
         let Some(dispatch) = weak.upgrade() else { return };
         if let Some(queue) = lock(&dispatch.rounds.schedule).queues.get_mut(&key) {
             queue.resume();
         }
-        pump(&dispatch);
+        submit_rounds(&dispatch);
     });
 }
 
@@ -316,18 +319,18 @@ struct PollRound {
 }
 
 impl PollRound {
-    /// Polls the waits. An error means that the database failed.
+    /// Polls the waits of the round in order. Fails if the database has failed.
     fn poll(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.dispatch.rounds.rounds.fetch_add(1, Ordering::Relaxed);
         let most = match self.target {
             PollTarget::Woken(_) => usize::MAX,
-            PollTarget::Queue(key) => self.measure(reader, key)?,
+            PollTarget::Queue(key) => self.count_available(reader, key)?,
         };
         let attempts = self.attempts.get_or_insert_default();
         let mut ready = 0;
         let clock = &self.dispatch.clock;
-        let until = clock.deadline(ROUND_TIME);
-        attempts.iter_mut().for_each(|(_, attempt)| attempt.outcome = Polled::Skipped);
+        let until = clock.deadline(ROUND_DURATION_MAX);
+        attempts.iter_mut().for_each(|(_, attempt)| attempt.outcome = PollOutcome::Skipped);
         for (place, (_, attempt)) in attempts.iter_mut().enumerate() {
             let is_late = place > 0 && clock.remaining(until).is_zero();
             if ready == most || is_late || reader.conn.failure().is_some() {
@@ -341,26 +344,26 @@ impl PollRound {
         Ok(())
     }
 
-    /// Returns how many waits of a queue may become ready now: as many as there are available objects.
-    fn measure(&self, reader: &Reader<ReaderCache>, key: QueueKey) -> Result<usize> {
+    /// Returns how many waits of a queue may become ready now: as many as objects are available.
+    fn count_available(&self, reader: &Reader<ReaderCache>, key: QueueKey) -> Result<usize> {
         let schedule = || lock(&self.dispatch.rounds.schedule);
-        let fresh = schedule().queues.get(&key).map(WaitQueue::to_measure);
+        let fresh = schedule().queues.get(&key).map(WaitQueue::events_to_count);
         let Some((supply, fresh)) = fresh else { return Ok(0) };
         let mut service = Call::instance(&self.dispatch, ServiceWork::on(key.workspace), Surface::System);
         let count: ReadingJob<Vec<(i64, usize)>> =
             Box::new(move |cx| fresh.iter().map(|(lsn, subject)| Ok((*lsn, supply(cx, subject)?))).collect());
         let mut found = run::run(&ReadTransaction::on(reader), &mut service, &mut Prepared::Ready(count))?;
-        // Events after the beginning of the transaction must be measured in another one.
+        // Objects of events after this snapshot must be counted in another transaction.
         let reached = reader.cache.borrow().cached_lsn(key.workspace).unwrap_or(0);
         found.retain(|(lsn, _)| *lsn <= reached);
-        Ok(schedule().queues.get_mut(&key).map_or(0, |queue| queue.measured(&found)))
+        Ok(schedule().queues.get_mut(&key).map_or(0, |queue| queue.record_counts(&found)))
     }
 
     /// Sends replies and parks waits, after the transaction has ended.
     fn settle(self, outcome: Result<()>) {
         let Self { dispatch, target, attempts } = self;
         if outcome.is_err() || attempts.iter().flatten().any(|(_, attempt)| attempt.failed_transiently()) {
-            pause(&dispatch, target.charged_to());
+            pause_rounds(&dispatch, target.charged_to());
         }
         let mut ready = 0;
         let mut not_polled = Vec::new();
@@ -381,31 +384,34 @@ impl PollRound {
             queue.end(ready, not_polled);
         }
         drop(schedule);
-        pump(&dispatch);
+        submit_rounds(&dispatch);
     }
 }
 
-/// Takes the waits to poll now.
-fn choose(dispatch: &Arc<Dispatch>, target: &PollTarget) -> Vec<NumberedAttempt> {
+/// Removes and returns the waits that a round polls, up to `ROUND_WAITS_MAX`.
+fn take_waits(dispatch: &Arc<Dispatch>, target: &PollTarget) -> Vec<NumberedAttempt> {
     let mut schedule = lock(&dispatch.rounds.schedule);
     let chosen: Vec<(u64, Arc<ParkedWait>)> = match target {
         PollTarget::Woken(workspace) => {
             let woken = schedule.workspaces.get_mut(workspace).map(|here| &mut here.woken);
             woken.map_or_else(Vec::new, |woken| {
-                (0..ROUND_MAX).map_while(|_| Some((0, woken.pop()?))).collect()
+                (0..ROUND_WAITS_MAX).map_while(|_| Some((0, woken.pop()?))).collect()
             })
         }
         PollTarget::Queue(key) => {
-            schedule.queues.get_mut(key).map_or_else(Vec::new, |queue| queue.take(ROUND_MAX))
+            schedule.queues.get_mut(key).map_or_else(Vec::new, |queue| queue.take(ROUND_WAITS_MAX))
         }
     };
     drop(schedule);
     let from_queue = matches!(target, PollTarget::Queue(_));
-    chosen.into_iter().filter_map(|(number, parked)| Some((number, parked.attempt(from_queue)?))).collect()
+    chosen
+        .into_iter()
+        .filter_map(|(number, parked)| Some((number, parked.take_attempt(from_queue)?)))
+        .collect()
 }
 
-/// Pauses polling for a workspace for a while.
-fn pause(dispatch: &Arc<Dispatch>, workspace: WorkspaceId) {
+/// Pauses the rounds of a workspace for the duration `RETRY_DELAY`.
+fn pause_rounds(dispatch: &Arc<Dispatch>, workspace: WorkspaceId) {
     let set = move |dispatch: &Dispatch, paused| {
         let mut schedule = lock(&dispatch.rounds.schedule);
         std::mem::replace(&mut schedule.workspaces.entry(workspace).or_default().paused, paused)
@@ -414,10 +420,10 @@ fn pause(dispatch: &Arc<Dispatch>, workspace: WorkspaceId) {
         return;
     }
     let weak = Arc::downgrade(dispatch);
-    dispatch.timers.after(RETRY, move || {
+    dispatch.timers.after(RETRY_DELAY, move || {
         let Some(dispatch) = weak.upgrade() else { return };
         set(&dispatch, false);
-        pump(&dispatch);
+        submit_rounds(&dispatch);
     });
 }
 
@@ -436,9 +442,10 @@ impl Task for PollRound {
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
         let mut round = *self;
-        // A full queue does not affect the waits. New waits get the error of a failed database.
+        // If the queue was full, the waits are not affected. If the database failed, new waits receive the
+        // error.
         if outcome.as_ref().is_err_and(|error| error.code() != Code::Overloaded) {
-            round.attempts.get_or_insert_with(|| choose(&round.dispatch, &round.target));
+            round.attempts.get_or_insert_with(|| take_waits(&round.dispatch, &round.target));
         }
         round.settle(outcome);
     }
@@ -446,7 +453,7 @@ impl Task for PollRound {
 
 impl ReadTask<ReaderCache> for PollRound {
     fn prepare(&mut self) {
-        self.attempts.get_or_insert_with(|| choose(&self.dispatch, &self.target));
+        self.attempts.get_or_insert_with(|| take_waits(&self.dispatch, &self.target));
     }
 
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
@@ -468,7 +475,7 @@ mod tests {
     #[test]
     fn the_number_of_waits_is_limited() {
         let fixture = Fixture::new();
-        // Twenty workspaces with twenty clients each take all places.
+        // Twenty workspaces with twenty clients each occupy all places.
         let holders = (0..400_u16).map(|number| Holder {
             client: Client::Peer([10, 0, 0, u8::try_from(number % 20).unwrap()].into()),
             workspace: WorkspaceId::from(uuid::Uuid::from_u128(u128::from(number / 20) + 1)),
@@ -507,20 +514,20 @@ mod tests {
     #[test]
     fn many_waits_share_a_transaction_of_bounded_size() {
         let fixture = Fixture::new();
-        let count = 3 * ROUND_MAX;
+        let count = 3 * ROUND_WAITS_MAX;
         let waits: Vec<_> =
             (0..count).map(|_| fixture.parked(script([RunOutcome::Pending, RunOutcome::Ready]).0)).collect();
         let before = fixture.dispatch().rounds.counts();
         lock(&fixture.dispatch().rounds.schedule).closed = true;
         fixture.emit_event();
         lock(&fixture.dispatch().rounds.schedule).closed = false;
-        pump(fixture.dispatch());
+        submit_rounds(fixture.dispatch());
         waits.into_iter().for_each(|(_, outcome)| assert_eq!(outcome.recv().unwrap(), Ok(())));
         let after = fixture.dispatch().rounds.counts();
         assert_eq!((after.asked - before.asked, after.rounds - before.rounds), (count as u64, 3));
     }
 
-    /// A job that reads, which fixes its snapshot, then lets the test emit an event, and then polls.
+    /// A task that fixes its snapshot with a read, then lets the test emit an event, and then polls.
     struct Stale {
         fixture: Arc<Fixture>,
         emit: Option<Emit>,
@@ -599,7 +606,7 @@ mod tests {
     /// Pauses or resumes all rounds except those that a test starts.
     fn set_paused(fixture: &Fixture, paused: bool) {
         lock(&fixture.dispatch().rounds.schedule).closed = paused;
-        pump(fixture.dispatch());
+        submit_rounds(fixture.dispatch());
     }
 
     fn woken(fixture: &Fixture) -> usize {

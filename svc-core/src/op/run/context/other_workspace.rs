@@ -1,4 +1,4 @@
-//! Changes in a workspace other than the caller's, or as another caller, in the same transaction.
+//! Changes in a workspace other than the caller's, or on behalf of another caller, in the same transaction.
 
 use super::Write;
 use crate::error::Result;
@@ -8,9 +8,9 @@ use crate::op::call::caller::Caller;
 impl Write<'_> {
     /// Runs `run` in this transaction in `workspace`, as one of its members or as an anonymous caller.
     ///
-    /// For work without a credential: a function whose workspace a preflight read found before it was queued.
-    /// Events, audit rows and cache entries of `run` belong to `workspace`, and are attributed to
-    /// `acting_as`. The function must already have decided that this is allowed.
+    /// For work without a credential, whose workspace a preflight read has found. Events, audit rows and
+    /// cache entries of `run` belong to `workspace`, and are attributed to `acting_as`. The function must
+    /// already have decided that this is allowed.
     pub fn within<T>(
         &mut self,
         workspace: WorkspaceId,

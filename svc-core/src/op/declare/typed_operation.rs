@@ -1,7 +1,7 @@
 //! Operations by type, for callers within the process.
 //!
-//! A typed operation is a constant declared beside its function. Callers pass and receive the types of that
-//! function, and no JSON is encoded or parsed in between.
+//! A typed operation is a constant that is declared beside the operation's function. Callers pass and receive
+//! the types of that function; no JSON is encoded or parsed.
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::error::Error;
-use crate::op::declare::operation::{Key, Operation};
+use crate::op::declare::operation::{Operation, OperationKey};
 use crate::op::declare::table::Table;
 
-/// The operation that takes an `I` and returns an `O`.
+/// A reference to the operation with the input type `I` and the output type `O`.
 pub struct TypedOperation<I, O> {
     name: &'static str,
     types: PhantomData<fn(I) -> O>,
@@ -27,20 +27,20 @@ impl<I, O> Clone for TypedOperation<I, O> {
 impl<I, O> Copy for TypedOperation<I, O> {}
 
 impl<I, O> TypedOperation<I, O> {
-    /// Refers to the operation named `name`.
+    /// Creates a reference to the operation `name`.
     pub const fn new(name: &'static str) -> Self {
         Self { name, types: PhantomData }
     }
 
-    /// Returns the key of the operation in the table.
+    /// Returns the name of the operation, which is its key in the table.
     pub fn name(self) -> &'static str {
         self.name
     }
 }
 
 impl<I: 'static, O: 'static> TypedOperation<I, O> {
-    /// Returns the name, and the type by which the operation is called.
-    pub(super) fn key(self) -> Key {
+    /// Returns the name of the operation, and the type by which code in this process calls it.
+    pub(super) fn key(self) -> OperationKey {
         (self.name, TypeId::of::<Self>())
     }
 
@@ -51,7 +51,7 @@ impl<I: 'static, O: 'static> TypedOperation<I, O> {
     }
 }
 
-/// Most operations are only called over the network, and are declared by name alone.
+/// Converts a name, for the many operations that are called only over the network.
 impl<I, O> From<&'static str> for TypedOperation<I, O> {
     fn from(name: &'static str) -> Self {
         Self { name, types: PhantomData }

@@ -1,6 +1,7 @@
-//! Classes of columns: the kind of data in each.
+//! Classes of database columns.
 
-/// The kind of data in a column.
+/// The class of a database column: the kind of data in the column. Determines whether exports contain the
+/// column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Id of an object of the workspace. A copy of the workspace gets a new id.
@@ -13,19 +14,19 @@ pub enum Class {
     InstancePosition,
     Time,
     Bool,
-    /// Text that is part of the record, or JSON as text.
+    /// Text that exported evidence always contains, such as a state, or JSON as text.
     Text,
-    /// Free text that members write. Exported evidence without content omits it.
+    /// Free text that members write. Evidence that is exported without content omits this text.
     Words,
     /// Content that is encrypted under the key of a message.
     Sealed,
     /// The hash of an event, or a hash in the payload of an event.
     Hash,
-    /// A digest of other columns, by which a row is found.
+    /// A digest of other columns, for finding the row.
     Digest,
-    /// A credential, or a key of sealed content. Never leaves the instance.
+    /// A credential, or a key of sealed content. Exports omit this column.
     Secret,
-    /// Data that the instance derives. Never leaves the instance.
+    /// Data that the instance derives from other data. Exports omit this column.
     Derived,
 }
 

@@ -1,4 +1,4 @@
-//! Text fields from a path or a query, which the target type parses.
+//! Decodes text fields of a path or a query. The target type determines how a text is parsed.
 
 use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
@@ -10,7 +10,7 @@ use crate::text::echo;
 /// The reason why an input was rejected, as a message for the caller.
 #[derive(Debug)]
 pub(super) struct DecodeError {
-    /// The field whose value was rejected, if any.
+    /// Path of the rejected field, or `None` if the fault concerns the whole input.
     pub field: Option<String>,
     pub detail: String,
 }
@@ -45,13 +45,13 @@ impl serde::de::Error for DecodeError {
 impl From<DecodeError> for Error {
     fn from(error: DecodeError) -> Self {
         match error.field {
-            Some(field) => faults::error(&[Fault::new(&field, error.detail)]),
+            Some(field) => faults::malformed_input(&[Fault::new(&field, error.detail)]),
             None => Self::malformed(error.detail),
         }
     }
 }
 
-/// All texts of one field. A list field is repeated.
+/// All texts of one field. A list has one text per item.
 pub(super) type Texts<'r> = Vec<&'r str>;
 
 /// A text field, which the target type parses.

@@ -1,4 +1,5 @@
-//! How an operation's answers are shortened: without redundant members, and to a maximum number of bytes.
+//! Declares how answers of an operation are shortened: by omitting redundant members, and by cutting to a
+//! maximum number of bytes.
 
 use std::sync::OnceLock;
 
@@ -15,44 +16,45 @@ use crate::op::declare::operation::Operation;
 use crate::schema;
 
 impl Operation {
-    /// Lets callers choose the `detail` level of the answer, as every list does.
+    /// Lets callers choose the level of detail of the answer, as for every list.
     pub fn detailed(mut self) -> Self {
         self.run.lean = Some(OnceLock::new());
         self
     }
 
-    /// Declares that the operation's answers are short. Their schema does not limit the number of items, but
-    /// the code does.
+    /// Declares that answers of the operation are short: the code limits the number of items, although the
+    /// schema does not.
     pub fn short(mut self) -> Self {
         self.run.bounds.short = true;
         self
     }
 
-    /// Declares that the operation's answers are never cut, because callers need them complete.
+    /// Declares that answers of the operation are never cut, because callers need complete answers.
     pub fn whole(mut self) -> Self {
         self.run.bounds.whole = true;
         self
     }
 
-    /// Lets callers read the member `text` of the answer from a given character.
+    /// Lets callers read the member `text` of the answer from a character offset, to continue after a cut.
     pub fn reads_on(mut self, text: &'static str) -> Self {
         self.run.bounds.reads_on = Some(text);
         self
     }
 
-    /// Returns whether answers of the operation are cut if they are too long.
+    /// Returns whether the server cuts answers of the operation that are too long.
     ///
     /// Files are never cut, and SCIM has its own page sizes.
     pub(in crate::op) fn is_cut(&self) -> bool {
         !self.run.bounds.whole && !self.http().returns_file && self.http().frame != Some(Frame::Scim)
     }
 
-    /// Returns the member of the answer whose text callers may continue to read from an offset, if any.
+    /// Returns the name of the text member that callers can read from a character offset, or `None` if there
+    /// is none.
     pub fn text_read_on(&self) -> Option<&'static str> {
         self.run.bounds.reads_on
     }
 
-    /// Returns the answer options that a request may set.
+    /// Returns the answer options that requests for the operation can set.
     pub(in crate::op) fn asks(&self) -> AnswerOptions {
         let has_max_bytes = || {
             self.is_cut()
@@ -67,34 +69,34 @@ impl Operation {
         }
     }
 
-    /// Returns how the operation's answers are cut.
+    /// Returns the shape of the operation's answers, which determines how they are cut.
     pub(in crate::op) fn shape(&self) -> &AnswerShape {
         self.run.bounds.shape.get_or_init(|| AnswerShape::of(&self.full_schema()))
     }
 
-    /// Returns the maximum bytes of the operation's answers by their schema, or `usize::MAX` if the schema
+    /// Returns the maximum bytes of an uncut answer according to its schema, or `usize::MAX` if the schema
     /// sets no limit.
     pub fn longest_answer(&self) -> usize {
-        cut_notes::most("", &self.full_schema())
+        cut_notes::max_bytes("", &self.full_schema())
     }
 
-    /// Returns the maximum bytes of the operation's answers after they have been cut as far as possible.
+    /// Returns the maximum bytes of an answer after every possible cut.
     pub fn shortest_answer(&self) -> usize {
-        cut_notes::least(&self.full_schema())
+        cut_notes::max_bytes_after_cuts(&self.full_schema())
     }
 
-    /// Lists the unbounded parts of the operation's answers: strings of unknown length, and objects with two
+    /// Lists the parts of answers that no cut can limit: strings of unknown length, and objects with several
     /// resumable texts.
     pub fn unbounded_parts(&self) -> Vec<String> {
-        cut_notes::unbounded(&self.full_schema())
+        cut_notes::unbounded_parts(&self.full_schema())
     }
 
-    /// Returns whether callers may choose the level of detail of the answer.
+    /// Returns whether callers can choose the level of detail of the operation's answers.
     pub fn is_detailed(&self) -> bool {
         self.run.lean.is_some()
     }
 
-    /// Returns how the operation's answers are made lean, or `None` if callers cannot request that.
+    /// Returns how answers of the operation are made lean, or `None` if callers cannot request lean answers.
     pub(in crate::op) fn lean(&self) -> Option<&LeanForm> {
         self.run.lean.as_ref().map(|lean| lean.get_or_init(|| LeanForm::of(&self.full_schema())))
     }
@@ -105,12 +107,12 @@ impl Operation {
     pub fn output_schema(&self) -> Value {
         let mut schema = self.full_schema();
         if self.is_cut() {
-            cut_notes::describe(&mut schema);
+            cut_notes::add_cut_members(&mut schema);
         }
         schema
     }
 
-    /// Returns the schema of an answer that was not cut.
+    /// Returns the schema of an answer before any cut.
     fn full_schema(&self) -> Value {
         let schema = schema::inlined_output(self.docs().output);
         if self.effect() == Effect::Wait {
