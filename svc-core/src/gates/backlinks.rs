@@ -1,7 +1,7 @@
-//! Backlinks: everything that refers to a message.
+//! Backlinks: everything that refers to a message, in one list.
 //!
-//! Backlinks are relations from other messages, the message's pin, its reactions, and the vote that asks its
-//! question, in one list. Mentions are not backlinks, because they are part of the message's own content.
+//! Backlinks are relations from other messages, the message's pin, its reactions, and the vote whose question
+//! the message contains. Mentions are not backlinks, because they are part of the message's own content.
 //! Backlinks from messages that the reader may not see are omitted.
 
 use schemars::JsonSchema;
@@ -43,55 +43,55 @@ pub(crate) fn feature() -> Feature {
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Backlink {
-    /// Another message has a relation to this message.
+    /// Another message has a relation to the message.
     Relation {
-        /// Position of the relation's creation in the workspace's log.
+        /// Position of the relation's creation in the workspace's event log.
         lsn: i64,
-        /// The relation.
+        /// Id of the relation.
         relation_id: RelationId,
-        /// The kind of the relation.
+        /// Kind of the relation, such as `refutes`.
         kind: RelationKind,
-        /// The message that makes the relation.
+        /// Id of the source message of the relation.
         from_id: MessageId,
-        /// The thread of the message that makes the relation.
+        /// Id of the thread that contains the source message.
         from_thread_id: ThreadId,
-        /// Whether the relation was derived from a citation in the other message.
+        /// Whether the server derived the relation from a citation in the source message.
         derived: bool,
-        /// The member who made the relation; null for the service itself.
+        /// Id of the member who made the relation; null for the service itself.
         made_by: Option<MemberId>,
-        /// When the relation was made.
+        /// Time at which the relation was made.
         made_at: Time,
     },
     /// The message is pinned in its channel.
     Pin {
-        /// Position of the pinning in the workspace's log.
+        /// Position of the pin's creation in the workspace's event log.
         lsn: i64,
-        /// The member who pinned it; null for the service itself.
+        /// Id of the member who pinned the message; null for the service itself.
         pinned_by: Option<MemberId>,
-        /// When it was pinned.
+        /// Time at which the message was pinned.
         pinned_at: Time,
     },
     /// A member reacted to the message.
     Reaction {
-        /// The position of the reaction in the workspace's log.
+        /// Position of the reaction in the workspace's event log.
         lsn: i64,
-        /// The emoji, or the name of a custom emoji of the workspace.
+        /// The emoji of the reaction, or the name of a custom emoji of the workspace.
         emoji: String,
-        /// The member who reacted.
+        /// Id of the member who reacted.
         member_id: MemberId,
     },
     /// The message contains the question of a vote.
     Vote {
-        /// Position of the vote's opening in the workspace's log.
+        /// Position of the vote's creation in the workspace's event log.
         lsn: i64,
-        /// The vote.
+        /// Id of the vote whose question the message contains.
         vote_id: VoteId,
-        /// The member who opened the vote.
+        /// Id of the member who opened the vote.
         created_by: MemberId,
     },
 }
 
-/// A row of the backlinks query. Columns that do not apply to the row's type are null.
+/// Row of the backlinks query. Columns that do not apply to the row's type are null.
 struct BacklinkRow {
     name: String,
     lsn: i64,
@@ -145,15 +145,15 @@ impl BacklinkRow {
     }
 }
 
-/// Returns everything that refers to a message, in the order in which it was added.
+/// Returns everything that refers to a message, oldest first.
 ///
-/// Relations to a withdrawn message are listed too.
+/// The result includes relations to a withdrawn message.
 ///
-/// Backlinks are relations from other messages, the message's pin, its reactions, and the vote that asks its
-/// question.
+/// Backlinks are relations from other messages, the message's pin, its reactions, and the vote whose question
+/// the message contains.
 ///
-/// Backlinks from messages that you may not see are omitted, so a page may be short or empty although there
-/// is more: continue while `next_cursor` is not null.
+/// Backlinks from messages that you may not see are omitted, so a page may be short or empty although more
+/// backlinks follow: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListMessageBacklinks {
@@ -176,7 +176,7 @@ fn list_message_backlinks(cx: &Read<'_>, input: &ListMessageBacklinks) -> Result
     Page::within(horizon, found, input.limit, |row: &BacklinkRow| row.lsn).try_map(BacklinkRow::backlink)
 }
 
-/// Counts relations only, because no other type of backlink is ever omitted.
+/// Query for the scan horizon. Counts relations only, because backlinks of other types are never omitted.
 const HORIZON: &str =
     "select lsn from relations where to_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 

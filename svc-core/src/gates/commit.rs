@@ -1,4 +1,4 @@
-//! Git commit hashes that reviews and land gates refer to.
+//! Git commit hashes in reviews and land gates.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use crate::Result;
 use crate::store::{FromValue, Param, ToParam, Value};
 
-/// Minimum and maximum number of hex digits in a commit hash: git's shortest abbreviation, and a SHA-256.
+/// Allowed number of hex digits in a commit hash: from git's shortest abbreviation to a full SHA-256 hash.
 const DIGITS: std::ops::RangeInclusive<usize> = 4..=64;
 
-/// A git commit hash, or the first digits of one, in lower case.
+/// A git commit hash in lower case, possibly abbreviated to its first digits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(super) struct CommitHash(String);

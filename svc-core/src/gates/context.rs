@@ -1,7 +1,8 @@
-//! The workspace context: a member's open work in a workspace.
+//! The workspace context: the open work of a member in a workspace.
 //!
-//! The context contains the member's claims, the next thread to claim, and the threads and approval gates
-//! that wait for the member's judgement. Each list has a maximum length and a share of a page's bytes.
+//! The context contains the member's claims, the next thread to claim, the threads that the member can
+//! review, and the approval gates that the member may accept. Each list has a maximum length and a maximum
+//! number of bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use crate::limits::{AWAITED_SCAN_MAX, PAGE_BYTES, WORKSPACE_CONTEXT_MAX};
 use crate::op::{Feature, Read, read};
 use crate::page::within;
 
-/// Maximum bytes of one list in the workspace context. The last item may exceed it.
+/// Maximum bytes of each list in the workspace context. Only the last item of a list may exceed the limit.
 const LIST_BYTES: usize = PAGE_BYTES / 4;
 
 pub(crate) fn feature() -> Feature {
@@ -40,28 +41,29 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// The open work of a member in a workspace.
+/// The open work of a member in a workspace: claims, the next thread, reviews and approvals.
 #[derive(Serialize, JsonSchema)]
 struct WorkspaceContext {
-    /// The first 20 threads on which you hold a live claim, oldest first, among the oldest 1000 that you
-    /// claimed.
+    /// Threads on which you have a live claim: the oldest 20, found among the oldest 1000 threads assigned to
+    /// you.
     claims: Vec<Thread>,
-    /// The thread that `claim_next_workspace_thread` would claim for you; null if there is none.
+    /// The thread that `claim_next_workspace_thread` would claim for you; null if no thread is ready for you.
     next: Option<Thread>,
-    /// The first 20 threads in review, among the oldest 1000, that lack a verdict of yours and for which your
-    /// approval would count.
+    /// Threads in review that lack your verdict and for which your approval would count: the oldest 20, found
+    /// among the oldest 1000 threads in review.
     ///
-    /// A thread is omitted if your last verdict on it requests changes, or approves and counts, and is newer
-    /// than the last result and reopening. `get_review_status` explains why an approval of yours does not
-    /// count.
+    /// A thread is omitted if your last verdict requests changes or is an approval that counts, unless the
+    /// thread received a result or was reopened after that verdict. `get_review_status` explains why an
+    /// approval of yours does not count.
     reviews: Vec<Thread>,
-    /// The first 20 pending approval gates that you may accept.
+    /// Pending approval gates that you may accept: the oldest 20, found among the oldest 2000 pending gates.
     approvals: Vec<ApprovalGate>,
 }
 
-/// Returns your open work in a workspace: your claims, the next thread to claim, and the work to judge.
+/// Returns your open work in a workspace: your claims, the next thread to claim, the threads to review and
+/// the approval gates to decide.
 ///
-/// Each list is limited, so there may be more.
+/// Each list is limited, so more items may exist than are returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceContext {
@@ -75,8 +77,8 @@ fn get_workspace_context(cx: &Read<'_>, input: &GetWorkspaceContext) -> Result<W
     Ok(WorkspaceContext {
         claims: within(claims.unwrap_or_default(), LIST_BYTES)?,
         next: thread_reads::next_for_caller(cx)?,
-        reviews: within(reviews::awaiting(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES)?,
-        approvals: within(approvals::awaiting(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES)?,
+        reviews: within(reviews::threads_to_review(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES)?,
+        approvals: within(approvals::gates_to_decide(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES)?,
     })
 }
 
@@ -89,7 +91,7 @@ fn claims_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<Thread>> {
     thread_row::select_first(cx, CLAIMS, &params)
 }
 
-/// Reads by the index of claimed threads.
+/// Query that uses the index of claimed threads.
 const CLAIMS: &str = thread_select!(
     "join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.assignee_id = $6 and t.assignment_expires_at > $7 and t.lsn <= $9 and ",

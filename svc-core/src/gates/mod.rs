@@ -1,8 +1,9 @@
-//! Gates: the requirements before a thread may close.
+//! Gates: requirements that a thread must meet before it may close.
 //!
-//! Each gate registers a condition for closing a thread; other layers know nothing else about gates. No gate
-//! lets authors decide about their own work: the owner of a thread and members who have worked on it cannot
-//! approve or pass anything in that thread.
+//! Each gate registers a condition for closing a thread. Other layers use gates only through these
+//! conditions. Members cannot judge their own work: the owner of a thread and members who have worked on it
+//! can neither approve the thread in a review nor pass its land gate, and a member cannot accept their own
+//! approval request.
 
 mod commit;
 mod verdict_rules;

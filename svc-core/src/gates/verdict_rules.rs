@@ -1,13 +1,13 @@
-//! Rules that decide who may judge the work in a thread, and whether a judgement still counts.
+//! Rules for who may judge the work in a thread, and for whether a judgement still counts.
 //!
-//! The same rules apply to approvals and to passes of the land gate. A judgement under delegation belongs to
-//! both the member and the delegate: neither may own the thread or have worked on it, and a later judgement
-//! by either one replaces it. The rules are checked when a judgement is given and again whenever it is read,
-//! because the thread may have changed in between. A judgement does not count while either author is frozen,
-//! or after either is deactivated, because a member who may not act decides nothing.
+//! The same rules apply to approvals and to passes of the land gate. A judgement under delegation has two
+//! authors, the member and the delegate. Neither author may own the thread or have worked on it. A later
+//! judgement by either author replaces the judgement. The server checks the rules when a judgement is
+//! submitted and again whenever the judgement is read, because the thread may have changed in between. A
+//! judgement does not count while one of its authors is frozen or deactivated.
 //!
-//! Ownership matters only at those two moments. A member who gave the thread to another owner may judge it,
-//! unless that member has worked on it; having worked on a thread stays on record.
+//! Ownership matters only at those two moments. A former owner of a thread may judge it, unless the former
+//! owner has worked on it. The server never forgets the members who have worked on a thread.
 
 use std::collections::BTreeSet;
 
@@ -20,14 +20,14 @@ use crate::op::{Caller, Read};
 use crate::store::named_enum;
 
 named_enum! {
-    /// Reason why a judgement does not count.
+    /// Reason why an approval of a review or a pass of the land gate does not count.
     ///
-    /// `verdict`: it does not approve. `superseded`: its author has given a later verdict. `outdated`: the
-    /// thread has a later result, or was reopened later. `owner`: its author owns the thread. `worker`: its
-    /// author has worked on the thread. `unqualified`: its author is not a listed reviewer and lacks the
-    /// skill. `inactive`: its author is frozen or deactivated. `owner`, `worker` and `unqualified` also apply
-    /// if they applied when the verdict was given; under delegation, all but `unqualified` apply to the
-    /// delegate too.
+    /// `verdict`: the verdict is not an approval or a pass. `superseded`: the author has submitted a later
+    /// verdict. `outdated`: the thread has a later result, or was reopened later. `owner`: the author owns
+    /// the thread. `worker`: the author has worked on the thread. `unqualified`: the author is not a listed
+    /// reviewer and lacks the required skill. `inactive`: the author is frozen or deactivated. `owner`,
+    /// `worker` and `unqualified` also apply if they applied when the verdict was submitted. Under
+    /// delegation, all reasons except `unqualified` apply to the delegate too.
     pub(super) enum Objection {
         Verdict = "verdict",
         Superseded = "superseded",
@@ -39,7 +39,7 @@ named_enum! {
     }
 }
 
-/// The author of a judgement: a member and, under delegation, the delegate whose credential was used.
+/// Author of a judgement: a member and, under delegation, the delegate whose credential was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VerdictAuthor {
     pub member: MemberId,
@@ -47,7 +47,7 @@ pub(super) struct VerdictAuthor {
 }
 
 impl VerdictAuthor {
-    /// Returns the author of a judgement by this caller, who must act as a member.
+    /// Returns the author of a judgement by this caller. Fails unless the caller acts as a member.
     pub fn of(caller: &Caller) -> Result<Self> {
         let member = caller.member_id()?;
         Ok(Self { member, actor: caller.actor.unwrap_or(member) })
@@ -58,23 +58,23 @@ impl VerdictAuthor {
         (self.actor != self.member).then_some(self.actor)
     }
 
-    /// Returns the member and the delegate, who are the same unless the member delegated.
+    /// Returns the member and the delegate. Both ids are equal if the member acted directly.
     pub fn member_and_delegate(self) -> [MemberId; 2] {
         [self.member, self.actor]
     }
 }
 
-/// A stored judgement: its author, its position, and the objection to it when it was given.
+/// A stored judgement: its author, its position, and the objection at the time of submission.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EarlierVerdict {
     pub by: VerdictAuthor,
     pub lsn: i64,
     pub objection: Option<Objection>,
-    /// Whether the member and the delegate are both neither frozen nor deactivated now.
+    /// Whether the member and the delegate may both act now: neither is frozen or deactivated.
     pub active: bool,
 }
 
-/// The data that decides who may judge a thread: its owner, its workers, and the qualified members.
+/// Data for judging a thread: the owner and the workers, who may not judge it, and the qualified members.
 #[derive(Debug)]
 pub(super) struct VerdictRules {
     owner: Option<MemberId>,
@@ -84,13 +84,14 @@ pub(super) struct VerdictRules {
 }
 
 impl VerdictRules {
-    /// Returns the rules for judging a thread, for which the members in `qualified` are qualified.
+    /// Returns the rules for judging a thread. The members in `qualified` have the required qualification.
     pub fn of_thread(cx: &Read<'_>, thread: &Thread, qualified: BTreeSet<MemberId>) -> Result<Self> {
         let workers = workers::of(cx, thread.id)?;
         Ok(Self { owner: thread.owner_id, workers, qualified, judged_from: thread.judged_from })
     }
 
-    /// Returns the objection to a judgement that `judge` would give now, or `None` if it would count.
+    /// Returns the reason why a judgement submitted by `judge` now would not count, or `None` if it would
+    /// count.
     pub fn objection_to(&self, judge: VerdictAuthor) -> Option<Objection> {
         let people = judge.member_and_delegate();
         if people.iter().any(|member| self.owner == Some(*member)) {
@@ -128,7 +129,7 @@ pub(super) fn check_may_lower_requirements(cx: &Read<'_>, thread: &Thread) -> Re
     Ok(())
 }
 
-/// Returns rules without an owner or workers, for unit tests.
+/// Returns rules for a thread without an owner and workers, for unit tests.
 #[cfg(test)]
 pub(super) fn rules_for_tests(judged_from: i64, qualified: impl Iterator<Item = MemberId>) -> VerdictRules {
     VerdictRules { owner: None, workers: BTreeSet::new(), qualified: qualified.collect(), judged_from }

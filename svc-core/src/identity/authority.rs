@@ -1,14 +1,14 @@
-//! The rules for granting and revoking authority, by the capabilities of the caller and of the token.
+//! Rules for granting and revoking authority, which compare the capabilities of the caller and of a token.
 //!
-//! An administrator of tokens (`token:admin`) can grant its own capabilities and those of a worker: by
-//! minting a token, by adding an agent, or by rotating another member's token, which passes on the token's
-//! authority. It can revoke every token of its workspace, including tokens with more capabilities than its
-//! own; but a token that reaches beyond the workspace can be revoked only by a caller that reaches as far.
-//! Any other caller can see only the token that it calls with.
+//! A token administrator (a caller with `token:admin`) can grant its own capabilities and those of a worker:
+//! by minting a token, by adding an agent, or by rotating another member's token, which passes on the token's
+//! authority. An administrator can revoke every token of its workspace, including tokens with more
+//! capabilities than its own. Only a caller with the same instance-wide capabilities can revoke a token with
+//! instance-wide capabilities. Any other caller can see only the token that it calls with.
 //!
-//! An administrator can also let one member act for another, by a grant that carries some of a worker's
-//! capabilities and none that the administrator lacks. A token that is exchanged for a grant carries the
-//! capabilities that both the grant and the delegate's token have.
+//! An administrator can also let one member act for another, by a delegation grant. The grant contains only
+//! capabilities of a worker that the administrator has. A token that a delegate receives for the grant has
+//! only capabilities that both the grant and the delegate's own token have.
 //!
 //! Nothing in this file reads or writes the database.
 
@@ -21,12 +21,12 @@ use crate::error::{Error, Result};
 use crate::id::{MemberId, TokenId};
 use crate::op::Caller;
 
-/// Fails if an administrator of tokens grants capabilities that neither it nor a worker holds.
-pub(super) fn check_grants(held: Capabilities, wanted: Capabilities) -> Result<()> {
+/// Fails if a token administrator grants capabilities that neither the administrator nor a worker has.
+pub(super) fn check_may_grant(held: Capabilities, wanted: Capabilities) -> Result<()> {
     check_holds(held.union(CapabilitySet::AgentWorker.capabilities()), wanted)
 }
 
-/// Fails if a caller grants a capability that it does not hold.
+/// Fails if a caller with the capabilities `held` grants a capability that it does not have.
 pub(super) fn check_holds(held: Capabilities, wanted: Capabilities) -> Result<()> {
     match missing_names(held, wanted) {
         None => Ok(()),
@@ -34,7 +34,7 @@ pub(super) fn check_holds(held: Capabilities, wanted: Capabilities) -> Result<()
     }
 }
 
-/// Fails if a token of an app would carry a capability that its installation was not granted.
+/// Fails if a token of an app would have a capability that the app's installation was not granted.
 pub(super) fn check_within_installation(granted: Capabilities, wanted: Capabilities) -> Result<()> {
     match missing_names(granted, wanted) {
         None => Ok(()),
@@ -42,24 +42,23 @@ pub(super) fn check_within_installation(granted: Capabilities, wanted: Capabilit
     }
 }
 
-/// Fails if a derived token would carry a capability that its parent lacks, or `token:admin`.
-pub(super) fn check_derives(held: Capabilities, wanted: Capabilities) -> Result<()> {
+/// Fails if a derived token would have the capability `token:admin`, or one that its parent token lacks.
+pub(super) fn check_may_derive(held: Capabilities, wanted: Capabilities) -> Result<()> {
     if wanted.has(TokenAdmin) {
         return Err(Error::forbidden("a derived token cannot carry token:admin"));
     }
     check_holds(held, wanted)
 }
 
-/// Fails if a delegation grant would lend a capability that cannot be lent or that the granting administrator
-/// lacks.
-pub(super) fn check_lends(held: Capabilities, wanted: Capabilities) -> Result<()> {
+/// Fails if a delegation grant would lend a capability that cannot be lent or that the administrator lacks.
+pub(super) fn check_may_lend(held: Capabilities, wanted: Capabilities) -> Result<()> {
     if let Some(names) = missing_names(LENDABLE.iter().copied().collect(), wanted) {
         return Err(Error::in_field("capabilities", format!("a delegation grant cannot lend {names}")));
     }
     check_holds(held, wanted)
 }
 
-/// Capabilities that a delegation grant can lend: those for a member's work, but none for administration or
+/// Capabilities that a delegation grant can lend: those for a member's work, without administration and
 /// approvals.
 pub(super) const LENDABLE: [Capability; 7] = [
     WorkspaceRead,
@@ -71,10 +70,10 @@ pub(super) const LENDABLE: [Capability; 7] = [
     EventSubscribe,
 ];
 
-/// Returns the capabilities of the token that a delegate with the capabilities `held` gets for a grant.
+/// Returns the capabilities of the token that a delegate with the capabilities `held` receives for a grant.
 ///
-/// Returns `asked`, or without it all capabilities that both the grant and the delegate have. Fails if the
-/// grant or the delegate lacks a requested capability.
+/// Returns `asked`, or all capabilities that both the grant and the delegate have if `asked` is `None`. Fails
+/// if the grant or the delegate lacks a requested capability, or if they have no capability in common.
 pub(super) fn exchanged_capabilities(
     grant: Capabilities,
     held: Capabilities,
@@ -91,22 +90,23 @@ pub(super) fn exchanged_capabilities(
     }
 }
 
-/// Returns whether the caller may see a token of its workspace. If not, the service treats the token as not
-/// found.
+/// Returns whether the caller may see a token of its workspace.
+///
+/// If the caller may not, the service reports the token as not found.
 pub(super) fn may_see_token(caller: &Caller, token: TokenId) -> bool {
     caller.token_id == Some(token) || caller.capabilities.has(TokenAdmin)
 }
 
-/// Fails if the caller rotates a token other than its own that it could not have minted.
-pub(super) fn check_takes_over(caller: &Caller, token: TokenId, carries: Capabilities) -> Result<()> {
-    if caller.token_id == Some(token) { Ok(()) } else { check_grants(caller.capabilities, carries) }
+/// Fails unless the token to rotate is the caller's own, or one that the caller could have minted.
+pub(super) fn check_may_rotate(caller: &Caller, token: TokenId, carries: Capabilities) -> Result<()> {
+    if caller.token_id == Some(token) { Ok(()) } else { check_may_grant(caller.capabilities, carries) }
 }
 
-/// Fails if the caller revokes a token that reaches further beyond the workspace than the caller's own token.
+/// Fails if the caller revokes a token with instance-wide capabilities that the caller's token lacks.
 ///
-/// Otherwise the administrator of one workspace could lock out the operator of the instance. A token may
-/// always revoke itself.
-pub(super) fn check_revokes(caller: &Caller, token: TokenId, carries: Capabilities) -> Result<()> {
+/// Without this rule, the administrator of one workspace could lock out the operator of the instance. A token
+/// may always revoke itself.
+pub(super) fn check_may_revoke(caller: &Caller, token: TokenId, carries: Capabilities) -> Result<()> {
     if caller.token_id == Some(token) {
         return Ok(());
     }
@@ -119,7 +119,8 @@ pub(super) fn check_revokes(caller: &Caller, token: TokenId, carries: Capabiliti
     }
 }
 
-/// Fails if the caller is `member` itself, for an action that only others may perform, described by `does`.
+/// Fails with 403 `forbidden` if the caller is `member`. `does` describes the action that only other members
+/// may perform.
 ///
 /// Under delegation, both the member that the caller acts as and the delegate count as the caller.
 pub(crate) fn check_is_other(caller: &Caller, member: MemberId, does: &str) -> Result<()> {
@@ -129,8 +130,9 @@ pub(crate) fn check_is_other(caller: &Caller, member: MemberId, does: &str) -> R
     Ok(())
 }
 
-/// Returns the names of the wanted capabilities that `held` lacks, joined by commas, or `None` if `held`
-/// covers `wanted`.
+/// Returns the names of the capabilities in `wanted` that `held` lacks, joined by commas.
+///
+/// Returns `None` if `held` contains all capabilities in `wanted`.
 fn missing_names(held: Capabilities, wanted: Capabilities) -> Option<String> {
     let lacking = wanted.iter().filter(|capability| !held.has(*capability));
     let names: Vec<&str> = lacking.map(Capability::name).collect();
@@ -172,13 +174,13 @@ mod tests {
             (set(&[OperatorGlobal]), false),
         ];
         for (wanted, allowed) in cases {
-            assert_eq!(check_grants(narrow, wanted).is_ok(), allowed, "{wanted:?}");
-            let taken = check_takes_over(&caller(1, narrow), id(2), wanted);
+            assert_eq!(check_may_grant(narrow, wanted).is_ok(), allowed, "{wanted:?}");
+            let taken = check_may_rotate(&caller(1, narrow), id(2), wanted);
             assert_eq!(taken.is_ok(), allowed, "{wanted:?} by rotation");
         }
-        assert!(check_takes_over(&caller(2, narrow), id(2), Capabilities::all()).is_ok(), "itself");
+        assert!(check_may_rotate(&caller(2, narrow), id(2), Capabilities::all()).is_ok(), "itself");
         let admin = CapabilitySet::HumanAdmin.capabilities();
-        let refusal = check_grants(admin, Capabilities::all()).unwrap_err();
+        let refusal = check_may_grant(admin, Capabilities::all()).unwrap_err();
         assert_eq!(refusal.code(), Code::Forbidden);
         assert!(refusal.detail().contains("operator:global, audit:read-global"), "{}", refusal.detail());
     }
@@ -186,9 +188,9 @@ mod tests {
     #[test]
     fn a_derived_token_is_narrower() {
         let all = Capabilities::all();
-        assert!(check_derives(all, all.without(TokenAdmin)).is_ok());
-        assert!(check_derives(all, set(&[TokenAdmin])).is_err());
-        assert!(check_derives(set(&[TokenAdmin]), CapabilitySet::AgentWorker.capabilities()).is_err());
+        assert!(check_may_derive(all, all.without(TokenAdmin)).is_ok());
+        assert!(check_may_derive(all, set(&[TokenAdmin])).is_err());
+        assert!(check_may_derive(set(&[TokenAdmin]), CapabilitySet::AgentWorker.capabilities()).is_err());
     }
 
     #[test]
@@ -197,14 +199,14 @@ mod tests {
         for capability in Capability::ALL {
             let wanted = set(&[*capability]);
             let can_lend = lendable.has(*capability);
-            let by_all = check_lends(Capabilities::all(), wanted).map_err(|error| error.code());
+            let by_all = check_may_lend(Capabilities::all(), wanted).map_err(|error| error.code());
             assert_eq!(by_all, if can_lend { Ok(()) } else { Err(Code::Malformed) }, "{capability:?}");
-            let by_others = check_lends(Capabilities::all().without(*capability), wanted);
+            let by_others = check_may_lend(Capabilities::all().without(*capability), wanted);
             let refusal = if can_lend { Code::Forbidden } else { Code::Malformed };
             assert_eq!(by_others.unwrap_err().code(), refusal, "{capability:?}");
         }
         let narrow = set(&[TokenAdmin]);
-        assert!(check_lends(narrow, set(&[Capability::WorkspaceRead])).is_err(), "though it can mint it");
+        assert!(check_may_lend(narrow, set(&[Capability::WorkspaceRead])).is_err(), "though it can mint it");
     }
 
     #[test]
@@ -239,15 +241,15 @@ mod tests {
     #[test]
     fn a_token_with_authority_beyond_the_workspace_is_revoked_by_an_equal_one() {
         let admin = CapabilitySet::HumanAdmin.capabilities();
-        assert!(check_revokes(&caller(1, set(&[TokenAdmin])), id(2), admin).is_ok(), "a wider one");
+        assert!(check_may_revoke(&caller(1, set(&[TokenAdmin])), id(2), admin).is_ok(), "a wider one");
         for beyond in [OperatorGlobal, AuditReadGlobal] {
             let wide = set(&[beyond]);
-            assert!(check_revokes(&caller(1, admin), id(2), wide).is_err(), "{beyond:?}");
-            assert!(check_revokes(&caller(2, admin), id(2), wide).is_ok(), "itself");
-            assert!(check_revokes(&caller(1, admin.union(wide)), id(2), wide).is_ok(), "the same");
-            assert!(check_revokes(&caller(1, admin.union(wide)), id(2), Capabilities::all()).is_err());
+            assert!(check_may_revoke(&caller(1, admin), id(2), wide).is_err(), "{beyond:?}");
+            assert!(check_may_revoke(&caller(2, admin), id(2), wide).is_ok(), "itself");
+            assert!(check_may_revoke(&caller(1, admin.union(wide)), id(2), wide).is_ok(), "the same");
+            assert!(check_may_revoke(&caller(1, admin.union(wide)), id(2), Capabilities::all()).is_err());
         }
         let instance = Caller::instance(WorkspaceId::INSTANCE);
-        assert!(check_revokes(&instance, id(2), Capabilities::all()).is_ok());
+        assert!(check_may_revoke(&instance, id(2), Capabilities::all()).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! Enrolling: adding a member to a workspace, with or without its first token.
+//! Enrolling members: creating a member in a workspace, with or without a first token.
 //!
 //! The caller of [`enrol`] must have checked that the request is allowed and that the handle is free.
 
@@ -10,8 +10,8 @@ use crate::capability::Capability::TokenAdmin;
 use crate::capability::CapabilitySet;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::members::{Member, MemberKind, member_called};
-use crate::identity::tokens::{self, MintedToken, NewToken, named_surface};
+use crate::identity::members::{Member, MemberKind, member_with_handle};
+use crate::identity::tokens::{self, MintedToken, NewToken, with_surface};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject};
@@ -44,13 +44,13 @@ pub(crate) fn feature() -> Feature {
 /// A member joined the workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemberCreated {
-    /// The new member.
+    /// Id of the new member.
     member_id: MemberId,
-    /// The member's unique name in the workspace, such as `builder`.
+    /// Unique name of the member in the workspace, such as `builder`.
     handle: String,
     /// Whether the member is a person or an agent.
     kind: MemberKind,
-    /// The member's name for people, if it has one.
+    /// Name of the member to show to people; null if the member has none.
     display_name: Option<String>,
 }
 
@@ -65,30 +65,31 @@ impl Event for MemberCreated {
     }
 }
 
-/// Creates an agent in a workspace and returns it with its first token.
+/// Creates an agent in a workspace, and returns the agent with its first token.
 ///
-/// The token has the capabilities of the named set `svc.agent.worker`, and your quotas. Its `secret` is shown
-/// only once.
+/// The token has the capabilities of the named set `svc.agent.worker`, and your quotas. The `secret` of the
+/// token is shown only once.
 ///
-/// Fails with 409 `handle-taken` if another member of the workspace has the handle, or if it is one of `all`,
-/// `channel`, `everyone` and `here`; nothing is created then.
+/// Fails with 409 `handle-taken` if another member of the workspace has the handle, or if the handle is
+/// `all`, `channel`, `everyone` or `here`. In this case the server creates nothing.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateAgent {
     /// The workspace that the agent joins. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The agent's name in the workspace, such as `builder`. Upper-case letters are converted to lower case.
+    /// Unique name of the agent in the workspace, such as `builder`. Upper-case letters are converted to
+    /// lower case.
     handle: Handle<HANDLE_MAX>,
-    /// The agent's name for people.
+    /// Name of the agent to show to people.
     display_name: Option<Text<1, NAME_MAX>>,
 }
 
-/// A new member, with its first token.
+/// A new member with its first token.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct MemberWithToken {
     /// The new member.
     pub member: Member,
-    /// The member's first token, with its secret.
+    /// First token of the member, with its secret.
     pub token: MintedToken,
 }
 
@@ -124,14 +125,15 @@ pub(crate) struct NewMember<'a> {
     pub handle: &'a str,
     pub kind: MemberKind,
     pub display_name: Option<&'a str>,
-    /// The surface of the request, for the audit row if no member made the request.
+    /// Surface of the request, which the audit row records if no member made the request.
     pub surface: Option<Surface>,
 }
 
-/// Handles that no new member can have, because in messages they mention several members, or seem to.
+/// Handles that no new member can have, because in messages they address, or seem to address, several
+/// members.
 const GROUP_HANDLES: [&str; 4] = ["all", "channel", "everyone", "here"];
 
-/// Fails if the handle would mention several members in messages, or seem to.
+/// Fails if the handle would address, or seem to address, several members in messages.
 pub(crate) fn check_not_group_handle(handle: &str) -> Result<()> {
     if !GROUP_HANDLES.contains(&handle) {
         return Ok(());
@@ -140,11 +142,11 @@ pub(crate) fn check_not_group_handle(handle: &str) -> Result<()> {
     Err(Error::new(Code::HandleTaken, detail))
 }
 
-/// Fails if another member of the workspace has the handle, or if the handle is reserved for mentioning
-/// groups.
+/// Fails if another member of the workspace has the handle, or if the handle is reserved for groups of
+/// members.
 pub(crate) fn check_handle_free(cx: &Read<'_>, new: &NewMember<'_>) -> Result<()> {
     check_not_group_handle(new.handle)?;
-    match member_called(cx, new.workspace_id, new.handle)? {
+    match member_with_handle(cx, new.workspace_id, new.handle)? {
         None => Ok(()),
         Some(_) => {
             let detail = format!("the handle {} is in use in this workspace; choose another", new.handle);
@@ -179,11 +181,12 @@ pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
     };
     member.insert(cx)?;
     let metadata = json!({"member_id": id, "handle": new.handle, "kind": new.kind});
-    cx.audit_in(new.workspace_id, "member.create", named_surface(metadata, new.surface))?;
+    cx.audit_in(new.workspace_id, "member.create", with_surface(metadata, new.surface))?;
     Ok(member)
 }
 
-/// Creates a member and mints its first token. [`enrol`] lists the checks that the caller must have made.
+/// Creates a member and mints the member's first token. [`enrol`] lists the checks that the caller must have
+/// made.
 pub(crate) fn enrol_with_token(
     cx: &mut Write<'_>,
     new: &NewMember<'_>,

@@ -1,45 +1,47 @@
-//! The range of a workspace's log: from its floor, the oldest remaining event, to its head.
+//! The range of events in a workspace's log: from the floor, the oldest remaining event, to the head, the
+//! newest one.
 //!
-//! A request for events before the floor fails, with the position from which to read again.
+//! A request for events before the floor fails. The error contains the floor and the address of a snapshot to
+//! read instead.
 
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::op::Read;
 
-/// The range of events that a log still contains.
+/// Range of positions whose events a log still contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogRange {
-    /// The position of the oldest remaining event; 1 if nothing was pruned.
+    /// Position of the oldest remaining event; 1 if no events were pruned.
     pub floor: i64,
-    /// The position of the newest event; 0 if there are no events.
+    /// Position of the newest event; 0 if the log has no events.
     pub head: i64,
 }
 
 impl LogRange {
-    /// Reads the range of the log of the caller's workspace.
+    /// Reads the range of events in the log of the caller's workspace.
     pub fn read(cx: &Read<'_>) -> Result<Self> {
         Self::of(cx, cx.caller().workspace_id)
     }
 
-    /// Reads the range of a workspace's log.
+    /// Reads the range of events in a workspace's log.
     pub fn of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Self> {
         let row: Option<(i64, i64)> = cx.one(RANGE, &[&workspace])?;
         Ok(row.map_or(Self { floor: 1, head: 0 }, |(floor, head)| Self { floor, head }))
     }
 
-    /// Returns the position after which to read all remaining events.
+    /// Returns the position after which to read all remaining events: the one before the floor.
     pub fn beginning(self) -> i64 {
         self.floor.saturating_sub(1)
     }
 
     /// Returns whether the log contains all events after a position.
     ///
-    /// A position beyond the head comes from another history of the log, before it was restored.
+    /// A position after the head is from another history of the log, before an operator restored a backup.
     pub fn has_after(self, position: i64) -> bool {
         (self.beginning()..=self.head).contains(&position)
     }
 
-    /// Returns the number of events in the log after a position, which may be outside of the range.
+    /// Returns the number of events in the log after a position, which may be outside the range.
     pub fn count_after(self, position: i64) -> i64 {
         self.head.saturating_sub(position.clamp(self.beginning(), self.head.max(self.beginning())))
     }
@@ -49,7 +51,7 @@ impl LogRange {
         if self.has_after(position) { Ok(()) } else { Err(self.must_refetch(workspace)) }
     }
 
-    /// Returns the error for a position that the log no longer or never contained.
+    /// Returns the error for a position after which the log does not contain all events.
     pub fn must_refetch(self, workspace: WorkspaceId) -> Error {
         Error::new(
             Code::MustRefetch,
@@ -64,12 +66,14 @@ impl LogRange {
         .with("room_lsn", self.head)
     }
 
-    /// Returns the hash of the event at a position, or `None` if there is no event, as before the first one.
+    /// Returns the hash of the event at a position, or `None` if the log has no event there, such as at
+    /// position 0.
     pub fn hash_at(self, cx: &Read<'_>, position: i64) -> Result<Option<[u8; 32]>> {
         self.hash_in(cx, cx.caller().workspace_id, position)
     }
 
-    /// Returns the hash of the event at a position, like [`Self::hash_at`], in the log of a given workspace.
+    /// Returns the hash of the event at a position in the log of `workspace`, or `None` if the log has no
+    /// event there.
     pub fn hash_in(self, cx: &Read<'_>, workspace: WorkspaceId, position: i64) -> Result<Option<[u8; 32]>> {
         let row: Option<([u8; 32],)> = cx.one(HASH_AT, &[&workspace, &position])?;
         Ok(row.map(|(hash,)| hash))

@@ -1,15 +1,16 @@
-//! The end of a membership: deactivating a member, reactivating it, and removing it for good.
+//! The end of a membership: deactivating members, reactivating them, and removing people permanently.
 //!
 //! A deactivated member may not use the service at all. The transaction that deactivates a member also ends
-//! the delegation grants by which it acts for others; every token that acts as it or that it holds, including
-//! derived and exchanged tokens; its sessions; and the first of its claims. If the member has very many
-//! claims, the remaining claims end in later steps. Projectors of the event handle everything else that
-//! depends on the member. After the commit, every server rejects its credentials and closes its WebSockets.
-//! Reactivating a member restores none of that. Removing a person deactivates it and deletes its identifying
-//! data; the row and its id stay, because the log names them.
+//! the delegation grants by which the member acts for others; every token that acts as the member or that the
+//! member holds, including derived and exchanged tokens; the member's sessions; and the first of the member's
+//! claims. If the member has very many claims, the remaining claims end in later steps. Projectors of the
+//! event handle everything else that depends on the member. After the commit, every server rejects the
+//! member's credentials and closes the member's WebSockets. Reactivating a member restores none of this.
+//! Removing a person requires that the person is deactivated, and deletes the identifying data. The row and
+//! the member's id remain, because the log refers to them.
 //!
-//! No member can deactivate or remove itself, so a workspace that is administered only by these functions
-//! always keeps an administrator.
+//! Members cannot deactivate or remove themselves, so these functions alone never leave a workspace without
+//! an administrator.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,10 +18,10 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::id::{MemberId, SessionId, TokenId};
 use crate::identity::authority::check_is_other;
-use crate::identity::delegation::end_held_by;
+use crate::identity::delegation::end_grants_of_delegate;
 use crate::identity::members;
-use crate::identity::sessions::end_all_of;
-use crate::identity::tokens::{end_of_member, end_tokens};
+use crate::identity::sessions::end_member_sessions;
+use crate::identity::tokens::{end_member_tokens, mark_listed_revoked};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{Feature, Write};
@@ -34,14 +35,15 @@ pub(crate) fn feature() -> Feature {
     ])
 }
 
-/// A member was deactivated and may no longer use the service. Its claims end with separate events.
+/// A member was deactivated and may no longer use the service. Separate events end the member's claims.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemberDeactivated {
-    /// The deactivated member.
+    /// Id of the deactivated member.
     member_id: MemberId,
-    /// The tokens that were revoked because the member ended, except tokens of delegation grants.
+    /// Ids of the tokens that ended with the member. Tokens of the ended delegation grants are not included.
     token_ids: Vec<TokenId>,
-    /// The sessions that ended with the member, except sessions made from one of the tokens.
+    /// Ids of the ended sessions that acted as the member. Sessions in which the member acted for another
+    /// member are not included.
     session_ids: Vec<SessionId>,
 }
 
@@ -51,14 +53,15 @@ impl Event for MemberDeactivated {
     fn replay(event: &Replayed<'_>) -> Result<()> {
         let member = event.row_of("members", "member_id")?;
         member.set("deactivated_at", event.at()).set("changed_at", event.at()).keep()?;
-        end_tokens(event)
+        mark_listed_revoked(event)
     }
 }
 
-/// A deactivated member may use the service again. Its tokens, sessions and claims were not restored.
+/// A deactivated member may use the service again. The member's tokens, sessions and claims were not
+/// restored.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemberReactivated {
-    /// The reactivated member.
+    /// Id of the reactivated member.
     member_id: MemberId,
 }
 
@@ -71,10 +74,10 @@ impl Event for MemberReactivated {
     }
 }
 
-/// A person was removed for good, and its handle became free.
+/// A person was permanently removed. The person's handle is free again.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemberRemoved {
-    /// The removed person.
+    /// Id of the removed person.
     member_id: MemberId,
 }
 
@@ -86,13 +89,13 @@ impl Event for MemberRemoved {
         let person = event.row_of("members", "member_id")?.set_known("handle", handle);
         let person = person.clear("display_name").set("removed_at", event.at());
         person.set("changed_at", event.at()).keep()?;
-        forget(event)
+        replay_removal(event)
     }
 }
 
-/// Replays the consequences of a removal: the person's identities at providers and group memberships are
-/// removed.
-fn forget(event: &Replayed<'_>) -> Result<()> {
+/// Replays the effects of a removal: removes the person's identities at providers and the person's group
+/// memberships.
+fn replay_removal(event: &Replayed<'_>) -> Result<()> {
     let Some(person) = event.field("member_id") else { return Ok(()) };
     event.rows("oidc_identities", std::slice::from_ref(person), |identity| identity.remove())?;
     event.rows("scim_groups", &[], |group| {
@@ -102,17 +105,18 @@ fn forget(event: &Replayed<'_>) -> Result<()> {
     })
 }
 
-/// Deactivates an active member of the caller's workspace, and ends its credentials and claims.
+/// Deactivates an active member of the caller's workspace, and ends the member's credentials and claims.
 ///
-/// If the member has very many claims, the remaining ones end in later steps, which call [`Write::end_some`].
+/// If the member has very many claims, the remaining claims end in later steps, which call
+/// [`Write::end_some`].
 ///
-/// Fails with 403 `forbidden` if the member is the caller, or holds a token that reaches further beyond the
-/// workspace than the caller.
+/// Fails with 403 `forbidden` if the member is the caller, or if the member has a token with instance-wide
+/// capabilities that the caller's token lacks.
 pub(crate) fn deactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     check_is_other(cx.caller(), member, "deactivate itself")?;
-    end_held_by(cx, member)?;
-    let token_ids = end_of_member(cx, member)?;
-    let session_ids = end_all_of(cx, member)?;
+    end_grants_of_delegate(cx, member)?;
+    let token_ids = end_member_tokens(cx, member)?;
+    let session_ids = end_member_sessions(cx, member)?;
     members::deactivate(cx, member)?;
     let event = MemberDeactivated { member_id: member, token_ids, session_ids };
     cx.emit(Subject::WORKSPACE.about(member), &event)?;
@@ -126,7 +130,7 @@ pub(crate) fn reactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     Ok(())
 }
 
-/// Removes a deactivated person for good.
+/// Permanently removes a deactivated person.
 ///
 /// Fails with 403 `forbidden` if the person is the caller.
 pub(crate) fn remove(cx: &mut Write<'_>, member: MemberId) -> Result<()> {

@@ -1,8 +1,8 @@
-//! The status of a server for its operator: its health checks and the use of its limited resources.
+//! Status of a server for the operator: health checks, and the use of the server's limited resources.
 //!
-//! It is the status of the process that responds; other processes on the same database report their own. The
-//! request needs the database to authenticate the caller: if the database does not respond, use the readiness
-//! endpoint.
+//! The status is that of the process that responds. Other processes on the same database report their own
+//! status. The request needs the database to authenticate the caller: if the database does not respond, use
+//! the readiness endpoint.
 
 use std::collections::BTreeMap;
 
@@ -29,36 +29,36 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Returns the status of the server that responds: its phase, its readiness checks and the use of its limited
+/// Returns the status of the responding server: its phase, its health checks and the use of its limited
 /// resources.
 ///
-/// Over REST, a client that prefers HTML to JSON, as browsers do, gets a page of HTML without scripts.
+/// Over REST, a client that prefers HTML to JSON, such as a browser, receives an HTML page without scripts.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetOperatorStatus {}
 
-/// The readiness checks of a server, and the use of its limited resources.
+/// Status of a server: phase, health checks, and the use of limited resources.
 #[derive(Debug, Serialize, JsonSchema)]
 struct OperatorStatus {
-    /// Whether the server serves, serves with a failing check, or is about to stop.
+    /// Whether the server serves requests, serves requests although a check fails, or is shutting down.
     phase: ServerPhase,
-    /// The server's version.
+    /// Version of the server.
     version: String,
-    /// The result of each readiness check, by the name of the check: `ok` or the fault.
+    /// Result of each health check, by the name of the check: `ok` or a description of the fault.
     checks: BTreeMap<&'static str, String>,
-    /// Current use of each limited resource, such as `websocket_connections`.
+    /// Current use of each limited resource, by the name of the resource, such as `websocket_connections`.
     queue_depths: BTreeMap<&'static str, Depth>,
 }
 
-/// Phase of a server.
+/// Phase of the server, from serving requests to shutting down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum ServerPhase {
-    /// The server serves requests, and every check passes.
+    /// The server serves requests, and every health check passes.
     Serving,
-    /// The server serves requests, but a check fails.
+    /// The server serves requests, but a health check fails.
     Degraded,
-    /// The server is about to stop.
+    /// The server is shutting down.
     Draining,
 }
 

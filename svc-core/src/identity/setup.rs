@@ -1,7 +1,8 @@
 //! Creating a workspace together with a member who can administer it.
 //!
-//! This happens on a new instance, by the instance's operator, or, in builds for evaluation, without a
-//! credential. If no usable token is left, the administrator of the machine can also mint one here.
+//! A workspace is created when a new instance is set up, on request of the instance's operator, or, in builds
+//! for evaluation, by a request without a credential. If no usable token remains, the administrator of the
+//! machine can mint a token with the functions in this file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,9 +10,9 @@ use serde_json::json;
 
 use super::authority;
 use super::enrol::{MemberWithToken, NewMember, check_not_group_handle, enrol, enrol_with_token};
-use super::members::{AnyHandle, Member, MemberKind, member_called};
-use super::tokens::{self, MintedToken, NewToken, Quotas, check_takes_tokens, issue};
-use super::workspaces::{Workspace, any_exists, create};
+use super::members::{AnyHandle, Member, MemberKind, member_with_handle};
+use super::tokens::{self, MintedToken, NewToken, Quotas, check_can_have_tokens, issue};
+use super::workspaces::{Workspace, any_exists, create_empty_workspace};
 use crate::capability::Capability::OperatorGlobal;
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Code, Error, Result};
@@ -42,19 +43,20 @@ pub(crate) fn feature() -> Feature {
     feature
 }
 
-/// Creates a workspace and its administrator, a person, and returns both with the administrator's token.
+/// Creates a workspace and an administrator, who is a person, and returns both with the administrator's
+/// token.
 ///
-/// The token carries all capabilities except those to operate the instance, and has your quotas. Its `secret`
-/// is shown only once. You do not become a member of the new workspace.
+/// The token has all capabilities except those to operate the instance, and has your quotas. The token's
+/// `secret` is shown only once. You do not become a member of the new workspace.
 ///
-/// Fails with 409 `handle-taken` if `admin_handle` is one of `all`, `channel`, `everyone` and `here`; nothing
-/// is created then.
+/// Fails with 409 `handle-taken` if `admin_handle` is `all`, `channel`, `everyone` or `here`. In this case
+/// the server creates nothing.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateWorkspace {
-    /// The workspace's name for people.
+    /// Name of the workspace, to show to people.
     name: Text<1, NAME_MAX>,
-    /// The administrator's unique name in the workspace, such as `ada`.
+    /// Unique name of the administrator in the workspace, such as `ada`.
     ///
     /// Upper-case letters are converted to lower case.
     admin_handle: Handle<HANDLE_MAX>,
@@ -65,15 +67,15 @@ struct CreateWorkspace {
 struct NewWorkspace {
     /// The new workspace.
     workspace: Workspace,
-    /// The person who administers the workspace.
+    /// The administrator of the workspace, who is a person.
     member: Member,
-    /// The administrator's token, with its secret.
+    /// Token of the administrator, with its secret.
     token: MintedToken,
 }
 
 fn create_workspace(cx: &mut Write<'_>, input: &CreateWorkspace) -> Result<NewWorkspace> {
     check_not_group_handle(&input.admin_handle)?;
-    let workspace = create(cx, &input.name)?;
+    let workspace = create_empty_workspace(cx, &input.name)?;
     let admin = NewMember {
         workspace_id: workspace.id,
         handle: &input.admin_handle,
@@ -107,7 +109,7 @@ pub(crate) struct SetupNames {
 }
 
 impl SetupNames {
-    /// Creates the names, and fails if one is invalid. The agent is named `worker`.
+    /// Creates the names. Fails if one of the names is invalid. The agent's name is `worker`.
     pub fn new(workspace: &str, admin: &str) -> Result<Self> {
         let invalid = |field: &'static str| move |error: String| Error::in_field(field, error);
         Ok(Self {
@@ -122,18 +124,18 @@ impl SetupNames {
 #[derive(Serialize)]
 pub(crate) struct FirstWorkspace {
     pub workspace: Workspace,
-    /// The administrator, a person.
+    /// The administrator, who is a person.
     pub admin: Member,
-    /// The administrator's token, with all capabilities, including those to operate the instance.
+    /// Token of the administrator, with all capabilities, including those to operate the instance.
     pub admin_token: MintedToken,
     pub agent: Member,
-    /// The agent's token, with the named set of capabilities for workers.
+    /// Token of the agent, with the named set of capabilities for workers.
     pub agent_token: MintedToken,
 }
 
-/// Creates the first workspace with an administrator and an agent. Fails if a workspace exists.
+/// Creates the first workspace with an administrator and an agent. Fails if a workspace already exists.
 ///
-/// `surface` is the surface of the request, for the audit rows.
+/// The audit rows record `surface` as the surface of the request.
 pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface) -> Result<FirstWorkspace> {
     if any_exists(cx)? {
         return Err(Error::new(Code::AlreadyInitialised, "a workspace exists already; nothing was changed"));
@@ -143,7 +145,7 @@ pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface
     }
     check_not_group_handle(&names.admin)?;
     check_not_group_handle(&names.agent)?;
-    let workspace = create(cx, &names.workspace)?;
+    let workspace = create_empty_workspace(cx, &names.workspace)?;
     let new = |handle, kind| NewMember {
         workspace_id: workspace.id,
         handle,
@@ -166,28 +168,28 @@ pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface
 /// A request to mint a token with the authority of the instance.
 pub(crate) struct InstanceMint {
     pub workspace_id: WorkspaceId,
-    /// The member that the token acts as.
+    /// Handle of the member that the token acts as.
     pub handle: AnyHandle,
     pub label: Option<Text<1, NAME_MAX>>,
-    /// The token's capabilities; `None` for the named set of the member's kind.
+    /// Capabilities of the token; `None` for the default set of the member's kind.
     pub capabilities: Option<Capabilities>,
-    /// When the token expires; `None` if it does not expire.
+    /// Time at which the token expires; `None` if the token does not expire.
     pub expires_at: Option<Time>,
-    /// The token's usage quotas.
+    /// Usage quotas of the token.
     pub quotas: Option<Quotas>,
 }
 
-/// Mints a token with the authority of the machine's administrator. The token can carry any capability.
+/// Mints a token with the authority of the machine's administrator. The token can have any capability.
 pub(crate) fn mint_as_instance(
     cx: &mut Write<'_>,
     wanted: &InstanceMint,
     surface: Surface,
 ) -> Result<MintedToken> {
-    let member =
-        member_called(cx, wanted.workspace_id, &wanted.handle)?.ok_or_else(|| Error::not_found("member"))?;
-    let capabilities = tokens::wanted(wanted.capabilities, None, member.kind)?;
+    let member = member_with_handle(cx, wanted.workspace_id, &wanted.handle)?
+        .ok_or_else(|| Error::not_found("member"))?;
+    let capabilities = tokens::requested_capabilities(wanted.capabilities, None, member.kind)?;
     authority::check_holds(cx.caller().capabilities, capabilities)?;
-    check_takes_tokens(&member)?;
+    check_can_have_tokens(&member)?;
     if wanted.expires_at.is_some_and(|end| end <= cx.now()) {
         return Err(Error::in_field("expires_at", "expected a time in the future"));
     }
@@ -205,7 +207,9 @@ const SOME_WORKSPACES: &str = "select id from workspaces where state = 'live' or
 
 const WORKSPACE: &str = "select id from workspaces where id = $1 and state = 'live'";
 
-/// Returns the workspace `named`, or the only workspace if `named` is absent.
+/// Returns the workspace `named`, or the only workspace if `named` is `None`.
+///
+/// Fails if the workspace does not exist, or if `named` is `None` and the instance has several workspaces.
 pub(crate) fn the_workspace(cx: &Read<'_>, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
     let found: Vec<(WorkspaceId,)> = match named {
         Some(id) => cx.query(WORKSPACE, &[&id])?,
@@ -220,8 +224,8 @@ pub(crate) fn the_workspace(cx: &Read<'_>, named: Option<WorkspaceId>) -> Result
 
 /// Bootstrap mode: creating the first workspace and its first members without a credential.
 ///
-/// This module is compiled only with the feature `bootstrap`. Bootstrap mode closes as soon as a token can
-/// administer the workspace.
+/// This module is compiled only with the feature `bootstrap`. Bootstrap mode ends for a workspace when the
+/// first token with `token:admin` is minted.
 #[cfg(feature = "bootstrap")]
 mod bootstrap {
     use super::*;
@@ -251,13 +255,13 @@ mod bootstrap {
         ]
     }
 
-    /// Creates the first workspace, without a credential, and returns it.
+    /// Creates the first workspace without a credential, and returns the workspace.
     ///
-    /// Fails with 403 `forbidden` if a workspace exists.
+    /// Fails with 403 `forbidden` if a workspace already exists.
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct BootstrapWorkspace {
-        /// The workspace's name for people.
+        /// Name of the workspace, to show to people.
         name: Text<1, NAME_MAX>,
     }
 
@@ -265,33 +269,34 @@ mod bootstrap {
         if any_exists(cx)? {
             return Err(Error::forbidden("only the first workspace can be created without a credential"));
         }
-        create(cx, &input.name)
+        create_empty_workspace(cx, &input.name)
     }
 
-    /// Creates a member in a workspace without an administrator and returns it with its first token.
+    /// Creates a member in a workspace without an administrator, and returns the member with a first token.
     ///
-    /// The request needs no credential. A person's token carries all capabilities except those to operate the
-    /// instance; an agent's token has the named set `svc.agent.worker`. Its `secret` is shown only once.
+    /// The request needs no credential. A person's token has all capabilities except those to operate the
+    /// instance. An agent's token has the named set `svc.agent.worker`. The token's `secret` is shown only
+    /// once.
     ///
-    /// Fails with 403 `forbidden` if a token that administers the workspace was ever minted; 409
+    /// Fails with 403 `forbidden` if a token with `token:admin` was ever minted in the workspace; 409
     /// `handle-taken` if another member of the workspace has the handle.
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct BootstrapMember {
-        /// The workspace that the member joins.
+        /// The workspace for the new member.
         workspace_id: WorkspaceId,
-        /// The member's name in the workspace. Upper-case letters are converted to lower case.
+        /// Unique name of the member in the workspace. Upper-case letters are converted to lower case.
         handle: Handle<HANDLE_MAX>,
         /// Whether the member is a person or an agent.
         kind: MemberKind,
     }
 
-    /// A new member, with its first token.
+    /// A new member with its first token.
     #[derive(Serialize, JsonSchema)]
     struct BootstrappedMember {
         #[serde(flatten)]
         member: Member,
-        /// The member's first token, with its secret.
+        /// First token of the member, with its secret.
         token: MintedToken,
     }
 
@@ -328,10 +333,9 @@ mod bootstrap {
     const ADMINISTERING: &str = "
         select id from tokens where workspace_id = $1 and (capabilities & cast($2 as bigint)) <> 0 limit 1";
 
-    /// Returns whether a token that administers the workspace was ever minted.
+    /// Returns whether a token with `token:admin` was ever minted in the workspace.
     ///
-    /// A token that has expired or was revoked counts too, so losing every token does not reopen bootstrap
-    /// mode.
+    /// Expired and revoked tokens count too, so the loss of all tokens does not reopen bootstrap mode.
     fn is_administered(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<bool> {
         let admin: Capabilities = [TokenAdmin].into_iter().collect();
         Ok(cx.one::<(TokenId,)>(ADMINISTERING, &[&workspace_id, &admin])?.is_some())

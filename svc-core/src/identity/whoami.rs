@@ -1,4 +1,4 @@
-//! The caller and its capabilities, and the named sets of capabilities.
+//! Reading the caller's own identity and capabilities, and the named sets of capabilities.
 //!
 //! The operations in this file only read.
 
@@ -20,21 +20,22 @@ pub(crate) fn feature() -> Feature {
         vec![
             read(WHOAMI, whoami)
                 .title("Read your own identity")
-                .when("Get your member, workspace and capabilities. Use first, to learn who you are.")
+                .when("Get your member, workspace and capabilities. Call it first to learn your identity.")
                 .quick()
                 .get("/me")
                 .example(|_| json!({})),
             read("list_capability_sets", list_capability_sets)
                 .short()
                 .title("List the named sets of capabilities")
-                .when("List the named sets of capabilities. Call it before `mint_token`, to choose a set.")
+                .when("List the named sets of capabilities. Call it before `mint_token` to choose a set.")
                 .get("/capability-sets")
                 .example(|_| json!({})),
         ],
     )
 }
 
-/// Returns your identity: the member that your token acts as, its workspace, and the token's capabilities.
+/// Returns your identity: the member that your token acts as, the member's workspace, and the token's
+/// capabilities.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Whoami {}
@@ -42,45 +43,45 @@ pub struct Whoami {}
 /// The operation `whoami`, for callers in the same process.
 pub const WHOAMI: TypedOperation<Whoami, Me> = TypedOperation::new("whoami");
 
-/// The caller's identity.
+/// Identity of the caller: member, workspace and capabilities.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Me {
-    /// The member whose credential you use; differs from `member_id` only under delegation.
+    /// Id of the member whose credential you use; differs from `member_id` only under delegation.
     pub actor_id: MemberId,
-    /// The member that you act as.
+    /// Id of the member that you act as.
     pub member_id: MemberId,
-    /// The handle of the member `member_id`.
+    /// Handle of the member that you act as.
     pub handle: String,
-    /// Whether the member `member_id` is a person or an agent.
+    /// Whether the member that you act as is a person or an agent.
     pub kind: MemberKind,
-    /// The workspace that you belong to.
+    /// Id of the workspace that you are a member of.
     pub workspace_id: WorkspaceId,
-    /// The delegation grant that you act under; null when you act for yourself.
+    /// Id of the delegation grant that you act under; null if you act without delegation.
     pub delegation_grant_id: Option<GrantId>,
-    /// The token that authenticated the request.
+    /// Id of the token that authenticated the request; null if no token did.
     pub token_id: Option<TokenId>,
-    /// The token's capabilities.
+    /// Capabilities of your credential.
     pub capabilities: Capabilities,
-    /// The named sets of capabilities that the token covers completely.
+    /// Names of the capability sets that your credential's capabilities cover completely.
     pub capability_sets: Vec<CapabilitySet>,
-    /// When the token expires; null if it does not expire.
+    /// Time at which your credential expires; null if it does not expire.
     pub expires_at: Option<Time>,
-    /// Whether you are frozen and may only read.
+    /// Whether you are frozen. A frozen member may only read.
     pub frozen: bool,
 }
 
-/// The bearer of a credential, as the credential describes it.
+/// Identity of a caller, as the caller's credential describes it.
 #[derive(Debug, Serialize)]
 pub struct Bearer {
-    /// The member that the credential acts as.
+    /// Id of the member that the credential acts as.
     pub member_id: MemberId,
-    /// The workspace that the member belongs to.
+    /// Id of the member's workspace.
     pub workspace_id: WorkspaceId,
-    /// The credential's capabilities.
+    /// Capabilities of the credential.
     pub capabilities: Capabilities,
 }
 
-/// Returns the caller from its credential alone, without reading the member's row.
+/// Returns the identity of the caller from the credential alone, without reading the member's row.
 pub(crate) fn bearer(cx: &Read<'_>) -> Result<Bearer> {
     let caller = cx.caller();
     let workspace_id = caller.workspace_id;
@@ -100,18 +101,18 @@ fn whoami(cx: &Read<'_>, _: &Whoami) -> Result<Me> {
         delegation_grant_id: caller.grant,
         token_id: caller.token_id,
         capabilities: caller.capabilities,
-        capability_sets: sets_held(caller.capabilities),
+        capability_sets: covered_sets(caller.capabilities),
         expires_at: caller.expires_at,
         frozen: caller.frozen,
     })
 }
 
 /// Returns the named sets that the capabilities `held` cover completely.
-pub(super) fn sets_held(held: Capabilities) -> Vec<CapabilitySet> {
+pub(super) fn covered_sets(held: Capabilities) -> Vec<CapabilitySet> {
     CapabilitySet::ALL.iter().copied().filter(|set| held.covers(set.capabilities())).collect()
 }
 
-/// Returns the named sets of capabilities that tokens can be minted from.
+/// Returns the named sets of capabilities, from which tokens can be minted.
 ///
 /// A named set is a template: a token keeps the capabilities that the set had when the token was minted.
 #[derive(Deserialize, JsonSchema)]
@@ -121,11 +122,11 @@ struct ListCapabilitySets {}
 /// A named set of capabilities.
 #[derive(Serialize, JsonSchema)]
 struct NamedSet {
-    /// The name to pass as `capability_set`.
+    /// Name to pass as `capability_set`.
     name: CapabilitySet,
-    /// The kind of member that the set is intended for.
+    /// Kind of member that the set is intended for.
     description: &'static str,
-    /// The capabilities of a token minted from the set.
+    /// Capabilities of a token that is minted from the set.
     capabilities: Capabilities,
 }
 
@@ -145,8 +146,8 @@ mod tests {
 
     #[test]
     fn named_sets_are_held_in_full_or_not_at_all() {
-        assert_eq!(sets_held(Capabilities::all()), CapabilitySet::ALL);
-        assert_eq!(sets_held(CapabilitySet::AgentWorker.capabilities()), [CapabilitySet::AgentWorker]);
-        assert!(sets_held([Capability::WorkspaceRead].into_iter().collect()).is_empty());
+        assert_eq!(covered_sets(Capabilities::all()), CapabilitySet::ALL);
+        assert_eq!(covered_sets(CapabilitySet::AgentWorker.capabilities()), [CapabilitySet::AgentWorker]);
+        assert!(covered_sets([Capability::WorkspaceRead].into_iter().collect()).is_empty());
     }
 }

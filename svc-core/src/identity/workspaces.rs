@@ -1,7 +1,7 @@
 //! Workspaces, which isolate teams from each other.
 //!
-//! A credential belongs to one workspace. A request whose path names another workspace is answered as if that
-//! workspace did not exist. Workspaces are created in [`super::setup`].
+//! A credential is valid for one workspace. A request whose path contains the id of another workspace fails
+//! as if that workspace did not exist. [`super::setup`] creates workspaces.
 
 use std::borrow::Cow;
 
@@ -23,20 +23,20 @@ use crate::store::columns;
 use crate::text::{Change, Handle, Text};
 use crate::time::Time;
 
-/// A workspace: a team's channels, threads, members and log.
+/// A workspace, which contains a team's channels, threads, members and log.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Workspace {
-    /// The workspace's id.
+    /// Id of the workspace.
     pub id: WorkspaceId,
-    /// The workspace's name for people.
+    /// Name of the workspace, to show to people.
     pub name: String,
-    /// The workspace's handle, an alias of its id that can be changed; null if it has none. References always
-    /// use the id.
+    /// Handle of the workspace, a changeable alias of the id; null if it has none. References always use the
+    /// id.
     pub handle: Option<String>,
-    /// When the workspace was created.
+    /// Time at which the workspace was created.
     pub created_at: Time,
-    /// The position of the workspace's creation in the instance's log, by which lists of workspaces are
-    /// ordered.
+    /// Position of the workspace's creation in the instance's log. Lists of workspaces are sorted by this
+    /// position.
     #[serde(skip)]
     lsn: i64,
 }
@@ -59,10 +59,10 @@ impl<I> Answer<I> for Workspace {
     }
 }
 
-/// A workspace was renamed.
+/// The name of a workspace was changed.
 #[derive(Debug, Serialize, JsonSchema)]
 struct WorkspaceUpdated {
-    /// The new name.
+    /// New name of the workspace.
     name: String,
 }
 
@@ -77,7 +77,7 @@ impl Event for WorkspaceUpdated {
 /// The handle of a workspace was changed.
 #[derive(Debug, Serialize, JsonSchema)]
 struct WorkspaceHandleChanged {
-    /// The new handle.
+    /// New handle of the workspace.
     handle: String,
 }
 
@@ -105,8 +105,8 @@ pub(crate) fn feature() -> Feature {
                     .quick()
                     .title("Read a workspace")
                     .when(
-                        "Get the name and handle of the workspace. Use `get_workspace_context` to see what \
-                         is to be done there.",
+                        "Get the name and handle of the workspace. Use `get_workspace_context` to see your \
+                         open work in it.",
                     )
                     .get("/workspaces/{workspace_id}")
                     .needs(&[WorkspaceRead])
@@ -117,8 +117,8 @@ pub(crate) fn feature() -> Feature {
                     .patch("/workspaces/{workspace_id}")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "name": "Night shift"})),
-                // If two workspaces request the same handle at once, the lock on the head of the instance's
-                // log serialises them.
+                // If two workspaces request the same handle simultaneously, the lock on the head of the
+                // instance's log serialises the requests.
                 changing("set_workspace_handle", Effect::Idempotent)
                     .wants(|_| WriteNeeds::workspace(WorkspaceId::INSTANCE))
                     .run(set_workspace_handle)
@@ -150,7 +150,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// Id of the caller's own workspace, or of the caller itself, which an input may omit.
+/// Id of the caller's own workspace or of the caller. A request may omit this id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OwnId<I>(Option<I>);
@@ -161,14 +161,14 @@ impl<I> Default for OwnId<I> {
     }
 }
 
-/// The id of the caller's own workspace, which an input may omit.
+/// Id of the caller's own workspace. A request may omit this id.
 pub type OwnWorkspaceId = OwnId<WorkspaceId>;
 
 impl OwnWorkspaceId {
-    /// Returns the caller's workspace.
+    /// Returns the id of the caller's workspace.
     ///
-    /// Fails with not found if the input names another workspace, which does not exist for the caller, or if
-    /// the caller has no workspace.
+    /// Fails with 404 `not-found` if the input contains the id of another workspace, or if the caller has no
+    /// workspace.
     pub(crate) fn of(self, cx: &Read<'_>) -> Result<WorkspaceId> {
         let own = cx.caller().workspace_id;
         check_own_workspace(cx, self.0.unwrap_or(own))?;
@@ -185,7 +185,7 @@ impl<I> From<I> for OwnId<I> {
     }
 }
 
-/// The schema of an optional id, which is omitted from the inputs of tools.
+/// Schema of an optional id, which is omitted from the inputs of tools.
 impl<I: JsonSchema> JsonSchema for OwnId<I> {
     fn inline_schema() -> bool {
         true
@@ -203,15 +203,14 @@ impl<I: JsonSchema> JsonSchema for OwnId<I> {
     }
 }
 
-/// Fails with not found if a path names a workspace other than the caller's.
+/// Fails with 404 `not-found` unless `workspace_id` is the caller's workspace.
 pub(crate) fn check_own_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<()> {
     if cx.caller().workspace_id == workspace_id { Ok(()) } else { Err(Error::not_found("workspace")) }
 }
 
 /// Returns the workspaces that you may see, oldest first.
 ///
-/// With a token that carries `operator:global`, you see all workspaces of the instance; otherwise only your
-/// own.
+/// With `operator:global`, you see all workspaces of the instance; otherwise only your own.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListWorkspaces {
@@ -233,7 +232,7 @@ fn list_workspaces(cx: &Read<'_>, input: &ListWorkspaces) -> Result<Page<Workspa
     Ok(Page::of(rows, input.limit, |workspace: &Workspace| workspace.lsn))
 }
 
-/// Returns a workspace: its name and handle.
+/// Returns a workspace with its name and handle.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetWorkspace {
@@ -249,12 +248,12 @@ fn get_workspace(cx: &Read<'_>, input: &GetWorkspace) -> Result<Workspace> {
 const BY_ID: &str =
     concat!("select ", workspace_columns!(), " from workspaces w where w.id = $1 and w.state = 'live'");
 
-/// Loads a live workspace. The caller must have checked access to it.
+/// Loads a live workspace. The caller must have checked the access to the workspace.
 pub(crate) fn load_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<Workspace> {
     cx.one(BY_ID, &[&workspace_id])?.ok_or_else(|| Error::not_found("workspace"))
 }
 
-/// Changes a workspace's name and returns the workspace.
+/// Changes the name of a workspace, and returns the workspace.
 ///
 /// Absent fields keep their value.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -262,7 +261,7 @@ pub(crate) fn load_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result
 struct UpdateWorkspace {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The new name of the workspace.
+    /// New name of the workspace.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     name: Change<Text<1, NAME_MAX>>,
 }
@@ -279,9 +278,10 @@ fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Works
     Ok(workspace)
 }
 
-/// Sets the handle of a workspace, an alias of its id for people, and returns the workspace.
+/// Sets the handle of a workspace, an alias of the id for people, and returns the workspace.
 ///
-/// The handle is unique in the instance. The old handle becomes free at once; references always use the id.
+/// The handle is unique in the instance. The old handle becomes free immediately. References always use the
+/// id.
 ///
 /// Fails with 409 `handle-taken` if another workspace has the handle.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -289,7 +289,7 @@ fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Works
 struct SetWorkspaceHandle {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The new handle, such as `night-shift`. Upper-case letters are converted to lower case.
+    /// New handle, such as `night-shift`. Upper-case letters are converted to lower case.
     handle: Handle<HANDLE_MAX>,
 }
 
@@ -314,10 +314,11 @@ const BY_HANDLE: &str = "select id from workspaces where handle = $1";
 
 const SET_HANDLE: &str = "update workspaces set handle = $2 where id = $1";
 
-/// SQL condition that a column contains the id of a live workspace, for periodic work.
+/// SQL condition that a column contains the id of a live workspace. Periodic work is limited to live
+/// workspaces.
 ///
-/// A workspace that is being imported or erased is not live: no member knows of it, and nothing may be
-/// appended to its log.
+/// A workspace that is being imported or erased is not live: members cannot see the workspace, and nothing
+/// may be appended to its log.
 macro_rules! is_live {
     ($workspace:literal) => {
         concat!("exists (select 1 from workspaces l where l.id = ", $workspace, " and l.state = 'live')")
@@ -325,8 +326,9 @@ macro_rules! is_live {
 }
 pub(crate) use is_live;
 
-/// Returns up to `most` live workspaces after `last` in the order of their ids, for periodic work in all
-/// workspaces.
+/// Returns live workspaces with ids after `last`, up to `most`, in the order of their ids.
+///
+/// Used for periodic work in all workspaces.
 pub(crate) fn next(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Result<Vec<WorkspaceId>> {
     let after = last.map(WorkspaceId::uuid).unwrap_or_default();
     let next: Vec<(WorkspaceId,)> = cx.query(NEXT, &[&after, &most])?;
@@ -341,55 +343,55 @@ const NEXT: &str = concat!(
 
 const ANY: &str = "select id from workspaces limit 1";
 
-/// Returns whether the instance has any workspace.
+/// Returns whether the instance has a workspace, live or not.
 pub(crate) fn any_exists(cx: &Read<'_>) -> Result<bool> {
     Ok(cx.one::<(WorkspaceId,)>(ANY, &[])?.is_some())
 }
 
-/// Selects the ids of all live workspaces.
+/// Query for the ids of all live workspaces.
 pub(crate) const LIVE_IDS: &str = "select id from workspaces where state = 'live' order by id";
 
-/// Selects the workspace `$1` if it is live.
+/// Query for the workspace `$1`, which selects a row only if the workspace is live.
 pub(crate) const IS_LIVE: &str = "select id from workspaces where id = $1 and state = 'live'";
 
-/// The state of a workspace whose rows are still being imported. It is hidden.
+/// State of a workspace whose rows are still being imported. Such a workspace is hidden.
 pub(crate) const IMPORTING: &str = "importing";
 
-/// The state of a visible workspace, whose members can use it.
+/// State of a visible workspace, which its members can use.
 pub(crate) const LIVE: &str = "live";
 
-/// The state of a workspace whose rows are being removed.
+/// State of a workspace whose rows are being removed.
 const ERASING: &str = "erasing";
 
-/// Returns whether the instance has no other live workspace.
+/// Returns whether the instance has no live workspace other than this one.
 pub(crate) fn is_the_only_one(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
     Ok(cx.one::<(WorkspaceId,)>(ANOTHER, &[&workspace])?.is_none())
 }
 
 const ANOTHER: &str = "select id from workspaces where id <> $1 and state = 'live' limit 1";
 
-/// Hides a workspace that is about to be erased. Its handle becomes free.
+/// Hides a workspace that is about to be erased. The workspace's handle becomes free.
 pub(crate) fn hide(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<()> {
     cx.execute(1, HIDE, &[&workspace, &ERASING])
 }
 
 const HIDE: &str = "update workspaces set state = $2, handle = null where id = $1 and state = 'live'";
 
-/// Returns the next workspace after the id `after` that is being erased, or `None`.
+/// Returns the first workspace with an id after `after` that is being erased, or `None`.
 pub(crate) fn erasing(cx: &Read<'_>, after: WorkspaceId) -> Result<Option<WorkspaceId>> {
     Ok(cx.one::<(WorkspaceId,)>(IS_ERASING, &[&ERASING, &after])?.map(|(workspace,)| workspace))
 }
 
 const IS_ERASING: &str = "select id from workspaces where state = $1 and id > $2 order by id limit 1";
 
-/// Returns the state of a workspace, or `None` if it does not exist.
+/// Returns the state of a workspace, or `None` if the workspace does not exist.
 pub(crate) fn state_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<String>> {
     Ok(cx.one::<(String,)>(STATE, &[&workspace])?.map(|(state,)| state))
 }
 
 const STATE: &str = "select state from workspaces where id = $1";
 
-/// Returns the name of a workspace in any state.
+/// Returns the name of a workspace in any state. Fails if the workspace does not exist.
 pub(crate) fn name_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<String> {
     let name: Option<(String,)> = cx.one(NAME, &[&workspace])?;
     name.map(|(name,)| name).ok_or_else(|| Error::not_found("workspace"))
@@ -404,10 +406,11 @@ pub(crate) fn handle_if_free<'h>(cx: &Read<'_>, handle: Option<&'h str>) -> Resu
     Ok(taken.is_none().then_some(handle))
 }
 
-/// Makes an imported workspace visible under a handle, which must be free. `lsn` is the position in the
-/// instance's log of the event that names the workspace.
+/// Makes an imported workspace visible under a handle, which must be free.
 ///
-/// From then on, the workspace shares the limits of the workspace `charged_to`.
+/// `lsn` is the position of the event in the instance's log that refers to the workspace.
+///
+/// After this, the workspace shares the limits of the workspace `charged_to`.
 pub(crate) fn show(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,
@@ -420,11 +423,11 @@ const SHOW: &str = "
     update workspaces set state = 'live', lsn = $2, handle = $3, charged_to = $4
     where id = $1 and state = 'importing'";
 
-/// Creates an empty workspace. The caller must have checked that this is allowed.
+/// Creates an empty workspace. The caller must have checked that the request is allowed.
 ///
-/// If two first workspaces are created at once, the event in the instance's log ensures that only one of them
-/// is committed.
-pub(crate) fn create(cx: &mut Write<'_>, name: &str) -> Result<Workspace> {
+/// If two requests create the first workspace simultaneously, the event in the instance's log ensures that
+/// only one of them is committed.
+pub(crate) fn create_empty_workspace(cx: &mut Write<'_>, name: &str) -> Result<Workspace> {
     let id: WorkspaceId = cx.new_id()?;
     let created = WorkspaceCreated { workspace_id: id, name: name.to_owned() };
     let lsn = cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &created)?.lsn;
@@ -434,7 +437,7 @@ pub(crate) fn create(cx: &mut Write<'_>, name: &str) -> Result<Workspace> {
     let created_at = cx.now();
     let workspace = Workspace { id, name: name.to_owned(), handle: None, created_at, lsn };
     workspace.with_new_row(|row| cx.insert(row))?;
-    // The key is in use from the first workspace on: a process with another key is rejected.
+    // The key is in use after the first workspace exists: a process with another key is rejected.
     let key = cx.sealer().current_id().to_vec();
     let sealed = cx.sealer().check_value(&key)?;
     cx.execute_any(keys::RECORD, &[&key, &sealed, &created_at])?;

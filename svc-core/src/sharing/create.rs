@@ -14,7 +14,7 @@ use crate::conversation::visibility::{check_no_dm, visible_channel};
 use crate::error::{Code, Error, Result};
 use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, ShareTicketId};
-use crate::identity::tokens::{EXPIRY, expiry, new_secret_of};
+use crate::identity::tokens::{EXPIRY, requested_expiry, new_secret_of};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{SHARE_ARTIFACTS_MAX, SHARE_TICKET_MAX_SECS};
 use crate::log::event::Subject;
@@ -133,7 +133,7 @@ fn ticket_expiry(
     at: Option<Time>,
     in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>,
 ) -> Result<Time> {
-    let expires_at = expiry(now, at, in_secs)?
+    let expires_at = requested_expiry(now, at, in_secs)?
         .ok_or_else(|| Error::in_fields(&EXPIRY, "expected one of these fields: when the ticket expires"))?;
     let latest = now.plus(Duration::from_secs(SHARE_TICKET_MAX_SECS.unsigned_abs()));
     if expires_at > latest {

@@ -28,7 +28,7 @@ use std::ops::Range;
 use pulldown_cmark::{Event, Tag, TagEnd};
 
 use crate::conversation::markdown;
-use crate::identity::members::mapped;
+use crate::identity::members::map_case;
 use crate::limits::{MARKDOWN_NODES_MAX, MENTION_NAME_BYTES_MAX, MENTIONS_MAX, USER_NAME_MAX};
 
 /// The possible mentions of a text, in order.
@@ -492,9 +492,9 @@ fn possible_names(run: &TextAfterSign, room: &mut NameBudget) -> Vec<PossibleNam
         }
         let name = match is_slow {
             false => Some(plain.chars().take(end).collect()),
-            true => mapped(&chars().take(end).collect::<String>()),
+            true => map_case(&chars().take(end).collect::<String>()),
         };
-        // `mapped` fails for a text that cannot be a handle.
+        // `map_case` fails for a text that cannot be a handle.
         names.extend(name.map(|name| PossibleName { name, length }));
     }
     names
@@ -661,7 +661,7 @@ mod tests {
             &long,
             &dashed,
         ] {
-            let stored = mapped(name).unwrap();
+            let stored = map_case(name).unwrap();
             for (before, after) in
                 [("", ""), ("", " look"), ("cc ", ", look"), ("(", ")"), ("", "'s"), ("", "."), ("**", "**")]
             {
@@ -696,9 +696,9 @@ mod tests {
         for some in plain.chunks(50) {
             let (written, wanted): (String, String) =
                 some.iter().map(|c| (*c, plainly_mapped(*c).unwrap())).unzip();
-            assert_eq!(mapped(&written).as_deref(), Some(&*wanted), "{written}");
+            assert_eq!(map_case(&written).as_deref(), Some(&*wanted), "{written}");
             let backwards = |text: &str| text.chars().rev().collect::<String>();
-            assert_eq!(mapped(&backwards(&written)), Some(backwards(&wanted)), "{written}");
+            assert_eq!(map_case(&backwards(&written)), Some(backwards(&wanted)), "{written}");
         }
     }
 

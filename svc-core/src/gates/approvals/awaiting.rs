@@ -1,4 +1,4 @@
-//! Pending gates that the caller may accept.
+//! Pending approval gates that the caller may accept.
 
 use super::{ApprovalGate, StoredGate, gate_columns, is_agent};
 use crate::Result;
@@ -6,8 +6,10 @@ use crate::capability::Capability::ApprovalGrant;
 use crate::conversation::visibility::visible;
 use crate::op::Read;
 
-/// Returns the first gates that the caller may accept now, among the oldest 2000 pending ones.
-pub(in crate::gates) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<ApprovalGate>> {
+/// Returns the oldest pending approval gates that the caller may accept now, up to `most`.
+///
+/// Only the oldest 2000 pending gates of the workspace are examined.
+pub(in crate::gates) fn gates_to_decide(cx: &Read<'_>, most: i64) -> Result<Vec<ApprovalGate>> {
     let caller = cx.caller();
     let Some(member) = caller.member else { return Ok(Vec::new()) };
     if caller.is_delegated() || !caller.capabilities.has(ApprovalGrant) || caller.frozen {
@@ -23,7 +25,7 @@ pub(in crate::gates) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Approva
     gates.into_iter().map(|gate| gate.open(cx)).collect()
 }
 
-/// Reads by the index of pending gates.
+/// Query that uses the index of pending gates.
 const AWAITING: &str = concat!(
     "select ",
     gate_columns!(),

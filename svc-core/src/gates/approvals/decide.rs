@@ -1,4 +1,4 @@
-//! Deciding approval gates: who may decide, and what each decision does.
+//! Deciding approval gates: the callers who may decide, and the effect of each decision.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,17 +17,18 @@ use crate::op::{Answer, Caller, Read, Write};
 use crate::store::named_enum;
 
 named_enum! {
-    /// A decision about an approval gate.
+    /// Decision on an approval gate.
     pub(super) enum Decision { Accept = "accept", Decline = "decline", Cancel = "cancel" }
 }
 
-/// Capabilities for deciding gates; a caller needs one of them.
+/// Capabilities of which a caller needs at least one to decide an approval gate.
 ///
-/// `thread:transition` lets callers decline or cancel their own requests, `approval:grant` lets them accept.
+/// With `thread:transition`, callers may decline or cancel their own requests. With `approval:grant`, they
+/// may accept, decline or cancel the requests of other members.
 pub(super) const DECIDERS: &[Capability] = &[Capability::ThreadTransition, Capability::ApprovalGrant];
 
 impl Decision {
-    fn leads_to(self) -> GateState {
+    fn resulting_state(self) -> GateState {
         match self {
             Self::Accept => GateState::Accepted,
             Self::Decline => GateState::Declined,
@@ -36,16 +37,16 @@ impl Decision {
     }
 }
 
-/// An approval gate was decided, or it expired.
+/// An approval gate was decided or has expired.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ApprovalDecided {
-    /// The gate.
+    /// Id of the gate that was decided or has expired.
     pub gate_id: GateId,
-    /// The decision; null if the gate expired.
+    /// The decision on the gate; null if the gate expired.
     pub decision: Option<Decision>,
     /// The state of the gate after this event.
     pub state: GateState,
-    /// The member who decided; null if the gate expired.
+    /// Id of the member who decided the gate; null if the gate expired.
     pub resolved_by: Option<MemberId>,
 }
 
@@ -74,13 +75,13 @@ impl<I> Answer<I> for ApprovalGate {
     }
 }
 
-/// The result of a decision.
+/// The gate after `approval_decide`, and a link for a person if the caller may not accept the gate.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Decided {
     #[serde(flatten)]
     gate: ApprovalGate,
-    /// The page on which a person can decide; absent unless the decision needs a person. Only returned over
-    /// MCP: over REST the call fails with `needs-person`.
+    /// Link to the page on which a person can decide the gate; absent unless the decision needs a person.
+    /// Returned over MCP only: over REST, the request fails with 403 `needs-person`.
     #[serde(skip_serializing_if = "Option::is_none")]
     link: Option<DecisionLink>,
 }
@@ -105,20 +106,20 @@ impl Answer<ApprovalDecide> for Decided {
 
 /// Decides an approval gate and returns it.
 ///
-/// Accepting needs `approval:grant`, and a person if the request requires one: if you may not accept, you get
-/// a link for a person, valid for an hour. Declining and cancelling also need the capability, unless you
-/// requested the approval. Repeating the decision changes nothing.
+/// Accepting needs `approval:grant`, and a person if the gate's `needs_person` is true: if you may not
+/// accept, you get a link for a person, valid for an hour. Declining and cancelling need `approval:grant`
+/// unless the request is yours. Repeating a decision changes nothing.
 ///
 /// Fails with 403 `forbidden` if you have `approval:grant` and accept your own request, made directly or
 /// through a delegate, if you accept as a delegate, or if you decline or cancel the request of another member
-/// without `approval:grant`; 403 `needs-person` if a person has to accept it; 409 `wrong-state` if the gate
-/// was decided otherwise or has expired, or if its thread is archived.
+/// without `approval:grant`; 403 `needs-person` if a person must accept the gate; 409 `wrong-state` if the
+/// gate has expired or was decided differently, or if its thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ApprovalDecide {
     /// The gate.
     gate_id: GateId,
-    /// The decision.
+    /// The decision on the gate.
     decision: Decision,
 }
 
@@ -130,7 +131,7 @@ pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Res
         actor: gate.requested_actor_id.unwrap_or(gate.requested_by),
     };
     check_may_decide(cx.caller(), by, asker, input.decision)?;
-    let state = input.decision.leads_to();
+    let state = input.decision.resulting_state();
     let mut gate = StoredGate(gate).open(cx)?;
     if gate.state == state {
         return Ok(gate.into());
@@ -162,7 +163,7 @@ const DECIDE: &str = "
     update approval_gates set state = $2, resolved_by = $3, resolved_actor_id = $4, resolved_at = $5
     where id = $1 and state = 'pending'";
 
-/// Fails unless the caller may make this decision about a request of `asker`.
+/// Fails unless `caller` may make this decision on a gate that `asker` requested.
 fn check_may_decide(
     caller: &Caller,
     by: VerdictAuthor,
@@ -187,7 +188,7 @@ fn check_may_decide(
     Ok(())
 }
 
-/// Fails, with a link for a person, unless the member may accept the gate without one.
+/// Fails with `needs-person` and a link for a person, unless the member may accept the gate without a person.
 fn check_needs_no_person(cx: &Read<'_>, gate: &ApprovalGate, member: MemberId) -> Result<()> {
     let may_accept = cx.caller().capabilities.has(Capability::ApprovalGrant);
     let detail = if !may_accept {

@@ -1,6 +1,7 @@
-//! Expiry of approval gates: writes the event for a gate whose time is over.
+//! Expiry of approval gates: emits the event for each gate whose expiry time has passed.
 //!
-//! Reads treat such a gate as expired at once; its row and the log are updated later.
+//! Reads report a gate as expired as soon as its expiry time has passed. The chore updates the row and the
+//! log later.
 
 use uuid::Uuid;
 
@@ -11,12 +12,12 @@ use crate::identity::workspaces::is_live;
 use crate::log::event::Subject;
 use crate::op::{Chore, DueObjects, Write};
 
-/// Returns the chore that marks gates as expired.
+/// Returns the chore that marks approval gates as expired.
 pub(super) fn chore() -> Chore {
     DueObjects { next: DUE, settle: expire }.chore("approval-gates")
 }
 
-/// Reads by the index of pending gates that have an expiry time.
+/// Query that uses the index of pending gates that have an expiry time.
 const DUE: &str = concat!(
     "select g.expires_at, g.id, g.workspace_id from approval_gates g
      where g.state = 'pending' and g.expires_at is not null and g.expires_at <= $1
@@ -25,9 +26,9 @@ const DUE: &str = concat!(
     " order by g.expires_at, g.id limit $4"
 );
 
-/// Marks those of the given gates as expired that are past their expiry time.
+/// Marks the gates in `gates` as expired whose expiry time has passed.
 ///
-/// Gates that are not pending, or not in the caller's workspace, are skipped.
+/// Skips gates that are not pending or are not in the caller's workspace.
 fn expire(cx: &mut Write<'_>, gates: &[Uuid]) -> Result<()> {
     for id in gates {
         let due: Option<StoredGate> = cx.one(OVER, &[id, &cx.caller().workspace_id, &cx.now()])?;

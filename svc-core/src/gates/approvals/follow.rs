@@ -1,7 +1,7 @@
-//! Waiting for the decision of an approval gate, for a caller whose request needs a person.
+//! Waiting for the decision on an approval gate, for a caller whose request needs a person.
 //!
-//! This wait is not in the operation table: a shell runs it between two answers of `approval_decide`, and it
-//! requires the same capabilities as that operation.
+//! This operation is not in the operation table. A shell runs it between two answers of `approval_decide`,
+//! which requires the same capabilities.
 
 use std::time::Duration;
 
@@ -17,18 +17,19 @@ use crate::log::event::Event;
 use crate::op::{LongPoll, Operation, Poll, Read, WaitSecs, wait};
 use crate::schema::brief;
 
-/// Waits until an approval gate is decided, and returns it.
+/// Waits until an approval gate is decided or expires, and returns the gate.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FollowApproval {
     /// The gate.
     gate_id: GateId,
-    /// How long to wait for the decision; if absent, the gate is returned at once.
-    #[schemars(transform = brief("How long to wait; if absent, the gate is returned at once."))]
+    /// Maximum seconds to wait for the decision. If absent, the gate is returned immediately.
+    #[schemars(transform = brief("Maximum seconds to wait; if absent, returns immediately."))]
     timeout_secs: Option<WaitSecs>,
 }
 
-/// Returns the operation that waits for a decision and requires the capabilities of `approval_decide`.
+/// Returns the operation that waits for the decision on a gate. Requires the capabilities of
+/// `approval_decide`.
 pub fn follow_approval() -> Operation {
     wait("follow_approval", follow).title("Follow an approval gate").needs(DECIDERS)
 }

@@ -1,7 +1,8 @@
-//! The link that takes a person to a gate that the caller may not accept.
+//! Link for a person to the page of an approval gate that the caller may not accept.
 //!
-//! The link is sealed, so it cannot be forged. It grants no rights: its reader must be signed in, and may do
-//! only what that member may do anyway. It expires after an hour, or earlier if the gate is decided.
+//! The link is sealed, so it cannot be forged. The link grants no rights: its reader must sign in, and may do
+//! only what the signed-in member may do without the link. The link expires after an hour, or earlier if the
+//! gate is decided.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,39 +18,39 @@ use crate::op::Read;
 use crate::time::Time;
 
 const LABEL: &str = "svc.approval-link/1";
-/// Path of the page, without the sealed content of the link.
-const PLACE: &str = "/ui/approvals/";
+/// Path of the page for approval links; the sealed content of the link follows it.
+const PAGE_PATH: &str = "/ui/approvals/";
 
-/// Content of a link to an approval gate.
+/// Plaintext content of a link to an approval gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LinkContent {
     pub gate: GateId,
     pub workspace: WorkspaceId,
-    /// The member who received the link for a person.
+    /// Id of the member who received the link for a person.
     pub asked_by: MemberId,
     pub expires_at: Time,
 }
 
-/// A link to the page on which a person decides an approval gate.
+/// Link to the page on which a person decides an approval gate.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct DecisionLink {
-    /// The address of the page; only a path if the service does not know its own public address.
+    /// URL of the page; only a path if the operator has not configured the service's public URL.
     pub url: String,
-    /// When the link expires, unless the gate is decided earlier.
+    /// Time at which the link expires, unless the gate is decided earlier.
     pub expires_at: Time,
 }
 
 impl LinkContent {
-    /// Creates a link to a gate of the caller's workspace, requested by member `asked_by` now.
+    /// Creates a link that is valid from now, to a gate of the caller's workspace, for member `asked_by`.
     pub fn new(cx: &Read<'_>, gate: GateId, asked_by: MemberId) -> Self {
         let expires_at = cx.now().shifted(APPROVAL_LINK_SECS.saturating_mul(1_000_000));
         Self { gate, workspace: cx.caller().workspace_id, asked_by, expires_at }
     }
 
-    /// Returns the address of the page for this link.
+    /// Returns the URL of the page for this link, and the time at which the link expires.
     pub fn address(&self, cx: &Read<'_>) -> Result<DecisionLink> {
         let service = cx.settings().public_url.as_deref().unwrap_or_default();
-        let url = format!("{service}{PLACE}{}", self.seal(cx.sealer())?);
+        let url = format!("{service}{PAGE_PATH}{}", self.seal(cx.sealer())?);
         Ok(DecisionLink { url, expires_at: self.expires_at })
     }
 
@@ -63,7 +64,7 @@ impl LinkContent {
         Ok(URL_SAFE_NO_PAD.encode(sealer.seal_for(LABEL, &plain)?))
     }
 
-    /// Opens the last path segment of a link, or returns `None` if this service did not seal it.
+    /// Opens the last path segment of a link. Returns `None` if this service did not seal it.
     pub fn open(text: &str, sealer: &Sealer) -> Option<Self> {
         let plain = sealer.open_for(LABEL, &URL_SAFE_NO_PAD.decode(text).ok()?)?;
         let (gate, rest) = plain.split_first_chunk::<16>()?;

@@ -1,10 +1,10 @@
-//! Approval gates: questions to the people of a workspace, which someone other than the asker accepts.
+//! Approval gates: questions to the people of a workspace, which a member other than the asker accepts.
 //!
-//! A gate is pending until it is decided or expires. A blocking gate keeps its thread from closing unless it
-//! was accepted or cancelled, or a later gate of the thread was accepted; the later gate need not be
-//! blocking. The question is a sealed message in the thread, posted by the asker. A gate counts as expired as
-//! soon as its time is over, although the event is written later. A caller who may not accept a gate receives
-//! a link for a person.
+//! A gate is pending until it is decided or expires. A blocking gate prevents its thread from closing until
+//! the gate is accepted or cancelled, or a later gate of the thread is accepted. The later gate need not be a
+//! blocking one. The question is a sealed message in the thread, posted by the asker. A gate counts as
+//! expired as soon as its expiry time has passed, although the event is written later. A caller who may not
+//! accept a gate receives a link for a person.
 
 mod link;
 mod decide;
@@ -13,7 +13,7 @@ mod follow;
 mod page;
 mod awaiting;
 
-pub(super) use awaiting::awaiting;
+pub(super) use awaiting::gates_to_decide;
 pub use follow::follow_approval;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ use crate::store::{columns, named_enum, new_row};
 use crate::text::{Count, Prose};
 use crate::time::Time;
 
-/// Value of `notice` in the metadata of the message with a gate's question.
+/// Value of the key `notice` in the metadata of the message that contains a gate's question.
 const NOTICE: &str = "approval";
 
 pub(crate) fn feature() -> Feature {
@@ -140,7 +140,7 @@ fn operations() -> Vec<Operation> {
 }
 
 named_enum! {
-    /// State of an approval gate. All states but `pending` are final.
+    /// State of an approval gate. All states except `pending` are final.
     pub(crate) enum GateState {
         Pending = "pending",
         Accepted = "accepted",
@@ -150,18 +150,18 @@ named_enum! {
     }
 }
 
-/// A member asked for an approval.
+/// A member requested an approval, which created an approval gate.
 #[derive(Serialize, JsonSchema)]
 struct ApprovalRequested {
-    /// The gate.
+    /// Id of the new approval gate.
     gate_id: GateId,
-    /// Whether the gate keeps the thread from closing until it is accepted.
+    /// Whether the gate prevents the thread from closing until the gate is accepted or cancelled.
     blocks_close: bool,
     /// Whether only a person may accept the gate.
     needs_person: bool,
-    /// When the gate expires; null if it does not.
+    /// Time at which the gate expires; null if the gate never expires.
     expires_at: Option<Time>,
-    /// The message with the gate's question.
+    /// Id of the message that contains the gate's question.
     message_id: MessageId,
 }
 
@@ -179,49 +179,50 @@ impl Event for ApprovalRequested {
     }
 }
 
-/// An approval gate.
+/// A request for the approval of a step in a thread.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct ApprovalGate {
-    /// The gate's id.
+    /// Id of the gate.
     id: GateId,
-    /// The workspace.
+    /// Id of the gate's workspace.
     workspace_id: WorkspaceId,
-    /// The channel of the gate's thread.
+    /// Id of the channel that contains the gate's thread.
     channel_id: ChannelId,
-    /// The thread.
+    /// Id of the thread that the approval was requested in.
     thread_id: ThreadId,
-    /// The state of the gate.
+    /// State of the gate at the time of the response.
     state: GateState,
-    /// The question; blank if its message was withdrawn or cannot be opened.
+    /// The question for the approver; blank if the message with the question was withdrawn or cannot be
+    /// opened.
     question: String,
-    /// Whether the gate keeps the thread from closing until it is accepted or cancelled, or a later gate is
-    /// accepted.
+    /// Whether the gate prevents the thread from closing until this gate is accepted or cancelled, or a later
+    /// gate of the thread is accepted.
     blocks_close: bool,
-    /// Whether only a person may accept the gate: agents may not, whatever their capabilities.
+    /// Whether only a person may accept the gate. Agents may not, whatever capabilities they have.
     needs_person: bool,
-    /// The member who requested the approval.
+    /// Id of the member who requested the approval.
     requested_by: MemberId,
-    /// The delegate who requested the approval for that member; absent if the member acted directly.
+    /// Id of the delegate who requested the approval for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     requested_actor_id: Option<MemberId>,
-    /// When the approval was requested.
+    /// Time at which the approval was requested.
     requested_at: Time,
-    /// When the gate expires unless it is decided; null if it does not expire.
+    /// Time at which the gate expires if it is still pending; null if the gate never expires.
     expires_at: Option<Time>,
-    /// The member who decided the gate.
+    /// Id of the member who decided the gate; null if the gate is pending or has expired.
     resolved_by: Option<MemberId>,
-    /// The delegate who decided the gate for that member; absent if the member acted directly.
+    /// Id of the delegate who decided the gate for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolved_actor_id: Option<MemberId>,
-    /// When the gate was decided or expired.
+    /// Time at which the gate was decided or expired; null while it is pending.
     resolved_at: Option<Time>,
-    /// The message of the thread with the question.
+    /// Id of the message in the thread that contains the question.
     message_id: MessageId,
-    /// Position of the request in the workspace's event log.
+    /// Position of the gate's creation in the workspace's event log.
     lsn: i64,
 }
 
-/// A gate's row, without its question. Its `state` does not reflect expiry yet.
+/// Row of an approval gate, without the question. The column `state` may not reflect expiry yet.
 struct StoredGate(ApprovalGate);
 
 columns! {
@@ -247,14 +248,14 @@ columns! {
 }
 
 impl StoredGate {
-    /// Returns the gate with its current state and its question.
+    /// Returns the gate with its current state and its decrypted question.
     fn open(self, cx: &Read<'_>) -> Result<ApprovalGate> {
         let words = messages::words(cx, self.0.message_id)?;
         let question = words.map_or_else(String::new, |(question, _)| question);
-        Ok(ApprovalGate { question, ..self.at(cx.now()) })
+        Ok(ApprovalGate { question, ..self.with_state_at(cx.now()) })
     }
 
-    fn at(self, now: Time) -> ApprovalGate {
+    fn with_state_at(self, now: Time) -> ApprovalGate {
         let Self(gate) = self;
         let over = gate.expires_at.filter(|end| gate.state == GateState::Pending && *end <= now);
         if over.is_none() {
@@ -264,12 +265,12 @@ impl StoredGate {
     }
 }
 
-/// Requests an approval from the people of the workspace, and returns the gate.
+/// Requests an approval from the people of the workspace, and returns the new approval gate.
 ///
-/// Other members with `approval:grant` may accept it; you may not, directly or through a delegate. If it
-/// needs a person, agents may not.
+/// Other members with `approval:grant` may accept the gate; you may not, directly or through a delegate. If
+/// it needs a person, agents may not.
 ///
-/// The question is posted as one message of yours, which cannot be edited.
+/// The server posts the question in the thread as a message of yours, which cannot be edited.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished or already has 1000 gates, or if its channel is
 /// archived.
@@ -280,21 +281,23 @@ struct RequestApproval {
     thread_id: ThreadId,
     /// The question for the approver.
     question: Prose<1, QUESTION_MAX>,
-    /// Whether the gate keeps the thread from closing until it is accepted or cancelled. Default: true.
+    /// Whether the gate prevents the thread from closing until it is accepted or cancelled. Default: true.
     ///
-    /// The thread may also close once a later gate is accepted, whether or not that gate blocks the close.
+    /// The thread may also close after a later gate is accepted, whether or not the later gate has
+    /// `blocks_close`.
     blocks_close: Option<bool>,
     /// Whether only a person, not an agent, may accept the gate.
-    #[schemars(transform = brief("Whether only a person may accept it."), transform = default_is("false"))]
+    #[schemars(transform = brief("Whether a person must accept the gate."), transform = default_is("false"))]
     needs_person: Option<bool>,
     /// Seconds until the gate expires, at least 60. Default: never.
     ///
-    /// Maximum 2592000. A gate that is decided does not expire.
+    /// Maximum: 2592000 (30 days). A gate that was decided does not expire.
     #[schemars(transform = brief("Seconds until the gate expires."))]
     expires_in_secs: Option<Count<GATE_EXPIRY_MIN_SECS, GATE_EXPIRY_MAX_SECS>>,
 }
 
-/// A question whose text is already sealed.
+/// Content of an approval request that was prepared before the transaction: the gate's id and the sealed
+/// question.
 struct SealedQuestion {
     id: GateId,
     post: SealedPost,
@@ -378,7 +381,7 @@ fn request_approval(
 
 const COUNT: &str = "select count(*) from approval_gates where thread_id = $1";
 
-/// Returns an approval gate.
+/// Returns an approval gate with its state and its question.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetApprovalGate {
@@ -390,7 +393,7 @@ fn get_approval_gate(cx: &Read<'_>, input: &GetApprovalGate) -> Result<ApprovalG
     visible_gate(cx, input.gate_id)?.open(cx)
 }
 
-/// Loads a gate. Fails with *not found* unless the caller may see its channel.
+/// Loads a gate by its id. Fails with *not found* unless the caller may see the gate's channel.
 fn visible_gate(cx: &Read<'_>, id: GateId) -> Result<StoredGate> {
     let found: Option<StoredGate> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let stored = found.ok_or_else(|| Error::not_found("approval gate"))?;
@@ -405,19 +408,19 @@ fn visible_gate(cx: &Read<'_>, id: GateId) -> Result<StoredGate> {
 const BY_ID: &str =
     concat!("select ", gate_columns!(), " from approval_gates g where g.id = $1 and g.workspace_id = $2");
 
-/// Returns the approval gates of a workspace that you may see, in the order in which they were requested.
+/// Returns the approval gates of a workspace that you may see, oldest first.
 ///
-/// One page covers up to 2000 gates, so it may be short or empty although there is more: continue while
-/// `next_cursor` is not null.
+/// The server examines up to 2000 gates for one page, so a page may be short or empty although more gates
+/// follow: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = brief(""))]
 struct ListApprovalGates {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// Only gates of this thread.
+    /// Return only the gates of this thread.
     thread_id: Option<ThreadId>,
-    /// Only gates in this state.
+    /// Return only gates in this state.
     state: Option<GateState>,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
@@ -448,7 +451,7 @@ fn is_agent(cx: &Read<'_>, member: MemberId) -> Result<bool> {
     Ok(load_member(cx, member)?.kind == MemberKind::Agent)
 }
 
-/// SQL condition: the state of gate `g` at time `$now` is `$state`, or `$state` is null.
+/// SQL condition: the state of gate `g` at time `$now` is `$state`. True for every gate if `$state` is null.
 macro_rules! in_state {
     ($state:literal, $now:literal) => {
         concat!(
@@ -463,7 +466,7 @@ macro_rules! in_state {
     };
 }
 
-/// No horizon is needed: a thread has at most as many gates as one page may scan.
+/// Query without a horizon, because a thread cannot have more gates than one page may examine.
 const OF_THREAD: &str = concat!(
     "select ",
     gate_columns!(),
@@ -486,7 +489,7 @@ const OF_WORKSPACE: &str = concat!(
 const HORIZON: &str =
     "select lsn from approval_gates where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Returns the gates that keep a thread from closing.
+/// Returns the approval gates that prevent a thread from closing.
 fn blocking_gates(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let blocking: Vec<(GateId, i64)> = cx.query(BLOCKING, &[&id, &REASON_IDS_MAX])?;
     let detail = match blocking.first() {
@@ -537,7 +540,7 @@ mod tests {
             })
         };
         let at = |micros, state, expires_at| {
-            let gate = stored(state, expires_at).at(Time::from_micros(micros));
+            let gate = stored(state, expires_at).with_state_at(Time::from_micros(micros));
             (gate.state, gate.resolved_at)
         };
         for &state in GateState::ALL {

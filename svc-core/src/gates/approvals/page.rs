@@ -1,4 +1,4 @@
-//! The page that a link to an approval gate opens.
+//! Reading an approval gate through a link, for the page of the board that a person opens.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,11 +25,11 @@ pub(super) fn row() -> Operation {
         .example(|_| json!({"link": "sealed"}))
 }
 
-/// Shows the approval gate of a link to the signed-in member.
+/// Returns the approval gate of a link to the signed-in member.
 ///
-/// The link grants no rights: the reader sees the gate if it may see the thread, and may decide only with the
-/// required capabilities. A link expires after an hour, and once its gate is decided. A browser gets the
-/// board, which sends the same request.
+/// The link grants no rights: the reader may see the gate only if the reader may see the thread, and may
+/// decide the gate only with the required capabilities. A link expires after an hour, or earlier if the gate
+/// is decided. A browser receives the board's page, which then sends the same request for JSON.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OpenApprovalLink {
@@ -37,16 +37,16 @@ struct OpenApprovalLink {
     link: String,
 }
 
-/// An approval gate as shown to a person.
+/// An approval gate with its thread, for the page of an approval link.
 #[derive(Serialize, JsonSchema)]
 struct OpenedApprovalLink {
-    /// The gate.
+    /// The approval gate that the link refers to.
     gate: ApprovalGate,
-    /// The gate's thread.
+    /// The thread that contains the gate.
     thread: Thread,
-    /// The handle of the member who received the link.
+    /// Handle of the member who received the link.
     asked_by: String,
-    /// When the link expires.
+    /// Time at which the link expires.
     expires_at: Time,
 }
 

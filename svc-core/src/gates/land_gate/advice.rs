@@ -1,4 +1,4 @@
-//! Land advice: a read-only check of the requirements for closing a thread that are not met.
+//! Land advice: a read-only report of the unmet requirements for closing a thread.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,18 +10,18 @@ use crate::error::{Code, Error};
 use crate::id::ThreadId;
 use crate::op::{Answer, Read, Write};
 
-/// The requirements for closing a thread that are not met now.
+/// The unmet requirements for closing a thread.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct LandAdvice {
-    /// The thread.
+    /// Id of the thread to close.
     thread_id: ThreadId,
     /// Whether the thread could close now.
     could_close: bool,
-    /// The requirements that are not met.
+    /// The unmet requirements for closing the thread.
     reasons: Vec<Reason>,
 }
 
-/// A repeated request computes the advice again, from the current state of the thread.
+/// A repeated request computes the advice again from the current state of the thread.
 impl Answer<RequestLandAdvice> for LandAdvice {
     type Kept = ThreadId;
 
@@ -34,7 +34,7 @@ impl Answer<RequestLandAdvice> for LandAdvice {
     }
 }
 
-/// Returns the requirements for closing a thread that are not met now, without changing the thread.
+/// Returns the unmet requirements for closing a thread, without changing the thread.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished; 409 `not-enabled` if the operator has not set
 /// `SVC_LAND_ADVICE=1`.

@@ -1,9 +1,10 @@
-//! The land gate: the work that a thread wants to land, and whether a member has passed it.
+//! The land gate of a thread: the work to land, and whether a member has passed the work for landing.
 //!
-//! A gate points at one piece of work, such as a branch, at one commit. A pass counts under the same rules as
-//! an approval, if it comes from a member with the skill `land_gate`. A later pointer or verdict replaces it;
-//! a later result or reopening of the thread voids it. Closing a thread needs a pass only if the thread
-//! requires one. `advice` lists the requirements for closing that are not met.
+//! The pointer of a gate identifies one piece of work, such as a branch, at one commit. A pass counts under
+//! the same rules as an approval, if the author of the pass has the skill `land_gate`. A later pointer or
+//! verdict replaces the pass. A pass no longer counts after a later result or reopening of the thread.
+//! Closing a thread needs a pass only if the thread requires one. `advice` reports the unmet requirements for
+//! closing.
 
 mod advice;
 
@@ -41,7 +42,7 @@ pub(crate) fn feature() -> Feature {
                 idempotent("set_land_gate", set_land_gate)
                     .title("Set the land pointer of a thread")
                     .when(
-                        "Set the work that a thread wants to land, or judge with a `verdict` whether it may \
+                        "Set the work that a thread wants to land. Pass a `verdict` to decide whether it may \
                          land.",
                     )
                     .put("/threads/{thread_id}/land-gate")
@@ -54,8 +55,8 @@ pub(crate) fn feature() -> Feature {
                 read("get_land_gate", get_land_gate)
                     .title("Read a thread's land gate")
                     .when(
-                        "Return the work that a thread wants to land, and whether a pass counts. Use \
-                         `set_land_gate` to give one.",
+                        "Return the work that a thread wants to land, and whether its verdict counts. Use \
+                         `set_land_gate` to pass the work.",
                     )
                     .get("/threads/{thread_id}/land-gate")
                     .needs(&[ThreadTransition])
@@ -63,8 +64,8 @@ pub(crate) fn feature() -> Feature {
                 idempotent("require_land_gate", require_land_gate)
                     .title("Require the land gate of a thread")
                     .when(
-                        "Require a pass of the land gate before a thread may close. Use `clear_land_gate` to \
-                         lift this.",
+                        "Require a land gate pass before a thread may close. Use `clear_land_gate` to remove \
+                         the requirement.",
                     )
                     .put("/threads/{thread_id}/land-gate/requirement")
                     .needs(&[ThreadTransition])
@@ -73,8 +74,8 @@ pub(crate) fn feature() -> Feature {
                 destructive("clear_land_gate", clear_land_gate)
                     .title("Stop requiring the land gate of a thread")
                     .when(
-                        "Let a thread close without a pass of the land gate. Use `require_land_gate` to \
-                         require one again.",
+                        "Let a thread close without a land gate pass. Use `require_land_gate` to require a \
+                         pass again.",
                     )
                     .reversible()
                     .delete("/threads/{thread_id}/land-gate/requirement")
@@ -123,22 +124,23 @@ fn records() -> Vec<Records> {
 }
 
 named_enum! {
-    /// Verdict on whether the work that a land gate points at may land.
+    /// Verdict on whether the work of a land gate may land.
     pub(crate) enum LandVerdict { Pass = "pass", Fail = "fail" }
 }
 
-/// The pointer of a land gate was set, possibly with a verdict.
+/// A member set the pointer of a land gate, possibly with a verdict.
 #[derive(Serialize, JsonSchema)]
 struct LandGateSet<'a> {
-    /// The work to land, such as a branch.
+    /// The work to land, such as a branch name.
     pointer: &'a str,
-    /// The commit of the work to land.
+    /// Commit hash of the work to land.
     head_sha: &'a CommitHash,
-    /// The verdict on whether the work may land; null if it was not judged.
+    /// Verdict on whether the work may land; null if the member set no verdict.
     verdict: Option<LandVerdict>,
-    /// The reason why a pass by this member would not have counted at that time; null if it would have.
+    /// Reason why a pass by this member would not have counted at the time of the event; null if a pass would
+    /// have counted.
     objection: Option<Objection>,
-    /// Whether the thread requires a pass before it may close. This event does not change that.
+    /// Whether the thread requires a pass before it may close. The event does not change this value.
     required: bool,
 }
 
@@ -154,10 +156,10 @@ impl Event for LandGateSet<'_> {
     }
 }
 
-/// The thread now requires a pass of its land gate before it may close.
+/// A member made a pass of the land gate a requirement for closing the thread.
 #[derive(Serialize, JsonSchema)]
 struct LandGateRequired {
-    /// The position at which the gate was last set; null if it was never set.
+    /// Position at which the gate's pointer was last set; null if it was never set.
     set_lsn: Option<i64>,
 }
 
@@ -172,11 +174,11 @@ impl Event for LandGateRequired {
     }
 }
 
-/// The columns that are null until the gate's pointer is set.
+/// Columns of a land gate that are null until the gate's pointer is set.
 const UNSET: [&str; 8] =
     ["pointer", "head_sha", "verdict", "objection", "member_id", "actor_id", "set_at", "lsn"];
 
-/// The thread no longer requires a pass of its land gate before it may close.
+/// A member removed the requirement of a land gate pass before the thread may close.
 #[derive(Serialize, JsonSchema)]
 struct LandGateCleared {}
 
@@ -188,7 +190,7 @@ impl Event for LandGateCleared {
     }
 }
 
-/// The row of a land gate.
+/// Row of a thread's land gate.
 #[derive(Clone, Debug, Default)]
 struct StoredLandGate {
     required: bool,
@@ -218,7 +220,8 @@ columns! {
     }
 }
 
-/// Returns the land gate of a thread. If it has no row, the gate requires no pass and has no pointer.
+/// Returns the land gate of a thread. If the thread has no row, the result has no pointer and requires no
+/// pass.
 fn stored_gate(cx: &Read<'_>, thread: ThreadId) -> Result<StoredLandGate> {
     Ok(cx.one(ONE, &[&thread])?.unwrap_or_default())
 }
@@ -226,15 +229,15 @@ fn stored_gate(cx: &Read<'_>, thread: ThreadId) -> Result<StoredLandGate> {
 const ONE: &str = concat!("select ", land_gate_columns!(), " from land_gates g where g.thread_id = $1");
 
 impl StoredLandGate {
-    /// Returns the author and position of the current pointer and verdict, and the objection at that time.
+    /// Returns the current verdict's author and position, and the objection that was stored with the verdict.
     fn judgement(&self) -> Option<EarlierVerdict> {
         let by = VerdictAuthor { member: self.member_id?, actor: self.actor_id? };
         Some(EarlierVerdict { by, lsn: self.lsn?, objection: self.objection, active: self.active })
     }
 
-    /// Returns the objection to landing the work; the inner value is `None` if the work may land.
+    /// Returns the reason why the work may not land. The inner value is `None` if the work may land.
     ///
-    /// Returns `None` if the gate has no pointer.
+    /// The outer value is `None` if the gate has no pointer.
     fn objection(&self, judges: &VerdictRules) -> Option<Option<Objection>> {
         let judgement = self.judgement()?;
         if self.verdict != Some(LandVerdict::Pass) {
@@ -244,7 +247,7 @@ impl StoredLandGate {
     }
 }
 
-/// Returns the rules for judging a thread's land gate, with only `member` checked for the required skill.
+/// Returns the rules for judging a thread's land gate. Only `member` is checked for the required skill.
 fn land_gate_rules(cx: &Read<'_>, thread: &Thread, member: Option<MemberId>) -> Result<VerdictRules> {
     let is_qualified = match member {
         Some(member) => members::is_holder(cx, member, members::LAND_GATE)?,
@@ -253,33 +256,33 @@ fn land_gate_rules(cx: &Read<'_>, thread: &Thread, member: Option<MemberId>) -> 
     VerdictRules::of_thread(cx, thread, member.filter(|_| is_qualified).into_iter().collect())
 }
 
-/// A thread's land gate.
+/// The land gate of a thread, with its current effect on closing the thread.
 #[derive(Serialize, JsonSchema)]
 struct LandGate {
-    /// The thread.
+    /// Id of the land gate's thread.
     thread_id: ThreadId,
     /// Whether the thread requires a pass that counts before it may close.
     required: bool,
-    /// Whether the gate lets the thread close: a pass counts, or none is required.
+    /// Whether the gate lets the thread close: either a pass counts, or no pass is required.
     satisfied: bool,
-    /// The work to land, such as a branch; null if the gate was never set.
+    /// The work to land, such as a branch name; null if the gate was never set.
     pointer: Option<String>,
-    /// The commit of the work to land.
+    /// Commit hash of the work to land; null if the gate was never set.
     head_sha: Option<CommitHash>,
-    /// The verdict on whether the work may land; null if it was not judged.
+    /// Verdict on whether the work may land; null if the gate has no verdict.
     verdict: Option<LandVerdict>,
     /// Whether the verdict is a pass that counts.
     counts: bool,
-    /// The reason why the verdict does not count as a pass; null if it does, or if the gate was never set.
+    /// Reason why the verdict does not count as a pass; null if the verdict counts or the gate was never set.
     why_not: Option<Objection>,
-    /// The member who last set the gate.
+    /// The member who last set the gate's pointer; null if the gate was never set.
     member_id: Option<MemberId>,
-    /// The delegate who set the gate for that member; absent if the member acted directly.
+    /// The delegate who last set the gate's pointer for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     actor_id: Option<MemberId>,
-    /// When the gate was last set.
+    /// Time at which the gate's pointer was last set; null if it was never set.
     set_at: Option<Time>,
-    /// Position of the last setting in the workspace's event log.
+    /// Position of the last `LandGateSet` event in the workspace's event log; null if the gate was never set.
     lsn: Option<i64>,
 }
 
@@ -317,14 +320,15 @@ impl<I> Answer<I> for LandGate {
     }
 }
 
-/// Points a thread's land gate at the work to land, with a verdict if you have one, and returns the gate.
+/// Sets the work that a thread wants to land, with a verdict if you have one, and returns the land gate.
 ///
-/// This replaces the earlier pointer and verdict, so a pass always applies to the current pointer. A later
-/// result or reopening of the thread voids the pass.
+/// Replaces the earlier pointer and verdict, so a pass always applies to the current pointer. A pass no
+/// longer counts after a later result or reopening of the thread.
 ///
-/// A pass counts if it comes from a member with the skill `land_gate` who neither owns the thread nor has
-/// ever worked on it; under delegation the same applies to the delegate. These rules apply both when the pass
-/// is given and at the close, when neither may be frozen or deactivated.
+/// A pass counts if its author has the skill `land_gate`, does not own the thread and has never worked on it.
+/// Under delegation, the delegate also must not own the thread or have worked on it. The server checks these
+/// rules when the pass is set and again when the thread closes. A pass does not count while its author or the
+/// delegate is frozen or deactivated.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -332,11 +336,11 @@ impl<I> Answer<I> for LandGate {
 struct SetLandGate {
     /// The thread.
     thread_id: ThreadId,
-    /// The work to land, such as a branch or the address of a pull request.
+    /// The work to land, such as a branch or the URL of a pull request.
     pointer: Text<1, LAND_POINTER_MAX>,
-    /// The git commit of the work: the hash, or at least its first 4 digits.
+    /// The commit hash of the work, or at least its first 4 digits.
     head_sha: CommitHash,
-    /// The verdict on whether the work may land. Default: not judged yet.
+    /// Verdict on whether the work may land. Default: no verdict.
     verdict: Option<LandVerdict>,
 }
 
@@ -354,7 +358,8 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
         objection: judges.objection_to(by),
         member_id: Some(by.member),
         actor_id: Some(by.actor),
-        // The time and position are not known yet; they will be later than all existing ones.
+        // The time and the position of the event are not known yet. Both will be later than all existing
+        // ones.
         set_at: None,
         lsn: Some(i64::MAX),
         active: true,
@@ -389,7 +394,7 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
     Ok(LandGate::of(&thread, after, &judges))
 }
 
-/// Returns whether setting the gate again would change nothing: same values, same authors, same objection.
+/// Returns whether setting the gate again would change nothing: the values, authors and objection are equal.
 fn is_unchanged(before: &StoredLandGate, after: &StoredLandGate, judges: &VerdictRules) -> bool {
     let said = |gate: &StoredLandGate| (gate.pointer.clone(), gate.head_sha.clone(), gate.verdict);
     said(before) == said(after)
@@ -405,7 +410,7 @@ const SET: &str = "
         verdict = excluded.verdict, objection = excluded.objection, member_id = excluded.member_id,
         actor_id = excluded.actor_id, set_at = excluded.set_at, lsn = excluded.lsn";
 
-/// Returns a thread's land gate: the work to land, and whether it has a pass that counts.
+/// Returns a thread's land gate: the work to land, and whether the gate has a pass that counts.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetLandGate {
@@ -420,7 +425,7 @@ fn get_land_gate(cx: &Read<'_>, input: &GetLandGate) -> Result<LandGate> {
     Ok(LandGate::of(&thread, gate, &judges))
 }
 
-/// Requires a pass of the land gate before a thread may close, and returns the gate.
+/// Requires a pass of the land gate before a thread may close, and returns the land gate.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -446,9 +451,9 @@ const REQUIRE: &str = "
     insert into land_gates (thread_id, required) values ($1, true)
     on conflict (thread_id) do update set required = excluded.required";
 
-/// Lets a thread close without a pass of its land gate, and returns the gate.
+/// Lets a thread close without a pass of its land gate, and returns the land gate.
 ///
-/// The pointer and verdict stay.
+/// The pointer and the verdict are kept.
 ///
 /// Fails with 403 `forbidden` if you have worked on the thread, directly or through a delegate; 404
 /// `not-found` if no pass is required; 409 `wrong-state` if the thread is archived.
@@ -475,7 +480,8 @@ fn clear_land_gate(cx: &mut Write<'_>, input: &ClearLandGate) -> Result<LandGate
 
 const CLEAR: &str = "update land_gates set required = false where thread_id = $1";
 
-/// Returns the reason why a missing pass of the land gate keeps a thread from closing, if it requires a pass.
+/// Returns the reason why a missing land gate pass prevents a thread from closing, if the thread requires a
+/// pass.
 fn missing_pass(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let gate = stored_gate(cx, id)?;
     if !gate.required {

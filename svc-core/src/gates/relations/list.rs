@@ -14,10 +14,10 @@ use crate::op::Read;
 use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
 use crate::schema::brief;
 
-/// Returns the relations from and to a message, in the order in which they were made.
+/// Returns the relations from and to a message, oldest first.
 ///
 /// Relations from or to messages that you may not see are omitted, so a page may be short or empty although
-/// there is more: continue while `next_cursor` is not null.
+/// more relations follow: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = brief(""))]
@@ -45,7 +45,8 @@ pub(super) fn list_message_relations(
     Ok(Page::within(horizon, found, input.limit, |relation: &Relation| (relation.lsn, relation.id.uuid())))
 }
 
-/// Counts only relations to the message, because a message makes few relations itself.
+/// Query for the scan horizon. Counts only relations to the message, because a message has few relations to
+/// others.
 const HORIZON: &str =
     "select lsn from relations where to_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 

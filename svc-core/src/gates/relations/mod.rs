@@ -1,11 +1,13 @@
-//! Relations between messages: one supports, refutes, cites, supersedes, replies to or duplicates another.
+//! Relations between messages: one message supports, refutes, cites, supersedes, replies to or duplicates
+//! another.
 //!
-//! A member relates their own messages to any message that they can see. A refutation prevents the thread of
-//! its target from closing until it is resolved, so everyone who sees the target must be able to read it.
-//! Citations in a message are relations too; they last as long as the message's content. Withdrawing a
-//! message removes the relations from it, and makes the relations to it ineffective. No member learns about a
-//! message that they may not see. `list` lists the relations of a message, `resolve` resolves the refutations
-//! that keep a thread open, and `remove` removes relations.
+//! Members may relate their own messages to any message that they can see. A refutation prevents the thread
+//! of the refuted message from closing until the refutation is resolved, so every member who can see the
+//! refuted message must be able to read the refutation. Citations in a message are relations too; the server
+//! removes them with the message's content. Withdrawing a message removes the relations from the message, and
+//! makes the relations to the message ineffective. Relations never reveal a message to members who may not
+//! see that message. `list` lists the relations of a message, `resolve` resolves the refutations that keep a
+//! thread open, and `remove` removes relations.
 
 mod list;
 mod resolve;
@@ -95,7 +97,7 @@ fn operations() -> Vec<Operation> {
             .title("Link a message to another")
             .when(
                 "Record that a message of yours supports, refutes or answers another. Use `post_message` to \
-                 post one.",
+                 write a message.",
             )
             .post("/messages/{message_id}/relations")
             .needs(&[MessagePost])
@@ -108,7 +110,7 @@ fn operations() -> Vec<Operation> {
         read("list_message_relations", list::list_message_relations)
             .title("List the relations of a message")
             .when(
-                "List the relations of a message, both ways. Use `list_message_backlinks` for pins and \
+                "List the relations from and to a message. Use `list_message_backlinks` for pins and \
                  votes.",
             )
             .detailed()
@@ -117,14 +119,14 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"message_id": w.id("disputed_message"), "limit": 10})),
         idempotent("resolve_relation", resolve::resolve_relation)
             .title("Resolve a refutation")
-            .when("Resolve a refutation, so that it no longer prevents its target's thread from closing.")
+            .when("Resolve a refutation, so that it no longer prevents the target's thread from closing.")
             .post("/relations/{relation_id}/resolve")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| json!({"relation_id": w.id("relation")})),
         destructive("remove_relation", remove::remove_relation)
             .title("Remove a relation")
-            .when("Remove a relation between messages. Use `resolve_relation` for a refutation that is met.")
+            .when("Remove a relation between messages. Use `resolve_relation` to settle a refutation.")
             .reversible()
             .delete("/relations/{relation_id}")
             .needs(&[MessagePost])
@@ -134,8 +136,8 @@ fn operations() -> Vec<Operation> {
 }
 
 named_enum! {
-    /// Kind of a relation from one message to another. A message that `refutes` another prevents the target's
-    /// thread from closing until the refutation is resolved.
+    /// Kind of a relation from one message to another. A message that `refutes` another prevents the other
+    /// message's thread from closing until the refutation is resolved.
     pub(super) enum RelationKind {
         Supports = "supports",
         Refutes = "refutes",
@@ -148,17 +150,17 @@ named_enum! {
 
 /// A message was related to another message.
 ///
-/// The event is in the thread of the target. If not everyone who sees the target may see the message that
-/// makes the relation, the event is in that message's thread instead.
+/// The event is recorded in the target's thread. If some members who can see the target may not see the
+/// source message, the event is recorded in the source message's thread instead.
 #[derive(Serialize, JsonSchema)]
 struct MessageRelated {
-    /// The relation.
+    /// Id of the new relation.
     relation_id: RelationId,
-    /// The source message of the relation.
+    /// Id of the source message of the relation.
     from_id: MessageId,
-    /// The target of the relation; null if not everyone who sees the event may see the target.
+    /// Id of the target message; null if some members who can see the event may not see the target.
     to_id: Option<MessageId>,
-    /// The kind of the relation.
+    /// Kind of the relation, such as `refutes`.
     kind: RelationKind,
     /// The member who made the relation.
     member_id: MemberId,
@@ -175,48 +177,50 @@ impl Event for MessageRelated {
     }
 }
 
-/// A relation between two messages.
+/// A relation from a source message to a target message.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct Relation {
-    /// The relation's id.
+    /// Id of the relation.
     id: RelationId,
-    /// The kind of the relation.
+    /// Kind of the relation, such as `refutes`.
     kind: RelationKind,
-    /// The source message of the relation.
+    /// Id of the source message.
     from_id: MessageId,
-    /// The thread of the relation's source message.
+    /// Id of the thread that contains the source message.
     from_thread_id: ThreadId,
-    /// The target of the relation.
+    /// Id of the target message.
     to_id: MessageId,
-    /// The thread of the target.
+    /// Id of the thread that contains the target message.
     to_thread_id: ThreadId,
-    /// Whether the relation was derived from a citation in the message. A derived relation is removed with
-    /// the citation.
+    /// Whether the server derived the relation from a citation in the source message. A derived relation is
+    /// removed with the citation.
     derived: bool,
-    /// Whether the relation keeps the target's thread from closing: it is an unresolved refutation, and its
-    /// target is not withdrawn.
+    /// Whether the relation prevents the target's thread from closing: the relation is an unresolved
+    /// refutation, and the target is not withdrawn.
     open: bool,
-    /// Whether the target is withdrawn, so that the relation has no effect.
+    /// Whether the target message is withdrawn. If it is, the relation has no effect.
     target_withdrawn: bool,
     /// The member who made the relation; null for the service itself.
     made_by: Option<MemberId>,
-    /// When the relation was made.
+    /// Time at which the relation was made.
     made_at: Time,
-    /// The member who resolved the refutation; null while unresolved, and for other relations.
+    /// The member who resolved the refutation; null if the refutation is unresolved, and for other kinds of
+    /// relations.
     ///
-    /// The refutation is open again if its resolver, other than its author, works on the thread later.
+    /// The refutation is open again if its resolver later works on the thread, unless the resolver also made
+    /// the relation.
     resolved_by: Option<MemberId>,
     /// The delegate who resolved the refutation for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolved_actor_id: Option<MemberId>,
-    /// When the refutation was resolved.
+    /// Time at which the refutation was resolved; null if `resolved_by` is null.
     resolved_at: Option<Time>,
-    /// Position of the relation's creation in the workspace's log.
+    /// Position of the relation's creation in the workspace's event log.
     lsn: i64,
-    /// The channel of the message that makes the relation.
+    /// Id of the channel that contains the source message.
     #[serde(skip)]
     from_channel_id: ChannelId,
-    /// The channel of the target.
+    /// Id of the channel that contains the target message.
     #[serde(skip)]
     to_channel_id: ChannelId,
     /// Whether the relation is a refutation that has no valid resolution.
@@ -272,26 +276,26 @@ macro_rules! is_kept {
 }
 use is_kept;
 
-/// Relates a message of yours to another message that you can see, and returns the relation.
+/// Creates a relation from a message of yours to another message that you can see, and returns the relation.
 ///
-/// Repeating a relation returns the existing one. A refutation keeps its target's thread from closing until
-/// `resolve_relation` resolves it.
+/// Repeating a relation returns the existing one. A refutation prevents its target's thread from closing
+/// until `resolve_relation` resolves it.
 ///
-/// The author of the target is notified of refutations and replies. Withdrawing your message removes the
-/// relation; withdrawing the target makes it ineffective.
+/// The server notifies the author of the target of refutations and replies. Withdrawing your message removes
+/// the relation. Withdrawing the target makes the relation ineffective.
 ///
 /// Fails with 403 `forbidden` if the message is not yours; 409 `wrong-state` if either message is withdrawn
-/// or in an archived channel, if your message already has 100 relations, or if the thread already has 1000
-/// refutations; 409 `not-visible-to-all` if it refutes a message that is visible to members who cannot see
-/// yours.
+/// or in an archived channel, if your message already has 100 relations, or if the target's thread already
+/// has 1000 refutations; 409 `not-visible-to-all` if your message refutes a message that is visible to
+/// members who cannot see yours.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RelateMessage {
     /// Your message.
     message_id: MessageId,
-    /// The target: the message that yours relates to.
+    /// The message that yours relates to.
     target_message_id: MessageId,
-    /// How your message relates to the target.
+    /// Relation of your message to the target.
     kind: RelationKind,
 }
 
@@ -333,7 +337,7 @@ fn relate_message(cx: &mut Write<'_>, input: &RelateMessage) -> Result<Relation>
     let event = MessageRelated {
         relation_id: relation.id,
         from_id: from.id,
-        to_id: ends.shown(to.id),
+        to_id: ends.target_in_events(to.id),
         kind: relation.kind,
         member_id: by.member,
     };
@@ -404,7 +408,7 @@ const COUNT_FROM: &str = "select count(*) from relations where from_id = $1 and 
 
 const COUNT_REFUTING: &str = "select count(*) from relations where to_thread_id = $1 and kind = 'refutes'";
 
-/// The channels of the two messages of a relation. The caller can see both channels.
+/// The channels of a relation's source and target messages. The caller can see both channels.
 struct RelationChannels {
     from: ChannelPlace,
     to: ChannelPlace,
@@ -415,14 +419,14 @@ impl RelationChannels {
         Ok(Self { from: visible_channel(cx, from)?, to: visible_channel(cx, to)? })
     }
 
-    /// Returns whether everyone who sees the target can also see the message that makes the relation.
+    /// Returns whether every member who can see the target can also see the source message.
     fn source_is_seen_with_target(&self) -> bool {
         !self.from.private || self.from.id == self.to.id
     }
 
-    /// Returns the channel and thread for the relation's events.
+    /// Returns the channel and thread in which the relation's events are recorded.
     ///
-    /// Their readers may see both messages, or only the message that makes the relation.
+    /// Readers of these events may see both messages, or only the source message.
     fn subject(&self, relation: &Relation) -> Subject {
         if self.source_is_seen_with_target() {
             Subject::thread(relation.to_channel_id, relation.to_thread_id)
@@ -431,13 +435,15 @@ impl RelationChannels {
         }
     }
 
-    /// Returns the target to include in an event, or `None` if a reader of the event may not see the target.
-    fn shown(&self, to: MessageId) -> Option<MessageId> {
+    /// Returns the target to include in an event, or `None` if some readers of the event may not see the
+    /// target.
+    fn target_in_events(&self, to: MessageId) -> Option<MessageId> {
         (self.source_is_seen_with_target() || !self.to.private).then_some(to)
     }
 }
 
-/// Loads a relation. Fails with *not found* unless the caller can see both of its messages.
+/// Loads a relation by its id. Fails with *not found* unless the caller can see the source and target
+/// messages.
 fn visible_relation(cx: &Read<'_>, id: RelationId) -> Result<(Relation, RelationChannels)> {
     let found: Option<Relation> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let relation = found.ok_or_else(|| Error::not_found("relation"))?;
@@ -475,8 +481,8 @@ mod tests {
             private,
         };
         let target = MessageId::from(Uuid::from_u128(9));
-        // Each case: the channel of the event, whether the event shows the target, and whether a refutation
-        // is allowed.
+        // Each case: the channel of the event, whether the event includes the target, and whether a
+        // refutation is allowed.
         for (from, to, in_target, shown) in [
             (channel(1, false), channel(1, false), true, true),
             (channel(1, false), channel(2, false), true, true),
@@ -487,7 +493,7 @@ mod tests {
         ] {
             let ends = RelationChannels { from, to };
             assert_eq!(ends.source_is_seen_with_target(), in_target);
-            assert_eq!(ends.shown(target).is_some(), shown);
+            assert_eq!(ends.target_in_events(target).is_some(), shown);
         }
     }
 }

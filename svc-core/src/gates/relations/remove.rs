@@ -1,4 +1,4 @@
-//! Removing relations: single ones on request, and all relations of withdrawn or deleted messages.
+//! Removing relations: one relation on request, or all relations of withdrawn or deleted messages.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,13 +15,13 @@ use crate::op::{Caller, DestroyPermit, Write};
 /// A relation between two messages was removed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct RelationRemoved {
-    /// The relation.
+    /// Id of the removed relation.
     relation_id: RelationId,
-    /// The message that made the relation.
+    /// Id of the source message of the removed relation.
     from_id: MessageId,
-    /// The target of the relation; null if not everyone who sees the event may see the target.
+    /// Id of the target message; null if some members who can see the event may not see the target.
     to_id: Option<MessageId>,
-    /// The kind of the relation.
+    /// Kind of the removed relation, such as `cites`.
     kind: RelationKind,
     /// The member who removed the relation; null for the service itself.
     member_id: Option<MemberId>,
@@ -37,8 +37,8 @@ impl Event for RelationRemoved {
 
 /// Removes a relation between two messages and returns the removed relation.
 ///
-/// Fails with 403 `forbidden` if you did not make it and lack `channel:admin`; 409 `wrong-state` if it was
-/// derived from a citation in the message.
+/// Fails with 403 `forbidden` if you did not make the relation and lack `channel:admin`; 409 `wrong-state` if
+/// the relation was derived from a citation in the source message.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveRelation {
@@ -50,13 +50,13 @@ pub(super) fn remove_relation(cx: &mut Write<'_>, input: &RemoveRelation) -> Res
     let (relation, ends) = visible_relation(cx, input.relation_id)?;
     check_may_remove(cx.caller(), relation.made_by)?;
     if relation.derived {
-        let what = "the relation follows from what the message cites: edit the message";
-        return Err(Error::wrong_state(what));
+        let detail = "the relation follows from what the message cites: edit the message";
+        return Err(Error::wrong_state(detail));
     }
     let event = RelationRemoved {
         relation_id: relation.id,
         from_id: relation.from_id,
-        to_id: ends.shown(relation.to_id),
+        to_id: ends.target_in_events(relation.to_id),
         kind: relation.kind,
         member_id: cx.caller().member,
     };
@@ -76,12 +76,15 @@ fn check_may_remove(caller: &Caller, made_by: Option<MemberId>) -> Result<()> {
     Err(Error::forbidden("only its maker or a member with channel:admin removes a relation"))
 }
 
-/// Removes the relations that withdrawn messages make. Relations to withdrawn messages stay, without effect.
+/// Removes all relations whose source message is in `messages`. Relations to these messages are kept, without
+/// effect.
+///
+/// Called when messages are withdrawn.
 pub(super) fn remove_from(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     messages.iter().try_for_each(|id| cx.execute_any(DELETE_FROM, &[id]))
 }
 
-/// Removes the relations from and to messages whose rows are being deleted.
+/// Removes all relations from and to the messages in `messages`, whose rows are being deleted.
 pub(super) fn remove_of(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,

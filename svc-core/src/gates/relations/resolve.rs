@@ -1,4 +1,4 @@
-//! Resolving refutations, and finding the unresolved refutations of a thread.
+//! Resolving refutations, and reading the unresolved refutations of a thread.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,16 +17,16 @@ use crate::log::event::Event;
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Read, UnmetRequirement, Write};
 
-/// A refutation was resolved, so it no longer prevents its target's thread from closing.
+/// A refutation was resolved, so it no longer prevents the refuted message's thread from closing.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct RelationResolved {
-    /// The relation.
+    /// Id of the resolved refutation.
     relation_id: RelationId,
-    /// The message that refutes the target.
+    /// Id of the message that refutes the target.
     from_id: MessageId,
-    /// The refuted message; null if not everyone who sees the event may see it.
+    /// Id of the refuted message; null if some members who can see the event may not see that message.
     to_id: Option<MessageId>,
-    /// The kind of the relation: `refutes`.
+    /// Kind of the relation; always `refutes`.
     kind: RelationKind,
     /// The member who resolved the refutation.
     member_id: MemberId,
@@ -41,13 +41,15 @@ impl Event for RelationResolved {
     }
 }
 
-/// Resolves a refutation, so that it no longer prevents its target's thread from closing, and returns it.
+/// Resolves a refutation and returns it. A resolved refutation no longer prevents the target's thread from
+/// closing.
 ///
-/// You must be its author, or have the skill `review` and not have worked on that thread. A reviewer's
-/// resolution stops counting if the reviewer later works on the thread. Resolving it again changes nothing.
+/// You must be the refutation's author, or have the skill `review` and not have worked on that thread. A
+/// reviewer's resolution stops counting if the reviewer later works on the thread. Resolving it again changes
+/// nothing.
 ///
-/// Fails with 403 `forbidden` if you may not resolve it; 409 `wrong-state` if the relation is not a
-/// refutation, or if its target's thread is archived.
+/// Fails with 403 `forbidden` if you may not resolve the refutation; 409 `wrong-state` if the relation is not
+/// a refutation, or if the target's thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResolveRelation {
@@ -69,7 +71,7 @@ pub(super) fn resolve_relation(cx: &mut Write<'_>, input: &ResolveRelation) -> R
     let event = RelationResolved {
         relation_id: relation.id,
         from_id: relation.from_id,
-        to_id: ends.shown(relation.to_id),
+        to_id: ends.target_in_events(relation.to_id),
         kind: relation.kind,
         member_id: by.member,
     };
@@ -100,7 +102,13 @@ impl<I> Answer<I> for Relation {
     }
 }
 
-/// Fails unless the caller made the relation, or has the skill `review` and has not worked on the thread.
+/// Fails unless the caller may resolve the refutation: as its author, or as a reviewer who has not worked on
+/// the thread.
+///
+/// A reviewer is a member with the skill `review`. A delegate who has worked on the thread may not resolve
+/// the refutation, even for the refutation's author.
+///
+/// A delegate who has worked on the thread may not resolve the refutation, even for the relation's author.
 fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: VerdictAuthor) -> Result<()> {
     let workers = workers::of(cx, relation.to_thread_id)?;
     let by_worker = by.delegate().is_some_and(|delegate| workers.contains(&delegate));
@@ -116,7 +124,7 @@ fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: VerdictAuthor) -> R
     Err(Error::forbidden("only its maker, or a member with the skill review, resolves a refutation"))
 }
 
-/// Returns the unresolved refutations of messages in a thread, which keep the thread from closing.
+/// Returns the unresolved refutations of messages in a thread, which prevent the thread from closing.
 pub(super) fn open_refutations(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let found: Vec<(RelationId, i64)> = cx.query(OPEN, &[&id, &REASON_IDS_MAX])?;
     let detail = match found.first() {
@@ -127,7 +135,7 @@ pub(super) fn open_refutations(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetR
     Ok(vec![UnmetRequirement { detail, ids: found.iter().map(|(id, _)| id.to_string()).collect() }])
 }
 
-/// Reads by the index of refutations, of which each thread has a limited number.
+/// Query that uses the index of refutations. Each thread has a limited number of refutations.
 const OPEN: &str = concat!(
     "select o.id, count(*) over () from (
         select r.id, r.lsn from relations r where r.to_thread_id = $1 and ",

@@ -1,7 +1,8 @@
 //! Pending reviews: threads that lack the caller's verdict and for which the caller's approval would count.
 //!
 //! The SQL statement applies the rules of [`verdict_rules`](crate::gates::verdict_rules) and
-//! [`verdicts`](super::verdicts) to many threads at once. A test compares its results with those rules.
+//! [`verdicts`](super::verdicts) to many threads in one query. A test compares the results of the statement
+//! with those rules.
 
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
@@ -13,10 +14,13 @@ use crate::identity::members::{self, has_skill, may_act};
 use crate::limits::AWAITED_SCAN_MAX;
 use crate::op::Read;
 
-/// Returns the first threads in review that lack the caller's verdict, among the oldest 1000.
+/// Returns the oldest threads in review that await the caller's review, up to `most`.
 ///
-/// Under delegation, a verdict of either the member or the delegate counts as the caller's.
-pub(crate) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
+/// A thread awaits the caller's review if it lacks the caller's verdict and the caller's approval would
+/// count. Only the oldest 1000 threads in review are examined.
+///
+/// Under delegation, a verdict of either the member or the delegate counts as the caller's verdict.
+pub(crate) fn threads_to_review(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
     let caller = cx.caller();
     if !caller.is_member() || !caller.capabilities.has(ThreadTransition) || caller.frozen {
         return Ok(Vec::new());
@@ -28,7 +32,8 @@ pub(crate) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
     thread_row::select_first(cx, AWAITING, &params)
 }
 
-/// SQL condition: member `$member` is a listed reviewer of the thread in row `t`, or has the skill.
+/// SQL condition: member `$member` is a listed reviewer of thread `t`, or has the skill `review` (parameter
+/// `$8`).
 macro_rules! is_reviewer {
     ($member:literal) => {
         concat!(
@@ -42,7 +47,7 @@ macro_rules! is_reviewer {
     };
 }
 
-/// SQL condition: no member in the list `$people` owns the thread in row `t` or has worked on it.
+/// SQL condition: no member in the list `$people` owns thread `t` or has worked on it.
 macro_rules! are_uninvolved {
     ($people:literal) => {
         concat!(
@@ -54,7 +59,7 @@ macro_rules! are_uninvolved {
     };
 }
 
-/// Reads by the indexes of threads in review and of last verdicts.
+/// Query that uses the indexes of threads in review and of last verdicts.
 const AWAITING: &str = thread_select!(
     "join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.state = 'in_review' and t.lsn <= $9 and c.archived_at is null

@@ -1,4 +1,4 @@
-//! Findings: faults reported in a review, each with a severity and, once resolved, a resolution.
+//! Findings: faults that a review reports, each with a severity and, after it is resolved, a resolution.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,7 +21,8 @@ use crate::store::{columns, named_enum};
 use crate::time::Time;
 
 named_enum! {
-    /// Severity of a finding. A `critical` finding keeps the thread from closing until it is resolved.
+    /// Severity of a finding. A `critical` finding prevents its thread from closing until the finding is
+    /// resolved.
     pub(super) enum Severity {
         Critical = "critical",
         Major = "major",
@@ -31,18 +32,18 @@ named_enum! {
 }
 
 named_enum! {
-    /// Outcome with which a finding was resolved.
+    /// Resolution of a finding: the fault was fixed, is not a fault, or will not be fixed.
     pub(super) enum Resolution { Fixed = "fixed", Invalid = "invalid", WontFix = "wont_fix" }
 }
 
-/// A finding was resolved.
+/// A finding of a review was resolved.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct FindingResolved {
-    /// The finding.
+    /// Id of the resolved finding.
     finding_id: FindingId,
-    /// The review that contains the finding.
+    /// Id of the review that contains the finding.
     review_id: ReviewId,
-    /// How the finding was resolved.
+    /// Resolution of the finding, such as `fixed`.
     resolution: Resolution,
     /// The member who resolved the finding.
     resolved_by: MemberId,
@@ -57,33 +58,35 @@ impl Event for FindingResolved {
     }
 }
 
-/// A finding of a review.
+/// A fault that a review reports.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct Finding {
-    /// The finding's id.
+    /// Id of the finding.
     pub id: FindingId,
-    /// The review that contains the finding.
+    /// Id of the review that contains the finding.
     pub review_id: ReviewId,
     /// Severity of the finding.
     pub severity: Severity,
-    /// The file with the fault; null if the reviewer named none, and whenever `body` is blank.
+    /// Path of the file that contains the fault; null if the reviewer specified no file, or if `body` is
+    /// blank.
     pub path: Option<String>,
-    /// The line in that file; null if the reviewer named none.
+    /// Line number of the fault in that file, from 1; null if the reviewer specified no line.
     pub line: Option<i64>,
     /// Description of the fault; blank if the review's message was withdrawn or cannot be opened.
     pub body: String,
-    /// How the finding was resolved; null while it is unresolved.
+    /// Resolution of the finding; null while the finding is unresolved.
     ///
-    /// A critical finding keeps the thread from closing again if its resolver later works on the thread.
+    /// A resolved critical finding prevents the thread from closing again if the resolver later works on the
+    /// thread.
     pub resolution: Option<Resolution>,
-    /// The member who resolved the finding.
+    /// The member who resolved the finding; null while the finding is unresolved.
     pub resolved_by: Option<MemberId>,
     /// The delegate who resolved the finding for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_actor_id: Option<MemberId>,
-    /// When the finding was resolved.
+    /// Time at which the finding was resolved; null while the finding is unresolved.
     pub resolved_at: Option<Time>,
-    /// Index of the finding within its review, from 0.
+    /// Index of the finding within the review, from 0.
     #[serde(skip)]
     pub number: i64,
 }
@@ -104,24 +107,31 @@ columns! {
     make { path: None, body: String::new() }
 }
 
-/// The findings of several reviews, without their text.
+/// Findings of several reviews, without their text.
 pub(super) struct ReviewFindings {
-    /// The findings of each review, in the reviewer's order.
-    pub of_each: HashMap<ReviewId, Vec<Finding>>,
-    /// The first review that may have more findings than were read.
-    pub cut: Option<ReviewId>,
+    /// Findings of each review, in the order in which the reviewer listed them.
+    pub by_review: HashMap<ReviewId, Vec<Finding>>,
+    /// The first review whose findings may be incomplete; `None` if all findings were read.
+    pub first_incomplete: Option<ReviewId>,
 }
 
-/// Returns the findings of a thread's reviews between two positions, within a page's limits.
-pub(super) fn of_reviews(cx: &Read<'_>, thread: ThreadId, after: i64, last: i64) -> Result<ReviewFindings> {
+/// Returns the findings of a thread's reviews at positions after `after` and up to `last`.
+///
+/// Reads no more rows than one page may examine.
+pub(super) fn findings_of_reviews(
+    cx: &Read<'_>,
+    thread: ThreadId,
+    after: i64,
+    last: i64,
+) -> Result<ReviewFindings> {
     let rows: Vec<Finding> = cx.query(OF_REVIEWS, &[&thread, &after, &last, &PAGE_SCAN_MAX])?;
     let is_cut = i64::try_from(rows.len()).is_ok_and(|count| count >= PAGE_SCAN_MAX);
-    let cut = rows.last().filter(|_| is_cut).map(|finding| finding.review_id);
-    let mut of_each: HashMap<ReviewId, Vec<Finding>> = HashMap::new();
+    let first_incomplete = rows.last().filter(|_| is_cut).map(|finding| finding.review_id);
+    let mut by_review: HashMap<ReviewId, Vec<Finding>> = HashMap::new();
     for finding in rows {
-        of_each.entry(finding.review_id).or_default().push(finding);
+        by_review.entry(finding.review_id).or_default().push(finding);
     }
-    Ok(ReviewFindings { of_each, cut })
+    Ok(ReviewFindings { by_review, first_incomplete })
 }
 
 const OF_REVIEWS: &str = concat!(
@@ -132,10 +142,10 @@ const OF_REVIEWS: &str = concat!(
      join findings f on f.review_id = r.id order by r.lsn, f.number limit $4"
 );
 
-/// Resolves a finding of a review, and returns the resolution.
+/// Resolves a finding of a review, and returns the resolved finding.
 ///
 /// Resolving it again replaces the resolution. A resolution stops counting if its author later works on the
-/// thread: a critical finding then keeps the thread from closing until another member resolves it.
+/// thread: a critical finding then prevents the thread from closing until another member resolves it.
 ///
 /// Fails with 403 `forbidden` if you are neither the author of the review nor have the skill `review`, or if
 /// you have worked on the thread, directly or through a delegate; 404 `not-found` if the thread has no such
@@ -147,27 +157,27 @@ pub(super) struct ResolveFinding {
     thread_id: ThreadId,
     /// The finding.
     finding_id: FindingId,
-    /// How the finding was resolved.
+    /// Resolution of the finding, such as `fixed`.
     resolution: Resolution,
 }
 
-/// A resolved finding.
+/// A resolved finding of a review.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ResolvedFinding {
-    /// The finding's id.
+    /// Id of the finding.
     id: FindingId,
-    /// The review that contains the finding.
+    /// Id of the review that contains the finding.
     review_id: ReviewId,
     /// Severity of the finding.
     severity: Severity,
-    /// How the finding was resolved.
+    /// Resolution of the finding, such as `fixed`.
     resolution: Resolution,
     /// The member who resolved the finding.
     resolved_by: Option<MemberId>,
     /// The delegate who resolved the finding for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolved_actor_id: Option<MemberId>,
-    /// When the finding was resolved.
+    /// Time at which the finding was resolved.
     resolved_at: Option<Time>,
 }
 
@@ -203,7 +213,7 @@ pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Res
     Ok(ResolvedFinding::of(finding, input.resolution))
 }
 
-/// Loads a finding of a thread that the caller can see.
+/// Loads a finding and its thread. Fails with *not found* unless the caller can see the thread.
 fn visible_finding(cx: &Read<'_>, thread: ThreadId, id: FindingId) -> Result<(Thread, Finding)> {
     let thread = visible_thread(cx, thread)?;
     let found: Option<Finding> = cx.one(ONE, &[&id, &thread.id])?;
@@ -214,7 +224,7 @@ const ONE: &str =
     concat!("select ", finding_columns!(), " from findings f where f.id = $1 and f.thread_id = $2");
 
 impl Finding {
-    /// Returns whether one of these members resolved the finding, directly or as a delegate.
+    /// Returns whether one of `members` resolved the finding, directly or as a delegate.
     fn is_resolved_by_one_of(&self, members: &BTreeSet<MemberId>) -> bool {
         self.resolved_by.iter().chain(&self.resolved_actor_id).any(|member| members.contains(member))
     }
@@ -252,7 +262,7 @@ const RESOLVE: &str = "
     update findings set resolution = $2, resolved_by = $3, resolved_actor_id = $4, resolved_at = $5
     where id = $1";
 
-/// Fails unless the resolver wrote the review or has the skill `review`, and has not worked on the thread.
+/// Fails if the resolver has worked on the thread, or neither wrote the review nor has the skill `review`.
 fn check_may_resolve(
     cx: &Read<'_>,
     workers: &BTreeSet<MemberId>,
@@ -272,9 +282,9 @@ fn check_may_resolve(
     Err(Error::forbidden("only its author, or a member with the skill review, resolves a finding"))
 }
 
-/// Returns the unresolved critical findings of a thread, which keep it from closing.
+/// Returns the unresolved critical findings of a thread as a reason why the thread cannot close.
 pub(super) fn blocking_findings(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
-    let (count, ids) = blocking(cx, id)?;
+    let (count, ids) = unresolved_critical(cx, id)?;
     let detail = match count {
         0 => return Ok(Vec::new()),
         1 => "a critical finding is not resolved".to_owned(),
@@ -284,18 +294,18 @@ pub(super) fn blocking_findings(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet
     Ok(vec![UnmetRequirement { detail, ids: ids.iter().map(ToString::to_string).collect() }])
 }
 
-/// Returns the number and the first ids of the unresolved critical findings of a thread.
+/// Returns the number of unresolved critical findings of a thread, and the ids of the first ones.
 ///
-/// The number is at most [`BLOCKING_MAX`].
+/// The number does not exceed [`BLOCKING_MAX`].
 ///
-/// A finding counts as unresolved if its resolver has worked on the thread since.
-pub(super) fn blocking(cx: &Read<'_>, thread: ThreadId) -> Result<(i64, Vec<FindingId>)> {
+/// A finding counts as unresolved again if its resolver has ever worked on the thread.
+pub(super) fn unresolved_critical(cx: &Read<'_>, thread: ThreadId) -> Result<(i64, Vec<FindingId>)> {
     let found: Vec<(FindingId, i64)> = cx.query(BLOCKING, &[&thread, &REASON_IDS_MAX, &BLOCKING_MAX])?;
     let count = found.first().map_or(0, |(_, count)| *count);
     Ok((count, found.into_iter().map(|(id, _)| id).collect()))
 }
 
-/// Maximum number of unresolved critical findings that are counted.
+/// Maximum number of unresolved critical findings of one thread that are counted.
 const BLOCKING_MAX: i64 = 1000;
 
 const BLOCKING: &str = concat!(

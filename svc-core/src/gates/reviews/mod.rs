@@ -1,9 +1,9 @@
-//! Reviews: other members' judgements of the work in a thread, and the approvals required to close it.
+//! Reviews: members' judgements of the work in a thread, and the approvals required to close the thread.
 //!
-//! Anyone who can see a thread may review it; [`verdict_rules`](super::verdict_rules) decides which approvals
-//! count. A verdict stays on record. The text of a review, including its findings, is one sealed message in
-//! the thread by the reviewer, and can be withdrawn. An unresolved critical finding keeps the thread from
-//! closing, whatever the verdict.
+//! Any member who can see a thread may review it; [`verdict_rules`](super::verdict_rules) decides which
+//! approvals count. A verdict is kept permanently. The text of a review, including its findings, is one
+//! sealed message by the reviewer in the thread, and can be withdrawn. An unresolved critical finding
+//! prevents the thread from closing, whatever the verdict.
 
 mod requirement;
 mod verdicts;
@@ -22,7 +22,7 @@ use crate::log::event::EventKind;
 use crate::op::{
     Condition, Effect, Feature, KEEP, Operation, Records, Sample, changing, destructive, idempotent, read,
 };
-pub(crate) use awaiting::awaiting;
+pub(crate) use awaiting::threads_to_review;
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -116,8 +116,8 @@ fn requirements() -> Vec<Operation> {
         read("get_review_requirement", requirement::get_review_requirement)
             .title("Read a thread's review requirement")
             .when(
-                "Return how many approvals a thread requires. Use `get_review_status` for the approvals it \
-                 has.",
+                "Return how many approvals a thread requires. Use `get_review_status` to see the approvals \
+                 that count.",
             )
             .get("/threads/{thread_id}/review-requirement")
             .needs(&[ThreadTransition])

@@ -1,6 +1,6 @@
-//! Review requirements of a thread: the number of approvals to close it, and its listed reviewers.
+//! Review requirements of a thread: the number of approvals required to close it, and its listed reviewers.
 //!
-//! Approvals by members with the skill `review` count even if these members are not listed.
+//! Approvals by members with the skill `review` count even if the members are not listed as reviewers.
 
 use std::collections::BTreeSet;
 
@@ -24,10 +24,10 @@ use crate::store::{columns, new_row};
 use crate::text::Count;
 use crate::time::Time;
 
-/// The number of approvals that a thread requires was set.
+/// A member set the number of approvals that a thread requires.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ReviewRequirementSet {
-    /// Number of approvals that must count before the thread may close.
+    /// Number of approvals that must count before the thread may close; 0 if none is required.
     approvals: i64,
 }
 
@@ -43,7 +43,7 @@ impl Event for ReviewRequirementSet {
 /// A member was listed as a reviewer of a thread.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ReviewerAdded {
-    /// The member.
+    /// Id of the member who was listed as a reviewer.
     member_id: MemberId,
 }
 
@@ -57,10 +57,10 @@ impl Event for ReviewerAdded {
     }
 }
 
-/// A member is no longer a listed reviewer of a thread.
+/// A member was removed from the listed reviewers of a thread.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ReviewerRemoved {
-    /// The member.
+    /// Id of the member who is no longer a listed reviewer.
     member_id: MemberId,
 }
 
@@ -72,12 +72,12 @@ impl Event for ReviewerRemoved {
     }
 }
 
-/// Number of approvals that a thread requires.
+/// Number of approvals that a thread requires before it may close.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ReviewRequirement {
-    /// The thread.
+    /// Id of the thread that requires the approvals.
     thread_id: ThreadId,
-    /// Number of approvals that must count before the thread may close; 0 for none.
+    /// Number of approvals that must count before the thread may close; 0 if none is required.
     approvals: i64,
 }
 
@@ -93,9 +93,9 @@ impl<I> Answer<I> for ReviewRequirement {
     }
 }
 
-/// Sets how many approvals must count before a thread may close, and returns that number.
+/// Sets the number of approvals that must count before a thread may close, and returns that number.
 ///
-/// 0 requires none. `get_review_status` shows which approvals count.
+/// 0 requires no approval. `get_review_status` shows which approvals count.
 ///
 /// Fails with 403 `forbidden` if you lower the number and have worked on the thread, directly or through a
 /// delegate; 409 `wrong-state` if the thread is archived.
@@ -130,7 +130,7 @@ const SET: &str = "
     insert into review_requirements (thread_id, approvals, lsn) values ($1, $2, $3)
     on conflict (thread_id) do update set approvals = excluded.approvals, lsn = excluded.lsn";
 
-/// Returns how many approvals a thread requires before it may close.
+/// Returns the number of approvals that a thread requires before it may close.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetReviewRequirement {
@@ -146,7 +146,7 @@ pub(super) fn get_review_requirement(
     Ok(ReviewRequirement { thread_id: thread.id, approvals: required_approvals(cx, thread.id)? })
 }
 
-/// Returns how many approvals are required to close a thread.
+/// Returns the number of approvals that a thread requires before it may close; 0 if none is required.
 pub(super) fn required_approvals(cx: &Read<'_>, thread: ThreadId) -> Result<i64> {
     let found: Option<(i64,)> = cx.one(REQUIRED, &[&thread])?;
     Ok(found.map_or(0, |(approvals,)| approvals))
@@ -157,30 +157,30 @@ const REQUIRED: &str = "select approvals from review_requirements where thread_i
 /// A listed reviewer of a thread.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Reviewer {
-    /// The thread.
+    /// Id of the thread that the member may review.
     thread_id: ThreadId,
-    /// The listed member.
+    /// Id of the listed reviewer.
     member_id: MemberId,
     /// The member who listed the reviewer; null for the service itself.
     added_by: Option<MemberId>,
-    /// When the reviewer was listed.
+    /// Time at which the reviewer was listed.
     added_at: Time,
-    /// Position of the listing in the workspace's event log.
+    /// Position of the event `ReviewerAdded` in the workspace's event log.
     lsn: i64,
 }
 
 columns! { reviewer_columns: Reviewer as r { thread_id, member_id, added_by, added_at, lsn } }
 
-/// Lists a member as a reviewer of a thread, and returns the entry.
+/// Lists a member as a reviewer of a thread, and returns the new entry.
 ///
-/// A listed member's approvals count even without the skill `review`, unless that member owns the thread or
-/// works on it.
+/// A listed member's approvals count even without the skill `review`, unless the member owns the thread or
+/// has worked on it.
 ///
 /// Listing a member again changes nothing.
 ///
 /// Fails with 403 `forbidden` if you have worked on the thread, directly or through a delegate; 409
-/// `wrong-state` if the thread is archived, if the member may not see its channel, or if 100 other members
-/// are listed.
+/// `wrong-state` if the thread is archived, if the member may not see the thread's channel, or if 100 other
+/// members are already listed.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddReviewer {
@@ -218,7 +218,7 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
     Ok(Reviewer { thread_id, member_id, added_by, added_at, lsn })
 }
 
-/// A repeated request does not return a removed entry, even if the member was listed again later.
+/// A repeated request does not return an entry that was removed, even if the member was listed again later.
 impl<I> Answer<I> for Reviewer {
     type Kept = (ThreadId, MemberId, i64);
 
@@ -239,7 +239,8 @@ const COUNT: &str = "select count(*) from reviewers where thread_id = $1";
 
 /// Removes a member from the listed reviewers of a thread, and returns the removed entry.
 ///
-/// The member's approvals no longer count without the skill `review`; the member's findings stay.
+/// Approvals by the member stop counting unless the member has the skill `review`. Findings by the member are
+/// kept.
 ///
 /// Fails with 404 `not-found` if the member is not listed; 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -285,7 +286,8 @@ fn listed_reviewers(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Reviewer>> {
 const LISTED: &str =
     concat!("select ", reviewer_columns!(), " from reviewers r where r.thread_id = $1 order by r.lsn");
 
-/// Returns the members whose approvals may count: listed reviewers, and members with the skill `review`.
+/// Returns the members whose approvals may count: the thread's listed reviewers and all members with the
+/// skill `review`.
 pub(super) fn qualified(cx: &Read<'_>, thread: ThreadId) -> Result<BTreeSet<MemberId>> {
     let mut qualified = members::holders(cx, members::REVIEW)?;
     qualified.extend(listed_reviewers(cx, thread)?.into_iter().map(|reviewer| reviewer.member_id));

@@ -1,8 +1,9 @@
-//! The text of a review and its findings, stored as a single message.
+//! Text of a review and its findings, stored as a single sealed message.
 //!
-//! The text is sealed and withdrawn as a whole.
+//! The whole text is sealed, and withdrawn, as one unit.
 //!
-//! Readers of the thread see the whole text. The message's metadata contains the byte range of each section.
+//! Members who can see the thread see the whole text. The metadata of the message contains the byte range of
+//! each section.
 
 use serde_json::{Value, json};
 
@@ -11,12 +12,13 @@ use super::verdicts::Verdict;
 use crate::conversation::messages::Metadata;
 use crate::id::ReviewId;
 
-/// Value of `notice` in the metadata of a review's message.
+/// Value of the key `notice` in the metadata of a review's message.
 const NOTICE: &str = "review";
-/// Metadata key of the byte ranges of sections, as pairs of start and end. The review's body comes first.
+/// Metadata key of the sections' byte ranges, as pairs of start and end. The review's body is the first
+/// section.
 const SPANS: &str = "spans";
 
-/// A finding to include in the text of a review.
+/// Text of a finding, and where the finding is located, for the text of a review.
 pub(super) struct FindingText<'a> {
     pub severity: Severity,
     pub path: Option<&'a str>,
@@ -24,7 +26,7 @@ pub(super) struct FindingText<'a> {
     pub body: &'a str,
 }
 
-/// Composes the text of a review, and the metadata for its message.
+/// Composes the text of a review and the metadata of the review's message.
 pub(super) fn compose(
     review: ReviewId,
     verdict: Verdict,
@@ -50,7 +52,7 @@ pub(super) fn compose(
     (text, metadata)
 }
 
-/// Returns the heading of a finding in the text. The finding's path is stored only there.
+/// Returns the heading of a finding in the text of a review. Only this heading contains the finding's path.
 fn heading(part: &FindingText<'_>) -> String {
     let place = match (part.path, part.line) {
         (Some(path), Some(line)) => format!(", {path}:{line}"),
@@ -60,7 +62,7 @@ fn heading(part: &FindingText<'_>) -> String {
     format!("{}{place}: ", part.severity.name())
 }
 
-/// Extracts the path from the [`heading`] of a finding whose severity and line are known.
+/// Extracts the path of the file from the [`heading`] of a finding.
 fn path_in(heading: &str, finding: &Finding) -> Option<String> {
     let place = heading.strip_prefix(finding.severity.name())?.strip_suffix(": ")?.strip_prefix(", ")?;
     let path = match finding.line {
@@ -72,7 +74,7 @@ fn path_in(heading: &str, finding: &Finding) -> Option<String> {
 
 /// Splits the text of a review: returns the review's own body, and sets the body and path of each finding.
 ///
-/// A section without a valid byte range is blank.
+/// A section is blank if the metadata contains no valid byte range for it.
 pub(super) fn split(text: &str, metadata: &Metadata, findings: &mut [Finding]) -> String {
     let bound = |number: usize, at: usize| {
         let bound = metadata.get(SPANS)?.get(number)?.get(at)?.as_u64()?;

@@ -1,4 +1,5 @@
-//! Reading reviews: their text, which ones count, and the approvals that a thread still needs to close.
+//! Reading reviews: their texts, the ones that count, and the approvals that a thread lacks before it may
+//! close.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use super::findings::{self, Finding};
 use super::requirement::required_approvals;
 use super::review_text;
 use super::submit::{Review, SubmitReview};
-use super::verdicts::{self, ReviewRow, Verdict, given_columns};
+use super::verdicts::{self, ReviewRow, Verdict, review_columns};
 use crate::Result;
 use crate::conversation::messages;
 use crate::coordination::thread_row::visible_thread;
@@ -20,8 +21,8 @@ use crate::time::Time;
 
 /// Returns a thread's reviews with their text and findings, oldest first.
 ///
-/// Text is blank if its message was withdrawn or cannot be opened. `get_review_status` shows which reviews
-/// count.
+/// The text is blank if its message was withdrawn or cannot be opened. `get_review_status` shows which
+/// reviews count.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListReviews {
@@ -38,15 +39,15 @@ pub(super) fn list_reviews(cx: &Read<'_>, input: &ListReviews) -> Result<Page<Re
     let given = cx.rows(OLDEST_FIRST, &[&thread.id, &after, &rows])?;
     let mut page = Page::of(given, input.limit, |given: &ReviewRow| given.lsn);
     let last = page.items().last().map_or(after, |given| given.lsn);
-    let mut findings = findings::of_reviews(cx, thread.id, after, last)?;
-    if let Some(cut) = findings.cut {
+    let mut findings = findings::findings_of_reviews(cx, thread.id, after, last)?;
+    if let Some(cut) = findings.first_incomplete {
         let whole = page.items().iter().position(|given| given.id == cut).unwrap_or_default();
         page.keep(whole.max(1), |given| given.lsn);
     }
     page.try_fill(
         |review: &Review| review.lsn,
         |given| {
-            let of_review = findings.of_each.remove(&given.id).unwrap_or_default();
+            let of_review = findings.by_review.remove(&given.id).unwrap_or_default();
             open_review(cx, given, of_review)
         },
     )
@@ -54,11 +55,11 @@ pub(super) fn list_reviews(cx: &Read<'_>, input: &ListReviews) -> Result<Page<Re
 
 const OLDEST_FIRST: &str = concat!(
     "select ",
-    given_columns!(),
+    review_columns!(),
     " from reviews r where r.thread_id = $1 and r.lsn > $2 order by r.lsn limit $3"
 );
 
-/// Returns a review with its findings and its text, opened from the review's message.
+/// Returns a review with its findings and its text. The text is read from the review's message.
 fn open_review(cx: &Read<'_>, given: ReviewRow, mut findings: Vec<Finding>) -> Result<Review> {
     let words = messages::words(cx, given.message_id)?;
     let body = words.map(|(text, metadata)| review_text::split(&text, &metadata, &mut findings));
@@ -76,67 +77,70 @@ impl Answer<SubmitReview> for Review {
         let thread = visible_thread(cx, thread)?;
         let found: Option<ReviewRow> = cx.one(ONE, &[&id, &thread.id])?;
         let given = found.ok_or_else(|| Error::not_found("review"))?;
-        let mut findings = findings::of_reviews(cx, thread.id, given.lsn.saturating_sub(1), given.lsn)?;
-        let of_review = findings.of_each.remove(&given.id).unwrap_or_default();
+        let mut findings =
+            findings::findings_of_reviews(cx, thread.id, given.lsn.saturating_sub(1), given.lsn)?;
+        let of_review = findings.by_review.remove(&given.id).unwrap_or_default();
         open_review(cx, given, of_review)
     }
 }
 
 const ONE: &str =
-    concat!("select ", given_columns!(), " from reviews r where r.id = $1 and r.thread_id = $2");
+    concat!("select ", review_columns!(), " from reviews r where r.id = $1 and r.thread_id = $2");
 
-/// A review's verdict, and whether it counts as an approval.
+/// Verdict of a review, and whether the review counts as an approval.
 #[derive(Serialize, JsonSchema)]
 struct WeighedReview {
-    /// The review's id.
+    /// Id of the review.
     review_id: ReviewId,
-    /// The member who gave the review.
+    /// The member who submitted the review.
     member_id: MemberId,
-    /// The delegate who gave the review for that member; absent if the member acted directly.
+    /// The delegate who submitted the review for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     actor_id: Option<MemberId>,
-    /// The reviewer's decision about the work.
+    /// Verdict of the reviewer on the work.
     verdict: Verdict,
     /// Whether the review counts as an approval.
     counts: bool,
-    /// The reason why the review does not count as an approval; null if it does.
+    /// Reason why the review does not count as an approval; null if the review counts.
     why_not: Option<Objection>,
-    /// When the review was submitted.
+    /// Time at which the review was submitted.
     submitted_at: Time,
     /// Position of the review in the workspace's event log.
     lsn: i64,
 }
 
-/// The approvals that a thread requires to close, and the reviews that it has.
+/// State of a thread's reviews: the required approvals, the ones that count, and the last verdicts.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ReviewStatus {
-    /// The thread.
+    /// Id of the reviewed thread.
     thread_id: ThreadId,
-    /// Whether the reviews let the thread close: enough approvals count, and no critical finding is
-    /// unresolved.
+    /// Whether the reviews let the thread close: enough approvals count, and all critical findings are
+    /// resolved.
     satisfied: bool,
-    /// Number of approvals required.
+    /// Number of approvals that the thread requires before it may close.
     required: i64,
     /// Number of approvals that count.
     approvals: i64,
-    /// Number of unresolved critical findings, up to 1000.
+    /// Number of unresolved critical findings in the thread; 1000 means 1000 or more.
     blocking: i64,
-    /// The first 10 unresolved critical findings.
+    /// Ids of the first 10 unresolved critical findings.
     blocking_findings: Vec<FindingId>,
-    /// Last verdicts of all authors and, up to 1000 verdicts in all, superseded ones, newest first.
-    /// `list_reviews` returns all reviews.
+    /// Up to 1000 verdicts, newest first. The last verdict of each author takes precedence over superseded
+    /// verdicts. `list_reviews` returns all reviews.
     reviews: Vec<WeighedReview>,
 }
 
-/// Returns the approvals that a thread requires to close, and which of its reviews count.
+/// Returns a thread's reviews with whether each one counts, and the number of approvals that the thread
+/// requires.
 ///
 /// An approval counts if it is its author's last verdict, newer than the thread's last result and reopening,
-/// and if the author is a listed reviewer or has the skill `review`, does not own the thread and has never
+/// and the author is a listed reviewer or has the skill `review`, does not own the thread and has never
 /// worked on it.
 ///
-/// These rules apply both when the approval is given and when it is counted, and under delegation to the
-/// delegate too; ownership between these two moments does not matter. An approval does not count while its
-/// author is frozen, or after its author is deactivated.
+/// The server checks these rules when the approval is submitted and again when approvals are counted.
+/// Ownership between these two moments does not matter. Under delegation, the delegate must meet the same
+/// rules, except for the listing and the skill. An approval does not count while its author or the delegate
+/// is frozen or deactivated.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetReviewStatus {
@@ -147,7 +151,7 @@ pub(super) struct GetReviewStatus {
 pub(super) fn get_review_status(cx: &Read<'_>, input: &GetReviewStatus) -> Result<ReviewStatus> {
     let thread = visible_thread(cx, input.thread_id)?;
     let required = required_approvals(cx, thread.id)?;
-    let (blocking, blocking_findings) = findings::blocking(cx, thread.id)?;
+    let (blocking, blocking_findings) = findings::unresolved_critical(cx, thread.id)?;
     let approvals =
         i64::try_from(verdicts::counting_approvals(cx, &thread)?.len()).map_err(Error::internal)?;
     let weighed = verdicts::reviews_with_objections(cx, &thread)?;
@@ -177,7 +181,7 @@ impl WeighedReview {
     }
 }
 
-/// Returns the number of approvals that a thread lacks, as a reason why it cannot close yet.
+/// Returns the number of approvals that a thread lacks, as a reason why the thread cannot close yet.
 pub(super) fn missing_approvals(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let required = required_approvals(cx, id)?;
     if required == 0 {

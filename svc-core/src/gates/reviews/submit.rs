@@ -1,7 +1,8 @@
 //! Submitting a review.
 //!
-//! The text is sealed before the request is queued, as for every message. Whether the verdict counts is
-//! decided and stored when it is given; later changes can only make it stop counting.
+//! The text is sealed before the request is queued, as for every message. The server decides and stores
+//! whether the verdict counts when the review is submitted. Later changes can only make the verdict stop
+//! counting.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,35 +27,36 @@ use crate::store::new_row;
 use crate::text::{Count, Items, Prose, Text};
 use crate::time::Time;
 
-/// A thread was reviewed.
+/// A member submitted a review of a thread.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ReviewSubmitted<'a> {
-    /// The review.
+    /// Id of the new review.
     review_id: ReviewId,
-    /// The reviewer's decision about the work.
+    /// Verdict of the reviewer on the work.
     verdict: Verdict,
-    /// The reviewed commit; null if the reviewer named none.
+    /// Commit that the member reviewed; null if the reviewer specified no commit.
     head_sha: Option<&'a CommitHash>,
     /// The findings of the review.
-    findings: Vec<FoundIn>,
-    /// The message with the text of the review.
+    findings: Vec<SubmittedFinding>,
+    /// Id of the message that contains the text of the review.
     message_id: MessageId,
-    /// The reason why an approval by this author would not have counted at that time; null if it would have.
+    /// Reason why an approval by this author would not have counted at the time of the event; null if an
+    /// approval would have counted.
     objection: Option<Objection>,
 }
 
-/// A finding in the event of its review, without its text.
+/// A finding in the event `ReviewSubmitted`, without its text.
 #[derive(Serialize, JsonSchema)]
-struct FoundIn {
-    /// The finding.
+struct SubmittedFinding {
+    /// Id of the finding.
     id: FindingId,
     /// Severity of the finding.
     severity: Severity,
-    /// The line with the fault; null if the reviewer named none.
+    /// Line number of the fault; null if the reviewer specified no line.
     line: Option<i64>,
 }
 
-impl FoundIn {
+impl SubmittedFinding {
     fn of(finding: &Finding) -> Self {
         Self { id: finding.id, severity: finding.severity, line: finding.line }
     }
@@ -83,29 +85,31 @@ impl Event for ReviewSubmitted<'_> {
     }
 }
 
-/// A review with its text and its findings.
+/// A review of a thread with its text and its findings.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Review {
-    /// The review's id.
+    /// Id of the review.
     pub id: ReviewId,
-    /// The thread.
+    /// Id of the reviewed thread.
     pub thread_id: ThreadId,
-    /// The member who gave the review.
+    /// The member who submitted the review.
     pub member_id: MemberId,
-    /// The delegate who gave the review for that member; absent if the member acted directly.
+    /// The delegate who submitted the review for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor_id: Option<MemberId>,
-    /// The reviewer's decision about the work.
+    /// Verdict of the reviewer on the work.
     pub verdict: Verdict,
-    /// The reviewed commit; null if the reviewer named none.
+    /// Commit that the member reviewed; null if the reviewer specified no commit.
     pub head_sha: Option<CommitHash>,
-    /// The review's own text; blank if it has none, or if its message was withdrawn.
+    /// Text of the review without its findings; blank if the reviewer wrote none, or if the message was
+    /// withdrawn or cannot be opened.
     pub body: String,
-    /// The findings of the review, in the reviewer's order.
+    /// Findings of the review, in the order in which the reviewer listed them.
     pub findings: Vec<Finding>,
-    /// The message with the text of the review and its findings. Withdrawing it does not remove the verdict.
+    /// Id of the message that contains the text of the review and its findings. Withdrawing the message does
+    /// not remove the verdict.
     pub message_id: MessageId,
-    /// When the review was submitted.
+    /// Time at which the review was submitted.
     pub submitted_at: Time,
     /// Position of the review in the workspace's event log.
     pub lsn: i64,
@@ -133,24 +137,25 @@ impl Review {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewFinding {
-    /// Severity. A `critical` finding keeps the thread from closing until it is resolved.
+    /// Severity. A `critical` finding prevents the thread from closing until it is resolved.
     severity: Severity,
     /// Description of the fault.
     body: Prose<1, FINDING_MAX>,
-    /// The file with the fault.
+    /// Path of the file with the fault.
     path: Option<Text<1, FINDING_PATH_MAX>>,
-    /// The line with the fault, from 1.
+    /// Line number of the fault, from 1.
     line: Option<Count<1, LINE_MAX>>,
 }
 
-/// Reviews a thread and returns the review with its findings.
+/// Submits a review of a thread and returns the review with its findings.
 ///
-/// Anyone who can see the thread may review it; `get_review_status` shows which approvals count. An
-/// unresolved `critical` finding keeps the thread from closing, whatever the verdict.
+/// Any member who can see the thread may review it; `get_review_status` shows which approvals count. An
+/// unresolved `critical` finding prevents the thread from closing, whatever the verdict.
 ///
-/// The text is posted as one message of yours, which cannot be edited; if it is withdrawn, the verdict and
-/// the findings stay. An approval of yours counts while it is your last verdict: a later `request_changes` or
-/// `comment` supersedes it. Neither of these keeps the thread from closing by itself.
+/// The server posts the text as one message of yours, which cannot be edited. If the message is withdrawn,
+/// the verdict and the findings are kept without text. An approval of yours counts only while it is your last
+/// verdict: a later `request_changes` or `comment` supersedes it. A verdict of `request_changes` or `comment`
+/// alone does not prevent the thread from closing.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished or already has 1000 reviews of yours, or if its
 /// channel is archived.
@@ -159,7 +164,7 @@ struct NewFinding {
 pub(super) struct SubmitReview {
     /// The thread.
     thread_id: ThreadId,
-    /// Your decision about the work.
+    /// Your verdict on the work.
     verdict: Verdict,
     /// The text of the review, in Markdown.
     #[schemars(transform = default_is("nothing"))]
@@ -167,13 +172,13 @@ pub(super) struct SubmitReview {
     /// The git commit that you reviewed: the hash, or at least its first 4 digits.
     #[schemars(transform = default_is("none"))]
     head_sha: Option<CommitHash>,
-    /// Your findings.
+    /// Faults that you found.
     #[schemars(transform = default_is("nothing"))]
     #[serde(default)]
     findings: Items<NewFinding, FINDINGS_MAX>,
 }
 
-/// A review whose text is already sealed.
+/// Content of a review that was prepared before the transaction: the ids and the sealed text.
 pub(super) struct SealedReview {
     id: ReviewId,
     findings: Vec<FindingId>,
@@ -183,7 +188,7 @@ pub(super) struct SealedReview {
 pub(super) fn seal_review(input: &SubmitReview, shared: &SharedState, now: Time) -> Result<SealedReview> {
     let id = shared.entropy.id(now)?;
     let findings = input.findings.iter().map(|_| shared.entropy.id(now)).collect::<Result<_>>()?;
-    let parts: Vec<FindingText<'_>> = input.findings.iter().map(NewFinding::part).collect();
+    let parts: Vec<FindingText<'_>> = input.findings.iter().map(NewFinding::to_text).collect();
     let (text, metadata) = review_text::compose(id, input.verdict, own_text(input), &parts);
     Ok(SealedReview { id, findings, post: messages::seal_post(shared, now, &text, &metadata)? })
 }
@@ -193,7 +198,7 @@ fn own_text(input: &SubmitReview) -> &str {
 }
 
 impl NewFinding {
-    fn part(&self) -> FindingText<'_> {
+    fn to_text(&self) -> FindingText<'_> {
         FindingText {
             severity: self.severity,
             path: self.path.as_deref(),
@@ -241,7 +246,7 @@ pub(super) fn submit_review(
         review_id: sealed.id,
         verdict: input.verdict,
         head_sha: input.head_sha.as_ref(),
-        findings: findings.iter().map(FoundIn::of).collect(),
+        findings: findings.iter().map(SubmittedFinding::of).collect(),
         message_id: sealed.post.message_id(),
         objection,
     };

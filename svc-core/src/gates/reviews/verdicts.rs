@@ -1,8 +1,8 @@
-//! Verdicts: the decisions of reviewers, and which of them count.
+//! Verdicts: the decisions of reviewers, and the rules that determine which verdicts count.
 //!
-//! Only the last verdict of each author counts: it permanently supersedes all earlier ones, whatever they
-//! decided. A verdict under delegation belongs to both the member and the delegate, and supersedes the
-//! earlier verdicts of both.
+//! Only the last verdict of each author counts: a new verdict permanently supersedes all earlier verdicts of
+//! its author. A verdict under delegation has two authors, the member and the delegate, and supersedes the
+//! earlier verdicts of both authors.
 
 use std::cmp::Reverse;
 
@@ -20,12 +20,12 @@ use crate::store::{columns, named_enum};
 use crate::time::Time;
 
 named_enum! {
-    /// Decision of a reviewer about the work. Only `approve` counts, and only while it is the author's last
+    /// Verdict of a reviewer on the work. Only `approve` counts, and only while it is the author's last
     /// verdict: a later `request_changes` or `comment` supersedes it. A `comment` decides nothing.
     pub(super) enum Verdict { Approve = "approve", RequestChanges = "request_changes", Comment = "comment" }
 }
 
-/// The row of a review: its verdict, without its text and findings.
+/// Row of a review: the verdict, without the review's text and findings.
 #[derive(Clone, Debug)]
 pub(super) struct ReviewRow {
     pub id: ReviewId,
@@ -38,14 +38,14 @@ pub(super) struct ReviewRow {
     pub message_id: MessageId,
     pub submitted_at: Time,
     pub lsn: i64,
-    /// Whether the member or the delegate has given a later verdict.
+    /// Whether the member or the delegate has submitted a later verdict.
     pub superseded: bool,
-    /// Whether the member and the delegate are both neither frozen nor deactivated now.
+    /// Whether the member and the delegate may both act now: neither is frozen or deactivated.
     pub active: bool,
 }
 
 columns! {
-    pub(super) given_columns: ReviewRow as r {
+    pub(super) review_columns: ReviewRow as r {
         id,
         thread_id,
         member_id,
@@ -71,7 +71,7 @@ impl ReviewRow {
         VerdictAuthor { member: self.member_id, actor: self.actor_id }
     }
 
-    /// Returns the reason why the review does not count as an approval, or `None` if it does.
+    /// Returns the reason why the review does not count as an approval, or `None` if the review counts.
     fn objection_against(&self, judges: &VerdictRules) -> Option<Objection> {
         if self.verdict != Verdict::Approve {
             return Some(Objection::Verdict);
@@ -88,21 +88,21 @@ impl ReviewRow {
     }
 }
 
-/// Inserts the row of a new review and marks the earlier verdicts of its authors as superseded.
+/// Inserts the row of a new review, and marks the earlier verdicts of the review's authors as superseded.
 pub(super) fn insert(cx: &mut Write<'_>, given: &ReviewRow) -> Result<()> {
     cx.execute_any(SUPERSEDE, &[&given.thread_id, &given.member_id, &given.actor_id])?;
     given.with_new_row(|row| cx.insert(row))
 }
 
-/// Reads by the index of last verdicts, which contains one verdict per member and thread.
+/// Statement that uses the index of last verdicts, which contains one verdict per member and thread.
 const SUPERSEDE: &str = "
     update reviews set superseded = true
     where thread_id = $1 and not superseded and (member_id in ($2, $3) or actor_id in ($2, $3))";
 
-/// Name of the replay table that maps thread and author to the last verdict.
+/// Name of the replay table that maps a thread and an author to the author's last verdict.
 const LAST_VERDICTS: &str = "last verdicts";
 
-/// Marks the earlier verdicts of a review's authors as superseded during replay.
+/// During replay, marks the earlier verdicts of a review's authors as superseded.
 pub(super) fn replay_superseded(event: &Replayed<'_>) -> Result<()> {
     for person in [event.member(), event.actor()] {
         event.rows(LAST_VERDICTS, &[event.thread(), person], |standing| {
@@ -116,7 +116,7 @@ pub(super) fn replay_superseded(event: &Replayed<'_>) -> Result<()> {
     by_actor.map_or(Ok(()), |key| event.row(LAST_VERDICTS, key)?.keep())
 }
 
-/// Returns the author of a review.
+/// Returns the member and the delegate who submitted a review.
 pub(super) fn author(cx: &Read<'_>, review: ReviewId) -> Result<VerdictAuthor> {
     let author: Option<(MemberId, MemberId)> = cx.one(AUTHOR, &[&review])?;
     let (member, actor) = author.ok_or_else(|| Error::internal("a finding has no review"))?;
@@ -125,14 +125,15 @@ pub(super) fn author(cx: &Read<'_>, review: ReviewId) -> Result<VerdictAuthor> {
 
 const AUTHOR: &str = "select member_id, actor_id from reviews where id = $1";
 
-/// Returns the rules for approving a thread.
+/// Returns the rules that decide whether an approval of a thread counts.
 pub(super) fn approval_rules(cx: &Read<'_>, thread: &Thread) -> Result<VerdictRules> {
     VerdictRules::of_thread(cx, thread, qualified(cx, thread.id)?)
 }
 
 /// Returns reviews of a thread, newest first, each with the reason why it does not count as an approval.
 ///
-/// The result contains the last verdict of each author and, as far as the limit allows, superseded verdicts.
+/// The result contains the last verdict of each author and, if the limit is not reached, the newest
+/// superseded verdicts.
 pub(super) fn reviews_with_objections(
     cx: &Read<'_>,
     thread: &Thread,
@@ -151,22 +152,22 @@ pub(super) fn reviews_with_objections(
     Ok(given.into_iter().map(weigh).collect())
 }
 
-/// Reads by the index of last verdicts.
+/// Query that uses the index of last verdicts.
 const LAST: &str = concat!(
     "select ",
-    given_columns!(),
+    review_columns!(),
     " from reviews r where r.thread_id = $1 and not r.superseded order by r.lsn desc limit $2"
 );
 
 const SUPERSEDED: &str = concat!(
     "select ",
-    given_columns!(),
+    review_columns!(),
     " from reviews r where r.thread_id = $1 and r.superseded order by r.lsn desc limit $2"
 );
 
-/// Returns the approvals of a thread that count, newest first.
+/// Returns the ids of the approvals of a thread that count, newest first.
 ///
-/// Reads only last verdicts, so the cost does not depend on the number of reviews.
+/// Reads only last verdicts, so the cost does not depend on the number of superseded reviews.
 pub(super) fn counting_approvals(cx: &Read<'_>, thread: &Thread) -> Result<Vec<ReviewId>> {
     let given: Vec<ReviewRow> =
         cx.query(APPROVALS, &[&thread.id, &thread.judged_from, &REVIEWS_WEIGHED_MAX])?;
@@ -178,10 +179,10 @@ pub(super) fn counting_approvals(cx: &Read<'_>, thread: &Thread) -> Result<Vec<R
     Ok(given.into_iter().filter(counts).map(|given| given.id).collect())
 }
 
-/// Reads by the index of last verdicts.
+/// Query that uses the index of last verdicts.
 const APPROVALS: &str = concat!(
     "select ",
-    given_columns!(),
+    review_columns!(),
     " from reviews r
      where r.thread_id = $1 and not r.superseded and r.lsn >= $2
         and r.verdict = 'approve' and r.objection is null

@@ -1,5 +1,4 @@
-//! Installing an app in a workspace, where it gets a member and capabilities until the installation is
-//! revoked.
+//! Installing an app in a workspace. The installation provides a member and capabilities until it is revoked.
 
 use schemars::JsonSchema;
 use secrecy::ExposeSecret;
@@ -13,8 +12,8 @@ use crate::error::{Code, Error, Result};
 use crate::id::{AppId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::authority;
 use crate::identity::enrol::{NewMember, enrol};
-use crate::identity::members::{Member, MemberKind, member_called};
-use crate::identity::tokens::{Quotas, check_active, end_of_installation, new_secret, not_empty};
+use crate::identity::members::{Member, MemberKind, member_with_handle};
+use crate::identity::tokens::{Quotas, check_active, end_installation_tokens, new_secret, not_empty};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write, secret_hash, secret_was_shown};
@@ -23,26 +22,26 @@ use crate::store::columns;
 use crate::text::APP_HANDLES;
 use crate::time::Time;
 
-/// An installation of an app.
+/// An installation of an app in a workspace.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct Installation {
-    /// The installation's id, which is also its `client_id`.
+    /// Id of the installation, which the app also uses as its `client_id`.
     pub id: InstallationId,
-    /// The workspace that the app is installed in.
+    /// Id of the workspace that the app is installed in.
     pub workspace_id: WorkspaceId,
-    /// The installed app.
+    /// Id of the installed app.
     app_id: AppId,
-    /// The agent member that the app acts as.
+    /// Id of the agent member that the app acts as.
     pub bot_member_id: MemberId,
-    /// The maximum capabilities of the installation's tokens.
+    /// Maximum capabilities of the installation's tokens.
     pub granted_capabilities: Capabilities,
     /// The member who installed the app; null for the service itself.
     installed_by: Option<MemberId>,
-    /// When the app was installed.
+    /// Time at which the app was installed.
     installed_at: Time,
-    /// When the installation was revoked; null while it is active.
+    /// Time at which the installation was revoked; null while it is active.
     pub revoked_at: Option<Time>,
-    /// Usage quotas that all tokens of the installation share; null if only the limits of the service apply.
+    /// Usage quotas that all tokens of the installation share; null if only the service's limits apply.
     pub quotas: Option<Quotas>,
     #[serde(skip)]
     pub client_secret_hash: [u8; 32],
@@ -69,13 +68,14 @@ columns! {
 
 /// Installs an app in your workspace and returns the installation with the app's client credentials.
 ///
-/// The app acts as the agent member `app:<slug>`, which is created now unless an earlier installation created
-/// it. The granted capabilities cannot be changed later. With `client_id` and `client_secret`, which is shown
-/// only once, the app gets tokens at `POST /oauth/app/token`. All of its tokens together share quotas equal
-/// to yours. `approval:grant` cannot be granted, because an app cannot approve anything.
+/// The app acts as the agent member `app:<slug>`. The server creates this member unless an earlier
+/// installation of the app created it. The granted capabilities cannot be changed later. The app requests
+/// tokens at `POST /oauth/app/token` with its `client_id` and `client_secret`; the secret is shown only once.
+/// All tokens of the app share quotas equal to yours. `approval:grant` cannot be granted, because an app
+/// cannot approve anything.
 ///
-/// Fails with 403 `forbidden` if you grant a capability that you do not hold; 409 `wrong-state` if the app is
-/// installed, or if its member is deactivated.
+/// Fails with 403 `forbidden` if you grant a capability that you do not have; 409 `wrong-state` if the app is
+/// already installed, or if the app's member is deactivated.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InstallApp {
@@ -83,31 +83,32 @@ pub(super) struct InstallApp {
     workspace_id: OwnWorkspaceId,
     /// The app to install.
     app_id: AppId,
-    /// The maximum capabilities of the app's tokens.
+    /// Maximum capabilities of the app's tokens.
     #[schemars(length(min = 1))]
     granted_capabilities: Capabilities,
 }
 
-/// A new installation, with the client credentials of its app.
+/// A new installation of an app, with the client credentials for the app.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct NewInstallation {
-    /// The installation's id.
+    /// Id of the installation.
     id: InstallationId,
-    /// The workspace that the app is installed in.
+    /// Id of the workspace that the app is installed in.
     workspace_id: WorkspaceId,
-    /// The installed app.
+    /// Id of the installed app.
     app_id: AppId,
-    /// The agent member that the app acts as.
+    /// Id of the agent member that the app acts as.
     bot_member_id: MemberId,
-    /// Whether the member was created by an earlier installation.
+    /// Whether an earlier installation of the app created the agent member.
     bot_member_reused: bool,
-    /// The maximum capabilities of the installation's tokens.
+    /// Maximum capabilities of the installation's tokens.
     granted_capabilities: Capabilities,
-    /// When the app was installed.
+    /// Time at which the app was installed.
     installed_at: Time,
-    /// The `client_id` that the app sends: the installation's id.
+    /// The `client_id` that the app sends to request tokens: the id of the installation.
     client_id: InstallationId,
-    /// The `client_secret` that the app sends. It is shown only once and never stored.
+    /// The `client_secret` that the app sends to request tokens. The secret is shown only once and never
+    /// stored.
     client_secret: String,
 }
 
@@ -173,8 +174,10 @@ impl Answer<InstallApp> for NewInstallation {
     }
 }
 
-/// Returns the capabilities to grant to an app. Fails if an app or an administrator with the capabilities
-/// `held` cannot grant them.
+/// Returns the capabilities to grant to an app. Fails if apps cannot have one of them, or if `held` lacks
+/// one.
+///
+/// `held` contains the capabilities of the administrator who installs the app.
 fn check_grantable(held: Capabilities, wanted: Capabilities) -> Result<Capabilities> {
     let wanted = not_empty("granted_capabilities", wanted)?;
     if wanted.has(ApprovalGrant) {
@@ -184,10 +187,10 @@ fn check_grantable(held: Capabilities, wanted: Capabilities) -> Result<Capabilit
     Ok(wanted)
 }
 
-/// Returns the agent member of an app, and whether an earlier installation created it.
+/// Returns the agent member of an app, and whether an earlier installation created that member.
 fn find_or_create_bot(cx: &mut Write<'_>, app: &App) -> Result<(Member, bool)> {
     let handle = format!("{APP_HANDLES}{}", app.slug);
-    if let Some(bot) = member_called(cx, app.workspace_id, &handle)? {
+    if let Some(bot) = member_with_handle(cx, app.workspace_id, &handle)? {
         check_active(&bot)?;
         return Ok((bot, true));
     }
@@ -203,7 +206,7 @@ fn find_or_create_bot(cx: &mut Write<'_>, app: &App) -> Result<(Member, bool)> {
 
 /// Returns the app installations of a workspace, in the order in which they were created.
 ///
-/// Revoked installations are included. Client secrets are never returned.
+/// The result includes revoked installations. Client secrets are never returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListAppInstallations {
@@ -232,22 +235,22 @@ pub(super) fn list_app_installations(
 
 const BY_ID: &str = concat!("select ", installation_columns!(), " from app_installations i where i.id = $1");
 
-/// Returns an installation by its id, in any workspace, or `None` if it does not exist.
-pub(super) fn installation(cx: &Read<'_>, id: InstallationId) -> Result<Option<Installation>> {
+/// Returns the installation with this id from any workspace, or `None` if no installation has the id.
+pub(super) fn find_installation(cx: &Read<'_>, id: InstallationId) -> Result<Option<Installation>> {
     cx.one(BY_ID, &[&id])
 }
 
-/// Loads an app installation of the caller's workspace.
+/// Loads an installation by its id. Fails with *not found* unless it is in the caller's workspace.
 pub(super) fn load_installation(cx: &Read<'_>, id: InstallationId) -> Result<Installation> {
-    let own = installation(cx, id)?.filter(|found| found.workspace_id == cx.caller().workspace_id);
+    let own = find_installation(cx, id)?.filter(|found| found.workspace_id == cx.caller().workspace_id);
     own.ok_or_else(|| Error::not_found("app installation"))
 }
 
-/// Revokes an app installation and all of its tokens, and returns the tokens that ended.
+/// Revokes an app installation and all of its tokens, and returns the ids of the tokens that ended.
 ///
-/// The installation's tokens, all tokens derived from them and the client credentials stop working at once.
-/// The app's member remains and is used again if you reinstall the app. Revoking an installation again
-/// changes nothing.
+/// The installation's tokens, all tokens derived from them and the client credentials stop working
+/// immediately. The app's member remains, and the server reuses it if you reinstall the app. Revoking an
+/// installation again changes nothing.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeAppInstallation {
@@ -257,14 +260,15 @@ pub(super) struct RevokeAppInstallation {
     installation_id: InstallationId,
 }
 
-/// A revoked installation, and the tokens that ended with it.
+/// Result of revoking an installation: the installation and the tokens that ended with it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct InstallationRevocation {
-    /// The revoked installation.
+    /// Id of the revoked installation.
     id: InstallationId,
-    /// When the installation was revoked.
+    /// Time at which the installation was revoked.
     revoked_at: Time,
-    /// The tokens that ended now, including derived tokens. Empty if the installation was revoked before.
+    /// Ids of the tokens that this request ended, including derived tokens. Empty if the installation was
+    /// already revoked.
     token_ids: Vec<TokenId>,
 }
 
@@ -284,7 +288,7 @@ pub(super) fn revoke_app_installation(
         installation_id: id,
         app_id: installation.app_id,
         bot_member_id: installation.bot_member_id,
-        token_ids: end_of_installation(cx, id)?,
+        token_ids: end_installation_tokens(cx, id)?,
     };
     cx.emit(Subject::WORKSPACE.about(installation.bot_member_id), &event)?;
     let revoked_at = cx.now();
@@ -305,7 +309,7 @@ impl Answer<RevokeAppInstallation> for InstallationRevocation {
     }
 }
 
-/// Returns whether a member acts for an app whose installation is active, so that the app can still get
+/// Returns whether a member acts for an app with an active installation, and the app can therefore request
 /// tokens.
 pub(crate) fn is_of_app(cx: &Read<'_>, member: MemberId) -> Result<bool> {
     let found: Option<(InstallationId,)> = cx.one(OF_MEMBER, &[&cx.caller().workspace_id, &member])?;

@@ -1,10 +1,10 @@
-//! Apps: programs that are installed in a workspace and act there as their own agent member.
+//! Apps: programs that an administrator installs in a workspace, where each app acts as its own agent member.
 //!
-//! An app by itself is only a name. Installing it creates the member `app:<slug>`, fixes the capabilities for
-//! the life of the installation, and issues a client id and secret with which the app gets its own tokens.
-//! Every token of the member depends on the installation: no token carries more capabilities than the
-//! installation was granted, and revoking the installation ends all of its tokens. This file defines apps and
-//! their events.
+//! An app that is not installed is only a name. Installing the app creates the member `app:<slug>`, fixes the
+//! capabilities for the life of the installation, and issues a client id and a client secret, with which the
+//! app requests its own tokens. Every token of the member depends on the installation: no token has
+//! capabilities that the installation was not granted, and revoking the installation ends all of its tokens.
+//! This file defines apps and their events.
 
 mod installations;
 mod tokens;
@@ -17,7 +17,7 @@ use crate::capability::Capabilities;
 use crate::capability::Capability::{MessagePost, TokenAdmin, WorkspaceRead};
 use crate::error::{Code, Error, Result};
 use crate::id::{AppId, InstallationId, MemberId, TokenId, WorkspaceId};
-use crate::identity::tokens::{Quotas, capability_bits, end_tokens, quota_of};
+use crate::identity::tokens::{Quotas, capability_bits, mark_listed_revoked, quota_of};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{APP_SLUG_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
@@ -33,20 +33,20 @@ pub(crate) use installations::is_of_app;
 use installations::{install_app, list_app_installations, revoke_app_installation};
 use tokens::{client_workspace, mint_app_token, request_app_token};
 
-/// An app of a workspace.
+/// An app that was created in a workspace.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct App {
-    /// The app's id.
+    /// Id of the app.
     id: AppId,
-    /// The workspace that the app belongs to.
+    /// Id of the workspace that the app was created in.
     workspace_id: WorkspaceId,
-    /// The app's unique name in the workspace; its agent member has the handle `app:<slug>`.
+    /// Unique name of the app in the workspace. The app's agent member has the handle `app:<slug>`.
     slug: String,
-    /// The app's name for people.
+    /// Name of the app, to show to people.
     name: String,
     /// The member who created the app; null for the service itself.
     created_by: Option<MemberId>,
-    /// When the app was created.
+    /// Time at which the app was created.
     created_at: Time,
     #[serde(skip)]
     lsn: i64,
@@ -57,14 +57,14 @@ columns! {
     insert "insert into apps" {}
 }
 
-/// An app was created.
+/// An app was created in a workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 struct AppCreated {
-    /// The new app.
+    /// Id of the new app.
     app_id: AppId,
-    /// The app's unique name in the workspace.
+    /// Unique name of the app in the workspace.
     slug: String,
-    /// The app's name for people.
+    /// Name of the app, to show to people.
     name: String,
 }
 
@@ -78,20 +78,20 @@ impl Event for AppCreated {
     }
 }
 
-/// An app was installed.
+/// An app was installed in a workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 struct AppInstalled {
-    /// The new installation.
+    /// Id of the new installation.
     installation_id: InstallationId,
-    /// The installed app.
+    /// Id of the installed app.
     app_id: AppId,
-    /// The agent member that the app acts as.
+    /// Id of the agent member that the app acts as.
     bot_member_id: MemberId,
-    /// The maximum capabilities of the installation's tokens.
+    /// Maximum capabilities of the installation's tokens.
     granted_capabilities: Capabilities,
-    /// Whether the member was created by an earlier installation.
+    /// Whether an earlier installation of the app created the agent member.
     bot_member_reused: bool,
-    /// Usage quotas that all tokens of the installation share; null if only the limits of the service apply.
+    /// Usage quotas that all tokens of the installation share; null if only the service's limits apply.
     quotas: Option<Quotas>,
 }
 
@@ -110,13 +110,13 @@ impl Event for AppInstalled {
 /// An installation of an app was revoked, together with its tokens.
 #[derive(Debug, Serialize, JsonSchema)]
 struct AppUninstalled {
-    /// The revoked installation.
+    /// Id of the revoked installation.
     installation_id: InstallationId,
-    /// The installed app.
+    /// Id of the app that was installed.
     app_id: AppId,
-    /// The agent member that the app acted as.
+    /// Id of the agent member that the app acted as.
     bot_member_id: MemberId,
-    /// The tokens that ended now, including derived tokens.
+    /// Ids of the tokens that ended with the installation, including derived tokens.
     token_ids: Vec<TokenId>,
 }
 
@@ -126,7 +126,7 @@ impl Event for AppUninstalled {
     fn replay(event: &Replayed<'_>) -> Result<()> {
         let installation = event.row_of("app_installations", "installation_id")?;
         installation.set("revoked_at", event.at()).keep()?;
-        end_tokens(event)
+        mark_listed_revoked(event)
     }
 }
 
@@ -170,8 +170,8 @@ pub(crate) fn feature() -> Feature {
                 read("list_app_installations", list_app_installations)
                     .title("List the app installations of a workspace")
                     .when(
-                        "List the app installations of the workspace. Use `list_apps` for all apps that \
-                         exist.",
+                        "List the app installations of the workspace. Use `list_apps` for all apps, \
+                         installed or not.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/app-installations")
@@ -190,7 +190,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 destructive("revoke_app_installation", revoke_app_installation)
                     .title("Revoke an app installation")
-                    .when("Revoke an app installation, to end the app's access.")
+                    .when("Revoke an app installation and all tokens of the app.")
                     .delete("/workspaces/{workspace_id}/app-installations/{installation_id}")
                     .needs(&[TokenAdmin])
                     .example(|w| {
@@ -262,17 +262,17 @@ fn app(name: &'static str, input: fn(&crate::op::Fixture) -> serde_json::Value) 
     Sample::new(name, "create_app", input)
 }
 
-/// Creates an app and returns it. The app can do nothing until it is installed.
+/// Creates an app and returns the app. An app can do nothing until it is installed.
 ///
-/// Fails with 409 `name-taken` if another app of the workspace has the slug.
+/// Fails with 409 `name-taken` if another app of the workspace has the same slug.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateApp {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The app's name in the workspace, such as `triage`. Upper-case letters are converted to lower case.
+    /// Unique name in the workspace, such as `triage`. Upper-case letters are converted to lower case.
     slug: Handle<APP_SLUG_MAX>,
-    /// The app's name for people.
+    /// Name of the app, to show to people.
     name: Text<1, NAME_MAX>,
 }
 
@@ -340,7 +340,7 @@ fn list_apps(cx: &Read<'_>, input: &ListApps) -> Result<Page<App>> {
 const BY_ID: &str =
     concat!("select ", app_columns!(), " from apps a where a.id = $1 and a.workspace_id = $2");
 
-/// Loads an app of the caller's workspace.
+/// Loads an app by its id. Fails with *not found* unless the app is in the caller's workspace.
 fn load_app(cx: &Read<'_>, app_id: AppId) -> Result<App> {
     let found = cx.one(BY_ID, &[&app_id, &cx.caller().workspace_id])?;
     found.ok_or_else(|| Error::not_found("app"))

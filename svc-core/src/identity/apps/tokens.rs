@@ -1,7 +1,8 @@
-//! Tokens of an installed app, which an administrator mints or the app requests with its client credentials.
+//! Tokens of installed apps. An administrator mints such a token, or the app requests it with client
+//! credentials.
 //!
 //! Requests with client credentials follow RFC 6749, section 4.4: an error contains the `error` code that the
-//! RFC defines. The frame encodes requests and responses.
+//! RFC defines. The frame of the route decodes requests and encodes responses.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
-use super::installations::{Installation, installation, load_installation};
+use super::installations::{Installation, find_installation, load_installation};
 use crate::capability::{Capabilities, Capability};
 use crate::error::{Code, Error, Result};
 use crate::id::{InstallationId, MemberId, TokenId, WorkspaceId};
@@ -24,52 +25,52 @@ use crate::op::{Answer, Read, Write, secret_hash, secret_was_shown, without_keys
 use crate::text::Text;
 use crate::time::Time;
 
-/// Mints a token for an installed app and returns it.
+/// Mints a token for an installed app and returns the token.
 ///
 /// The new token's `secret` is shown only once. The token acts as the app's member, does not expire, and ends
-/// with the installation. You can grant only capabilities of the installation that you could also mint for a
-/// member.
+/// with the installation. You can grant only capabilities of the installation that you could also grant to a
+/// member with `mint_token`.
 ///
-/// Fails with 403 `forbidden` if you ask for capabilities that the installation was not granted or that you
-/// cannot grant, or for quotas higher than yours or the installation's; 409 `wrong-state` if the installation
-/// was revoked, if its member is deactivated, or if it has 1000 live tokens.
+/// Fails with 403 `forbidden` if you request capabilities that the installation was not granted or that you
+/// cannot grant, or quotas higher than yours or the installation's; 409 `wrong-state` if the installation was
+/// revoked, if the app's member is deactivated, or if the installation has 1000 live tokens.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MintAppToken {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The installation that gets the token.
+    /// The installation to mint the token for.
     installation_id: InstallationId,
     /// A label to recognise the token by.
     label: Option<Text<1, NAME_MAX>>,
-    /// The token's capabilities. Default: those of the installation.
+    /// Capabilities of the token. Default: those of the installation.
     #[schemars(length(min = 1))]
     capabilities: Option<Capabilities>,
-    /// Usage quotas, shared with all tokens derived from this one. Default: yours or the installation's, or
-    /// else the limits of the service for every client.
+    /// Usage quotas that all tokens derived from this token share. Default: yours or the installation's,
+    /// otherwise the service's limits for every client.
     quotas: Option<Quotas>,
 }
 
 /// A new token of an installed app, with its secret.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct AppToken {
-    /// The token's id.
+    /// Id of the new token.
     id: TokenId,
-    /// The secret to send as `Authorization: Bearer`. It is shown only once and never stored.
+    /// The secret to send as `Authorization: Bearer`. The secret is shown only once and never stored.
     secret: String,
-    /// The installation that the token belongs to and ends with.
+    /// Id of the installation for which the token was minted. The token ends with the installation.
     installation_id: InstallationId,
-    /// The app's member, which the token acts as.
+    /// Id of the app's member, which the token acts as.
     bot_member_id: MemberId,
-    /// The token's label.
+    /// Label of the token; null if it has none.
     label: Option<String>,
-    /// The token's capabilities.
+    /// Capabilities of the token.
     capabilities: Capabilities,
-    /// When the token was minted.
+    /// Time at which the token was minted.
     created_at: Time,
-    /// When the token expires; null if it does not expire.
+    /// Time at which the token expires; null if the token does not expire.
     expires_at: Option<Time>,
-    /// The token's usage quotas; null if only the limits of the service apply.
+    /// Usage quotas of the token; null if only the service's limits apply.
     quotas: Option<Quotas>,
 }
 
@@ -80,7 +81,7 @@ pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result
     let wanted =
         input.capabilities.map(|wanted| not_empty("capabilities", wanted)).transpose()?.unwrap_or(granted);
     authority::check_within_installation(granted, wanted)?;
-    authority::check_grants(cx.caller().capabilities, wanted)?;
+    authority::check_may_grant(cx.caller().capabilities, wanted)?;
     if installation.revoked_at.is_some() {
         return Err(Error::wrong_state("the installation was revoked; install the app again"));
     }
@@ -120,36 +121,36 @@ impl Answer<MintAppToken> for AppToken {
 
 /// Issues an access token to an installed app that sends its client credentials (RFC 6749, 4.4).
 ///
-/// The token lasts an hour and ends with the installation. The client authenticates with HTTP Basic or in
-/// the body, but not with both. A failure is a problem that also carries the RFC's `error`:
-/// `invalid_client` (401) if the client is unknown, its secret is wrong or its installation was revoked;
-/// `invalid_request`, `unsupported_grant_type` or `invalid_scope` (400).
+/// The token expires after an hour, and ends with the installation. The client authenticates with HTTP Basic
+/// or in the body, but not with both. A failure is returned as a problem document that also contains the
+/// `error` code of the RFC: `invalid_client` (401) if the client is unknown, its secret is wrong or its
+/// installation was revoked; `invalid_request`, `unsupported_grant_type` or `invalid_scope` (400).
 ///
 /// Fails with 409 `wrong-state` if the installation has 1000 live tokens.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AppTokenRequest {
-    /// Always `client_credentials`.
+    /// The grant type; must be `client_credentials`.
     #[schemars(required, extend("const" = "client_credentials"))]
     grant_type: Option<String>,
-    /// The installation's id. Omit it with HTTP Basic.
+    /// Id of the installation. Omit it with HTTP Basic.
     client_id: Option<String>,
-    /// The installation's client secret. Omit it with HTTP Basic.
+    /// Client secret of the installation. Omit it with HTTP Basic.
     client_secret: Option<String>,
-    /// The token's capabilities, separated by single spaces. Default: those of the installation.
+    /// Capabilities of the token, separated by single spaces. Default: those of the installation.
     scope: Option<String>,
 }
 
 /// An access token, with the field names of RFC 6749.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct AccessToken {
-    /// The token to send as `Authorization: Bearer`. It is never stored.
+    /// The token to send as `Authorization: Bearer`. The token is never stored.
     access_token: String,
-    /// Always `Bearer`.
+    /// Type of the token; always `Bearer`.
     token_type: &'static str,
     /// Seconds until the token expires.
     expires_in: i64,
-    /// The token's capabilities, separated by single spaces.
+    /// Capabilities of the token, separated by single spaces.
     scope: String,
 }
 
@@ -194,7 +195,7 @@ pub(super) fn request_app_token(
     })
 }
 
-/// The member of a problem document that contains the `error` code of RFC 6749.
+/// Member of a problem document that contains the `error` code of RFC 6749.
 const ERROR: &str = "error";
 
 /// Returns a request parameter, or `None` if its value is empty: an empty parameter counts as omitted (RFC
@@ -212,13 +213,14 @@ fn authenticate_client(cx: &Read<'_>, input: &AppTokenRequest) -> Result<Install
         return Err(unknown_client());
     };
     let hash = secret_hash(&SecretString::from(secret));
-    let found = installation(cx, id)?.filter(|found| found.revoked_at.is_none());
+    let found = find_installation(cx, id)?.filter(|found| found.revoked_at.is_none());
     let found = found.filter(|found| bool::from(found.client_secret_hash.ct_eq(&hash)));
     found.ok_or_else(unknown_client)
 }
 
-/// Returns the same error for an unknown client, a wrong secret and a revoked installation, so that the
-/// caller learns nothing about installations.
+/// Returns the same error for an unknown client, a wrong secret and a revoked installation.
+///
+/// The caller therefore learns nothing about the existing installations.
 fn unknown_client() -> Error {
     let detail = "the client is unknown, its secret is wrong, or its installation was revoked";
     Error::new(Code::Unauthenticated, detail).with(ERROR, "invalid_client")
@@ -233,7 +235,7 @@ fn check_grant_type(grant_type: Option<&str>) -> Result<()> {
     }
 }
 
-/// Returns the requested capabilities, or all granted capabilities if none are requested.
+/// Returns the requested capabilities, or all granted capabilities if the request contains no scope.
 fn requested_scope(granted: Capabilities, asked: Option<&str>) -> Result<Capabilities> {
     let Some(asked) = asked else { return Ok(granted) };
     let invalid = |detail| Error::malformed(detail).with(ERROR, "invalid_scope");

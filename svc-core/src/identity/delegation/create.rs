@@ -1,4 +1,4 @@
-//! Granting delegation: an administrator allows one member to act for another.
+//! Creating delegation grants, by which an administrator allows one member to act for another.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::id::{GrantId, MemberId};
 use crate::identity::authority;
 use crate::identity::members::{Member, load_member};
-use crate::identity::tokens::{EXPIRY, LIFE_MAX_SECS, check_active, expiry, not_empty};
+use crate::identity::tokens::{EXPIRY, LIFE_MAX_SECS, check_active, not_empty, requested_expiry};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::GRANT_PURPOSE_MAX;
 use crate::log::event::Subject;
@@ -21,13 +21,13 @@ use crate::time::Time;
 ///
 /// The delegate exchanges the grant for tokens with `delegate_token`. The grant can lend `workspace:read`,
 /// `workspace:write`, `message:post`, `thread:transition`, `artifact:upload`, `search:query` and
-/// `event:subscribe`, if your own token carries them. The workspace's policy limits how long it lasts (see
+/// `event:subscribe`, if your own token has them. The workspace's policy limits the grant's life (see
 /// `get_delegation_policy`).
 ///
-/// The delegate's actions are attributed to both members.
+/// Actions by the delegate are attributed to both members.
 ///
-/// Fails with 403 `forbidden` if your token lacks a capability that you would lend; 409 `wrong-state` if one
-/// of the members is deactivated, if they are the same, or if the subject is an app.
+/// Fails with 403 `forbidden` if your token lacks a capability that you would lend; 409 `wrong-state` if the
+/// subject or the delegate is deactivated, if both are the same member, or if the subject is an app.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = [
@@ -36,16 +36,16 @@ use crate::time::Time;
 pub(super) struct CreateDelegationGrant {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The member to act for. It cannot be an app.
+    /// The member to act for, which cannot be an app.
     subject: MemberId,
     /// The member who will act for the subject.
     delegate: MemberId,
     /// Maximum capabilities of the delegate's tokens.
     #[schemars(schema_with = "lendable")]
     capabilities: Capabilities,
-    /// The purpose of the grant. Every member of the workspace can read it in the event.
+    /// Purpose of the grant. Every member of the workspace can read it in the event.
     purpose: Prose<1, GRANT_PURPOSE_MAX>,
-    /// When the grant ends. Either this or `expires_in_secs` is required.
+    /// Time at which the grant ends. Either this or `expires_in_secs` is required.
     expires_at: Option<Time>,
     /// Seconds until the grant ends.
     expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
@@ -62,7 +62,7 @@ pub(super) fn create_delegation_grant(
 ) -> Result<DelegationGrant> {
     let workspace_id = input.workspace_id.of(cx)?;
     let capabilities = not_empty("capabilities", input.capabilities)?;
-    authority::check_lends(cx.caller().capabilities, capabilities)?;
+    authority::check_may_lend(cx.caller().capabilities, capabilities)?;
     let expires_at = checked_expiry(cx, input)?;
     let (subject, delegate) = load_subject_and_delegate(cx, input)?;
     let grant_id: GrantId = cx.new_id()?;
@@ -104,12 +104,12 @@ impl Answer<CreateDelegationGrant> for DelegationGrant {
     }
 }
 
-/// Returns when the grant ends. Fails if that is later than the policy allows.
+/// Returns the time at which the grant will end. Fails if that time is later than the policy allows.
 fn checked_expiry(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<Time> {
-    let asked = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
+    let asked = requested_expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
     let expires_at =
         asked.ok_or_else(|| Error::in_fields(&EXPIRY, "expected one of them: when the grant ends"))?;
-    let policy = policy::of(cx, cx.caller().workspace_id)?;
+    let policy = policy::load_policy(cx, cx.caller().workspace_id)?;
     let latest = cx.now().plus(policy.ceiling());
     if expires_at > latest {
         let field = if input.expires_at.is_some() { "expires_at" } else { "expires_in_secs" };
@@ -122,7 +122,7 @@ fn checked_expiry(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<Time> 
     Ok(expires_at)
 }
 
-/// Loads the subject and the delegate, and fails if the subject cannot be lent to the delegate.
+/// Loads the subject and the delegate. Fails if no grant can let the delegate act for the subject.
 fn load_subject_and_delegate(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<(Member, Member)> {
     if input.subject == input.delegate {
         return Err(Error::wrong_state("subject and delegate are the same: a member is lent to another"));

@@ -1,7 +1,7 @@
-//! Exchanging a delegation grant: its delegate gets a token that acts as the subject.
+//! Exchanging a delegation grant: the delegate of the grant receives a token that acts as the subject.
 //!
-//! The new token is derived from the token that the delegate calls with: it ends with that token, counts
-//! against the same rate limit, and has no additional capabilities.
+//! The new token is derived from the token that the delegate calls with: the new token ends with the
+//! delegate's token, counts against the same rate limit, and has no additional capabilities.
 
 use std::time::Duration;
 
@@ -16,41 +16,41 @@ use crate::id::{GrantId, MemberId, TokenId};
 use crate::identity::authority;
 use crate::identity::members::load_member;
 use crate::identity::tokens::{
-    MintedToken, NewToken, Quotas, check_active, check_room_for_derived, check_room_of_installation, expiry,
-    issue, not_empty,
+    MintedToken, NewToken, Quotas, check_active, check_room_for_derived, check_room_of_installation, issue,
+    not_empty, requested_expiry,
 };
 use crate::limits::{DELEGATED_DEFAULT_SECS, DELEGATED_MAX_SECS, NAME_MAX};
 use crate::op::{Caller, Read, Write};
 use crate::text::{Count, Text};
 use crate::time::Time;
 
-/// Exchanges a delegation grant of which you are the delegate for a token that acts as its subject.
+/// Exchanges a delegation grant, whose delegate you must be, for a token that acts as the grant's subject.
 ///
-/// The new token's `secret` is shown only once. It lasts 15 minutes by default and an hour at most. It ends
-/// with the grant, and with the token that you call with.
+/// The new token's `secret` is shown only once. The token expires after 15 minutes by default and an hour at
+/// most. It ends with the grant, and with the token that you call with.
 ///
-/// The audit trail records each request with the token. The token cannot be rotated: exchange the grant
-/// again.
+/// The audit trail records each request with the new token. The new token cannot be rotated: exchange the
+/// grant again.
 ///
-/// Fails with 403 `forbidden` if you call with a delegated token or without a token, if you ask for a
-/// capability that the grant or your token lacks, for an expiry later than theirs or for quotas higher than
-/// yours, or if the grant is not yours and you have `token:admin`; 404 `not-found` if the grant is not yours
-/// and you lack `token:admin`; 409 `wrong-state` if the grant has expired or was revoked, if its subject is
-/// deactivated, if 16 derivations lie between your token and the minted one that it comes from, or if 1000
-/// live tokens are derived from that minted token or from the grant, or belong to the app installation of
-/// your token.
+/// Fails with 403 `forbidden` if you call with a delegated token or without a token, if you request a
+/// capability that the grant or your token lacks, an expiry after the end of the grant or of your token, or
+/// quotas higher than yours, or if you are not the grant's delegate and have `token:admin`; 404 `not-found`
+/// if you are not the grant's delegate and lack `token:admin`; 409 `wrong-state` if the grant has expired or
+/// was revoked, if its subject is deactivated, if your token was derived from a minted token in 16 steps, or
+/// if 1000 live tokens are derived from that minted token or from the grant, or belong to the app
+/// installation of your token.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
 pub(super) struct DelegateToken {
     /// The grant to exchange.
     grant_id: GrantId,
-    /// The token's capabilities. Default: all that both the grant and your token have.
+    /// Capabilities of the token. Default: all that both the grant and your token have.
     #[schemars(length(min = 1))]
     capabilities: Option<Capabilities>,
     /// A label to recognise the token by.
     label: Option<Text<1, NAME_MAX>>,
-    /// When the token expires, within an hour. Cannot be combined with `expires_in_secs`.
+    /// Time at which the token expires, within an hour. Cannot be combined with `expires_in_secs`.
     expires_at: Option<Time>,
     /// Seconds until the token expires. Cannot be combined with `expires_at`.
     expires_in_secs: Option<Count<1, DELEGATED_MAX_SECS>>,
@@ -66,7 +66,7 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
     check_live(&grant, now)?;
     let asked = input.capabilities.map(|wanted| not_empty("capabilities", wanted)).transpose()?;
     let capabilities = authority::exchanged_capabilities(grant.capabilities, caller.capabilities, asked)?;
-    let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
+    let asked = requested_expiry(now, input.expires_at, input.expires_in_secs)?;
     let expires_at = capped_expiry(now, grant.expires_at, caller.expires_at, asked)?;
     check_active(&load_member(cx, grant.subject)?)?;
     check_room_for_derived(cx, parent_id, Some(grant.grant_id))?;
@@ -88,7 +88,7 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
     issue(cx, &mint)
 }
 
-/// Returns the calling member and its token. Fails if the token is delegated.
+/// Returns the calling member and the id of the caller's token. Fails if the token is delegated.
 fn own_token(caller: &Caller) -> Result<(MemberId, TokenId)> {
     let member_id = caller.member_id()?;
     match caller.token_id {
@@ -97,8 +97,9 @@ fn own_token(caller: &Caller) -> Result<(MemberId, TokenId)> {
     }
 }
 
-/// Loads a grant whose delegate is the caller. For any other grant, only an administrator learns that it
-/// exists.
+/// Loads a grant whose delegate is the caller.
+///
+/// For a grant with another delegate, only a token administrator learns that the grant exists.
 fn load_own_grant(cx: &Read<'_>, delegate: MemberId, grant_id: GrantId) -> Result<DelegationGrant> {
     let grant = load_grant(cx, grant_id)?;
     if grant.delegate == delegate {
@@ -118,7 +119,10 @@ fn check_live(grant: &DelegationGrant, now: Time) -> Result<()> {
     Ok(())
 }
 
-/// Returns when an exchanged token expires: as requested, but not after the grant or the calling token.
+/// Returns the expiry time of an exchanged token.
+///
+/// The default is 15 minutes from now, or earlier if the grant or the calling token ends earlier. Fails if
+/// the requested time is more than an hour away, or after the end of the grant or of the calling token.
 fn capped_expiry(now: Time, grant: Time, calling: Option<Time>, asked: Option<Time>) -> Result<Time> {
     let after = |secs: i64| now.plus(Duration::from_secs(secs.unsigned_abs()));
     let latest = calling.map_or(grant, |calling| calling.min(grant));

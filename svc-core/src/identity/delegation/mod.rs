@@ -1,10 +1,11 @@
-//! Delegation: letting one member act for another.
+//! Delegation: letting one member act for another member.
 //!
-//! An administrator creates a grant for a limited time and a stated purpose, within the maximum time of the
-//! workspace's policy. The delegate exchanges the grant for short-lived tokens that act as the subject;
-//! actions with them are attributed to both members. Delegation is one hop: a delegated token cannot be used
-//! for another exchange. Revoking a grant ends all of its tokens, and those derived from them, in the same
-//! transaction. This file defines and reads grants and their events; each change has a file of its own.
+//! An administrator creates a grant for a limited time and a stated purpose. The workspace's policy limits
+//! the time. The delegate exchanges the grant for short-lived tokens that act as the subject; actions with
+//! these tokens are attributed to both members. Delegation is limited to one step: a delegated token cannot
+//! be used for another exchange. Revoking a grant ends all of its tokens, and the tokens derived from them,
+//! in the same transaction. This file defines and reads grants and their events. Each change of a grant is in
+//! a separate file.
 
 mod policy;
 mod create;
@@ -19,7 +20,7 @@ use crate::capability::Capabilities;
 use crate::capability::Capability::{MessagePost, TokenAdmin, WorkspaceRead};
 use crate::error::{Code, Error, Result};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
-use crate::identity::tokens::{capability_bits, end_tokens};
+use crate::identity::tokens::{capability_bits, mark_listed_revoked};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{Event, EventKind, Invalidates};
 use crate::log::replay::Replayed;
@@ -30,31 +31,31 @@ use crate::time::Time;
 use create::create_delegation_grant;
 use exchange::delegate_token;
 use policy::{DelegationPolicySet, get_delegation_policy, set_delegation_policy};
-pub(crate) use revoke::end_held_by;
+pub(crate) use revoke::end_grants_of_delegate;
 use revoke::revoke_delegation_grant;
 
-/// A delegation grant, by which one member acts for another.
+/// A delegation grant, which allows one member to act for another.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct DelegationGrant {
-    /// The grant's id.
+    /// Id of the grant.
     grant_id: GrantId,
-    /// The workspace of both members.
+    /// Id of the workspace that both members are in.
     workspace_id: WorkspaceId,
-    /// The member that the delegate acts for.
+    /// Id of the member that the delegate acts for.
     subject: MemberId,
-    /// The member that acts for the subject.
+    /// Id of the member that acts for the subject.
     delegate: MemberId,
-    /// The maximum capabilities of the delegate's tokens.
+    /// Maximum capabilities of the delegate's tokens.
     capabilities: Capabilities,
     /// The purpose of the grant.
     purpose: String,
     /// The member who created the grant; null for the service itself.
     created_by: Option<MemberId>,
-    /// When the grant was created.
+    /// Time at which the grant was created.
     created_at: Time,
-    /// When the grant ends.
+    /// Time at which the grant ends unless it is revoked earlier.
     expires_at: Time,
-    /// When the grant was revoked; null if it was not.
+    /// Time at which the grant was revoked; null if it was not revoked.
     revoked_at: Option<Time>,
     #[serde(skip)]
     lsn: i64,
@@ -77,18 +78,18 @@ columns! {
     insert "insert into delegation_grants" {}
 }
 
-/// A delegation grant was created: one member may act for another.
+/// A delegation grant was created, which allows one member to act for another.
 #[derive(Debug, Serialize, JsonSchema)]
 struct DelegationGranted {
-    /// The new grant.
+    /// Id of the new grant.
     grant_id: GrantId,
-    /// The member that the delegate acts for.
+    /// Id of the member that the delegate acts for.
     subject: MemberId,
-    /// The member that acts for the subject.
+    /// Id of the member that acts for the subject.
     delegate: MemberId,
-    /// The maximum capabilities of the delegate's tokens.
+    /// Maximum capabilities of the delegate's tokens.
     capabilities: Capabilities,
-    /// When the grant ends.
+    /// Time at which the grant ends unless it is revoked earlier.
     expires_at: Time,
     /// The purpose of the grant.
     purpose: String,
@@ -109,9 +110,9 @@ impl Event for DelegationGranted {
 /// A delegation grant was revoked, together with its tokens.
 #[derive(Debug, Serialize, JsonSchema)]
 struct DelegationRevoked {
-    /// The revoked grant.
+    /// Id of the revoked grant.
     grant_id: GrantId,
-    /// The tokens that ended now, including derived tokens.
+    /// Ids of the tokens that ended with the grant, including derived tokens.
     token_ids: Vec<TokenId>,
 }
 
@@ -120,7 +121,7 @@ impl Event for DelegationRevoked {
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
         event.row_of("delegation_grants", "grant_id")?.set("revoked_at", event.at()).keep()?;
-        end_tokens(event)
+        mark_listed_revoked(event)
     }
 }
 
@@ -138,7 +139,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("create_delegation_grant", create_delegation_grant)
                     .title("Grant delegation to a member")
-                    .when("Let one member act for another, for a limited time and purpose.")
+                    .when("Let one member act for another, for a limited time and a stated purpose.")
                     .post("/workspaces/{workspace_id}/delegation-grants")
                     .needs(&[TokenAdmin])
                     .created()
@@ -146,7 +147,7 @@ pub(crate) fn feature() -> Feature {
                     .example(grant),
                 read("list_delegation_grants", list_delegation_grants)
                     .title("List the delegation grants of a workspace")
-                    .when("List delegation grants, to see who may act for whom.")
+                    .when("List delegation grants, to see which members may act for others.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/delegation-grants")
                     .needs(&[TokenAdmin])
@@ -161,15 +162,15 @@ pub(crate) fn feature() -> Feature {
                     ),
                 idempotent("set_delegation_policy", set_delegation_policy)
                     .title("Set the delegation policy")
-                    .when("Set how many days a delegation grant can last.")
+                    .when("Set the maximum days that a delegation grant can last.")
                     .put("/workspaces/{workspace_id}/delegation-policy")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "ceiling_days": 30})),
                 read("get_delegation_policy", get_delegation_policy)
                     .title("Read the delegation policy")
                     .when(
-                        "Get how many days a delegation grant can last, 90 by default. Call it before \
-                         `create_delegation_grant`.",
+                        "Get the maximum days that a delegation grant can last, 90 by default. Call it \
+                         before `create_delegation_grant`.",
                     )
                     .get("/workspaces/{workspace_id}/delegation-policy")
                     .needs(&[TokenAdmin])
@@ -223,7 +224,7 @@ pub(crate) fn feature() -> Feature {
 
 /// Returns the delegation grants of a workspace, in the order in which they were created.
 ///
-/// Grants that have expired or were revoked are included.
+/// The result includes expired and revoked grants.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListDelegationGrants {
@@ -250,7 +251,7 @@ fn list_delegation_grants(cx: &Read<'_>, input: &ListDelegationGrants) -> Result
 const BY_ID: &str =
     concat!("select ", grant_columns!(), " from delegation_grants g where g.id = $1 and g.workspace_id = $2");
 
-/// Loads a delegation grant of the caller's workspace.
+/// Loads a delegation grant by its id. Fails with *not found* unless the grant is in the caller's workspace.
 fn load_grant(cx: &Read<'_>, grant_id: GrantId) -> Result<DelegationGrant> {
     cx.one(BY_ID, &[&grant_id, &cx.caller().workspace_id])?.ok_or_else(no_such_grant)
 }

@@ -1,4 +1,4 @@
-//! The delegation policy of a workspace: the maximum life of its delegation grants.
+//! Delegation policy of a workspace: the maximum life of the workspace's delegation grants.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl DelegationPolicy {
 
 const SECS_OF_DAY: u64 = 86_400;
 
-/// The maximum life of a workspace's delegation grants was set.
+/// An administrator set the maximum life of a workspace's delegation grants.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct DelegationPolicySet {
     #[serde(flatten)]
@@ -50,7 +50,7 @@ impl Event for DelegationPolicySet {
 
 /// Sets the maximum life of the workspace's delegation grants, and returns the policy.
 ///
-/// The limit applies to new grants. Existing grants keep their end, and can be revoked.
+/// The limit applies to new grants. Existing grants keep their end time, and can be revoked.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetDelegationPolicy {
@@ -66,7 +66,7 @@ pub(super) fn set_delegation_policy(
 ) -> Result<DelegationPolicy> {
     let workspace_id = input.workspace_id.of(cx)?;
     let policy = DelegationPolicy { ceiling_days: input.ceiling_days.get() };
-    if policy != of(cx, workspace_id)? {
+    if policy != load_policy(cx, workspace_id)? {
         cx.emit(Subject::WORKSPACE, &DelegationPolicySet { policy })?;
         cx.execute(1, SET, &[&workspace_id, &policy.ceiling_days])?;
     }
@@ -86,11 +86,11 @@ impl Answer<SetDelegationPolicy> for DelegationPolicy {
 
     fn answer_repeat(cx: &Read<'_>, input: &SetDelegationPolicy, (): ()) -> Result<Self> {
         let workspace_id = input.workspace_id.of(cx)?;
-        of(cx, workspace_id)
+        load_policy(cx, workspace_id)
     }
 }
 
-/// Returns the maximum life of a workspace's delegation grants, 90 days by default.
+/// Returns the maximum life of a workspace's delegation grants in days. The default is 90 days.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetDelegationPolicy {
@@ -100,11 +100,11 @@ pub(super) struct GetDelegationPolicy {
 
 pub(super) fn get_delegation_policy(cx: &Read<'_>, input: &GetDelegationPolicy) -> Result<DelegationPolicy> {
     let workspace_id = input.workspace_id.of(cx)?;
-    of(cx, workspace_id)
+    load_policy(cx, workspace_id)
 }
 
-/// Returns the delegation policy of a workspace, or the default if none was set.
-pub(super) fn of(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<DelegationPolicy> {
+/// Returns the delegation policy of a workspace, or the default policy if the workspace has none.
+pub(super) fn load_policy(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<DelegationPolicy> {
     let set = cx.one(OF_WORKSPACE, &[&workspace_id])?;
     Ok(set.unwrap_or(DelegationPolicy { ceiling_days: GRANT_CEILING_DEFAULT_DAYS }))
 }

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::{DelegationRevoked, load_grant};
 use crate::error::Result;
 use crate::id::{GrantId, MemberId, TokenId};
-use crate::identity::tokens::end_of_grant;
+use crate::identity::tokens::end_grant_tokens;
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write};
 use crate::time::Time;
 
-/// Revokes a delegation grant and all of its tokens, and returns the revoked tokens.
+/// Revokes a delegation grant and all of its tokens, and returns the ids of the tokens that ended.
 ///
-/// The grant's tokens, and all tokens derived from them, stop working at once. Revoking a grant again changes
-/// nothing.
+/// The grant's tokens, and all tokens derived from them, stop working immediately. Revoking a grant again
+/// changes nothing.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeDelegationGrant {
@@ -25,14 +25,15 @@ pub(super) struct RevokeDelegationGrant {
     grant_id: GrantId,
 }
 
-/// A revoked grant, and the tokens that ended with it.
+/// Result of revoking a grant: the grant and the tokens that ended with it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct GrantRevocation {
-    /// The revoked grant.
+    /// Id of the revoked grant.
     grant_id: GrantId,
-    /// When the grant was revoked.
+    /// Time at which the grant was revoked.
     revoked_at: Time,
-    /// The tokens that ended now, including derived tokens. Empty if the grant was revoked before.
+    /// Ids of the tokens that this request ended, including derived tokens. Empty if the grant was already
+    /// revoked.
     token_ids: Vec<TokenId>,
 }
 
@@ -65,9 +66,9 @@ impl Answer<RevokeDelegationGrant> for GrantRevocation {
     }
 }
 
-/// Ends a live grant and its tokens, and returns the revoked tokens.
+/// Ends a live grant and its tokens, and returns the ids of the tokens that ended.
 fn end_grant(cx: &mut Write<'_>, grant_id: GrantId, subject: MemberId) -> Result<Vec<TokenId>> {
-    let token_ids = end_of_grant(cx, grant_id)?;
+    let token_ids = end_grant_tokens(cx, grant_id)?;
     let event = DelegationRevoked { grant_id, token_ids };
     cx.emit(Subject::WORKSPACE.about(subject), &event)?;
     let now = cx.now();
@@ -75,13 +76,13 @@ fn end_grant(cx: &mut Write<'_>, grant_id: GrantId, subject: MemberId) -> Result
     Ok(event.token_ids)
 }
 
-/// Selects the live grants of a delegate, by the index of grants by delegate.
+/// Query for the live grants of a delegate. Uses the index of grants by delegate.
 const HELD_BY: &str = "
     select id, subject_id from delegation_grants
     where delegate_id = $1 and revoked_at is null and expires_at > $2 order by lsn";
 
-/// Ends the live grants by which a member acts for others, together with their tokens.
-pub(crate) fn end_held_by(cx: &mut Write<'_>, delegate: MemberId) -> Result<()> {
+/// Ends all live grants that allow a member to act for others, together with the tokens of these grants.
+pub(crate) fn end_grants_of_delegate(cx: &mut Write<'_>, delegate: MemberId) -> Result<()> {
     let held: Vec<(GrantId, MemberId)> = cx.query(HELD_BY, &[&delegate, &cx.now()])?;
     held.into_iter().try_for_each(|(grant, subject)| end_grant(cx, grant, subject).map(drop))
 }

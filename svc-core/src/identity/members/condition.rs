@@ -1,15 +1,18 @@
-//! Conditions on people, by their activity and their handles, which the database evaluates.
+//! Conditions that select people by their activity and their handles. The database evaluates these
+//! conditions.
 //!
-//! A condition combines a few tests with "and", "or" and "not". One statement evaluates every condition. Its
-//! parameters are the tests and, for each combination of their outcomes, whether a person matches.
+//! A condition combines a few tests with "and", "or" and "not". The same SQL statement evaluates every
+//! condition. The parameters of the statement are the tests and, for each combination of test results,
+//! whether a person matches.
 
-/// Maximum number of tests of the handle in one condition.
+/// Maximum number of handle tests in one condition.
 pub(crate) const HANDLE_TESTS_MAX: usize = 3;
 
-/// Number of combinations of the outcomes of the handle tests and of whether the person is active.
+/// Number of combinations of test results: [`HANDLE_TESTS_MAX`] handle tests, and whether the person is
+/// active.
 pub(crate) const OUTCOMES: usize = 2 << HANDLE_TESTS_MAX;
 
-/// A comparison of a handle with a text, byte by byte.
+/// Comparison of a handle with a text, byte by byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandleTest {
     Is,
@@ -29,18 +32,21 @@ impl HandleTest {
     }
 }
 
-/// A condition that the people of a workspace either match or do not match.
+/// A condition on people of a workspace: every person either matches or does not match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PeopleCondition {
-    /// The tests of the handle. Their texts are not empty.
+    /// Tests of the handle, each with a non-empty text to compare the handle with.
     pub tests: Vec<(HandleTest, String)>,
-    /// Whether a person matches, by the number of the combination of outcomes. In that number, bit 0 is set
-    /// if the person is active, bit 1 if the first test holds, and so on.
+    /// For each combination of test results, whether a person with these results matches.
+    ///
+    /// The index is a bit set: bit 0 is set if the person is active, bit 1 if the first handle test succeeds,
+    /// bit 2 if the second one does, and so on.
     pub outcomes: [bool; OUTCOMES],
 }
 
 impl PeopleCondition {
-    /// Returns the name and the text of each test, and the outcomes as a text of the digits 0 and 1.
+    /// Returns the name and the text of each handle test, and the expected outcomes as a string of the digits
+    /// 0 and 1.
     pub(super) fn params(&self) -> ([&'static str; HANDLE_TESTS_MAX], [&str; HANDLE_TESTS_MAX], String) {
         let mut names = ["none"; HANDLE_TESTS_MAX];
         let mut texts = [""; HANDLE_TESTS_MAX];
@@ -52,7 +58,8 @@ impl PeopleCondition {
     }
 }
 
-/// SQL for the bit of a handle test in the number of a combination: `$worth` if the test holds, otherwise 0.
+/// SQL expression for the bit of a handle test in the index of a combination: `$worth` if the test succeeds,
+/// otherwise 0.
 macro_rules! outcome {
     ($test:literal, $text:literal, $worth:literal) => {
         concat!(
@@ -79,7 +86,7 @@ macro_rules! outcome {
     };
 }
 
-/// SQL condition that a person matches the outcomes in `$8`.
+/// SQL condition: the person's combination of test results is marked as matching in `$8`.
 macro_rules! wanted {
     ($rest:literal) => {
         concat!(

@@ -1,6 +1,6 @@
-//! Freezing members: only the rows of the table.
+//! Freezing members: reading and writing the columns of the table `members`.
 //!
-//! `coordination::freeze` calls these functions, and ends the claims of a frozen member.
+//! `coordination::freeze` calls these functions, and ends the claims of the frozen member.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,18 +13,18 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
 
-/// A frozen member, with the reason and the time.
+/// A frozen member, with the reason for the freeze and the time.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct MemberFreeze {
-    /// The frozen member.
+    /// Id of the frozen member.
     pub member_id: MemberId,
-    /// The member's handle.
+    /// Handle of the frozen member.
     pub handle: String,
-    /// The reason for the freeze; null if none was given.
+    /// Reason for the freeze; null if the administrator specified none.
     pub reason: Option<String>,
-    /// The member who froze this one; null for the service itself.
+    /// The member who froze the frozen member; null for the service itself.
     pub frozen_by: Option<MemberId>,
-    /// When the member was frozen.
+    /// Time at which the member was frozen.
     pub frozen_at: Time,
     #[serde(skip)]
     lsn: i64,
@@ -49,7 +49,7 @@ pub(crate) fn freeze_of(cx: &Read<'_>, member: &Member) -> Result<Option<MemberF
 const FREEZE_OF: &str =
     concat!("select ", freeze_columns!(), " from members m where m.id = $1 and m.frozen_at is not null");
 
-/// Freezes a member that is not frozen. The caller emits the event, which invalidates every cached caller.
+/// Marks an unfrozen member as frozen. The caller emits the event, which invalidates cached callers.
 pub(crate) fn freeze(cx: &mut Write<'_>, member: &Member, reason: Option<&str>) -> Result<MemberFreeze> {
     let frozen_by = cx.caller().member;
     let frozen_at = cx.now();
@@ -68,7 +68,7 @@ const FREEZE: &str = "
     update members set frozen_at = $2, frozen_by = $3, frozen_reason = $4
     where id = $1 and frozen_at is null";
 
-/// Unfreezes a member that is frozen. The caller emits the event.
+/// Marks a frozen member as no longer frozen. The caller emits the event.
 pub(crate) fn unfreeze(cx: &mut Write<'_>, member: Member) -> Result<Member> {
     cx.execute(1, UNFREEZE, &[&member.id])?;
     Ok(Member { frozen: false, ..member })

@@ -1,7 +1,7 @@
-//! Governance skills: a member's judgement, such as a review, counts only if it has the required skill.
+//! Governance skills: skills that a member must have for the member's reviews or land gate passes to count.
 //!
-//! A member with `channel:admin` confers governance skills on other members and revokes them, but not on
-//! itself.
+//! A member with `channel:admin` grants governance skills to other members and revokes them. Members cannot
+//! grant themselves such a skill or revoke their own.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .example(|w| json!({"member_id": w.id("agent"), "skill": "review"})),
         destructive("revoke_skill", revoke_skill)
             .title("Revoke a governance skill")
-            .when("Revoke a governance skill that another member got by `confer_skill`.")
+            .when("Revoke a governance skill that `confer_skill` granted to another member.")
             .delete("/members/{member_id}/governance-skills/{skill}")
             .needs(&[ChannelAdmin])
             .refuses(&[Code::Forbidden, Code::NotFound])
@@ -39,7 +39,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Creates the sample of a member that has a governance skill.
+/// Creates the sample of a member who has a governance skill.
 pub(super) fn sample() -> Sample {
     Sample::new(
         "judge",
@@ -50,12 +50,12 @@ pub(super) fn sample() -> Sample {
     .then("confer_skill", |w| json!({"member_id": w.id("judge"), "skill": "land_gate"}))
 }
 
-/// A governance skill was conferred on a member.
+/// A governance skill was granted to a member.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct GovernanceSkillConferred {
-    /// The member that now has the skill.
+    /// Id of the member who received the skill.
     member_id: MemberId,
-    /// The conferred skill.
+    /// The governance skill that was granted.
     skill: GovernanceSkill,
 }
 
@@ -70,9 +70,9 @@ impl Event for GovernanceSkillConferred {
 /// A governance skill of a member was revoked.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct GovernanceSkillRevoked {
-    /// The member that no longer has the skill.
+    /// Id of the member who lost the skill.
     member_id: MemberId,
-    /// The revoked skill.
+    /// The governance skill that was revoked.
     skill: GovernanceSkill,
 }
 
@@ -84,16 +84,16 @@ impl Event for GovernanceSkillRevoked {
     }
 }
 
-/// Confers a governance skill on another member, and returns that member.
+/// Grants a governance skill to another member, and returns that member.
 ///
-/// From then on, the member's judgements count wherever the skill is required. Conferring a skill that the
+/// From then on, the member's judgements count wherever the skill is required. Granting a skill that the
 /// member already has changes nothing.
 ///
 /// Fails with 403 `forbidden` if the member is you or, under delegation, the subject or the delegate.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ConferSkill {
-    /// The member that gets the skill.
+    /// The member to grant the skill to.
     member_id: MemberId,
     /// The skill: `land_gate` or `review`.
     skill: GovernanceSkill,
@@ -102,7 +102,7 @@ struct ConferSkill {
 fn confer_skill(cx: &mut Write<'_>, input: &ConferSkill) -> Result<Member> {
     let member = load_member(cx, input.member_id)?;
     check_is_other(cx.caller(), member.id, "grant itself a governance skill")?;
-    if has(cx, member.id, input.skill)? {
+    if has_governance_skill(cx, member.id, input.skill)? {
         return Ok(member);
     }
     cx.execute(1, CONFER, &[&member.id, &input.skill])?;
@@ -115,14 +115,14 @@ const CONFER: &str = "insert into member_skills (member_id, skill, governance) v
 
 /// Revokes a governance skill of another member, and returns that member.
 ///
-/// The member's verdicts no longer count where the skill is required, including earlier verdicts.
+/// The member's verdicts that require the skill no longer count, including earlier verdicts.
 ///
 /// Fails with 403 `forbidden` if the member is you or, under delegation, the subject or the delegate; 404
 /// `not-found` if the member does not have the skill.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RevokeSkill {
-    /// The member that loses the skill.
+    /// The member who loses the skill.
     member_id: MemberId,
     /// The skill: `land_gate` or `review`.
     skill: GovernanceSkill,
@@ -131,7 +131,7 @@ struct RevokeSkill {
 fn revoke_skill(cx: &mut Write<'_>, input: &RevokeSkill) -> Result<Member> {
     let member = load_member(cx, input.member_id)?;
     check_is_other(cx.caller(), member.id, "revoke its own governance skill")?;
-    if !has(cx, member.id, input.skill)? {
+    if !has_governance_skill(cx, member.id, input.skill)? {
         return Err(Error::not_found("governance skill of the member"));
     }
     cx.execute(1, REVOKE, &[&member.id, &input.skill])?;
@@ -142,7 +142,7 @@ fn revoke_skill(cx: &mut Write<'_>, input: &RevokeSkill) -> Result<Member> {
 
 const REVOKE: &str = "delete from member_skills where member_id = $1 and skill = $2 and governance = true";
 
-fn has(cx: &Read<'_>, member: MemberId, skill: GovernanceSkill) -> Result<bool> {
+fn has_governance_skill(cx: &Read<'_>, member: MemberId, skill: GovernanceSkill) -> Result<bool> {
     Ok(cx.one::<(bool,)>(CONFERRED, &[&member, &skill])?.is_some())
 }
 

@@ -3,11 +3,11 @@
 //! This file defines and loads members.
 //!
 //! - `skills`: the skills of members, and setting your own routing skills
-//! - `governance`: conferring and revoking governance skills of others
+//! - `governance`: granting and revoking the governance skills of other members
 //! - `profile`: display names
 //! - `frozen`: frozen members
-//! - `people`: the people of a workspace, as a directory sees them
-//! - `user_name`: the names that a directory may give to people
+//! - `people`: the people of a workspace, as a directory service sees them
+//! - `user_name`: user names that a directory service sets for people
 //! - `condition`: conditions for searching people
 
 mod skills;
@@ -38,8 +38,9 @@ pub use frozen::MemberFreeze;
 pub(crate) use frozen::{freeze, freeze_of, frozen_members, unfreeze};
 pub(crate) use governance::GovernanceSkillConferred;
 pub(crate) use people::{
-    Person, clear_identity, count_people, count_people_of, count_wanted, deactivate, people_after,
-    people_by_external_id, people_from, person, person_by_name, reactivate, update_person, wanted_from,
+    Person, clear_identity, count_matching_people, count_people, count_people_with_ids, deactivate,
+    matching_people, people_after, people_by_external_id, people_page, person, person_by_name, reactivate,
+    update_person,
 };
 pub(crate) use profile::MemberUpdated;
 pub(crate) use skills::{
@@ -47,7 +48,7 @@ pub(crate) use skills::{
 };
 use skills::{list_skills, set_skills};
 pub use user_name::AnyHandle;
-pub(crate) use user_name::{UserName, mapped};
+pub(crate) use user_name::{UserName, map_case};
 
 named_enum! {
     /// Whether a member is a person or an agent.
@@ -55,7 +56,7 @@ named_enum! {
 }
 
 impl MemberKind {
-    /// Returns the named set of capabilities for a member's token if the request specifies no capabilities.
+    /// Returns the named set of capabilities that new tokens of members of this kind have by default.
     pub fn default_set(self) -> CapabilitySet {
         match self {
             Self::Human => CapabilitySet::HumanAdmin,
@@ -64,28 +65,28 @@ impl MemberKind {
     }
 }
 
-/// A member of a workspace.
+/// A person or an agent who is a member of a workspace.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Member {
-    /// The member's id.
+    /// Id of the member.
     pub id: MemberId,
-    /// The workspace that the member belongs to.
+    /// Id of the workspace that the member joined.
     pub workspace_id: WorkspaceId,
-    /// The member's unique name in the workspace.
+    /// Unique name of the member in the workspace.
     pub handle: String,
     /// Whether the member is a person or an agent.
     pub kind: MemberKind,
-    /// The member's name for people; null if none was given.
+    /// Name of the member to show to people; null if the member has none.
     pub display_name: Option<String>,
-    /// The member's skills, both routing and governance, sorted by name.
+    /// Routing and governance skills of the member, sorted by name.
     pub skills: Vec<String>,
-    /// When the member joined.
+    /// Time at which the member joined the workspace.
     pub created_at: Time,
-    /// When the member's handle or display name was last changed; null if never.
+    /// Time of the last change of the member's handle, display name or `active`; null if these never changed.
     pub changed_at: Option<Time>,
-    /// Whether an administrator has frozen the member, so that it may only read.
+    /// Whether an administrator has frozen the member. A frozen member may only read.
     pub frozen: bool,
-    /// Whether the member may use the service at all.
+    /// Whether the member may use the service. False if the member was deactivated.
     pub active: bool,
     #[serde(skip)]
     pub(super) lsn: i64,
@@ -113,7 +114,8 @@ columns! {
 }
 
 impl Member {
-    /// Returns whether this is the member of an app, which gets its authority from the app's installation.
+    /// Returns whether the member acts for an app. Such a member's authority is that of the app's
+    /// installation.
     pub(super) fn is_app(&self) -> bool {
         self.handle.starts_with(APP_HANDLES)
     }
@@ -136,15 +138,15 @@ impl<I> Answer<I> for Member {
     }
 }
 
-/// SQL statement that selects whole members as `m`, including their skills; `$rest` is the rest of the
-/// statement.
+/// SQL statement that selects whole members as `m`, including their skills. `$rest` continues the statement.
 macro_rules! member_select {
     ($rest:literal) => {
         concat!("select ", member_columns!(), " from members m ", $rest)
     };
 }
 
-/// SQL condition that the member with the id `$id` may make changes: it is neither frozen nor deactivated.
+/// SQL condition: the member with the id `$id` may make changes, because it is neither frozen nor
+/// deactivated.
 macro_rules! may_act {
     ($id:literal) => {
         concat!(
@@ -156,8 +158,9 @@ macro_rules! may_act {
 }
 pub(crate) use may_act;
 
-/// Returns the members among the first `most` of the caller's workspace who are active and not frozen, with
-/// their handles.
+/// Returns the ids and handles of members who are active and not frozen.
+///
+/// Only the first `most` members of the caller's workspace are examined.
 pub(crate) fn available_members(cx: &Read<'_>, most: i64) -> Result<Vec<(MemberId, String)>> {
     cx.query(ABLE, &[&cx.caller().workspace_id, &most])
 }
@@ -168,7 +171,8 @@ const ABLE: &str = "
         where workspace_id = $1 order by lsn limit $2) m
     where m.deactivated_at is null and m.frozen_at is null order by m.lsn";
 
-/// Splits a list of skills made by [`member_select`] at its commas, which no skill's name contains.
+/// Splits the comma-separated skills that [`member_select`] returns, and sorts them. Names of skills contain
+/// no commas.
 fn skill_names(list: &str) -> Vec<String> {
     let mut names: Vec<String> = list.split(',').map(str::to_owned).collect();
     names.sort_unstable();
@@ -184,7 +188,7 @@ pub(crate) fn feature() -> Feature {
                     .title("List members")
                     .when(
                         "List members, for example to find one for `hand_off_claim`. Use `list_presence` to \
-                         see who is online.",
+                         see which are online.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/members")
@@ -202,7 +206,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"member_id": w.id("agent")})),
                 idempotent("set_skills", set_skills)
                     .title("Set your skills")
-                    .when("Replace your routing skills, to say what work you take.")
+                    .when("Replace your routing skills, which determine the threads that you are offered.")
                     .put("/me/skills")
                     .needs(&[ThreadTransition])
                     .personal()
@@ -212,8 +216,8 @@ pub(crate) fn feature() -> Feature {
                     .detailed()
                     .title("List the skills of a workspace")
                     .when(
-                        "List the skills of members, and how many members have each. Call it before you set \
-                         `required_skills`.",
+                        "List the skills of members, with the number of members who have each. Call it \
+                         before you set `required_skills`.",
                     )
                     .get("/workspaces/{workspace_id}/skills")
                     .needs(&[WorkspaceRead])
@@ -254,8 +258,8 @@ pub(crate) fn feature() -> Feature {
 
 const BY_HANDLE: &str = member_select!("where m.workspace_id = $1 and m.handle = $2");
 
-/// Returns the member with a handle, or `None` if the workspace has no such member.
-pub(crate) fn member_called(
+/// Returns the member with this handle, or `None` if the workspace has no member with the handle.
+pub(crate) fn member_with_handle(
     cx: &Read<'_>,
     workspace_id: WorkspaceId,
     handle: &str,
@@ -269,15 +273,15 @@ pub(crate) fn member_called(
 pub struct ListMembers {
     /// The workspace. It must be yours.
     pub workspace_id: OwnWorkspaceId,
-    /// Only the member with this handle, ignoring case.
+    /// Return only the member with this handle, ignoring case.
     pub handle: Option<AnyHandle>,
-    /// Only members of this kind: people or agents.
+    /// Return only members of this kind: people or agents.
     pub kind: Option<MemberKind>,
     pub cursor: Option<Cursor>,
     pub limit: Option<Limit>,
 }
 
-/// Lists the members of a workspace.
+/// The operation `list_members`, which lists the members of a workspace.
 pub const LIST_MEMBERS: TypedOperation<ListMembers, Page<Member>> = TypedOperation::new("list_members");
 
 const OF_WORKSPACE: &str = member_select!(
@@ -304,7 +308,7 @@ fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
     Ok(Page::within(horizon, rows, input.limit, |member: &Member| member.lsn))
 }
 
-/// Returns a member of your workspace, with its skills.
+/// Returns a member of your workspace with the member's skills.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetMember {
@@ -318,7 +322,7 @@ fn get_member(cx: &Read<'_>, input: &GetMember) -> Result<Member> {
 
 const BY_ID: &str = member_select!("where m.id = $1 and m.workspace_id = $2");
 
-/// Loads a member of the caller's workspace.
+/// Loads a member by its id. Fails with *not found* unless the member is in the caller's workspace.
 pub(crate) fn load_member(cx: &Read<'_>, member_id: MemberId) -> Result<Member> {
     let found: Option<Member> = cx.one(BY_ID, &[&member_id, &cx.caller().workspace_id])?;
     found.ok_or_else(|| Error::not_found("member"))

@@ -1,12 +1,12 @@
-//! The people of a workspace, as a directory sees them: without agents and removed people.
+//! The people of a workspace, as a directory service sees them: without agents and removed people.
 //!
-//! This file only reads and writes rows. `identity::member_ends` decides who may be deactivated and ends
-//! everything that depends on the person; `identity::scim` presents people as SCIM resources.
+//! This file only reads and writes rows. `identity::member_ends` checks that a person may be deactivated and
+//! ends the person's credentials and claims. `identity::scim` presents people as SCIM resources.
 
 use uuid::Uuid;
 
 use super::condition::{PeopleCondition, outcome, wanted};
-use super::user_name::mapped;
+use super::user_name::map_case;
 use crate::error::Result;
 use crate::id::MemberId;
 use crate::op::{Read, Write};
@@ -14,7 +14,7 @@ use crate::store::{Engine, columns};
 use crate::text::DELETED_HANDLES;
 use crate::time::Time;
 
-/// A person of a workspace, as a directory sees it.
+/// A person of a workspace, as a directory service sees the person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Person {
     pub id: MemberId,
@@ -40,7 +40,7 @@ columns! {
     }
 }
 
-/// SQL statement that selects people of the workspace $1; `$rest` is the rest of the statement.
+/// SQL statement that selects people of the workspace `$1`. `$rest` continues the statement.
 macro_rules! people {
     ($rest:expr) => {
         concat!(
@@ -57,8 +57,9 @@ pub(crate) fn person(cx: &Read<'_>, id: MemberId) -> Result<Option<Person>> {
     cx.one(people!("and m.id = $2"), &[&cx.caller().workspace_id, &id])
 }
 
-/// Returns how many of these distinct ids belong to people of the caller's workspace.
-pub(crate) fn count_people_of(cx: &Read<'_>, ids: &[MemberId]) -> Result<usize> {
+/// Returns the number of ids in `ids` that are ids of people in the caller's workspace. The ids must be
+/// distinct.
+pub(crate) fn count_people_with_ids(cx: &Read<'_>, ids: &[MemberId]) -> Result<usize> {
     let sql = match cx.engine() {
         Engine::Sqlite => COUNT_OF_SQLITE,
         Engine::Postgres => COUNT_OF_POSTGRES,
@@ -82,13 +83,13 @@ const COUNT_OF_SQLITE: &str = count_of!("in (select unhex(value) from json_each(
 
 const COUNT_OF_POSTGRES: &str = count_of!("= any(cast($2 as uuid[]))");
 
-/// Returns the person with a user name, ignoring case.
+/// Returns the person with this user name, ignoring case, or `None` if no person has the name.
 pub(crate) fn person_by_name(cx: &Read<'_>, name: &str) -> Result<Option<Person>> {
-    let Some(handle) = mapped(name) else { return Ok(None) };
+    let Some(handle) = map_case(name) else { return Ok(None) };
     cx.one(people!("and m.handle = $2"), &[&cx.caller().workspace_id, &handle])
 }
 
-/// Returns the first `most` people with this id at the identity provider, in the order of joining.
+/// Returns people with this id at the identity provider, up to `most`, in the order in which they joined.
 pub(crate) fn people_by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Result<Vec<Person>> {
     let statement = people!(
         "and substr(m.external_id, 1, 200) = substr(cast($2 as text), 1, 200) and m.external_id = $2
@@ -97,14 +98,14 @@ pub(crate) fn people_by_external_id(cx: &Read<'_>, external_id: &str, most: i64)
     cx.query(statement, &[&cx.caller().workspace_id, &external_id, &most])
 }
 
-/// Returns the first `most` people who joined after the log position `after`, in the order of joining.
+/// Returns people who joined after the log position `after`, up to `most`, in the order in which they joined.
 pub(crate) fn people_after(cx: &Read<'_>, after: i64, most: i64) -> Result<Vec<Person>> {
     let statement = people!("and m.lsn > $2 order by m.lsn limit $3");
     cx.query(statement, &[&cx.caller().workspace_id, &after, &most])
 }
 
-/// Returns up to `most` people in the order of joining, after skipping the first `skipped`.
-pub(crate) fn people_from(cx: &Read<'_>, skipped: i64, most: i64) -> Result<Vec<Person>> {
+/// Returns people in the order in which they joined: skips the first `skipped`, and returns up to `most`.
+pub(crate) fn people_page(cx: &Read<'_>, skipped: i64, most: i64) -> Result<Vec<Person>> {
     let statement = people!("order by m.lsn limit $3 offset $2");
     cx.query(statement, &[&cx.caller().workspace_id, &skipped, &most])
 }
@@ -119,8 +120,8 @@ const COUNT: &str = "
     select count(*) from members m
     where m.workspace_id = $1 and m.kind = 'human' and m.removed_at is null";
 
-/// Returns the number of people who match a condition.
-pub(crate) fn count_wanted(cx: &Read<'_>, wanted: &PeopleCondition) -> Result<i64> {
+/// Returns the number of people in the caller's workspace who match a condition.
+pub(crate) fn count_matching_people(cx: &Read<'_>, wanted: &PeopleCondition) -> Result<i64> {
     let ([first, second, third], [one, two, three], outcomes) = wanted.params();
     let workspace = cx.caller().workspace_id;
     let counted: Option<(i64,)> =
@@ -133,9 +134,9 @@ const COUNT_WANTED: &str = concat!(
     wanted!("")
 );
 
-/// Returns up to `most` people who match a condition, in the order of joining, after skipping the first
-/// `skipped`.
-pub(crate) fn wanted_from(
+/// Returns people who match a condition, in the order in which they joined: skips the first `skipped`, and
+/// returns up to `most`.
+pub(crate) fn matching_people(
     cx: &Read<'_>,
     wanted: &PeopleCondition,
     skipped: i64,
@@ -148,7 +149,7 @@ pub(crate) fn wanted_from(
 
 const WANTED: &str = people!(wanted!("order by m.lsn limit $10 offset $9"));
 
-/// Writes the columns of a person that a directory can change: its names, its external id and the time of the
+/// Writes the columns that a directory service can change: handle, display name, external id and time of
 /// change.
 pub(crate) fn update_person(cx: &mut Write<'_>, person: &Person) -> Result<()> {
     let Person { id, handle, external_id, display_name, changed_at, .. } = person;
@@ -158,7 +159,7 @@ pub(crate) fn update_person(cx: &mut Write<'_>, person: &Person) -> Result<()> {
 const UPDATE: &str = "
     update members set handle = $2, external_id = $3, display_name = $4, changed_at = $5 where id = $1";
 
-/// Marks a member as deactivated now.
+/// Marks a member as deactivated at the current time.
 pub(crate) fn deactivate(cx: &mut Write<'_>, id: MemberId) -> Result<()> {
     let now = cx.now();
     cx.execute(1, DEACTIVATE, &[&id, &now])
@@ -177,7 +178,7 @@ const REACTIVATE: &str = "
     update members set deactivated_at = null, changed_at = $2
     where id = $1 and deactivated_at is not null and removed_at is null";
 
-/// Removes the identifying data of a person. The row stays, because events and audit rows name its id.
+/// Removes the identifying data of a person. The row remains, because events and audit rows refer to the id.
 pub(crate) fn clear_identity(cx: &mut Write<'_>, id: MemberId) -> Result<()> {
     let handle = format!("{DELETED_HANDLES}{id}");
     let now = cx.now();

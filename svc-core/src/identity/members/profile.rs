@@ -1,6 +1,6 @@
-//! The profile of a member: its display name, which the member sets itself.
+//! Profile of a member: the display name, which members set themselves.
 //!
-//! Handles are set by others and are not changed here.
+//! Members cannot change their own handle.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         idempotent("update_me", update_me)
             .title("Change your display name")
-            .when("Change your display name. Use `set_skills` to say what work you take.")
+            .when("Change your display name. Use `set_skills` to set the work that you are offered.")
             .patch("/me")
             .needs(&[MessagePost])
             .personal()
@@ -34,11 +34,11 @@ pub(super) fn operations() -> Vec<Operation> {
 /// The fields contain the values after the change.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemberUpdated {
-    /// The changed member.
+    /// Id of the changed member.
     pub member_id: MemberId,
-    /// The member's unique name in the workspace.
+    /// Unique name of the member in the workspace.
     pub handle: String,
-    /// The member's name for people; null if it has none.
+    /// Name of the member to show to people; null if the member has none.
     pub display_name: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl Event for MemberUpdated {
     }
 }
 
-/// Changes your display name and returns your member.
+/// Changes your display name and returns your member record.
 ///
 /// An absent field keeps its value.
 ///
@@ -59,7 +59,7 @@ impl Event for MemberUpdated {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UpdateMe {
-    /// Your name for people; null removes it.
+    /// Your name to show to people; null removes it.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     display_name: Patch<Text<1, NAME_MAX>>,
 }

@@ -1,8 +1,8 @@
-//! Skills: the abilities of members.
+//! Skills of members: routing skills and governance skills.
 //!
-//! Routing skills determine which work a member is offered, and each member sets its own. Governance skills
-//! determine where a member's judgement counts; other members confer them, in `governance`, and nothing in
-//! this file changes them.
+//! Routing skills determine the work that a member is offered. Members set their own routing skills.
+//! Governance skills determine where a member's judgement counts. Other members grant them; the module
+//! `governance` contains these operations, and no function in this file changes governance skills.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,30 +22,31 @@ use crate::store::{Engine, named_enum};
 use crate::text::{Handle, Items};
 
 named_enum! {
-    /// A governance skill, which makes a member's judgement count. Other members confer and revoke it.
+    /// A governance skill, which makes a member's judgement count. Other members grant and revoke such a
+    /// skill.
     pub(super) enum GovernanceSkill { LandGate = "land_gate", Review = "review" }
 }
 
-/// The skill whose holders decide whether a thread's work may land.
+/// Skill that makes a member's land gate passes count in every thread.
 pub(crate) const LAND_GATE: &str = GovernanceSkill::LandGate.name();
 
-/// The skill whose holders can review any thread.
+/// Skill that makes a member's approvals count in the reviews of every thread.
 pub(crate) const REVIEW: &str = GovernanceSkill::Review.name();
 
 /// Maximum number of skills that `list_skills` returns.
 const SKILLS_LISTED: usize = 1000;
 
-/// Maximum number of pairs of a member and a skill that `list_skills` counts.
+/// Maximum number of member-skill pairs that `list_skills` counts.
 const SKILLS_COUNTED_MAX: i64 = 4000;
 
-/// A member changed its routing skills.
+/// A member changed their routing skills.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemberSkillsChanged {
-    /// The member whose skills changed.
+    /// Id of the member whose skills changed.
     member_id: MemberId,
-    /// Routing skills that the member has now and did not have before.
+    /// Routing skills that the member added.
     added: Vec<String>,
-    /// Routing skills that the member had before and no longer has.
+    /// Routing skills that the member removed.
     removed: Vec<String>,
 }
 
@@ -67,7 +68,7 @@ impl Event for MemberSkillsChanged {
 
 const SKILLS_OF: &str = "select skill, governance from member_skills where member_id = $1";
 
-/// Returns a member's skills, routing and governance alike, sorted by name.
+/// Returns a member's skills, both routing and governance, sorted by name.
 pub(crate) fn skills_of(cx: &Read<'_>, member_id: MemberId) -> Result<Vec<String>> {
     let held: Vec<(String, bool)> = cx.query(SKILLS_OF, &[&member_id])?;
     let mut skills: Vec<String> = held.into_iter().map(|(skill, _)| skill).collect();
@@ -75,8 +76,9 @@ pub(crate) fn skills_of(cx: &Read<'_>, member_id: MemberId) -> Result<Vec<String
     Ok(skills)
 }
 
-/// Returns, for each of these skills, the members of the caller's workspace that have it and are neither
-/// deactivated nor frozen.
+/// Returns, for each skill in `skills`, the members who have it and are neither deactivated nor frozen.
+///
+/// The result contains members of the caller's workspace only.
 pub(crate) fn members_with_skills(
     cx: &Read<'_>,
     skills: &[&str],
@@ -110,7 +112,7 @@ const ABLE_HOLDERS_SQLITE: &str = able_holders!("json_each($2)");
 const ABLE_HOLDERS_POSTGRES: &str =
     able_holders!("jsonb_array_elements_text(cast(cast($2 as text) as jsonb))");
 
-/// Returns all members of the caller's workspace that have a skill.
+/// Returns all members of the caller's workspace who have a skill.
 pub(crate) fn holders(cx: &Read<'_>, skill: &str) -> Result<BTreeSet<MemberId>> {
     let holders: Vec<(MemberId,)> = cx.query(HOLDERS, &[&cx.caller().workspace_id, &skill])?;
     Ok(holders.into_iter().map(|(member,)| member).collect())
@@ -130,7 +132,7 @@ const HOLDER: &str = "
     select m.id from member_skills s join members m on m.id = s.member_id
     where m.workspace_id = $1 and s.skill = $2 and m.id = $3";
 
-/// SQL condition that the member with the id `$id` has the skill `$skill`.
+/// SQL condition: the member with the id `$id` has the skill `$skill`.
 macro_rules! has_skill {
     ($id:literal, $skill:literal) => {
         concat!(
@@ -144,19 +146,18 @@ macro_rules! has_skill {
 }
 pub(crate) use has_skill;
 
-/// Replaces your routing skills and returns your member.
+/// Replaces your routing skills and returns your member record.
 ///
-/// Routing skills decide which work you are offered: a thread that requires skills is offered only to members
-/// who have all of them. Your governance skills `land_gate` and `review`, which only others can confer, do
-/// not change.
+/// A thread that requires skills is offered only to members who have all of the required skills. Your
+/// governance skills `land_gate` and `review`, which only other members can grant, do not change.
 ///
-/// Fails with 403 `forbidden` if `skills` names a governance skill, or if you act as a delegate.
+/// Fails with 403 `forbidden` if `skills` contains a governance skill, or if you act as a delegate.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetSkills {
     /// The complete list of your routing skills, such as `python`.
     ///
-    /// Upper-case letters are converted to lower case; an empty list removes all.
+    /// Upper-case letters are converted to lower case. An empty list removes all routing skills.
     skills: Items<Handle<SKILL_MAX>, SKILLS_MAX>,
 }
 
@@ -168,7 +169,7 @@ const REMOVE_SKILL: &str =
 pub(super) fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member> {
     let mut me = load_member(cx, cx.caller().member_id()?)?;
     let wanted: BTreeSet<String> = input.skills.iter().map(|skill| skill.to_string()).collect();
-    refuse_governance(&wanted)?;
+    check_no_governance_skill(&wanted)?;
     let held: Vec<(String, bool)> = cx.query(SKILLS_OF, &[&me.id])?;
     let routing = held.into_iter().filter(|(_, governance)| !governance).map(|(skill, _)| skill).collect();
     let (added, removed) = difference(&routing, &wanted);
@@ -186,8 +187,8 @@ pub(super) fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member
     Ok(me)
 }
 
-/// Fails if `skills` contains a governance skill, which only others can confer.
-fn refuse_governance(skills: &BTreeSet<String>) -> Result<()> {
+/// Fails if `skills` contains a governance skill, which only other members can grant.
+fn check_no_governance_skill(skills: &BTreeSet<String>) -> Result<()> {
     match GovernanceSkill::ALL.iter().map(|skill| skill.name()).find(|skill| skills.contains(*skill)) {
         None => Ok(()),
         Some(skill) => Err(Error::forbidden(format!(
@@ -196,15 +197,16 @@ fn refuse_governance(skills: &BTreeSet<String>) -> Result<()> {
     }
 }
 
-/// Returns the skills to add and the skills to remove, in this order, to get from `before` to `after`.
+/// Returns the skills to add and the skills to remove, in this order, to change the set `before` into
+/// `after`.
 fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> (Vec<String>, Vec<String>) {
     (after.difference(before).cloned().collect(), before.difference(after).cloned().collect())
 }
 
-/// Returns the skills of a workspace's active members, with the number of members that have each skill.
+/// Returns the skills of a workspace's active members, with the number of members who have each skill.
 ///
-/// The most common skills come first, up to 1000. Only the first 2000 members of the workspace are counted,
-/// and 4000 of their skills.
+/// The most common skills are listed first, up to 1000. Only the first 2000 members of the workspace are
+/// counted, and up to 4000 of their skills.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListSkills {
@@ -213,16 +215,17 @@ pub(super) struct ListSkills {
     cursor: Option<Cursor>,
 }
 
-/// A skill of active members of the workspace.
+/// A skill, with the number of active members of the workspace who have it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SkillCount {
-    /// The name of the skill, such as `rust`.
+    /// Name of the skill, such as `rust`.
     skill: String,
-    /// Whether the skill is a governance skill, which only others can confer.
+    /// Whether the skill is a governance skill, which only other members can grant.
     governance: bool,
-    /// The number of active members that have the skill.
+    /// Number of active members who have the skill.
     members: i64,
-    /// True if more members may have the skill, because the workspace has too many members to count.
+    /// Whether more members may have the skill than were counted, because the workspace has too many members
+    /// to count.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     at_least: bool,
 }
@@ -260,9 +263,12 @@ mod tests {
 
     #[test]
     fn members_cannot_set_their_own_governance_skills() {
-        assert!(refuse_governance(&set(&["python", "reviewer"])).is_ok());
+        assert!(check_no_governance_skill(&set(&["python", "reviewer"])).is_ok());
         for skill in [LAND_GATE, REVIEW] {
-            assert_eq!(refuse_governance(&set(&["python", skill])).unwrap_err().code(), Code::Forbidden);
+            assert_eq!(
+                check_no_governance_skill(&set(&["python", skill])).unwrap_err().code(),
+                Code::Forbidden
+            );
         }
     }
 

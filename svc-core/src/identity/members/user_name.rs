@@ -1,4 +1,4 @@
-//! User names from a directory, and the handles by which members are found.
+//! User names that a directory service sets, and the handles by which members are found.
 //!
 //! A user name is less restricted than a handle that a member chooses: 1 to 254 characters of the PRECIS
 //! profile UsernameCaseMapped (RFC 8265). It may be an email address or contain letters of any script, but no
@@ -18,13 +18,13 @@ use crate::limits::USER_NAME_MAX;
 use crate::store::{Param, ToParam};
 use crate::text::check_not_reserved;
 
-/// The user name of a person, as a directory sets it.
+/// User name of a person, as a directory service sets it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(crate) struct UserName(String);
 
 impl UserName {
-    /// Creates the name: maps it to lower case, and fails if it is invalid or reserved.
+    /// Creates a user name from `text`, mapped to lower case. Fails if the name is invalid or reserved.
     pub fn new(text: &str) -> Result<Self, String> {
         let AnyHandle(name) = AnyHandle::new(text)?;
         check_not_reserved(&name)?;
@@ -35,16 +35,17 @@ impl UserName {
     }
 }
 
-/// The handle of any member, for finding the member.
+/// Handle of any member, as a parameter for finding the member.
 ///
-/// It may be a handle that a person chose, an email address or another name from a directory, or a handle
-/// that the service created, such as `app:triage`. It is mapped to lower case, as stored handles are.
+/// The handle may be one that a person chose, an email address or another name from a directory service, or a
+/// handle that the server created, such as `app:triage`. The handle is mapped to lower case, like stored
+/// handles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct AnyHandle(String);
 
 impl AnyHandle {
-    /// Creates the handle: maps it to lower case, and fails if the text cannot be a handle.
+    /// Creates a handle from `text`, mapped to lower case. Fails if the text cannot be a handle.
     pub fn new(text: &str) -> Result<Self, String> {
         let expected = || {
             format!("expected 1 to {USER_NAME_MAX} characters without spaces, as of RFC 8265's user names")
@@ -53,14 +54,14 @@ impl AnyHandle {
         if text.len() > USER_NAME_MAX.saturating_mul(8) {
             return Err(expected());
         }
-        let name = mapped(text).ok_or_else(expected)?;
+        let name = map_case(text).ok_or_else(expected)?;
         if name.chars().count() > USER_NAME_MAX { Err(expected()) } else { Ok(Self(name)) }
     }
 }
 
-/// Returns the name mapped to lower case, or `None` if it is invalid. Stored names are mapped in the same
-/// way.
-pub(crate) fn mapped(text: &str) -> Option<String> {
+/// Returns the name mapped to lower case, or `None` if the name is invalid. Stored names are mapped in the
+/// same way.
+pub(crate) fn map_case(text: &str) -> Option<String> {
     UsernameCaseMapped::enforce(text).ok().map(Cow::into_owned).filter(|name| !name.is_empty())
 }
 
@@ -69,7 +70,7 @@ fn ends_like_another_service(name: &str) -> bool {
     name.rsplit_once('@').is_some_and(|(_, end)| !end.is_empty() && end.chars().all(plain))
 }
 
-macro_rules! text_of_a_name {
+macro_rules! impl_name_text {
     ($type:ident) => {
         impl Deref for $type {
             type Target = str;
@@ -98,8 +99,8 @@ macro_rules! text_of_a_name {
     };
 }
 
-text_of_a_name!(UserName);
-text_of_a_name!(AnyHandle);
+impl_name_text!(UserName);
+impl_name_text!(AnyHandle);
 
 impl ToParam for AnyHandle {
     fn param(&self) -> Param<'_> {

@@ -1,5 +1,5 @@
-//! The return of a browser from the identity provider. The sign-in that the browser began is found by its two
-//! secrets and removed.
+//! The return of a browser from the identity provider: finds the begun sign-in by its two secrets and removes
+//! it.
 
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -11,10 +11,12 @@ use crate::id::WorkspaceId;
 use crate::op::{Read, Write, secret_hash};
 use crate::text::Text;
 
-/// Signs in the person whom the identity provider has sent back, and redirects the browser into the service.
+/// Signs in the person whose browser the identity provider has sent back, and redirects the browser to the
+/// board.
 ///
-/// The response sets the session's cookie. The session can read, search, subscribe, create, post, transition
-/// and upload. The state is valid once, and only in the browser that began the sign-in.
+/// The response sets the session's cookie. The session's capabilities are `workspace:read`,
+/// `event:subscribe`, `search:query`, `workspace:write`, `message:post`, `thread:transition` and
+/// `artifact:upload`. The state is valid once, and only in the browser that began the sign-in.
 ///
 /// Fails with 403 `forbidden` if the person is a deactivated member, or is not a member and the operator does
 /// not let people join by signing in; 404 `unknown-route` if the operator has not enabled signing in at an
@@ -22,15 +24,15 @@ use crate::text::Text;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OidcCallback {
-    /// The state that the service sent to the provider when the sign-in began.
+    /// The `state` parameter that the service sent to the provider when the sign-in began.
     state: Text<1, 128>,
-    /// The authorization code from the provider; absent if the provider refused.
+    /// The authorization code from the provider; absent if the provider rejected the sign-in.
     code: Option<Text<1, 4096>>,
-    /// The provider's own claim of its issuer (RFC 9207).
+    /// The issuer that the provider claims to be (RFC 9207).
     iss: Option<Text<1, 2048>>,
-    /// The provider's error code, if the provider refused.
+    /// The provider's error code; present if the provider rejected the sign-in.
     error: Option<Text<1, 256>>,
-    /// The browser's secret, which the frame takes from the cookie, never from the query.
+    /// The browser's secret. The frame of the route reads this value from the cookie, never from the query.
     #[schemars(skip)]
     browser: Option<String>,
 }
@@ -47,16 +49,17 @@ impl OidcCallback {
     }
 }
 
-/// A begun sign-in that was removed because its browser has returned.
+/// A begun sign-in, which the server removed because the browser has returned.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TakenLogin {
-    /// The workspace to sign in to.
+    /// Id of the workspace to sign in to.
     #[serde(skip)]
     pub workspace_id: WorkspaceId,
-    /// The path to which the browser is redirected.
+    /// Path on the board to which the server redirects the browser.
     #[serde(skip)]
     pub return_to: String,
-    /// The derived secrets: the verifier to send to the provider, and the nonce that its token must repeat.
+    /// Derived secrets: the verifier to send to the provider, and the nonce that the provider's token must
+    /// repeat.
     #[serde(skip)]
     pub secrets: LoginSecrets,
 }
@@ -78,8 +81,9 @@ impl LoginSecretPair {
     }
 }
 
-/// Returns the same error for an unknown state, a wrong browser and an expired sign-in, so that the caller
-/// does not learn which secret was right.
+/// Returns the same error for an unknown state, a wrong browser and an expired sign-in.
+///
+/// The caller therefore does not learn which secret was right.
 fn unknown_login() -> Error {
     Error::new(
         Code::Unauthenticated,
@@ -102,8 +106,9 @@ pub(super) fn login_workspace(cx: &Read<'_>, input: &OidcCallback) -> Result<Wor
 
 const REMOVE: &str = "delete from oidc_logins where state_hash = $1";
 
-/// Removes the begun sign-in and returns it. If two callbacks arrive at once, only one of them finds it.
-pub(super) fn take(
+/// Removes the begun sign-in and returns it. If two callbacks arrive simultaneously, only one of them finds
+/// the sign-in.
+pub(super) fn take_login(
     cx: &mut Write<'_>,
     input: &OidcCallback,
     &workspace_id: &WorkspaceId,

@@ -1,17 +1,18 @@
-//! The handle of a person who joins by signing in: its verified email address, or a handle made from its
+//! Handles for people who join by signing in: the verified email address, or a handle made from the person's
 //! name.
 //!
-//! The address itself becomes the handle, in lower case, so that it matches members whom a directory has
-//! created under their addresses. An address with characters beyond ASCII, in quotes or at a bare host name
-//! does not become a new handle, but a directory may have created a person under such an address.
+//! An address becomes the handle in lower case, so that it equals the handle of a member whom a directory
+//! service has created with the same address. An address does not become a new handle if it contains
+//! non-ASCII characters or quotes, or if its host name has no dot. However, a directory service may have
+//! created a person with such an address.
 
 use crate::identity::members::UserName;
 use crate::limits::{EMAIL_MAX, USER_NAME_MAX};
 
-/// Maximum characters of a handle that is made from a name.
+/// Maximum characters of a handle that is made from a person's name.
 const FROM_NAME_MAX: usize = 40;
-/// The handle of a person without a usable name.
-const NAMELESS: &str = "person";
+/// Handle of a person whose name contains no usable characters.
+const FALLBACK_HANDLE: &str = "person";
 
 /// Returns an email address as a handle, or `None` if the address cannot become a new handle.
 pub(super) fn from_email(email: &str) -> Option<String> {
@@ -30,19 +31,21 @@ pub(super) fn from_email(email: &str) -> Option<String> {
     fits.then_some(email)
 }
 
-/// Returns the handle under which a directory would have created the owner of this email address.
+/// Returns the handle that a directory service would have set for the owner of this email address.
+///
+/// Returns `None` if the address is not a valid user name.
 pub(super) fn directory_handle(email: &str) -> Option<String> {
     let (local, domain) = email.rsplit_once('@')?;
     let name = UserName::new(email).ok()?;
     (!local.is_empty() && !domain.is_empty()).then(|| name.to_string())
 }
 
-/// Returns whether a top-level domain can have this label (RFC 3696, 2).
+/// Returns whether a top-level domain can consist of this label (RFC 3696, section 2).
 fn is_top_level(label: &str) -> bool {
     label.starts_with("xn--") || label.chars().all(|c| c.is_ascii_lowercase())
 }
 
-/// Returns a handle made from the letters and digits of a name.
+/// Returns a handle made from the ASCII letters and digits of a person's name.
 pub(super) fn from_name(name: Option<&str>) -> String {
     let mut handle = String::new();
     for c in name.unwrap_or_default().to_ascii_lowercase().chars() {
@@ -56,10 +59,10 @@ pub(super) fn from_name(name: Option<&str>) -> String {
         }
     }
     let handle = handle.trim_end_matches('-');
-    if handle.is_empty() { NAMELESS.to_owned() } else { handle.to_owned() }
+    if handle.is_empty() { FALLBACK_HANDLE.to_owned() } else { handle.to_owned() }
 }
 
-/// Returns a handle with a number appended, for use when the handle itself is taken.
+/// Returns a handle with a number appended, for use when the handle itself is not free.
 ///
 /// The result is never an email address, because no top-level domain ends with a number.
 pub(super) fn with_number(handle: &str, number: u32) -> String {

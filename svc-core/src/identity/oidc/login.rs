@@ -1,4 +1,4 @@
-//! The beginning of a sign-in: generates its secrets, and stores only their hashes.
+//! The beginning of a sign-in: generates the secrets of the sign-in, and stores only their hashes.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::text::Text;
 /// Redirects the browser to the identity provider, where a person signs in to a workspace.
 ///
 /// The response sets a cookie. Within ten minutes, the browser must return to the callback with the cookie
-/// and with the state in the address. A browser can finish only its last sign-in, and a workspace has at most
-/// 10,000 unfinished ones: older ones are deleted.
+/// and with the state in the address. A browser can finish only its last sign-in. A workspace has at most
+/// 10,000 unfinished sign-ins; the server deletes the oldest ones beyond this limit.
 ///
 /// Fails with 404 `unknown-route` if the operator has not enabled signing in at an identity provider; 503
 /// `provider-unavailable` if the identity provider does not respond.
@@ -30,27 +30,28 @@ pub struct OidcLogin {
     workspace_id: Option<WorkspaceId>,
     /// The path under `/ui/` to which the browser is redirected after the sign-in. Default: `/ui/`.
     return_to: Option<ReturnTo>,
-    /// The subject id of the person who signs in; read only with `SVC_OIDC_MOCK`, which requires it.
+    /// Subject id of the person who signs in. Only read with `SVC_OIDC_MOCK`, where it is required.
     sub: Option<Text<1, OIDC_SUBJECT_MAX>>,
-    /// The person's verified email address; read only with `SVC_OIDC_MOCK`.
+    /// Verified email address of the person who signs in. Only read with `SVC_OIDC_MOCK`.
     email: Option<Text<1, EMAIL_MAX>>,
-    /// The person's name; read only with `SVC_OIDC_MOCK`.
+    /// Name of the person who signs in. Only read with `SVC_OIDC_MOCK`.
     name: Option<Text<1, NAME_MAX>>,
 }
 
-/// The person who signs in at the provider of `SVC_OIDC_MOCK`.
+/// The person who signs in at the mock identity provider of `SVC_OIDC_MOCK`.
 #[derive(Clone, Debug)]
 pub struct MockPerson {
-    /// The person's subject id at the provider.
+    /// Subject id of the person at the provider.
     pub subject: String,
-    /// The person's verified email address.
+    /// Verified email address of the person.
     pub email: Option<String>,
-    /// The person's name.
+    /// Name of the person.
     pub name: Option<String>,
 }
 
 impl OidcLogin {
-    /// Returns the mock provider's person, from the query of the request.
+    /// Returns the person to sign in at the mock provider, from the query of the request. Fails if `sub` is
+    /// missing.
     pub fn mock_person(&self) -> Result<MockPerson> {
         let subject = self.sub.as_deref();
         let subject = subject.ok_or_else(|| Error::in_field("sub", "with SVC_OIDC_MOCK it is required"))?;
@@ -63,29 +64,30 @@ impl OidcLogin {
     }
 }
 
-/// A sign-in that has begun. Its secrets go into a cookie and an address, and `Debug` output redacts them.
+/// A begun sign-in, with secrets for a cookie and for the redirect's URL. `Debug` output redacts the secrets.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BegunLogin {
-    /// The state, which the provider returns in the address.
+    /// The `state` parameter, which the provider returns in the URL of the callback.
     #[serde(skip)]
     pub state: SecretString,
     /// The browser's secret, which the browser returns in a cookie.
     #[serde(skip)]
     pub browser: SecretString,
-    /// The secrets that are derived from the state and the browser's secret.
+    /// Secrets derived from the state and the browser's secret.
     #[serde(skip)]
     pub secrets: LoginSecrets,
-    /// Time for which the state and the browser's secret are valid.
+    /// Duration for which the state and the browser's secret are valid.
     #[serde(skip)]
     pub lasts: Duration,
 }
 
-/// Secrets of a sign-in that only the server knows. The server derives them each time that it needs them.
+/// Secrets of a sign-in that only the server knows. The server derives these secrets each time that it needs
+/// them.
 #[derive(Debug)]
 pub struct LoginSecrets {
-    /// The nonce, which the provider repeats in its signed token.
+    /// The nonce, which the provider must repeat in the signed token.
     pub nonce: SecretString,
-    /// The PKCE verifier, which the provider compares with the challenge that the service sent (RFC 7636).
+    /// The PKCE verifier, which the provider compares with the challenge from the service (RFC 7636).
     pub verifier: SecretString,
 }
 
@@ -97,26 +99,32 @@ impl LoginSecrets {
     }
 }
 
-/// Deletes the oldest begun sign-ins of a workspace beyond its limit, by an index.
-const FORGET: &str = "
+/// Deletes the oldest begun sign-ins of a workspace beyond the workspace's limit. Uses an index.
+const DELETE_EXCESS: &str = "
     delete from oidc_logins where state_hash in (
         select state_hash from oidc_logins where workspace_id = $1
         order by expires_at desc, state_hash limit $2 offset $3)";
 
-/// Maximum begun sign-ins deleted at once. It is more than one, so that a lowered limit is reached in time.
-const FORGOTTEN_AT_ONCE: i64 = 100;
+/// Maximum excess sign-ins that one request deletes.
+///
+/// The value is greater than 1, so that the number falls quickly after the limit was lowered.
+const EXCESS_DELETED_MAX: i64 = 100;
 
 pub(super) fn login_workspace(cx: &Read<'_>, input: &OidcLogin) -> Result<WorkspaceId> {
     the_workspace(cx, input.workspace_id)
 }
 
-pub(super) fn begin(cx: &mut Write<'_>, input: &OidcLogin, &workspace: &WorkspaceId) -> Result<BegunLogin> {
+pub(super) fn begin_login(
+    cx: &mut Write<'_>,
+    input: &OidcLogin,
+    &workspace: &WorkspaceId,
+) -> Result<BegunLogin> {
     the_workspace(cx, Some(workspace))?;
     let random = || cx.entropy().bytes::<32>().map(|bytes| SecretString::from(hex::encode(bytes)));
     let state = random()?;
     let browser = random()?;
     let lasts = Duration::from_secs(OIDC_LOGIN_SECS);
-    cx.execute_any(FORGET, &[&workspace, &FORGOTTEN_AT_ONCE, &OIDC_LOGINS_MAX.saturating_sub(1)])?;
+    cx.execute_any(DELETE_EXCESS, &[&workspace, &EXCESS_DELETED_MAX, &OIDC_LOGINS_MAX.saturating_sub(1)])?;
     cx.insert(&new_row!("insert into oidc_logins" {
         state_hash: secret_hash(&state),
         workspace_id: workspace,
@@ -124,7 +132,7 @@ pub(super) fn begin(cx: &mut Write<'_>, input: &OidcLogin, &workspace: &Workspac
         return_to: input.return_to.as_deref().unwrap_or(BOARD),
         expires_at: cx.now().plus(lasts),
     }))?;
-    // A begun sign-in is not part of the workspace's history, and a chore removes it after it has expired.
+    // A begun sign-in is not recorded in the workspace's log, and a chore removes it after it has expired.
     cx.unchanged();
     let secrets = LoginSecrets::derive(cx, &browser, &state)?;
     Ok(BegunLogin { state, browser, secrets, lasts })

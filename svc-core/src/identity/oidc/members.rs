@@ -1,10 +1,10 @@
-//! Finding the member for the verified claims of an identity provider.
+//! Finding the member whom the verified claims of an identity provider identify.
 //!
 //! The steps, in order: find the member linked to the subject; otherwise find a person created in advance
 //! under the verified email address, if the operator allows linking; otherwise create a person, if the
-//! operator allows that; otherwise the sign-in fails. Each step rejects a deactivated person, who therefore
-//! cannot join again under another handle. A person who was removed for good is unknown and can join like any
-//! other.
+//! operator allows people to join by signing in; otherwise the sign-in fails. Each step rejects a deactivated
+//! person, who therefore cannot join again under another handle. The server keeps no link to a permanently
+//! removed person, who can join again as a new person.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,8 +15,8 @@ use crate::capability::{Capabilities, Capability};
 use crate::error::{Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::enrol::{NewMember, check_not_group_handle, enrol};
-use crate::identity::members::{Member, MemberKind, load_member, member_called};
-use crate::identity::sessions::{NewSession, SessionOf, open_session};
+use crate::identity::members::{Member, MemberKind, load_member, member_with_handle};
+use crate::identity::sessions::{CapabilitySource, NewSession, open_session};
 use crate::limits::{NAME_MAX, OIDC_SUBJECT_MAX};
 use crate::log::event::{Event, Recorded, Subject};
 use crate::log::replay::Replayed;
@@ -24,7 +24,7 @@ use crate::op::{Read, Surface, Write};
 use crate::store::new_row;
 use crate::text::Text;
 
-/// The capabilities of a session after a sign-in at a provider.
+/// Capabilities of a session that was opened by a sign-in at an identity provider.
 const CAPABILITIES: [Capability; 7] = [
     Capability::WorkspaceRead,
     Capability::EventSubscribe,
@@ -35,17 +35,17 @@ const CAPABILITIES: [Capability; 7] = [
     Capability::ArtifactUpload,
 ];
 
-/// Number of consecutive numbers that are appended to a taken handle before random numbers are tried.
+/// Highest number to append to a handle that is not free. After this number, random numbers are tried.
 const NUMBERED_MAX: u32 = 20;
-/// Number of random numbers that are tried. That all of these handles are taken is practically impossible.
+/// Maximum number of random numbers to try. It is practically impossible that none of these handles is free.
 const RANDOM_MAX: usize = 8;
 
 /// A member signed in at an identity provider for the first time.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct IdentityLinked {
-    /// The member who signed in.
+    /// Id of the member who signed in.
     member_id: MemberId,
-    /// The identity provider's issuer.
+    /// Issuer of the identity provider.
     issuer: String,
 }
 
@@ -57,23 +57,23 @@ impl Event for IdentityLinked {
     }
 }
 
-/// The verified claims of a provider about a person.
+/// Verified claims of an identity provider that describe a person.
 #[derive(Clone, Debug)]
 pub struct ProviderClaims {
-    /// The identity provider's issuer.
+    /// Issuer of the identity provider.
     pub issuer: String,
-    /// The person's permanent id at the provider.
+    /// Permanent id of the person at the provider.
     pub subject: String,
-    /// The person's email address.
+    /// Email address of the person.
     pub email: Option<String>,
     /// Whether the provider has verified the email address.
     pub email_verified: bool,
-    /// The person's name, for people.
+    /// Name of the person to show to people.
     pub name: Option<String>,
 }
 
 impl ProviderClaims {
-    /// Fails if the subject is empty or cannot be stored.
+    /// Fails if the subject is empty, too long or contains a NUL character.
     fn check_subject(&self) -> Result<()> {
         if self.subject.is_empty() || self.subject.len() > OIDC_SUBJECT_MAX || self.subject.contains('\0') {
             return Err(Error::forbidden("the identity provider sent no usable subject"));
@@ -87,7 +87,7 @@ impl ProviderClaims {
     }
 }
 
-/// Way in which the member of a sign-in was found. Audit rows contain its name.
+/// How the server found the member of a sign-in. Audit rows contain the name of the variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemberMatch {
     Existing,
@@ -111,16 +111,16 @@ pub(crate) fn sign_in(
     workspace: WorkspaceId,
     claims: &ProviderClaims,
 ) -> Result<NewSession> {
-    let (member, found) = cx.within(workspace, None, |cx| resolve(cx, claims))?;
+    let (member, found) = cx.within(workspace, None, |cx| find_or_create_member(cx, claims))?;
     cx.within(workspace, Some(member.id), |cx| {
         let capabilities: Capabilities = CAPABILITIES.into_iter().collect();
         let expires_at = cx.now().plus(cx.settings().session_ttl);
         let about = json!({"member": found.name(), "issuer": claims.issuer});
-        open_session(cx, member.id, SessionOf::Member(capabilities), expires_at, about)
+        open_session(cx, member.id, CapabilitySource::Member(capabilities), expires_at, about)
     })
 }
 
-fn resolve(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<(Member, MemberMatch)> {
+fn find_or_create_member(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<(Member, MemberMatch)> {
     claims.check_subject()?;
     if let Some(member) = linked_member(cx, claims)? {
         check_active(&member)?;
@@ -128,9 +128,9 @@ fn resolve(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<(Member, Membe
     }
     let (member, found) = match member_with_email(cx, claims)? {
         Some(member) => (member, MemberMatch::Linked),
-        None => (provision(cx, claims)?, MemberMatch::Provisioned),
+        None => (create_person(cx, claims)?, MemberMatch::Provisioned),
     };
-    link(cx, &member, claims)?;
+    link_identity(cx, &member, claims)?;
     Ok((member, found))
 }
 
@@ -150,13 +150,13 @@ fn linked_member_id(
     Ok(found.map(|(member,)| member))
 }
 
-/// Returns whether the subject was linked to a member of `workspace` before.
+/// Returns whether the subject of the claims is already linked to a member of `workspace`.
 pub(crate) fn has_signed_in(cx: &Read<'_>, workspace: WorkspaceId, claims: &ProviderClaims) -> Result<bool> {
     claims.check_subject()?;
     Ok(linked_member_id(cx, workspace, claims)?.is_some())
 }
 
-/// Returns the member that was linked to the subject before, if any.
+/// Returns the member linked to the subject of the claims, or `None` if no member is linked to it.
 fn linked_member(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
     let member = linked_member_id(cx, cx.caller().workspace_id, claims)?;
     member.map(|member| load_member(cx, member)).transpose()
@@ -164,22 +164,23 @@ fn linked_member(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member
 
 const IDENTITY_OF: &str = "select member_id from oidc_identities where member_id = $1 and issuer = $2";
 
-/// Returns the person who was created in advance under the verified email address and has no identity at the
-/// provider yet.
+/// Returns the person to link: a person created in advance under the verified email address, without an
+/// identity.
 ///
-/// Fails if that member was deactivated, even if linking is not allowed, because the member must not join
-/// again. An address that differs from the handle in more than case links to no member.
+/// Returns `None` if the operator does not allow linking, or if the person already has an identity at the
+/// provider. Fails if the member was deactivated, even if linking is not allowed, because the member must not
+/// join again. The address must equal the handle, except in case.
 fn member_with_email(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
     let Some(email) = claims.verified_email() else { return Ok(None) };
     let Some(handle) = handle::directory_handle(email) else { return Ok(None) };
-    let Some(member) = member_called(cx, cx.caller().workspace_id, &handle)? else { return Ok(None) };
+    let Some(member) = member_with_handle(cx, cx.caller().workspace_id, &handle)? else { return Ok(None) };
     check_active(&member)?;
     let identity: Option<(MemberId,)> = cx.one(IDENTITY_OF, &[&member.id, &claims.issuer])?;
     let may_link = cx.settings().oidc_link_email && member.kind == MemberKind::Human && identity.is_none();
     Ok((may_link && handle == email.to_lowercase()).then_some(member))
 }
 
-fn provision(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<Member> {
+fn create_person(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<Member> {
     if !cx.settings().oidc_auto_provision {
         return Err(Error::forbidden("you are no member of the workspace: ask its administrator"));
     }
@@ -197,28 +198,28 @@ fn provision(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<Member> {
     enrol(cx, &new)
 }
 
-/// Returns the handle, with a number appended if the handle is taken.
+/// Returns the handle if it is free, otherwise the handle with a number appended.
 fn free_handle(cx: &Write<'_>, handle: String) -> Result<String> {
     let workspace = cx.caller().workspace_id;
-    if check_not_group_handle(&handle).is_ok() && member_called(cx, workspace, &handle)?.is_none() {
+    if check_not_group_handle(&handle).is_ok() && member_with_handle(cx, workspace, &handle)?.is_none() {
         return Ok(handle);
     }
     for number in 2..=NUMBERED_MAX {
         let numbered = handle::with_number(&handle, number);
-        if member_called(cx, workspace, &numbered)?.is_none() {
+        if member_with_handle(cx, workspace, &numbered)?.is_none() {
             return Ok(numbered);
         }
     }
     for _ in 0..RANDOM_MAX {
         let numbered = handle::with_number(&handle, u32::from_le_bytes(cx.entropy().bytes()?));
-        if member_called(cx, workspace, &numbered)?.is_none() {
+        if member_with_handle(cx, workspace, &numbered)?.is_none() {
             return Ok(numbered);
         }
     }
     Err(Error::internal("no handle is free"))
 }
 
-fn link(cx: &mut Write<'_>, member: &Member, claims: &ProviderClaims) -> Result<()> {
+fn link_identity(cx: &mut Write<'_>, member: &Member, claims: &ProviderClaims) -> Result<()> {
     cx.insert(&new_row!("insert into oidc_identities" {
         workspace_id: member.workspace_id,
         issuer: claims.issuer,
@@ -233,8 +234,8 @@ fn link(cx: &mut Write<'_>, member: &Member, claims: &ProviderClaims) -> Result<
 
 const UNLINK: &str = "delete from oidc_identities where member_id = $1";
 
-/// Removes the identities of removed people at identity providers.
-pub(super) fn forget(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+/// Deletes the links of removed people to their identities at identity providers.
+pub(super) fn unlink_removed(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     let removed = events.iter().filter_map(|event| event.subject.member_id);
     removed.into_iter().try_for_each(|member| cx.execute_any(UNLINK, &[&member]))
 }

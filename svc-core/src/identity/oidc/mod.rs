@@ -1,17 +1,16 @@
 //! OpenID Connect: signing in at an identity provider.
 //!
-//! A sign-in begins with two secrets: a state, which travels through the provider, and a browser secret,
-//! which stays in the browser's cookie. Both come back once, within ten minutes; the tables contain only
-//! their hashes. The nonce and the PKCE verifier are derived from the two secrets with the key that signs
-//! cookies. They are stored nowhere, and neither the database nor anything that the browser reveals to others
-//! contains them. The callback removes a sign-in in the transaction that finds it, whatever the provider
-//! responds.
+//! A sign-in begins with two secrets: a state, which the browser carries to the provider and back, and a
+//! browser secret, which stays in the browser's cookie. The browser must return both secrets within ten
+//! minutes, and may do so once; the tables contain only their hashes. The nonce and the PKCE verifier are
+//! derived from the two secrets with the key that signs cookies, and are never stored. The callback removes a
+//! sign-in in the transaction that finds the sign-in, whatever the provider responds.
 //!
-//! Anyone can begin a sign-in, so beginning one writes no audit row. If a workspace has too many pending
-//! sign-ins, the oldest are deleted.
+//! Anyone can begin a sign-in, so the beginning of a sign-in writes no audit row. If a workspace has too many
+//! pending sign-ins, the server deletes the oldest ones.
 //!
-//! The shell talks to the provider and verifies its signatures. This folder processes the verified claims:
-//! `members` finds the member, and `handle` makes the handle of a new member.
+//! The shell communicates with the provider and verifies its signatures. This folder processes the verified
+//! claims: `members` finds the member, and `handle` makes the handle of a new member.
 
 mod return_to;
 mod login;
@@ -23,7 +22,7 @@ use serde_json::json;
 
 use crate::error::Code;
 use crate::identity::member_ends::MemberRemoved;
-use crate::identity::sessions::{KEPT, ended_rows};
+use crate::identity::sessions::{ENDED_ROWS_KEPT, ended_rows};
 use crate::log::event::{Event, EventKind};
 use crate::op::{Effect, Feature, Frame, Records, changing, without_keys};
 pub use callback::{OidcCallback, TakenLogin};
@@ -32,17 +31,17 @@ pub use members::ProviderClaims;
 pub(crate) use members::{has_signed_in, sign_in};
 
 pub(crate) fn feature() -> Feature {
-    let ended = ended_rows("oidc_logins", KEPT, ANY_ENDED, REMOVE_ENDED);
+    let ended = ended_rows("oidc_logins", ENDED_ROWS_KEPT, ANY_ENDED, REMOVE_ENDED);
     Feature::new()
         .chore(ended)
-        .projector(&[MemberRemoved::KIND], members::forget)
+        .projector(&[MemberRemoved::KIND], members::unlink_removed)
         .events(vec![EventKind::of::<members::IdentityLinked>()])
         .operations(
             "sessions",
             vec![
                 changing("begin_oidc_login", Effect::Write)
                     .preflight(login::login_workspace)
-                    .run(login::begin)
+                    .run(login::begin_login)
                     .title("Sign in at the identity provider")
                     .get("/auth/oidc/login")
                     .framed(Frame::OidcLogin)
@@ -52,7 +51,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "return_to": "/ui/"})),
                 changing("finish_oidc_login", Effect::Destructive)
                     .preflight(callback::login_workspace)
-                    .run(callback::take)
+                    .run(callback::take_login)
                     .title("Complete a sign-in at the identity provider")
                     .get("/auth/oidc/callback")
                     .framed(Frame::OidcCallback)
@@ -84,7 +83,7 @@ without_keys! {
 
 const ANY_ENDED: &str = "select 1 from oidc_logins where expires_at <= $1 limit 1";
 
-/// Deletes the first expired sign-ins, by the index of end times.
+/// Deletes the first expired sign-ins. Uses the index of expiry times.
 const REMOVE_ENDED: &str = "
     delete from oidc_logins where state_hash in (
         select state_hash from oidc_logins where expires_at <= $1 order by expires_at limit $2)";

@@ -1,8 +1,8 @@
-//! The target of the browser after a sign-in: a path of the board, never another site.
+//! The path to which the browser is redirected after a sign-in: always on the board, never on another site.
 //!
-//! Browsers interpret `//host`, `/\host`, tabs and dot segments in special ways, so the grammar allows none
-//! of them: only segments of unreserved characters that do not begin with a dot, then optionally a query and
-//! a fragment.
+//! Browsers interpret `//host`, `/\host`, tabs and dot segments in special ways, so the grammar does not
+//! allow them. A path consists of segments of unreserved characters that do not begin with a dot, then
+//! optionally a query and a fragment.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -11,20 +11,20 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de;
 use serde::{Deserialize, Deserializer};
 
-/// Path prefix of all allowed targets.
+/// Prefix of all paths to which a sign-in may redirect the browser.
 pub(super) const BOARD: &str = "/ui/";
-/// Maximum characters of a target.
+/// Maximum bytes of a path to which a sign-in may redirect the browser.
 const MAX: usize = 512;
-/// The grammar of [`ReturnTo`] as an ECMA-262 regular expression.
+/// Grammar of [`ReturnTo`] as an ECMA-262 regular expression.
 const PATTERN: &str = "^/ui/([A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*([A-Za-z0-9_~-][A-Za-z0-9._~-]*)?\
     (\\?[A-Za-z0-9._~=&%+:@,-]*)?(#[A-Za-z0-9._~/=-]*)?$";
 
-/// A path under `/ui/`, with an optional query and fragment.
+/// A path under `/ui/` for the redirect after a sign-in, with an optional query and fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReturnTo(String);
 
 impl ReturnTo {
-    /// Creates the path, and fails if it is not of the allowed form.
+    /// Creates the path. Fails if `text` does not match the grammar.
     pub fn new(text: &str) -> Result<Self, String> {
         let (rest, fragment) = split(text, '#');
         let (path, query) = split(rest, '?');
@@ -42,7 +42,8 @@ impl ReturnTo {
     }
 }
 
-/// Returns whether a path without the board's prefix consists of plain segments; the last may be empty.
+/// Returns whether a path without the board's prefix consists of plain segments. The last segment may be
+/// empty.
 fn are_segments(path: &str) -> bool {
     let is_plain = |segment: &str| {
         !segment.is_empty() && !segment.starts_with('.') && segment.chars().all(is_unreserved)
@@ -141,7 +142,7 @@ mod tests {
         assert!(!stays("//ui/") && !stays("/ui/../auth") && !stays("/\\evil/ui/"), "what the property sees");
     }
 
-    /// Generates text from an attacker who wants to redirect the browser elsewhere.
+    /// Generates text from an attacker who wants to redirect the browser to another site.
     fn hostile() -> impl Strategy<Value = String> {
         let parts = [
             "/ui/",

@@ -1,4 +1,4 @@
-//! SCIM attributes: their names, and the selection of attributes for a response.
+//! SCIM attributes: their names, and the selection of the attributes that a response contains.
 
 use std::borrow::Cow;
 
@@ -14,20 +14,20 @@ use crate::identity::scim::Fault;
 use crate::limits::SCIM_NAMES_MAX;
 use crate::time::Time;
 
-/// The schema URN of users.
+/// Schema URN of SCIM users.
 pub(super) const USER: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
-/// The schema URN of groups.
+/// Schema URN of SCIM groups.
 pub(super) const GROUP: &str = "urn:ietf:params:scim:schemas:core:2.0:Group";
 
-/// Kind of SCIM resource.
+/// Kind of SCIM resource: user or group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ResourceKind {
     User,
     Group,
 }
 
-impl Kind {
-    /// Returns the name of the kind, as in `meta.resourceType`.
+impl ResourceKind {
+    /// Returns the name of the kind, as it appears in `meta.resourceType`.
     pub fn name(self) -> &'static str {
         match self {
             Self::User => "User",
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// Returns the schema URN of the kind.
+    /// Returns the schema URN of this kind of resource.
     pub fn schema(self) -> &'static str {
         match self {
             Self::User => USER,
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// Returns the path of the kind's resources, below `/scim/v2`.
+    /// Returns the path of the resources of this kind, relative to `/scim/v2`.
     pub fn endpoint(self) -> &'static str {
         match self {
             Self::User => "/Users",
@@ -51,7 +51,8 @@ impl Kind {
         }
     }
 
-    /// Returns the meaning of an attribute path for this kind, or `None` if the path is undefined.
+    /// Returns the meaning of an attribute path for this kind of resource, or `None` if the path is
+    /// undefined.
     pub fn path_meaning(self, path: &AttrPath) -> Option<PathMeaning> {
         use PathMeaning::{Constant, NotStored, Stored};
         if path.uri.as_ref().is_some_and(|uri| !uri.eq_ignore_ascii_case(self.schema())) {
@@ -70,7 +71,7 @@ impl Kind {
             (_, "meta", Some(_)) => NotStored,
             (Self::User, "username", None) => Stored(Attribute::UserName),
             (Self::User, "active", None) => Stored(Attribute::Active),
-            // A person's only email address is its user name.
+            // A person's only email address is the user name.
             (Self::User, "emails", None | Some("value")) => Stored(Attribute::UserName),
             (Self::User, "emails", Some("type")) => {
                 Constant(Attribute::UserName, AttributeValue::Text("work".into()))
@@ -92,23 +93,24 @@ impl Kind {
     }
 }
 
-/// The meaning of an attribute path in a filter.
+/// Meaning of an attribute path in a filter or a PATCH operation.
 #[derive(Debug)]
 pub(super) enum PathMeaning {
     Stored(Attribute),
-    /// The address of the resource whose id the attribute contains.
+    /// The URL of the resource whose id the attribute contains.
     Address(Attribute),
     /// A constant that accompanies each value of the attribute.
     Constant(Attribute, AttributeValue<'static>),
-    /// A known attribute that the service does not store, so that no resource has a value for it.
+    /// A standard attribute that the service does not store. No resource has a value for such an attribute.
     NotStored,
 }
 
-/// Attributes of users in RFC 7643 (4.1) that are not stored, in lower case.
+/// Simple attributes of users (RFC 7643, section 4.1) that the service does not store, in lower case.
 const NOT_STORED: [&str; 8] =
     ["nickname", "profileurl", "title", "usertype", "preferredlanguage", "locale", "timezone", "password"];
 
-/// Attributes of users in RFC 7643 (4.1) that have sub-attributes and are not stored, in lower case.
+/// Attributes of users with sub-attributes (RFC 7643, section 4.1) that the service does not store, in lower
+/// case.
 const COMPLEX_NOT_STORED: [&str; 10] = [
     "name",
     "emails",
@@ -122,7 +124,7 @@ const COMPLEX_NOT_STORED: [&str; 10] = [
     "x509certificates",
 ];
 
-/// Returns whether a path belongs to the schema of an extension.
+/// Returns whether a path refers to an attribute of an extension schema.
 fn is_extension(path: &AttrPath) -> bool {
     path.uri.as_ref().is_some_and(|uri| {
         let uri = uri.to_ascii_lowercase();
@@ -130,7 +132,7 @@ fn is_extension(path: &AttrPath) -> bool {
     })
 }
 
-/// A stored attribute that filters can compare.
+/// A stored attribute of users or groups, which filters can compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attribute {
     Id,
@@ -145,11 +147,11 @@ pub(super) enum Attribute {
 }
 
 impl Attribute {
-    /// The attributes that a PATCH request can change.
-    pub const CHANGED: [Self; 5] =
+    /// Attributes that a PATCH request can change.
+    pub const CHANGEABLE: [Self; 5] =
         [Self::UserName, Self::Active, Self::ExternalId, Self::DisplayName, Self::Members];
 
-    /// Returns the attribute's name.
+    /// Returns the name of the attribute.
     pub fn name(self) -> &'static str {
         match self {
             Self::Id => "id",
@@ -165,7 +167,7 @@ impl Attribute {
     }
 }
 
-/// Value of an attribute in a resource.
+/// Value of an attribute in a user or a group.
 #[derive(Clone, Debug)]
 pub(super) enum AttributeValue<'a> {
     Nothing,
@@ -175,7 +177,7 @@ pub(super) enum AttributeValue<'a> {
     Ids(&'a [MemberId]),
 }
 
-/// Names of attributes in a request: a JSON list, or one text separated by commas.
+/// Names of attributes in a request: a JSON list, or a string separated by commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AttributeNames<const LIST: bool = false>(Vec<String>);
 
@@ -226,14 +228,15 @@ impl<const LIST: bool> JsonSchema for AttributeNames<LIST> {
     }
 }
 
-/// The attributes to return: all, only some, or all but some. A response always contains `id` and `schemas`.
+/// Selection of the attributes to return: all, only some, or all but some. A response always contains `id`
+/// and `schemas`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AttributeSelection {
     only: Option<Vec<AttributeName>>,
     without: Vec<AttributeName>,
 }
 
-/// Name of an attribute and of an optional sub-attribute, in lower case.
+/// Name of an attribute and optionally of a sub-attribute, in lower case.
 type AttributeName = (String, Option<String>);
 
 impl AttributeSelection {
@@ -254,7 +257,7 @@ impl AttributeSelection {
         Ok(Self { only, without })
     }
 
-    /// Returns whether a response contains the attribute or any of its sub-attributes.
+    /// Returns whether a response contains the attribute or one of its sub-attributes.
     pub fn has(&self, attribute: &str) -> bool {
         let named = |(name, sub): &AttributeName| name == attribute && sub.is_none();
         match &self.only {
@@ -264,7 +267,7 @@ impl AttributeSelection {
     }
 
     /// Removes the attributes that were not requested from a resource.
-    pub fn shape(&self, resource: &mut Map<String, Value>) {
+    pub fn remove_unselected(&self, resource: &mut Map<String, Value>) {
         resource.retain(|name, value| {
             let name = name.to_ascii_lowercase();
             if matches!(&*name, "id" | "schemas") {
@@ -287,7 +290,7 @@ impl AttributeSelection {
     }
 }
 
-/// Removes the members for which `keeps` returns false, from an object or from each object in a list.
+/// Removes the members whose names `keeps` rejects, from an object or from each object in a list.
 fn retain_in(value: &mut Value, keeps: &dyn Fn(&str) -> bool) {
     match value {
         Value::Object(members) => members.retain(|name, _| keeps(&name.to_ascii_lowercase())),
@@ -296,7 +299,7 @@ fn retain_in(value: &mut Value, keeps: &dyn Fn(&str) -> bool) {
     }
 }
 
-/// Parses an attribute's name, ignoring the schema URN that may precede it.
+/// Parses the name of an attribute, ignoring the schema URN that may precede the name.
 fn name_of(text: &str) -> AttributeName {
     let plain = text.rsplit(':').next().unwrap_or_default().to_ascii_lowercase();
     match plain.split_once('.') {
@@ -320,7 +323,7 @@ mod tests {
             let names = |text: &str| serde_json::from_value::<AttributeNames>(json!(text)).unwrap();
             let asked = AttributeSelection::of(Some(&names(attributes)), Some(&names(excluded))).unwrap();
             let mut shaped = whole.as_object().unwrap().clone();
-            asked.shape(&mut shaped);
+            asked.remove_unselected(&mut shaped);
             shaped.remove("schemas").unwrap();
             Value::Object(shaped)
         };

@@ -1,10 +1,11 @@
-//! Discovery (RFC 7643, 5 to 8): the configuration, resource types and schemas that the service supports.
+//! Discovery (RFC 7643, sections 5 to 8): the configuration, resource types and schemas that the service
+//! supports.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::attributes::{AttributeSelection, Kind};
+use super::attributes::{AttributeSelection, ResourceKind};
 use super::resource::{List, ResourceView};
 use crate::error::{Error, Result};
 use crate::limits::SCIM_COUNT_MAX;
@@ -14,25 +15,25 @@ const CONFIG: &str = "urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfi
 const RESOURCE_TYPE: &str = "urn:ietf:params:scim:schemas:core:2.0:ResourceType";
 const SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:Schema";
 
-/// The description of supported SCIM features.
+/// A description of supported SCIM features, resource types or schemas.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Description {
-    /// The description, in the form of RFC 7643.
+    /// The description, in the form that RFC 7643 defines.
     #[serde(flatten)]
     described: Map<String, Value>,
 }
 
-fn shown(described: Value) -> Result<ResourceView<Description>> {
+fn to_resource(described: Value) -> Result<ResourceView<Description>> {
     ResourceView::of(described, &AttributeSelection::default())
 }
 
-/// Returns the features of SCIM that the service supports.
+/// Returns the SCIM features that the service supports.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetConfig {}
 
 pub(super) fn config(_: &Read<'_>, _: &GetConfig) -> Result<ResourceView<Description>> {
-    shown(json!({
+    to_resource(json!({
         "schemas": [CONFIG],
         "patch": {"supported": true},
         "bulk": {"supported": false, "maxOperations": 0, "maxPayloadSize": 0},
@@ -48,34 +49,34 @@ pub(super) fn config(_: &Read<'_>, _: &GetConfig) -> Result<ResourceView<Descrip
     }))
 }
 
-/// Returns the kinds of SCIM resources: users and groups.
+/// Returns the resource types that the service supports: users and groups.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListResourceTypes {}
 
 pub(super) fn resource_types(_: &Read<'_>, _: &ListResourceTypes) -> Result<List<ResourceView<Description>>> {
-    list([Kind::User, Kind::Group].map(described_type))
+    list([ResourceKind::User, ResourceKind::Group].map(describe_type))
 }
 
 fn list(described: [Value; 2]) -> Result<List<ResourceView<Description>>> {
-    let shown = described.into_iter().map(shown).collect::<Result<Vec<_>>>()?;
-    Ok(List::of(shown, 1, 2))
+    let resources = described.into_iter().map(to_resource).collect::<Result<Vec<_>>>()?;
+    Ok(List::of(resources, 1, 2))
 }
 
-/// Returns a kind of SCIM resource.
+/// Returns the description of a SCIM resource type.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetResourceType {
-    /// Name of the kind: `User` or `Group`.
+    /// Name of the resource type: `User` or `Group`.
     id: String,
 }
 
 pub(super) fn resource_type(_: &Read<'_>, input: &GetResourceType) -> Result<ResourceView<Description>> {
-    let kind = [Kind::User, Kind::Group].into_iter().find(|kind| kind.name() == input.id);
-    shown(described_type(kind.ok_or_else(|| Error::not_found("resource type"))?))
+    let kind = [ResourceKind::User, ResourceKind::Group].into_iter().find(|kind| kind.name() == input.id);
+    to_resource(describe_type(kind.ok_or_else(|| Error::not_found("resource type"))?))
 }
 
-fn described_type(kind: Kind) -> Value {
+fn describe_type(kind: ResourceKind) -> Value {
     let name = kind.name();
     json!({
         "schemas": [RESOURCE_TYPE],
@@ -83,8 +84,8 @@ fn described_type(kind: Kind) -> Value {
         "name": name,
         "endpoint": kind.endpoint(),
         "description": match kind {
-            Kind::User => "A person of the workspace",
-            Kind::Group => "A group of people, which carries no rights",
+            ResourceKind::User => "A person of the workspace",
+            ResourceKind::Group => "A group of people, which carries no rights",
         },
         "schema": kind.schema(),
         "schemaExtensions": [],
@@ -92,31 +93,31 @@ fn described_type(kind: Kind) -> Value {
     })
 }
 
-/// Returns the schemas of users and groups: their attributes, and which of them can be changed.
+/// Returns the schemas of users and groups: their attributes, and whether each attribute can be changed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListSchemas {}
 
 pub(super) fn schemas(_: &Read<'_>, _: &ListSchemas) -> Result<List<ResourceView<Description>>> {
-    list([Kind::User, Kind::Group].map(described_schema))
+    list([ResourceKind::User, ResourceKind::Group].map(describe_schema))
 }
 
-/// Returns the schema of a kind of SCIM resource.
+/// Returns the schema of a SCIM resource type.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetSchema {
-    /// The schema's URN, such as `urn:ietf:params:scim:schemas:core:2.0:User`.
+    /// URN of the schema, for example `urn:ietf:params:scim:schemas:core:2.0:User`.
     id: String,
 }
 
 pub(super) fn schema(_: &Read<'_>, input: &GetSchema) -> Result<ResourceView<Description>> {
-    let kind = [Kind::User, Kind::Group].into_iter().find(|kind| kind.schema() == input.id);
-    shown(described_schema(kind.ok_or_else(|| Error::not_found("schema"))?))
+    let kind = [ResourceKind::User, ResourceKind::Group].into_iter().find(|kind| kind.schema() == input.id);
+    to_resource(describe_schema(kind.ok_or_else(|| Error::not_found("schema"))?))
 }
 
-fn described_schema(kind: Kind) -> Value {
+fn describe_schema(kind: ResourceKind) -> Value {
     let attributes = match kind {
-        Kind::User => vec![
+        ResourceKind::User => vec![
             text("userName", "The person's handle, which may be an email, of 254 characters at most")
                 .required()
                 .unique()
@@ -128,7 +129,7 @@ fn described_schema(kind: Kind) -> Value {
                 .required()
                 .value(),
         ],
-        Kind::Group => vec![
+        ResourceKind::Group => vec![
             text("displayName", "A name for people, of 256 characters at most").required().value(),
             members(),
         ],
@@ -143,10 +144,11 @@ fn described_schema(kind: Kind) -> Value {
     })
 }
 
-/// Returns the description of the attribute `members` of a group.
+/// Returns the schema description of a group's attribute `members`.
 fn members() -> Value {
-    let value = text("value", "The user's id").immutable().exact().required();
-    let reference = SchemaAttribute::of("$ref", "reference", "Where the user is").immutable().exact().value();
+    let value = text("value", "The user's id").immutable().case_exact().required();
+    let reference =
+        SchemaAttribute::of("$ref", "reference", "Where the user is").immutable().case_exact().value();
     let kind = text("type", "Always User").immutable().value();
     let subs = json!([
         value.value(),
@@ -157,7 +159,7 @@ fn members() -> Value {
     with(with(members, "multiValued", json!(true)), "subAttributes", subs)
 }
 
-/// Returns the description with one more member.
+/// Returns the description with one more member, `name`.
 fn with(mut described: Value, name: &str, value: Value) -> Value {
     if let Some(members) = described.as_object_mut() {
         members.insert(name.to_owned(), value);
@@ -165,7 +167,7 @@ fn with(mut described: Value, name: &str, value: Value) -> Value {
     described
 }
 
-/// An attribute as a SCIM schema describes it (RFC 7643, 7).
+/// Description of an attribute in a SCIM schema (RFC 7643, section 7).
 struct SchemaAttribute {
     name: &'static str,
     r#type: &'static str,
@@ -199,7 +201,7 @@ impl SchemaAttribute {
         Self { mutability: "immutable", ..self }
     }
 
-    fn exact(self) -> Self {
+    fn case_exact(self) -> Self {
         Self { exact: true, ..self }
     }
 

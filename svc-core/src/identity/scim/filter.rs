@@ -1,27 +1,28 @@
-//! Filters (RFC 7644, 3.4.2.2), and comparing them with resources.
+//! SCIM filters (RFC 7644, section 3.4.2.2): parsing filters, and comparing them with resources.
 //!
-//! The text of a filter is bounded in length and nesting before it is parsed. The parsed filter is then bound
-//! to the attributes of a kind of resource. It may use every attribute that RFC 7643 or an extension defines;
-//! an unknown attribute is rejected instead of silently matching nothing. An attribute that is not stored has
-//! no value: it equals nothing, differs from everything, and is not present. A person's only email address is
-//! the user name, which is primary and of the type `work`.
+//! The text of a filter is limited in length and nesting before it is parsed. The parsed filter is then bound
+//! to the attributes of a kind of resource. The filter may use every attribute that RFC 7643 or an extension
+//! defines; an unknown attribute is rejected instead of silently matching nothing. An attribute that is not
+//! stored has no value: such an attribute equals nothing, differs from everything, and is not present. A
+//! person's only email address is the user name, which is primary and of the type `work`.
 //!
-//! An equality with a unique attribute becomes the parameter of a statement ([`Filter::key`]). All other
-//! tests are evaluated here, so that both engines agree on the equality of texts.
+//! A test whether an attribute such as the id or the user name equals a value becomes the parameter of an SQL
+//! statement ([`Filter::key`]). All other tests are evaluated here, so that both database engines agree on
+//! the equality of texts.
 
 use scim_v2::filter as syntax;
 use scim_v2::filter::{AttrExp, AttrPath, CompValue, CompareOp, ValFilter};
 use uuid::Uuid;
 
-use super::attributes::{Attribute, AttributeValue, Kind, PathMeaning};
+use super::attributes::{Attribute, AttributeValue, PathMeaning, ResourceKind};
 use crate::error::Result;
 use crate::id::MemberId;
-use crate::identity::members::mapped;
+use crate::identity::members::map_case;
 use crate::identity::scim::Fault;
 use crate::limits::{SCIM_FILTER_DEPTH_MAX, SCIM_FILTER_MAX};
 use crate::time::Time;
 
-/// A filter bound to the attributes of one kind of resource.
+/// A filter whose tests refer to the attributes of one kind of resource.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Filter {
     All(Vec<Filter>),
@@ -33,7 +34,7 @@ pub(super) enum Filter {
     NoMatch,
 }
 
-/// The value that a filter compares an attribute with.
+/// Value that a filter compares an attribute with.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Operand {
     Flag(bool),
@@ -46,7 +47,7 @@ pub(super) trait FilterTarget {
     fn value(&self, attribute: Attribute) -> AttributeValue<'_>;
 }
 
-/// A value that all matches of a filter share, by which the database finds them.
+/// Value of an attribute that all matches of a filter share. The database finds candidates by this value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum LookupKey<'a> {
     Id(Option<Uuid>),
@@ -55,7 +56,7 @@ pub(super) enum LookupKey<'a> {
     Member(Option<MemberId>),
 }
 
-/// Fails if the text of a filter or path is too long or nested too deeply.
+/// Fails if the text of a filter or path is too long or too deeply nested.
 pub(super) fn check_bounds(text: &str, fault: Fault) -> Result<()> {
     if text.chars().count() > SCIM_FILTER_MAX {
         return Err(fault.error(format!("expected at most {SCIM_FILTER_MAX} characters")));
@@ -81,8 +82,8 @@ pub(super) fn check_bounds(text: &str, fault: Fault) -> Result<()> {
     Ok(())
 }
 
-/// Parses the filter of a search, and returns it bound to each of the searched `kinds`.
-pub(super) fn parse(text: &str, kinds: &[Kind]) -> Result<Vec<Filter>> {
+/// Parses the filter of a search, and returns one bound filter for each of the searched `kinds`.
+pub(super) fn parse(text: &str, kinds: &[ResourceKind]) -> Result<Vec<Filter>> {
     check_bounds(text, Fault::InvalidFilter)?;
     let parsed: syntax::Filter = to_rfc_grammar(text).parse().map_err(|_| {
         Fault::InvalidFilter.error("`filter`: expected a filter such as userName eq \"ada@corp.example\"")
@@ -92,16 +93,16 @@ pub(super) fn parse(text: &str, kinds: &[Kind]) -> Result<Vec<Filter>> {
 
 /// Binds the filter in a PATCH path such as `members[value eq "1"]` to the ids of a group's members.
 pub(super) fn bind_member_filter(filter: &ValFilter) -> Result<Filter> {
-    let binder = FilterBinder { kind: Kind::Group, kinds: &[Kind::Group] };
+    let binder = FilterBinder { kind: ResourceKind::Group, kinds: &[ResourceKind::Group] };
     let members = AttrPath { uri: None, name: "members".to_owned(), sub_attr: None };
     binder.value_filter(&members, filter)
 }
 
-/// Binds a parsed filter to the attributes of a kind.
+/// Binds a parsed filter to the attributes of one kind of resource.
 struct FilterBinder<'a> {
-    kind: Kind,
-    /// All kinds of resource that the search covers.
-    kinds: &'a [Kind],
+    kind: ResourceKind,
+    /// All kinds of resources that the search covers.
+    kinds: &'a [ResourceKind],
 }
 
 impl FilterBinder<'_> {
@@ -119,14 +120,14 @@ impl FilterBinder<'_> {
         }
     }
 
-    /// Binds the filter of a value path, such as `emails[type eq "work"]`. Its tests name sub-attributes of
-    /// the attribute `of`.
+    /// Binds the filter of a value path, such as `emails[type eq "work"]`. The tests in brackets refer to
+    /// sub-attributes of `of`.
     fn value_filter(&self, of: &AttrPath, parsed: &ValFilter) -> Result<Filter> {
         let inner = self.inner_filter(of, parsed)?;
         Ok(match (self.kind.path_meaning(of), inner) {
             (Some(PathMeaning::Stored(_)), inner @ (Filter::Present(_) | Filter::NoMatch)) => inner,
             (Some(PathMeaning::Stored(_)), inner @ Filter::Compare(_, CompareOp::Eq, _)) => inner,
-            // A test of a value requires that the attribute has a value.
+            // The filter matches only if the attribute has a value.
             (Some(PathMeaning::Stored(attribute)), inner) => {
                 Filter::All(vec![Filter::Present(attribute), inner])
             }
@@ -196,7 +197,7 @@ fn not(filter: Filter) -> Filter {
     Filter::Not(Box::new(filter))
 }
 
-/// Binds a comparison with a constant that accompanies each value of an attribute.
+/// Binds a comparison with a constant, such as the type `User`, that accompanies each value of an attribute.
 fn constant(of: Attribute, held: &AttributeValue<'_>, op: &CompareOp, value: &CompValue) -> Filter {
     let flag = |text: &str| match text.to_ascii_lowercase().as_str() {
         "true" => Operand::Flag(true),
@@ -213,16 +214,16 @@ fn constant(of: Attribute, held: &AttributeValue<'_>, op: &CompareOp, value: &Co
     if compare(of, op, held, &operand) { Filter::Present(of) } else { Filter::NoMatch }
 }
 
-/// Returns the last segment of a resource's address, which is the resource's id.
+/// Returns the last segment of a resource's URL, which is the resource's id.
 fn last_segment(address: &str) -> &str {
     address.rsplit('/').next().unwrap_or(address)
 }
 
-/// Returns a filter rewritten to the grammar of RFC 7644, from which some clients deviate.
+/// Rewrites a filter to the grammar of RFC 7644, from which some clients deviate.
 ///
-/// Entra puts the path of a PATCH into a filter: `emails[type eq "work"].value eq "a"` becomes `emails[(type
-/// eq "work") and value eq "a"]`. The grammar does not allow `$` in a name, although `$ref` is a name, and
-/// allows literals only in lower case.
+/// Entra uses the path of a PATCH operation in a filter: `emails[type eq "work"].value eq "a"` becomes
+/// `emails[(type eq "work") and value eq "a"]`. The grammar does not allow `$` in a name, although `$ref` is
+/// a name, and allows literals only in lower case.
 fn to_rfc_grammar(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut rest = text.trim();
@@ -272,7 +273,7 @@ fn token(text: &str) -> &str {
     end.and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
-/// Splits a filter after its first test, such as `value eq "a"` or `value pr`.
+/// Splits a filter after the first test, such as `value eq "a"` or `value pr`.
 fn split_test(text: &str) -> (&str, &str) {
     let mut end = 0_usize;
     let mut words = 0;
@@ -292,7 +293,7 @@ fn split_test(text: &str) -> (&str, &str) {
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
-/// Returns the path of a sub-attribute of the attribute `of`.
+/// Returns the path of the sub-attribute `path` within the attribute `of`.
 fn sub_attribute_path(of: &AttrPath, path: &AttrPath) -> Result<AttrPath> {
     if of.sub_attr.is_some() || path.sub_attr.is_some() || path.uri.is_some() {
         return Err(Fault::InvalidFilter.error("`filter`: names an attribute that there is not"));
@@ -300,7 +301,7 @@ fn sub_attribute_path(of: &AttrPath, path: &AttrPath) -> Result<AttrPath> {
     Ok(AttrPath { uri: of.uri.clone(), name: of.name.clone(), sub_attr: Some(path.name.clone()) })
 }
 
-/// Returns the operand for a comparison with an attribute. Fails if the attribute cannot be compared with the
+/// Returns the operand to compare an attribute with. Fails if the attribute cannot be compared with the
 /// value.
 fn operand(attribute: Attribute, op: &CompareOp, value: &CompValue) -> Result<Operand> {
     let unfit = || Fault::InvalidFilter.error("`filter`: compares an attribute with what it never is");
@@ -323,7 +324,7 @@ fn operand(attribute: Attribute, op: &CompareOp, value: &CompValue) -> Result<Op
         }
         (Attribute::Created | Attribute::LastModified, _) => Err(unfit()),
         (Attribute::UserName, CompValue::Str(text)) => {
-            Ok(Operand::Text(mapped(text).unwrap_or_else(|| text.clone())))
+            Ok(Operand::Text(map_case(text).unwrap_or_else(|| text.clone())))
         }
         (_, CompValue::Str(text)) => Ok(Operand::Text(text.clone())),
         _ => Err(unfit()),
@@ -331,7 +332,7 @@ fn operand(attribute: Attribute, op: &CompareOp, value: &CompValue) -> Result<Op
 }
 
 impl Filter {
-    /// Returns the key that all matching resources share, or `None` if the filter does not require a key.
+    /// Returns the key that all matching resources share, or `None` if matches need not share a key.
     pub fn key(&self) -> Option<LookupKey<'_>> {
         match self {
             Self::Compare(attribute, CompareOp::Eq, Operand::Text(text)) => match attribute {
@@ -347,10 +348,10 @@ impl Filter {
     }
 
     /// Returns whether the filter tests the members of a group.
-    pub fn names_members(&self) -> bool {
+    pub fn tests_members(&self) -> bool {
         match self {
-            Self::All(items) | Self::Any(items) => items.iter().any(Self::names_members),
-            Self::Not(inner) => inner.names_members(),
+            Self::All(items) | Self::Any(items) => items.iter().any(Self::tests_members),
+            Self::Not(inner) => inner.tests_members(),
             Self::Present(attribute) | Self::Compare(attribute, ..) => *attribute == Attribute::Members,
             Self::NoMatch => false,
         }
@@ -375,11 +376,12 @@ impl Filter {
     }
 }
 
-/// Compares an attribute's value with an operand. A missing value equals nothing and differs from everything.
+/// Compares the value of an attribute with an operand. A missing value equals nothing and differs from
+/// everything.
 fn compare(attribute: Attribute, op: &CompareOp, held: &AttributeValue<'_>, operand: &Operand) -> bool {
     match (held, operand) {
-        (AttributeValue::Flag(held), Operand::Flag(flag)) => ordered(op, held, flag),
-        (AttributeValue::Time(held), Operand::Time(time)) => ordered(op, held, time),
+        (AttributeValue::Flag(held), Operand::Flag(flag)) => compare_ordered(op, held, flag),
+        (AttributeValue::Time(held), Operand::Time(time)) => compare_ordered(op, held, time),
         (AttributeValue::Text(held), Operand::Text(text)) => compare_texts(attribute, op, held, text),
         (AttributeValue::Ids(ids), Operand::Text(text)) if *op == CompareOp::Ne => {
             ids.iter().all(|id| compare_texts(attribute, op, &id.to_string(), text))
@@ -393,21 +395,21 @@ fn compare(attribute: Attribute, op: &CompareOp, held: &AttributeValue<'_>, oper
 
 fn compare_texts(attribute: Attribute, op: &CompareOp, held: &str, text: &str) -> bool {
     if attribute == Attribute::ExternalId {
-        return ordered_texts(op, held, text);
+        return compare_exact_texts(op, held, text);
     }
-    ordered_texts(op, &held.to_lowercase(), &text.to_lowercase())
+    compare_exact_texts(op, &held.to_lowercase(), &text.to_lowercase())
 }
 
-fn ordered_texts(op: &CompareOp, held: &str, text: &str) -> bool {
+fn compare_exact_texts(op: &CompareOp, held: &str, text: &str) -> bool {
     match op {
         CompareOp::Co => held.contains(text),
         CompareOp::Sw => held.starts_with(text),
         CompareOp::Ew => held.ends_with(text),
-        _ => ordered(op, held, text),
+        _ => compare_ordered(op, held, text),
     }
 }
 
-fn ordered<T: PartialOrd + ?Sized>(op: &CompareOp, held: &T, other: &T) -> bool {
+fn compare_ordered<T: PartialOrd + ?Sized>(op: &CompareOp, held: &T, other: &T) -> bool {
     match op {
         CompareOp::Eq => held == other,
         CompareOp::Ne => held != other,
@@ -427,7 +429,7 @@ mod tests {
     use crate::error::Code;
     use crate::strangers;
 
-    /// A resource with values for the tests.
+    /// A resource for tests, with a value for some attributes.
     struct Probe {
         name: &'static str,
         external: Option<&'static str>,
@@ -449,7 +451,7 @@ mod tests {
         }
     }
 
-    fn matched(text: &str, kind: Kind) -> Option<bool> {
+    fn matched(text: &str, kind: ResourceKind) -> Option<bool> {
         let members = vec![MemberId::from(Uuid::from_u128(1))];
         let probe = Probe { name: "ada@corp.example", external: Some("X1"), members };
         parse(text, &[kind]).ok().map(|found| found[0].matches(&probe))
@@ -496,7 +498,7 @@ mod tests {
             ("userName", None),
             ("", None),
         ] {
-            assert_eq!(matched(text, Kind::User), wanted, "{text}");
+            assert_eq!(matched(text, ResourceKind::User), wanted, "{text}");
         }
         let one = Uuid::from_u128(1);
         for (text, wanted) in [
@@ -509,7 +511,7 @@ mod tests {
             ("displayName sw \"ada\"".to_owned(), Some(true)),
             ("active eq true".to_owned(), None),
         ] {
-            assert_eq!(matched(&text, Kind::Group), wanted, "{text}");
+            assert_eq!(matched(&text, ResourceKind::Group), wanted, "{text}");
         }
     }
 
@@ -531,14 +533,14 @@ mod tests {
 
     #[test]
     fn a_search_of_all_kinds_knows_the_attributes_of_each() {
-        let found = parse("active eq true", &[Kind::User, Kind::Group]).unwrap();
+        let found = parse("active eq true", &[ResourceKind::User, ResourceKind::Group]).unwrap();
         assert_eq!(found[1], Filter::NoMatch);
-        assert!(parse("nick eq \"a\"", &[Kind::User, Kind::Group]).is_err());
+        assert!(parse("nick eq \"a\"", &[ResourceKind::User, ResourceKind::Group]).is_err());
     }
 
     #[test]
     fn an_equality_is_a_key_only_where_all_must_have_it() {
-        let key = |text: &str| parse(text, &[Kind::User]).unwrap().remove(0).key().is_some();
+        let key = |text: &str| parse(text, &[ResourceKind::User]).unwrap().remove(0).key().is_some();
         for (text, wanted) in [
             ("userName eq \"a\"", true),
             ("active eq true and userName eq \"a\"", true),
@@ -560,7 +562,7 @@ mod tests {
             (long(SCIM_FILTER_MAX - 14), true),
             (long(SCIM_FILTER_MAX - 13), false),
         ] {
-            let found = parse(&text, &[Kind::User]).map(drop).map_err(|error| error.code());
+            let found = parse(&text, &[ResourceKind::User]).map(drop).map_err(|error| error.code());
             assert_eq!(found, if fits { Ok(()) } else { Err(Code::Malformed) }, "{text}");
         }
     }
@@ -600,12 +602,12 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// Any text is either rejected or a valid filter that can be compared with a resource.
+        /// Any text is either rejected or parsed as a filter that can be compared with a resource.
         #[test]
         fn anything_is_a_filter_or_refused(sent in strangers::texts(&PIECES)) {
             let probe = Probe { name: "a", external: None, members: Vec::new() };
             for text in &sent {
-                match parse(text, &[Kind::User, Kind::Group]) {
+                match parse(text, &[ResourceKind::User, ResourceKind::Group]) {
                     Ok(found) => prop_assert!(found.iter().filter(|one| one.matches(&probe)).count() <= 2),
                     Err(error) => prop_assert_eq!(error.code(), Code::Malformed, "{}", text),
                 }
@@ -616,13 +618,13 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
 
-        /// A quoted text is compared as it was written, whatever characters it contains.
+        /// A quoted text is compared as it was sent, whatever characters it contains.
         #[test]
         fn a_text_is_never_syntax(text in "[^\u{0}]{0,20}") {
             let written = serde_json::to_string(&text).unwrap();
             let filter = format!("externalId eq {written}");
             if filter.chars().count() <= SCIM_FILTER_MAX {
-                let found = parse(&filter, &[Kind::User]).unwrap();
+                let found = parse(&filter, &[ResourceKind::User]).unwrap();
                 prop_assert_eq!(found[0].key(), Some(LookupKey::ExternalId(&text)));
             }
         }

@@ -1,4 +1,4 @@
-//! The rows of SCIM groups and of their members.
+//! Reading and writing the rows of SCIM groups and of their members.
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use crate::op::{Read, Write};
 use crate::store::{Engine, columns};
 use crate::time::Time;
 
-/// A SCIM group, without its members.
+/// Row of a SCIM group, without the group's members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GroupRow {
     pub id: GroupId,
@@ -28,7 +28,7 @@ columns! {
     insert "insert into scim_groups" {}
 }
 
-/// SQL statement that selects groups of the workspace $1; `$rest` is the rest of the statement.
+/// SQL statement that selects groups of the workspace `$1`. `$rest` continues the statement.
 macro_rules! groups {
     ($rest:literal) => {
         concat!("select ", group_columns!(), " from scim_groups g where g.workspace_id = $1 ", $rest)
@@ -36,12 +36,12 @@ macro_rules! groups {
 }
 
 /// Returns a group of the caller's workspace, or `None` if no group has this id.
-pub(super) fn group(cx: &Read<'_>, id: GroupId) -> Result<Option<GroupRow>> {
+pub(super) fn find_group(cx: &Read<'_>, id: GroupId) -> Result<Option<GroupRow>> {
     cx.one(groups!("and g.id = $2"), &[&cx.caller().workspace_id, &id])
 }
 
-/// Returns the first `most` groups with this id at the identity provider, in the order of creation.
-pub(super) fn by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Result<Vec<GroupRow>> {
+/// Returns groups with this id at the identity provider, up to `most`, in the order of creation.
+pub(super) fn groups_by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Result<Vec<GroupRow>> {
     let statement = groups!(
         "and substr(g.external_id, 1, 200) = substr(cast($2 as text), 1, 200) and g.external_id = $2
          order by g.lsn limit $3"
@@ -49,8 +49,8 @@ pub(super) fn by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Res
     cx.query(statement, &[&cx.caller().workspace_id, &external_id, &most])
 }
 
-/// Returns the first `most` groups that a member is in, in the order of creation.
-pub(super) fn with_member(cx: &Read<'_>, member: MemberId, most: i64) -> Result<Vec<GroupRow>> {
+/// Returns groups that contain a member, up to `most`, in the order of creation.
+pub(super) fn groups_with_member(cx: &Read<'_>, member: MemberId, most: i64) -> Result<Vec<GroupRow>> {
     let statement = groups!(
         "and g.id in (select i.group_id from scim_group_members i where i.member_id = $2)
          order by g.lsn limit $3"
@@ -58,30 +58,30 @@ pub(super) fn with_member(cx: &Read<'_>, member: MemberId, most: i64) -> Result<
     cx.query(statement, &[&cx.caller().workspace_id, &member, &most])
 }
 
-/// Returns the first `most` groups created after the log position `after`, in the order of creation.
-pub(super) fn after(cx: &Read<'_>, after: i64, most: i64) -> Result<Vec<GroupRow>> {
+/// Returns groups created after the log position `after`, up to `most`, in the order of creation.
+pub(super) fn groups_after(cx: &Read<'_>, after: i64, most: i64) -> Result<Vec<GroupRow>> {
     cx.query(groups!("and g.lsn > $2 order by g.lsn limit $3"), &[&cx.caller().workspace_id, &after, &most])
 }
 
-/// Returns up to `most` groups in the order of creation, after skipping the first `skipped`.
-pub(super) fn from(cx: &Read<'_>, skipped: i64, most: i64) -> Result<Vec<GroupRow>> {
+/// Returns groups in the order of creation: skips the first `skipped`, and returns up to `most`.
+pub(super) fn groups_page(cx: &Read<'_>, skipped: i64, most: i64) -> Result<Vec<GroupRow>> {
     let statement = groups!("order by g.lsn limit $3 offset $2");
     cx.query(statement, &[&cx.caller().workspace_id, &skipped, &most])
 }
 
 /// Returns the number of groups in the caller's workspace.
-pub(super) fn count(cx: &Read<'_>) -> Result<i64> {
+pub(super) fn count_groups(cx: &Read<'_>) -> Result<i64> {
     let counted: Option<(i64,)> =
         cx.one("select count(*) from scim_groups where workspace_id = $1", &[&cx.caller().workspace_id])?;
     Ok(counted.map_or(0, |(count,)| count))
 }
 
-/// Returns all members of a group.
-pub(super) fn members(cx: &Read<'_>, id: GroupId) -> Result<Vec<MemberId>> {
+/// Returns the ids of all members of a group.
+pub(super) fn all_members(cx: &Read<'_>, id: GroupId) -> Result<Vec<MemberId>> {
     first_members(cx, id, i64::MAX)
 }
 
-/// Returns the first `most` members of a group.
+/// Returns the ids of a group's members, up to `most`, sorted by id.
 pub(super) fn first_members(cx: &Read<'_>, id: GroupId, most: i64) -> Result<Vec<MemberId>> {
     let found: Vec<(MemberId,)> = cx.query(MEMBERS, &[&id, &most])?;
     Ok(found.into_iter().map(|(member,)| member).collect())
@@ -101,8 +101,12 @@ pub(super) fn update(cx: &mut Write<'_>, group: &GroupRow) -> Result<()> {
 const UPDATE: &str =
     "update scim_groups set display_name = $2, external_id = $3, changed_at = $4 where id = $1";
 
-/// Returns the first `most` pairs of a group and its member for several groups, sorted by both.
-pub(super) fn members_of(cx: &Read<'_>, groups: &[GroupRow], most: i64) -> Result<Vec<(GroupId, MemberId)>> {
+/// Returns pairs of a group and a member of the group, up to `most`, sorted by group and member.
+pub(super) fn members_of_groups(
+    cx: &Read<'_>,
+    groups: &[GroupRow],
+    most: i64,
+) -> Result<Vec<(GroupId, MemberId)>> {
     let sql = match cx.engine() {
         Engine::Sqlite => MEMBERS_OF_SQLITE,
         Engine::Postgres => MEMBERS_OF_POSTGRES,
@@ -125,8 +129,8 @@ const MEMBERS_OF_SQLITE: &str = members_of!("in (select unhex(value) from json_e
 
 const MEMBERS_OF_POSTGRES: &str = members_of!("= any(cast($1 as uuid[]))");
 
-/// Adds people to a group. None of them may be in it yet.
-pub(super) fn add(cx: &mut Write<'_>, group: GroupId, members: &[MemberId]) -> Result<()> {
+/// Adds people to a group. The people must not be in the group yet.
+pub(super) fn add_members(cx: &mut Write<'_>, group: GroupId, members: &[MemberId]) -> Result<()> {
     change_members(cx, group, members, [ADD_SQLITE, ADD_POSTGRES])
 }
 
@@ -136,7 +140,7 @@ const ADD_SQLITE: &str =
 const ADD_POSTGRES: &str =
     "insert into scim_group_members (group_id, member_id) select $1, unnest(cast($2 as uuid[]))";
 
-/// Removes people from a group. All of them must be in it.
+/// Removes people from a group. All of the people must be in the group.
 pub(super) fn drop_members(cx: &mut Write<'_>, group: GroupId, members: &[MemberId]) -> Result<()> {
     change_members(cx, group, members, [DROP_SQLITE, DROP_POSTGRES])
 }
@@ -148,7 +152,7 @@ const DROP_SQLITE: &str = "
 const DROP_POSTGRES: &str =
     "delete from scim_group_members where group_id = $1 and member_id = any(cast($2 as uuid[]))";
 
-/// Adds or removes all these members with one statement.
+/// Adds or removes members of a group with one SQL statement, which depends on the database engine.
 fn change_members(
     cx: &mut Write<'_>,
     group: GroupId,
@@ -171,10 +175,10 @@ pub(super) fn delete(cx: &mut Write<'_>, group: GroupId) -> Result<()> {
     cx.execute(1, "delete from scim_groups where id = $1", &[&group])
 }
 
-/// Removes people from all groups after they were removed from the workspace.
-pub(super) fn forget(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+/// Removes permanently removed people from all groups.
+pub(super) fn remove_from_groups(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     let mut removed = events.iter().filter_map(|event| event.subject.member_id);
-    removed.try_for_each(|member| cx.execute_any(FORGET, &[&member]))
+    removed.try_for_each(|member| cx.execute_any(REMOVE_FROM_GROUPS, &[&member]))
 }
 
-const FORGET: &str = "delete from scim_group_members where member_id = $1";
+const REMOVE_FROM_GROUPS: &str = "delete from scim_group_members where member_id = $1";

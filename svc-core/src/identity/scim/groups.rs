@@ -1,4 +1,5 @@
-//! Groups of people from an identity provider. In this service, they grant no rights.
+//! SCIM groups: groups of people that an identity provider manages. These groups grant no rights in the
+//! service.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::attributes::{Attribute, AttributeNames, AttributeSelection, AttributeValue, GROUP, Kind};
+use super::attributes::{Attribute, AttributeNames, AttributeSelection, AttributeValue, GROUP, ResourceKind};
 use super::filter::{FilterTarget, bind_member_filter};
 use super::group_rows::{self, GroupRow};
 use super::patch::{AttributeChange, ChangeEffect, Operations, changes, invalid_value, one_or_many};
@@ -29,15 +30,15 @@ use crate::text::{Items, Text};
 /// A group of people was created or changed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct GroupChanged {
-    /// The group that was created, changed or deleted.
+    /// Id of the group that was created or changed.
     group_id: GroupId,
     /// Whether the event created the group.
     created: bool,
-    /// The group's name for people.
+    /// Name of the group after the event.
     display_name: String,
-    /// The people that were added to the group.
+    /// Ids of the people who were added to the group.
     added: Vec<MemberId>,
-    /// The people that were removed from the group.
+    /// Ids of the people who were removed from the group.
     removed: Vec<MemberId>,
 }
 
@@ -63,10 +64,10 @@ impl Event for GroupChanged {
     }
 }
 
-/// A group of people was deleted.
+/// A group of people was deleted. The people themselves were not deleted.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct GroupDeleted {
-    /// The deleted group.
+    /// Id of the deleted group.
     group_id: GroupId,
 }
 
@@ -80,7 +81,7 @@ impl Event for GroupDeleted {
     }
 }
 
-/// A group with its members, as far as they were read.
+/// A group with its members, or with some of them if only some were read.
 #[derive(Clone, Debug)]
 pub(super) struct GroupWithMembers {
     pub row: GroupRow,
@@ -96,7 +97,7 @@ impl GroupWithMembers {
             external_id,
             display_name,
             members: self.members.into_iter().map(GroupMember::of).collect(),
-            meta: Meta::of(Kind::Group, id, created_at, changed_at),
+            meta: Meta::of(ResourceKind::Group, id, created_at, changed_at),
         }
     }
 }
@@ -114,29 +115,29 @@ impl FilterTarget for GroupWithMembers {
             Attribute::UserName | Attribute::Active => AttributeValue::Nothing,
             Attribute::Created => AttributeValue::Time(self.row.created_at),
             Attribute::LastModified => AttributeValue::Time(self.row.changed_at),
-            Attribute::ResourceType => AttributeValue::Text(Kind::Group.name().into()),
+            Attribute::ResourceType => AttributeValue::Text(ResourceKind::Group.name().into()),
         }
     }
 }
 
-/// Display name of a group, by which identity providers find the group.
+/// Display name of a group. Identity providers find groups by this name.
 type GroupName = Text<1, SCIM_GROUP_NAME_MAX>;
 
-/// A user in a group.
+/// A user who is in a group.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only the schema is read")]
 struct GroupUser {
-    /// The user's id.
+    /// Id of the user.
     value: String,
 }
 
-/// Ids of the users in a group, as texts, read from the various forms that clients send.
+/// Ids of the users in a group, as texts. Clients send these ids in various forms.
 #[derive(Clone, Debug)]
 struct GroupMemberIds(Vec<String>);
 
 impl GroupMemberIds {
-    /// Parses a list of members, or a single member. A member is the user's id, or an object that contains
-    /// the id as `value`.
+    /// Parses a list of members or a single member. Each member is a user's id, or an object with the id as
+    /// `value`.
     fn of(value: &Value) -> std::result::Result<Self, String> {
         let value = embedded_json(value);
         let items = match &*value {
@@ -177,28 +178,28 @@ impl JsonSchema for GroupMemberIds {
     }
 }
 
-/// Creates a group of people in the workspace, and returns it.
+/// Creates a group of people in the workspace, and returns the group.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct CreateGroup {
-    /// The schemas of the resource.
+    /// Schema URNs of the resource. The service ignores them.
     #[serde(rename = "schemas")]
     _schemas: Option<SchemaList>,
-    /// The group's name for people.
+    /// Name of the group.
     display_name: GroupName,
-    /// The group's id at the identity provider.
+    /// Id of the group at the identity provider.
     external_id: Option<ExternalId>,
-    /// The group's members: users of the workspace.
+    /// Members of the group, which must be users of the workspace.
     members: Option<GroupMemberIds>,
-    /// The only attributes to return, separated by commas.
+    /// Names of the attributes to return, separated by commas. Default: all attributes.
     attributes: Option<AttributeNames>,
-    /// Attributes not to return, separated by commas.
+    /// Names of attributes to omit from the response, separated by commas.
     excluded_attributes: Option<AttributeNames>,
 }
 
 pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<ResourceView<Group>> {
     let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    if group_rows::count(cx)? >= SCIM_GROUPS_MAX {
+    if group_rows::count_groups(cx)? >= SCIM_GROUPS_MAX {
         return Err(invalid_value(format!("a workspace has at most {SCIM_GROUPS_MAX} groups")));
     }
     let wanted = distinct_ids(input.members.as_ref())?;
@@ -220,11 +221,11 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<Resource
         lsn,
     };
     group_rows::insert(cx, &row)?;
-    group_rows::add(cx, id, &event.added)?;
+    group_rows::add_members(cx, id, &event.added)?;
     ResourceView::of(GroupWithMembers { row, members: event.added }.resource(), &asked)
 }
 
-/// Returns the distinct ids of the users that a request names.
+/// Returns the distinct user ids in a request. Fails if a text is not an id.
 fn distinct_ids(named: Option<&GroupMemberIds>) -> Result<BTreeSet<MemberId>> {
     named.into_iter().flat_map(|GroupMemberIds(ids)| ids).map(|id| parse_member_id(id)).collect()
 }
@@ -233,9 +234,9 @@ fn parse_member_id(text: &str) -> Result<MemberId> {
     text.parse::<Uuid>().map(MemberId::from).map_err(|_| invalid_value("`members`: not the id of a user"))
 }
 
-/// Fails if one of these ids is not that of a person in the caller's workspace.
+/// Fails unless every id in `ids` is that of a person in the caller's workspace.
 fn check_people(cx: &Read<'_>, ids: &[MemberId]) -> Result<()> {
-    if members::count_people_of(cx, ids)? < ids.len() {
+    if members::count_people_with_ids(cx, ids)? < ids.len() {
         return Err(invalid_value("`members`: not a user of this workspace"));
     }
     Ok(())
@@ -245,95 +246,96 @@ fn check_people(cx: &Read<'_>, ids: &[MemberId]) -> Result<()> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct GetGroup {
-    /// The group's id.
+    /// Id of the group.
     id: String,
-    /// The only attributes to return, separated by commas.
+    /// Names of the attributes to return, separated by commas. Default: all attributes.
     attributes: Option<AttributeNames>,
-    /// Attributes not to return, separated by commas.
+    /// Names of attributes to omit from the response, separated by commas.
     excluded_attributes: Option<AttributeNames>,
 }
 
 pub(super) fn get(cx: &Read<'_>, input: &GetGroup) -> Result<ResourceView<Group>> {
     let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    let row = load(cx, &input.id)?;
-    let members = if asked.has("members") { group_rows::members(cx, row.id)? } else { Vec::new() };
+    let row = load_group(cx, &input.id)?;
+    let members = if asked.has("members") { group_rows::all_members(cx, row.id)? } else { Vec::new() };
     ResourceView::of(GroupWithMembers { row, members }.resource(), &asked)
 }
 
-/// Loads a group of the caller's workspace. A text that is not an id counts as not found.
-fn load(cx: &Read<'_>, id: &str) -> Result<GroupRow> {
+/// Loads a group of the caller's workspace. Fails with *not found* also if `id` is not a valid id.
+fn load_group(cx: &Read<'_>, id: &str) -> Result<GroupRow> {
     let found = match id.parse::<Uuid>() {
-        Ok(id) => group_rows::group(cx, GroupId::from(id))?,
+        Ok(id) => group_rows::find_group(cx, GroupId::from(id))?,
         Err(_) => None,
     };
     found.ok_or_else(|| Error::not_found("group"))
 }
 
-/// Replaces a group: its name, its id at the identity provider, and its members.
+/// Replaces the name, the external id and the members of a group, and returns the group.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ReplaceGroup {
-    /// The group's id.
+    /// Id of the group.
     id: String,
-    /// The schemas of the resource.
+    /// Schema URNs of the resource. The service ignores them.
     #[serde(rename = "schemas")]
     _schemas: Option<SchemaList>,
-    /// The group's name for people.
+    /// Name of the group.
     display_name: GroupName,
-    /// The group's id at the identity provider.
+    /// Id of the group at the identity provider.
     #[schemars(transform = default_is("nothing"))]
     external_id: Option<ExternalId>,
-    /// The group's members. Default: none.
+    /// Members of the group. Default: none.
     members: Option<GroupMemberIds>,
-    /// The only attributes to return, separated by commas.
+    /// Names of the attributes to return, separated by commas. Default: all attributes.
     attributes: Option<AttributeNames>,
-    /// Attributes not to return, separated by commas.
+    /// Names of attributes to omit from the response, separated by commas.
     excluded_attributes: Option<AttributeNames>,
 }
 
 pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceGroup) -> Result<ResourceView<Group>> {
     let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    let before = load(cx, &input.id)?;
+    let before = load_group(cx, &input.id)?;
     let wanted = GroupRow {
         display_name: input.display_name.to_string(),
         external_id: input.external_id.clone().and_then(|ExternalId(id)| id),
         ..before.clone()
     };
-    let were = group_rows::members(cx, before.id)?.into_iter().collect();
-    let after = apply(cx, &before, wanted, &were, distinct_ids(input.members.as_ref())?)?;
+    let were = group_rows::all_members(cx, before.id)?.into_iter().collect();
+    let after = apply_changes(cx, &before, wanted, &were, distinct_ids(input.members.as_ref())?)?;
     ResourceView::of(after.resource(), &asked)
 }
 
-/// Changes a group with the operations of a SCIM PATCH, all or none of which are applied, and returns it.
+/// Changes a group with SCIM PATCH operations, and returns the group. Either all operations are applied or
+/// none.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct PatchGroup {
-    /// The group's id.
+    /// Id of the group.
     id: String,
-    /// The schemas of the request.
+    /// Schema URNs of the request. The service ignores them.
     #[serde(rename = "schemas")]
     _schemas: Option<SchemaList>,
-    /// The operations, which are applied in order.
+    /// Operations to apply, in this order.
     #[serde(rename = "Operations", deserialize_with = "one_or_many")]
     operations: Operations,
-    /// The only attributes to return, separated by commas.
+    /// Names of the attributes to return, separated by commas. Default: all attributes.
     attributes: Option<AttributeNames>,
-    /// Attributes not to return, separated by commas.
+    /// Names of attributes to omit from the response, separated by commas.
     excluded_attributes: Option<AttributeNames>,
 }
 
 pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<ResourceView<Group>> {
     let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    let before = load(cx, &input.id)?;
-    let were: BTreeSet<MemberId> = group_rows::members(cx, before.id)?.into_iter().collect();
+    let before = load_group(cx, &input.id)?;
+    let were: BTreeSet<MemberId> = group_rows::all_members(cx, before.id)?.into_iter().collect();
     let mut wanted = before.clone();
     let mut members = were.clone();
-    let changes = changes(Kind::Group, &input.operations).collect::<Result<Vec<_>>>()?;
+    let changes = changes(ResourceKind::Group, &input.operations).collect::<Result<Vec<_>>>()?;
     for change in changes.into_iter().flatten() {
         match change.attribute {
             Attribute::Members => change_members(&mut members, &change)?,
             Attribute::ExternalId => wanted.external_id = external_id(change.single())?,
-            Attribute::DisplayName if change.does == ChangeEffect::Remove => {
+            Attribute::DisplayName if change.effect == ChangeEffect::Remove => {
                 return Err(Fault::Mutability.error("the attribute is required"));
             }
             Attribute::DisplayName => {
@@ -344,11 +346,11 @@ pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<ResourceVi
             _ => {}
         }
     }
-    let after = apply(cx, &before, wanted, &were, members)?;
+    let after = apply_changes(cx, &before, wanted, &were, members)?;
     ResourceView::of(after.resource(), &asked)
 }
 
-/// Applies a change to the members of a group, in memory.
+/// Applies one change of a PATCH request to a set of group members, in memory.
 fn change_members(members: &mut BTreeSet<MemberId>, change: &AttributeChange) -> Result<()> {
     let sent = || match &change.value {
         Some(value) => {
@@ -357,7 +359,7 @@ fn change_members(members: &mut BTreeSet<MemberId>, change: &AttributeChange) ->
         None => Err(invalid_value("`members`: expected a list of members")),
     };
     let named = || distinct_ids(Some(&sent()?));
-    match (change.does, &change.of) {
+    match (change.effect, &change.value_filter) {
         (ChangeEffect::Remove, Some(of)) => {
             let of = bind_member_filter(of)?;
             members.retain(|member| !of.matches(&SingleMember([*member])));
@@ -380,7 +382,7 @@ fn change_members(members: &mut BTreeSet<MemberId>, change: &AttributeChange) ->
     Ok(())
 }
 
-/// A single member of a group, to compare with the filter of a PATCH path.
+/// A single member of a group, as the target of the filter in a PATCH path.
 struct SingleMember([MemberId; 1]);
 
 impl FilterTarget for SingleMember {
@@ -389,8 +391,8 @@ impl FilterTarget for SingleMember {
     }
 }
 
-/// Changes a group to the wanted values and members, and returns it.
-fn apply(
+/// Changes a group to the values in `wanted` and to `members`, and returns the group.
+fn apply_changes(
     cx: &mut Write<'_>,
     before: &GroupRow,
     mut wanted: GroupRow,
@@ -408,7 +410,7 @@ fn apply(
     check_people(cx, &added)?;
     wanted.changed_at = cx.now();
     group_rows::update(cx, &wanted)?;
-    group_rows::add(cx, wanted.id, &added)?;
+    group_rows::add_members(cx, wanted.id, &added)?;
     group_rows::drop_members(cx, wanted.id, &removed)?;
     let display_name = wanted.display_name.clone();
     let group_id = wanted.id;
@@ -418,16 +420,16 @@ fn apply(
     Ok(GroupWithMembers { row: wanted, members: members.into_iter().collect() })
 }
 
-/// Deletes a group. The people in it are not deleted.
+/// Deletes a group. The people in the group are not deleted.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteGroup {
-    /// The group's id.
+    /// Id of the group.
     id: String,
 }
 
 pub(super) fn delete(cx: &mut Write<'_>, input: &DeleteGroup) -> Result<Nothing> {
-    let group = load(cx, &input.id)?;
+    let group = load_group(cx, &input.id)?;
     group_rows::delete(cx, group.id)?;
     cx.emit(Subject::WORKSPACE, &GroupDeleted { group_id: group.id })?;
     Ok(Nothing {})

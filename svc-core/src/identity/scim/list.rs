@@ -1,18 +1,19 @@
-//! Lists and searches: pages of users, of groups, or of both.
+//! Lists and searches of SCIM resources: pages of users, of groups, or of both.
 //!
-//! A page begins at a given place in the complete list, so each request counts the resources before that
-//! place, and all matches, because the response contains their number. An index finds resources by an
-//! equality of `id`, `userName`, `externalId` or of a group's member. The database evaluates filters of users
-//! that use only `active` and `userName`. Any other filter is compared with each resource, a thousand at a
-//! time; the search fails with `tooMany` after 10,000 resources, or 10,000 members of groups. A page ends
-//! early, as RFC 7644 allows, when the groups on it have more members in total than one group can have.
+//! A page begins at the requested index of the complete list, so each request counts the resources before
+//! that index. Each request also counts all matches, because the response contains their number. If a filter
+//! requires that the `id`, the `userName`, the `externalId` or a member of a group equals a value, an index
+//! finds the resources. The database evaluates filters of users that use only `active` and `userName`. Any
+//! other filter is compared with each resource, a thousand at a time; the search fails with `tooMany` after
+//! 10,000 resources, or 10,000 members of groups. A page ends early, as RFC 7644 allows, if the groups on the
+//! page together have more members than one group can have.
 
 use std::collections::HashMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::attributes::{AttributeNames, AttributeSelection, Kind};
+use super::attributes::{AttributeNames, AttributeSelection, ResourceKind};
 use super::filter::{Filter, LookupKey, parse};
 use super::group_rows::{self, GroupRow};
 use super::groups::GroupWithMembers;
@@ -27,21 +28,21 @@ use crate::limits::{SCIM_COUNT_MAX, SCIM_GROUP_MEMBERS_MAX, SCIM_SCAN_MAX};
 use crate::op::Read;
 use crate::text::Count;
 
-/// Returns SCIM resources that match a filter, in the order in which they were created.
+/// Returns the SCIM resources that match a filter, oldest first.
 ///
 /// Sorting is not supported: `sortBy` and `sortOrder` are ignored.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ListResources {
-    /// The filter. Default: all resources match.
+    /// A SCIM filter. Default: all resources match.
     filter: Option<String>,
-    /// The place of the first result, counted from 1. Default: 1.
+    /// Index of the first result in the list of all matches, counted from 1. Default: 1.
     start_index: Option<LenientNumber>,
-    /// Maximum number of results, up to 200; 0 only counts the matches. Default: 200.
+    /// Maximum number of results, up to 200. With 0, the server only counts the matches. Default: 200.
     count: Option<LenientNumber>,
-    /// The only attributes to return, separated by commas.
+    /// Names of the attributes to return, separated by commas. Default: all attributes.
     attributes: Option<AttributeNames>,
-    /// Attributes not to return, separated by commas.
+    /// Names of attributes to omit from the response, separated by commas.
     excluded_attributes: Option<AttributeNames>,
     /// Ignored, because sorting is not supported.
     #[serde(rename = "sortBy")]
@@ -51,24 +52,24 @@ pub(super) struct ListResources {
     _sort_order: Option<String>,
 }
 
-/// Returns SCIM resources that match a filter, in the order in which they were created.
+/// Returns the SCIM resources that match a filter, oldest first.
 ///
-/// The operation is the same as listing, with the parameters in a body instead of the query.
+/// A search is the same as a list, except that the parameters are in the body instead of the query.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SearchResources {
-    /// The schemas of the request.
+    /// Schema URNs of the request. The service ignores them.
     #[serde(rename = "schemas")]
     _schemas: Option<SchemaList>,
-    /// The filter. Default: all resources match.
+    /// A SCIM filter. Default: all resources match.
     filter: Option<String>,
-    /// The place of the first result, counted from 1. Default: 1.
+    /// Index of the first result in the list of all matches, counted from 1. Default: 1.
     start_index: Option<LenientNumber>,
-    /// Maximum number of results, up to 200; 0 only counts the matches. Default: 200.
+    /// Maximum number of results, up to 200. With 0, the server only counts the matches. Default: 200.
     count: Option<LenientNumber>,
-    /// The only attributes to return.
+    /// Names of the attributes to return. Default: all attributes.
     attributes: Option<AttributeNames<true>>,
-    /// Attributes not to return.
+    /// Names of attributes to omit from the response.
     excluded_attributes: Option<AttributeNames<true>>,
     /// Ignored, because sorting is not supported.
     #[serde(rename = "sortBy")]
@@ -78,29 +79,29 @@ pub(super) struct SearchResources {
     _sort_order: Option<String>,
 }
 
-/// A place in a list or a number of results. RFC 7644 allows values below the sensible minimum.
+/// An index in a list, or a number of results. RFC 7644 allows values below the sensible minimum.
 type LenientNumber = Count<{ -WHOLE_MAX }, WHOLE_MAX>;
-/// The largest integer that every JSON parser preserves.
+/// Largest integer that every JSON parser preserves.
 const WHOLE_MAX: i64 = (1 << 53) - 1;
 
 pub(super) fn users(cx: &Read<'_>, input: &ListResources) -> Result<List<ResourceView<User>>> {
-    input.search()?.run(cx, &[Kind::User])
+    input.search()?.run(cx, &[ResourceKind::User])
 }
 
 pub(super) fn groups(cx: &Read<'_>, input: &ListResources) -> Result<List<ResourceView<Group>>> {
-    input.search()?.run(cx, &[Kind::Group])
+    input.search()?.run(cx, &[ResourceKind::Group])
 }
 
 pub(super) fn search_users(cx: &Read<'_>, input: &SearchResources) -> Result<List<ResourceView<User>>> {
-    input.search()?.run(cx, &[Kind::User])
+    input.search()?.run(cx, &[ResourceKind::User])
 }
 
 pub(super) fn search_groups(cx: &Read<'_>, input: &SearchResources) -> Result<List<ResourceView<Group>>> {
-    input.search()?.run(cx, &[Kind::Group])
+    input.search()?.run(cx, &[ResourceKind::Group])
 }
 
 pub(super) fn search_all(cx: &Read<'_>, input: &SearchResources) -> Result<List<ResourceView<UserOrGroup>>> {
-    input.search()?.run(cx, &[Kind::User, Kind::Group])
+    input.search()?.run(cx, &[ResourceKind::User, ResourceKind::Group])
 }
 
 impl ListResources {
@@ -117,10 +118,10 @@ impl SearchResources {
     }
 }
 
-/// The parameters of a search.
+/// Parameters of a list or a search.
 struct Search<'a> {
     filter: Option<&'a str>,
-    /// The place of the first result, counted from 1.
+    /// Index of the first result in the list of all matches, counted from 1.
     start: i64,
     count: usize,
     asked: AttributeSelection,
@@ -138,23 +139,27 @@ impl<'a> Search<'a> {
         Self { filter, start: start.map_or(1, LenientNumber::get).max(1), count, asked }
     }
 
-    fn run<T>(&self, cx: &Read<'_>, kinds: &[Kind]) -> Result<List<ResourceView<T>>> {
+    fn run<T>(&self, cx: &Read<'_>, kinds: &[ResourceKind]) -> Result<List<ResourceView<T>>> {
         let filters = self.filter.map(|text| parse(text, kinds)).transpose()?;
         let mut page =
             PageBuilder { skip: self.start.saturating_sub(1), room: self.count, total: 0, found: Vec::new() };
         for (place, kind) in kinds.iter().enumerate() {
             let filter = filters.as_ref().and_then(|filters| filters.get(place));
             match kind {
-                Kind::User => find_users(cx, filter, &mut page)?,
-                Kind::Group => find_groups(cx, filter, &mut page)?,
+                ResourceKind::User => find_users(cx, filter, &mut page)?,
+                ResourceKind::Group => find_groups(cx, filter, &mut page)?,
             }
         }
-        let shown = self.shown(cx, page.found)?;
-        Ok(List::of(shown, self.start, page.total))
+        let resources = self.reduce_to_selected(cx, page.found)?;
+        Ok(List::of(resources, self.start, page.total))
     }
 
-    /// Returns the resources with only the requested attributes.
-    fn shown<T>(&self, cx: &Read<'_>, found: Vec<ListedResource>) -> Result<Vec<ResourceView<T>>> {
+    /// Returns the found resources, reduced to the requested attributes.
+    fn reduce_to_selected<T>(
+        &self,
+        cx: &Read<'_>,
+        found: Vec<ListedResource>,
+    ) -> Result<Vec<ResourceView<T>>> {
         let mut shown = Vec::with_capacity(found.len());
         let mut left = i64::try_from(SCIM_GROUP_MEMBERS_MAX).unwrap_or(i64::MAX);
         for resource in found {
@@ -176,7 +181,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// A resource that belongs on the page.
+/// A user or a group on a page of a list.
 enum ListedResource {
     User(Person),
     Group(GroupWithMembers),
@@ -193,7 +198,7 @@ struct PageBuilder {
 }
 
 impl PageBuilder {
-    fn take(&mut self, resource: ListedResource) {
+    fn add_match(&mut self, resource: ListedResource) {
         self.total = self.total.saturating_add(1);
         if self.skip > 0 {
             self.skip = self.skip.saturating_sub(1);
@@ -203,9 +208,10 @@ impl PageBuilder {
         }
     }
 
-    /// Counts `all` matches, and reads those that belong on the page with `read`, which gets the number to
-    /// skip and the maximum to return.
-    fn take_all(
+    /// Counts `all` matches, and reads the ones on this page with `read`.
+    ///
+    /// The arguments of `read` are the number of matches to skip and the maximum number to return.
+    fn add_all(
         &mut self,
         all: i64,
         read: impl FnOnce(i64, i64) -> Result<Vec<ListedResource>>,
@@ -221,11 +227,11 @@ impl PageBuilder {
     }
 }
 
-/// Number of resources that are read at once to be compared with a filter.
-const AT_ONCE: i64 = 1000;
+/// Maximum number of resources that one statement reads to compare them with a filter.
+const BATCH_ROWS: i64 = 1000;
 
-/// One more than the maximum number of resources that one search compares with a filter.
-const BEYOND: i64 = SCIM_SCAN_MAX + 1;
+/// One more than the maximum number of resources that one search may compare with a filter.
+const SCAN_MAX_PLUS_ONE: i64 = SCIM_SCAN_MAX + 1;
 
 fn too_many() -> crate::Error {
     Fault::TooMany.error(format!("the filter would be compared with more than {SCIM_SCAN_MAX} resources"))
@@ -233,8 +239,8 @@ fn too_many() -> crate::Error {
 
 fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) -> Result<()> {
     let Some(filter) = filter else {
-        return page.take_all(members::count_people(cx)?, |skip, room| {
-            Ok(members::people_from(cx, skip, room)?.into_iter().map(ListedResource::User).collect())
+        return page.add_all(members::count_people(cx)?, |skip, room| {
+            Ok(members::people_page(cx, skip, room)?.into_iter().map(ListedResource::User).collect())
         });
     };
     if matches!(filter, Filter::NoMatch) {
@@ -246,46 +252,47 @@ fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) ->
             one(id.map(|id| members::person(cx, MemberId::from(id))).transpose()?.flatten())
         }
         Some(LookupKey::UserName(name)) => one(members::person_by_name(cx, name)?),
-        Some(LookupKey::ExternalId(id)) => members::people_by_external_id(cx, id, BEYOND)?,
+        Some(LookupKey::ExternalId(id)) => members::people_by_external_id(cx, id, SCAN_MAX_PLUS_ONE)?,
         Some(LookupKey::Member(_)) | None => {
             if let Some(wanted) = selection::people_condition(filter) {
-                return page.take_all(members::count_wanted(cx, &wanted)?, |skip, room| {
-                    let found = members::wanted_from(cx, &wanted, skip, room)?;
+                return page.add_all(members::count_matching_people(cx, &wanted)?, |skip, room| {
+                    let found = members::matching_people(cx, &wanted, skip, room)?;
                     Ok(found.into_iter().map(ListedResource::User).collect())
                 });
             }
             return scan(
-                |after| members::people_after(cx, after, AT_ONCE),
+                |after| members::people_after(cx, after, BATCH_ROWS),
                 |person| person.lsn,
                 |people| {
                     let found = people.into_iter().filter(|person| filter.matches(person));
-                    found.for_each(|person| page.take(ListedResource::User(person)));
+                    found.for_each(|person| page.add_match(ListedResource::User(person)));
                     Ok(())
                 },
             );
         }
     };
-    if keyed.len() >= usize::try_from(BEYOND).unwrap_or(usize::MAX) {
+    if keyed.len() >= usize::try_from(SCAN_MAX_PLUS_ONE).unwrap_or(usize::MAX) {
         return Err(too_many());
     }
     keyed
         .into_iter()
         .filter(|person| filter.matches(person))
-        .for_each(|one| page.take(ListedResource::User(one)));
+        .for_each(|one| page.add_match(ListedResource::User(one)));
     Ok(())
 }
 
 fn find_groups(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) -> Result<()> {
     let Some(filter) = filter else {
-        return page.take_all(group_rows::count(cx)?, |skip, room| {
-            let rows = group_rows::from(cx, skip, room)?.into_iter();
+        return page.add_all(group_rows::count_groups(cx)?, |skip, room| {
+            let rows = group_rows::groups_page(cx, skip, room)?.into_iter();
             Ok(rows.map(|row| ListedResource::Group(GroupWithMembers { row, members: Vec::new() })).collect())
         });
     };
     let mut left = SCIM_SCAN_MAX;
-    let compares_members = filter.names_members();
+    let compares_members = filter.tests_members();
     let mut compare = |rows: Vec<GroupRow>| {
-        let members = if compares_members { group_rows::members_of(cx, &rows, left)? } else { Vec::new() };
+        let members =
+            if compares_members { group_rows::members_of_groups(cx, &rows, left)? } else { Vec::new() };
         left = left.saturating_sub(i64::try_from(members.len()).unwrap_or(i64::MAX));
         if compares_members && left <= 0 {
             return Err(too_many());
@@ -297,34 +304,37 @@ fn find_groups(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) -
         for row in rows {
             let group = GroupWithMembers { members: of_groups.remove(&row.id).unwrap_or_default(), row };
             if filter.matches(&group) {
-                page.take(ListedResource::Group(group));
+                page.add_match(ListedResource::Group(group));
             }
         }
         Ok(())
     };
     match filter.key() {
         Some(LookupKey::Id(id)) => {
-            let found = id.map(|id| group_rows::group(cx, GroupId::from(id))).transpose()?;
+            let found = id.map(|id| group_rows::find_group(cx, GroupId::from(id))).transpose()?;
             compare(found.flatten().into_iter().collect())
         }
-        Some(LookupKey::ExternalId(id)) => compare(group_rows::by_external_id(cx, id, BEYOND)?),
+        Some(LookupKey::ExternalId(id)) => {
+            compare(group_rows::groups_by_external_id(cx, id, SCAN_MAX_PLUS_ONE)?)
+        }
         Some(LookupKey::Member(Some(member))) => {
-            let found = group_rows::with_member(cx, member, BEYOND)?;
+            let found = group_rows::groups_with_member(cx, member, SCAN_MAX_PLUS_ONE)?;
             if !matches!(filter, Filter::Compare(..)) {
                 return compare(found);
             }
             let groups = found.into_iter().map(|row| GroupWithMembers { row, members: Vec::new() });
-            groups.for_each(|group| page.take(ListedResource::Group(group)));
+            groups.for_each(|group| page.add_match(ListedResource::Group(group)));
             Ok(())
         }
         Some(LookupKey::Member(None)) => Ok(()),
         Some(LookupKey::UserName(_)) | None => {
-            scan(|after| group_rows::after(cx, after, AT_ONCE), |row| row.lsn, compare)
+            scan(|after| group_rows::groups_after(cx, after, BATCH_ROWS), |row| row.lsn, compare)
         }
     }
 }
 
-/// Reads all rows and passes them to `each`, a thousand at a time. Fails if there are too many rows.
+/// Reads all rows and passes them to `each`, a thousand at a time. Fails with `tooMany` if there are too many
+/// rows.
 fn scan<T>(
     read: impl Fn(i64) -> Result<Vec<T>>,
     position: impl Fn(&T) -> i64,
@@ -335,7 +345,7 @@ fn scan<T>(
     loop {
         let rows = read(after)?;
         let Some(last) = rows.last() else { return Ok(()) };
-        (after, compared) = (position(last), compared.saturating_add(AT_ONCE));
+        (after, compared) = (position(last), compared.saturating_add(BATCH_ROWS));
         if compared > SCIM_SCAN_MAX {
             return Err(too_many());
         }
@@ -351,7 +361,7 @@ mod tests {
     fn a_scan_ends_at_its_limit() {
         let scanned = |all: i64| {
             let mut seen = 0_i64;
-            let read = |after: i64| Ok((after + 1..=all.min(after + AT_ONCE)).collect::<Vec<i64>>());
+            let read = |after: i64| Ok((after + 1..=all.min(after + BATCH_ROWS)).collect::<Vec<i64>>());
             let outcome = scan(
                 read,
                 |row| *row,

@@ -1,23 +1,24 @@
-//! SCIM 2.0 (RFC 7643, RFC 7644): managing a workspace's people by an identity provider.
+//! SCIM 2.0 (RFC 7643, RFC 7644): managing the people of a workspace from an identity provider.
 //!
 //! SCIM users are the people of the token's workspace, without agents and removed people. A user's `userName`
-//! is the person's handle, in any case. `displayName` is set once: later values are ignored, as are
-//! attributes that the schemas do not list. Attributes with an effect are validated: `userName`, `active`,
-//! `externalId`, and the name and members of a group. Decorative attributes never fail a request, and no
-//! other attribute prevents `active` from removing or restoring access. Groups grant no rights.
-//! `identity::member_ends` defines everything that `active: false` ends; `active: true` restores none of it.
+//! is the person's handle; case is ignored. `displayName` can be set only once: later values are ignored, and
+//! so are attributes that the schemas do not list. Attributes with an effect are validated: `userName`,
+//! `active`, `externalId`, and the name and members of a group. Decorative attributes never fail a request,
+//! and no other attribute prevents `active` from removing or restoring access. Groups grant no rights.
+//! `identity::member_ends` defines what `active: false` ends; `active: true` restores none of it.
 //!
-//! A request that fails changes nothing: a PATCH is first applied in memory. An error contains the error type
-//! of RFC 7644 (`scimType`) beside its code; the frame encodes it as that RFC defines.
+//! A request that fails changes nothing: a PATCH is first applied in memory. An error contains an error type
+//! of RFC 7644 (`scimType`) in addition to the code of the service. The frame of the routes encodes errors as
+//! that RFC defines.
 //!
-//! - `values`: values of attributes, read from the various forms that clients send
-//! - `attributes`: the attributes, and the selection of them for a response
-//! - `filter`: filters, and comparing them with resources
-//! - `selection`: the filters that the database evaluates
-//! - `patch`: the operations of a PATCH
+//! - `values`: parsing values of attributes, which clients send in various forms
+//! - `attributes`: the attributes, and their selection for a response
+//! - `filter`: parsing filters, and comparing them with resources
+//! - `selection`: filters that the database evaluates
+//! - `patch`: parsing the operations of a PATCH request
 //! - `resource`: the types of returned resources
 //! - `users`, `groups`: the operations on users and groups
-//! - `group_rows`: the tables of groups
+//! - `group_rows`: reading and writing the tables of groups
 //! - `list`: lists and searches of users and groups
 //! - `discovery`: descriptions of the supported features
 
@@ -47,7 +48,7 @@ use groups::{CreateGroup, DeleteGroup, PatchGroup, ReplaceGroup};
 use resource::{Group, Nothing, ResourceView, User};
 use users::{CreateUser, DeleteUser, PatchUser, ReplaceUser};
 
-/// Kind of fault in a request, with the names that RFC 7644 (3.12) defines.
+/// Type of an error in a request, with the names that RFC 7644 (section 3.12) defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     InvalidFilter,
@@ -82,7 +83,7 @@ pub(crate) fn feature() -> Feature {
         .operations("scim", users_and_groups())
         .operations("scim", searches_and_discovery())
         .events(vec![EventKind::of::<groups::GroupChanged>(), EventKind::of::<groups::GroupDeleted>()])
-        .projector(&[MemberRemoved::KIND], group_rows::forget)
+        .projector(&[MemberRemoved::KIND], group_rows::remove_from_groups)
         .sample(
             Sample::new("person", "create_scim_user", |_| json!({"userName": "mary@corp.example"}))
                 .id_at("/id"),

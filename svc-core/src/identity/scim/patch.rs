@@ -1,9 +1,11 @@
-//! The operations of a PATCH (RFC 7644, 3.5.2), in the various forms that clients send.
+//! Parsing the operations of a SCIM PATCH request (RFC 7644, section 3.5.2), which clients send in various
+//! forms.
 //!
-//! Names of operations and of their members may be in any case. Without a path, the value is an object, and
-//! each of its members is a separate change; a member's name may be a path, such as `name.givenName`. An
-//! operation on an attribute that is not stored is ignored, because identity providers send all attributes
-//! that they have. The code of each resource decides whether an invalid operation fails the request.
+//! Names of operations and of their members may be in any case. In an operation without a path, the value is
+//! an object, and each member of the object is a separate change; the name of the member may be a path, such
+//! as `name.givenName`. An operation on an attribute that is not stored is ignored, because identity
+//! providers send all attributes that they have. The modules `users` and `groups` decide whether an invalid
+//! operation fails the request.
 
 use schemars::JsonSchema;
 use scim_v2::filter::{PatchPath, ValFilter};
@@ -11,7 +13,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::attributes::{Attribute, Kind, PathMeaning};
+use super::attributes::{Attribute, PathMeaning, ResourceKind};
 use super::filter::check_bounds;
 use super::values::{DOCUMENT, embedded_json, member_in_any_case, single_value};
 use crate::error::{Error, Result};
@@ -20,10 +22,10 @@ use crate::ignored;
 use crate::limits::SCIM_OPERATIONS_MAX;
 use crate::text::Items;
 
-/// The list of operations in a PATCH request.
+/// List of operations in a PATCH request.
 pub(super) type Operations = Items<PatchOperation, SCIM_OPERATIONS_MAX>;
 
-/// Deserializes the list of operations. Some clients send a single operation instead of a list.
+/// Deserializes a list of operations. Some clients send a single operation instead of a list.
 pub(super) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Operations, D::Error> {
     let many = match Value::deserialize(deserializer)? {
         Value::Object(one) => Value::Array(vec![one.into()]),
@@ -32,25 +34,25 @@ pub(super) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     Operations::deserialize(many).map_err(D::Error::custom)
 }
 
-/// One operation of a PATCH request, not yet validated.
+/// An operation of a PATCH request that is not validated yet.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub(super) struct PatchOperation(#[schemars(with = "Written")] Value);
+pub(super) struct PatchOperation(#[schemars(with = "OperationSchema")] Value);
 
-/// Schema of a PATCH operation, in the form of RFC 7644.
+/// JSON schema of a PATCH operation, in the form of RFC 7644.
 #[derive(JsonSchema)]
 #[schemars(inline)]
 #[expect(dead_code, reason = "only the schema is read")]
-struct Written {
-    /// Kind of operation: `add`, `replace` or `remove`.
+struct OperationSchema {
+    /// The change to make: `add`, `replace` or `remove`.
     op: String,
-    /// The attribute to change; if absent, all members of `value` are changed.
+    /// Path of the attribute to change. If absent, the operation changes all attributes in `value`.
     path: Option<String>,
-    /// The new value of the attribute.
+    /// New value of the attribute.
     value: Option<Value>,
 }
 
-/// The members of a PATCH operation that the service reads.
+/// Members of a PATCH operation that the service reads.
 struct OperationMembers<'o> {
     op: &'o str,
     path: Option<&'o str>,
@@ -77,7 +79,7 @@ fn syntax(detail: &str) -> Error {
     Fault::InvalidSyntax.error(format!("an operation of `Operations`: {detail}"))
 }
 
-/// Kind of change that a PATCH operation makes.
+/// Effect of a PATCH operation on an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChangeEffect {
     Add,
@@ -85,26 +87,26 @@ pub(super) enum ChangeEffect {
     Remove,
 }
 
-/// A change to one attribute, which an operation requests.
+/// A change to one attribute, as an operation of a PATCH request specifies it.
 #[derive(Debug)]
 pub(super) struct AttributeChange {
-    pub does: ChangeEffect,
+    pub effect: ChangeEffect,
     pub attribute: Attribute,
-    /// The filter for the values to change; `None` changes all values.
-    pub of: Option<ValFilter>,
+    /// Filter that selects the values to change; `None` to change all values.
+    pub value_filter: Option<ValFilter>,
     pub value: Option<Value>,
 }
 
 impl AttributeChange {
-    /// Returns the new value of a single-valued attribute, or null if the attribute is removed.
+    /// Returns the new value of a single-valued attribute, or null if the operation removes the attribute.
     pub fn single(&self) -> &Value {
-        match (self.does, &self.value) {
+        match (self.effect, &self.value) {
             (ChangeEffect::Remove, _) | (_, None) => &Value::Null,
             (_, Some(value)) => single_value(value),
         }
     }
 
-    /// Returns the new value of the attribute. Fails if it is not a text.
+    /// Returns the new value of the attribute as text. Fails if the value is not a text.
     pub fn text(&self) -> Result<&str> {
         self.single()
             .as_str()
@@ -112,24 +114,24 @@ impl AttributeChange {
     }
 }
 
-/// Returns the error for a value that is invalid for its attribute.
+/// Returns the error for a value that is invalid for an attribute.
 pub(super) fn invalid_value(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Fault::InvalidValue.error(detail)
 }
 
-/// Returns the changes of each operation, in order, or the error of an invalid operation.
+/// Returns the changes of each operation, in order. The result contains an error for each invalid operation.
 pub(super) fn changes(
-    kind: Kind,
+    kind: ResourceKind,
     operations: &Operations,
 ) -> impl Iterator<Item = Result<Vec<AttributeChange>>> {
     operations.iter().map(move |operation| operation_changes(kind, operation.read()?))
 }
 
-fn operation_changes(kind: Kind, operation: OperationMembers<'_>) -> Result<Vec<AttributeChange>> {
+fn operation_changes(kind: ResourceKind, operation: OperationMembers<'_>) -> Result<Vec<AttributeChange>> {
     let path = operation.path.filter(|path| !path.eq_ignore_ascii_case(kind.schema()));
     let target = match path {
         Some(path) => match target(kind, path)? {
-            PatchTarget::Stored(attribute, of) => Some((attribute, of)),
+            PatchTarget::Stored(attribute, value_filter) => Some((attribute, value_filter)),
             PatchTarget::NotStored => {
                 ignored::note(DOCUMENT, path, "it is not kept");
                 return Ok(Vec::new());
@@ -137,16 +139,21 @@ fn operation_changes(kind: Kind, operation: OperationMembers<'_>) -> Result<Vec<
         },
         None => None,
     };
-    let does = match operation.op.to_ascii_lowercase().as_str() {
+    let effect = match operation.op.to_ascii_lowercase().as_str() {
         "add" => ChangeEffect::Add,
         "replace" => ChangeEffect::Replace,
         "remove" => ChangeEffect::Remove,
         _ => return Err(syntax("its `op` is not add, replace or remove")),
     };
-    if let Some((attribute, of)) = target {
-        return Ok(vec![AttributeChange { does, attribute, of, value: operation.value.cloned() }]);
+    if let Some((attribute, value_filter)) = target {
+        return Ok(vec![AttributeChange {
+            effect,
+            attribute,
+            value_filter,
+            value: operation.value.cloned(),
+        }]);
     }
-    if does == ChangeEffect::Remove {
+    if effect == ChangeEffect::Remove {
         return Err(Fault::NoTarget.error("`remove` needs a path"));
     }
     let sent = operation.value.map(|value| match value {
@@ -154,15 +161,15 @@ fn operation_changes(kind: Kind, operation: OperationMembers<'_>) -> Result<Vec<
         _ => value,
     });
     match sent.map(embedded_json).as_deref() {
-        Some(Value::Object(members)) => Ok(changes_without_path(kind, does, members)),
+        Some(Value::Object(members)) => Ok(changes_without_path(kind, effect, members)),
         _ => Err(invalid_value("without a path the value is an object")),
     }
 }
 
-/// Returns the changes that an operation without a path requests. Attributes that are not stored are ignored.
+/// Returns the changes of an operation without a path. Attributes that are not stored are ignored.
 fn changes_without_path(
-    kind: Kind,
-    does: ChangeEffect,
+    kind: ResourceKind,
+    effect: ChangeEffect,
     members: &Map<String, Value>,
 ) -> Vec<AttributeChange> {
     let mut changes = Vec::new();
@@ -170,11 +177,16 @@ fn changes_without_path(
         match value {
             // The member's name is the URN of the schema, and its value contains attributes of that schema.
             Value::Object(below) if name.eq_ignore_ascii_case(kind.schema()) => {
-                changes.extend(changes_without_path(kind, does, below));
+                changes.extend(changes_without_path(kind, effect, below));
             }
             _ => match target(kind, name) {
-                Ok(PatchTarget::Stored(attribute, of)) => {
-                    changes.push(AttributeChange { does, attribute, of, value: Some(value.clone()) });
+                Ok(PatchTarget::Stored(attribute, value_filter)) => {
+                    changes.push(AttributeChange {
+                        effect,
+                        attribute,
+                        value_filter,
+                        value: Some(value.clone()),
+                    });
                 }
                 Ok(PatchTarget::NotStored) | Err(_) => ignored::note(DOCUMENT, name, "it is not kept"),
             },
@@ -183,22 +195,23 @@ fn changes_without_path(
     changes
 }
 
-/// Target of a PATCH operation.
+/// Attribute that a PATCH operation changes.
 enum PatchTarget {
     Stored(Attribute, Option<ValFilter>),
     NotStored,
 }
 
-/// Returns the target of a path. Fails if the path is invalid or a stored attribute cannot be changed in this
-/// way.
-fn target(kind: Kind, path: &str) -> Result<PatchTarget> {
+/// Returns the attribute that a path refers to. Fails if the path is invalid or the attribute cannot be
+/// changed.
+fn target(kind: ResourceKind, path: &str) -> Result<PatchTarget> {
     let unknown = || Fault::InvalidPath.error("`path`: names an attribute that there is not");
     check_bounds(path, Fault::InvalidPath)?;
     let Ok(parsed) = path.parse::<PatchPath>() else {
-        // If the path names an attribute that is not stored, the text after the name may be invalid.
+        // If the path begins with the name of an attribute that is not stored, the text after the name may be
+        // invalid.
         let name: String = path.chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
         let is_kept = ["id", "meta"].iter().any(|kept| name.eq_ignore_ascii_case(kept))
-            || Attribute::CHANGED.iter().any(|kept| name.eq_ignore_ascii_case(kept.name()));
+            || Attribute::CHANGEABLE.iter().any(|kept| name.eq_ignore_ascii_case(kept.name()));
         return match name.is_empty() || is_kept || name.eq_ignore_ascii_case("urn") {
             true => Err(Fault::InvalidPath.error("`path`: expected the name of an attribute")),
             false => Ok(PatchTarget::NotStored),
@@ -208,7 +221,7 @@ fn target(kind: Kind, path: &str) -> Result<PatchTarget> {
         PatchPath::Attr(path) => (path, None, None),
         PatchPath::Value(path) => (path.attr, Some(path.filter), path.sub_attr),
     };
-    let kept = Attribute::CHANGED.iter().find(|kept| path.name.eq_ignore_ascii_case(kept.name()));
+    let kept = Attribute::CHANGEABLE.iter().find(|kept| path.name.eq_ignore_ascii_case(kept.name()));
     let whole = scim_v2::filter::AttrPath { sub_attr: None, ..path.clone() };
     match (kept, kind.path_meaning(&whole)) {
         // Only the id of a member is stored.
@@ -242,7 +255,7 @@ mod tests {
     use crate::strangers;
 
     /// Returns the changes of a PATCH request as texts, or the `scimType` of its error.
-    fn read(kind: Kind, operations: Value) -> std::result::Result<Vec<String>, String> {
+    fn read(kind: ResourceKind, operations: Value) -> std::result::Result<Vec<String>, String> {
         let operations: Operations = serde_json::from_value(operations).unwrap();
         let found = changes(kind, &operations).collect::<Result<Vec<_>>>().map_err(|error| {
             let problem = serde_json::to_value(error.problem()).unwrap();
@@ -250,8 +263,8 @@ mod tests {
         })?;
         let shown = |change: &AttributeChange| {
             let value = change.value.as_ref().map(Value::to_string).unwrap_or_default();
-            let of = change.of.as_ref().map(|of| format!("[{of}]")).unwrap_or_default();
-            format!("{:?} {:?}{of} {value}", change.does, change.attribute)
+            let of = change.value_filter.as_ref().map(|of| format!("[{of}]")).unwrap_or_default();
+            format!("{:?} {:?}{of} {value}", change.effect, change.attribute)
         };
         Ok(found.iter().flatten().map(shown).collect())
     }
@@ -303,7 +316,7 @@ mod tests {
             (json!(["active"]), Err("invalidSyntax")),
         ];
         for (operations, wanted) in cases {
-            let found = read(Kind::User, operations.clone());
+            let found = read(ResourceKind::User, operations.clone());
             let wanted = wanted
                 .map_err(str::to_owned)
                 .map(|one: &str| if one.is_empty() { Vec::new() } else { vec![one.to_owned()] });
@@ -317,7 +330,7 @@ mod tests {
             ("active", Ok(Vec::new())),
             ("members.value", Err("invalidPath".to_owned())),
         ] {
-            assert_eq!(read(Kind::Group, json!([{"op": "remove", "path": path}])), wanted, "{path}");
+            assert_eq!(read(ResourceKind::Group, json!([{"op": "remove", "path": path}])), wanted, "{path}");
         }
     }
 
@@ -350,10 +363,11 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// Any text as a path names a stored attribute, is ignored, or is rejected.
+        /// Any text as a path refers to a stored attribute, is ignored, or is rejected.
         #[test]
         fn anything_is_a_path_or_refused(sent in strangers::texts(&PIECES)) {
-            for (path, kind) in sent.iter().zip([Kind::User, Kind::Group].into_iter().cycle()) {
+            let kinds = [ResourceKind::User, ResourceKind::Group].into_iter().cycle();
+            for (path, kind) in sent.iter().zip(kinds) {
                 if let Err(error) = target(kind, path) {
                     prop_assert_eq!(error.code(), Code::Malformed, "{}", path);
                 }

@@ -1,4 +1,4 @@
-//! Returned SCIM resources: users, groups and lists of them, each with only the requested attributes.
+//! SCIM resources in responses: users, groups and lists, each with only the requested attributes.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -7,13 +7,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::attributes::{AttributeSelection, Kind, USER};
+use super::attributes::{AttributeSelection, ResourceKind, USER};
 use crate::error::{Error, Result};
 use crate::id::{GroupId, MemberId};
 use crate::identity::members::Person;
 use crate::time::Time;
 
-/// The schema URN of a list.
+/// Schema URN of a SCIM list.
 pub(super) const LIST: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 
 /// A person, as a SCIM user. An attribute is absent if it has no value or was not requested.
@@ -22,14 +22,14 @@ pub(super) const LIST: &str = "urn:ietf:params:scim:api:messages:2.0:ListRespons
 #[schemars(rename = "ScimUser", extend("required" = []))]
 pub(super) struct User {
     schemas: [&'static str; 1],
-    /// The person's id as a member.
+    /// Id of the person as a member.
     id: MemberId,
-    /// The person's id at the identity provider.
+    /// Id of the person at the identity provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     external_id: Option<String>,
-    /// The person's handle.
+    /// Handle of the person.
     user_name: String,
-    /// The person's name for people.
+    /// Name of the person to show to people.
     #[serde(skip_serializing_if = "Option::is_none")]
     display_name: Option<String>,
     /// Whether the person may use the service.
@@ -42,7 +42,7 @@ impl User {
         Self {
             schemas: [USER],
             meta: Meta::of(
-                Kind::User,
+                ResourceKind::User,
                 person.id,
                 person.created_at,
                 person.changed_at.unwrap_or(person.created_at),
@@ -62,63 +62,63 @@ impl User {
 #[schemars(rename = "ScimGroup", extend("required" = []))]
 pub(super) struct Group {
     pub schemas: [&'static str; 1],
-    /// The group's id.
+    /// Id of the group.
     pub id: GroupId,
-    /// The group's id at the identity provider.
+    /// Id of the group at the identity provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
-    /// The group's name for people.
+    /// Name of the group.
     pub display_name: String,
-    /// The people in the group.
+    /// Users in the group.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<GroupMember>,
     pub meta: Meta,
 }
 
-/// A member of a group.
+/// A user in a SCIM group.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(extend("required" = []))]
 pub(super) struct GroupMember {
-    /// The user's id.
+    /// Id of the user.
     value: MemberId,
-    /// The address of the user's resource.
+    /// URL of the user's SCIM resource.
     #[serde(rename = "$ref")]
     reference: String,
-    /// Always `User`.
+    /// Resource type of the member; always `User`.
     r#type: &'static str,
 }
 
 impl GroupMember {
     pub fn of(value: MemberId) -> Self {
-        Self { value, reference: location(Kind::User, value), r#type: "User" }
+        Self { value, reference: location(ResourceKind::User, value), r#type: "User" }
     }
 }
 
-/// Metadata of a resource.
+/// Metadata of a SCIM resource.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = []))]
 pub(super) struct Meta {
-    /// Kind of the resource: `User` or `Group`.
+    /// Resource type of the resource: `User` or `Group`.
     resource_type: &'static str,
     created: Time,
     last_modified: Time,
-    /// The address of the resource.
+    /// URL of the resource.
     location: String,
 }
 
 impl Meta {
-    pub fn of(kind: Kind, id: impl std::fmt::Display, created: Time, last_modified: Time) -> Self {
+    pub fn of(kind: ResourceKind, id: impl std::fmt::Display, created: Time, last_modified: Time) -> Self {
         Self { resource_type: kind.name(), created, last_modified, location: location(kind, id) }
     }
 }
 
-/// Returns the path of a resource. The frame prefixes the service's address.
-fn location(kind: Kind, id: impl std::fmt::Display) -> String {
+/// Returns the path of a resource. The frame adds the service's address before the path.
+fn location(kind: ResourceKind, id: impl std::fmt::Display) -> String {
     format!("/scim/v2{}/{id}", kind.endpoint())
 }
 
-/// A user or a group.
+/// A SCIM user or a SCIM group.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only the schema is read")]
@@ -127,7 +127,7 @@ pub(super) enum UserOrGroup {
     Group(Group),
 }
 
-/// A resource reduced to the requested attributes, with the JSON schema of `T`.
+/// A resource reduced to the requested attributes. The JSON schema is that of `T`.
 #[derive(Debug)]
 pub(super) struct ResourceView<T>(Value, PhantomData<fn() -> T>);
 
@@ -135,7 +135,7 @@ impl<T> ResourceView<T> {
     pub fn of<R: Serialize>(resource: R, asked: &AttributeSelection) -> Result<Self> {
         let mut value = serde_json::to_value(resource).map_err(Error::internal)?;
         if let Some(members) = value.as_object_mut() {
-            asked.shape(members);
+            asked.remove_unselected(members);
         }
         Ok(Self(value, PhantomData))
     }
@@ -162,7 +162,7 @@ impl<T: JsonSchema> JsonSchema for ResourceView<T> {
     }
 }
 
-/// A page of a list of resources.
+/// A page of a list of SCIM resources.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ScimList_{T}")]
@@ -170,7 +170,7 @@ pub(super) struct List<T> {
     schemas: [&'static str; 1],
     /// Number of matching resources on all pages.
     total_results: i64,
-    /// The place of the first result of this page, counted from 1.
+    /// Index of the first result on this page in the list of all matches, counted from 1.
     start_index: i64,
     /// Number of results on this page.
     items_per_page: usize,

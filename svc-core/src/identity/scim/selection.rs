@@ -1,7 +1,7 @@
-//! Filters of users that the database evaluates: those that use only `active` and `userName`.
+//! Filters of users that the database evaluates: filters that use only `active` and `userName`.
 //!
-//! This process evaluates all other filters. Both evaluations agree, because stored handles are in lower case
-//! and the database's tests compare bytes.
+//! This process evaluates all other filters. The database and this process agree on the results, because
+//! stored handles are in lower case and the database compares bytes.
 
 use scim_v2::filter::CompareOp;
 
@@ -9,28 +9,28 @@ use super::attributes::Attribute;
 use super::filter::{Filter, Operand};
 use crate::identity::members::{HANDLE_TESTS_MAX, HandleTest, OUTCOMES, PeopleCondition};
 
-/// A filter whose tests are replaced by the bits of a combination of outcomes.
+/// A filter in which each test is replaced by a bit of a combination of test results.
 enum NumberedFilter {
     All(Vec<NumberedFilter>),
     Any(Vec<NumberedFilter>),
     Not(Box<NumberedFilter>),
     Always,
-    /// A bit of the combination: whether the person is active, or whether a test of the handle holds.
+    /// A bit of the combination: whether the person is active, or whether a test of the handle succeeds.
     Bit(usize),
 }
 
-/// The bit that is set for an active person.
+/// Bit that is set if the person is active.
 const ACTIVE: usize = 1;
-/// The bits for the outcomes of the handle tests, in order.
+/// Bits for the results of the handle tests, in order.
 const TESTS: [usize; HANDLE_TESTS_MAX] = [2, 4, 8];
 
 impl NumberedFilter {
-    /// Returns whether a person with this combination of outcomes matches.
-    fn holds(&self, combination: usize) -> bool {
+    /// Returns whether a person with this combination of test results matches the filter.
+    fn is_met_by(&self, combination: usize) -> bool {
         match self {
-            Self::All(items) => items.iter().all(|item| item.holds(combination)),
-            Self::Any(items) => items.iter().any(|item| item.holds(combination)),
-            Self::Not(inner) => !inner.holds(combination),
+            Self::All(items) => items.iter().all(|item| item.is_met_by(combination)),
+            Self::Any(items) => items.iter().any(|item| item.is_met_by(combination)),
+            Self::Not(inner) => !inner.is_met_by(combination),
             Self::Always => true,
             Self::Bit(bit) => combination & bit != 0,
         }
@@ -41,18 +41,23 @@ impl NumberedFilter {
     }
 }
 
-/// Returns the condition on people that equals a filter of users, or `None` if the database cannot evaluate
-/// it.
+/// Returns the condition on people that equals a filter of users.
+///
+/// Returns `None` if the database cannot evaluate the filter.
 pub(super) fn people_condition(filter: &Filter) -> Option<PeopleCondition> {
     let mut tests = Vec::new();
     let numbered = number_tests(filter, &mut tests)?;
     let mut outcomes = [false; OUTCOMES];
-    outcomes.iter_mut().enumerate().for_each(|(combination, wanted)| *wanted = numbered.holds(combination));
+    outcomes
+        .iter_mut()
+        .enumerate()
+        .for_each(|(combination, wanted)| *wanted = numbered.is_met_by(combination));
     Some(PeopleCondition { tests, outcomes })
 }
 
-/// Numbers the tests of a filter. Returns `None` if there are too many, or if the database does not support
-/// one.
+/// Replaces the tests of a filter by bits, and collects the handle tests in `tests`.
+///
+/// Returns `None` if the filter has too many tests, or one that the database does not support.
 fn number_tests(filter: &Filter, tests: &mut Vec<(HandleTest, String)>) -> Option<NumberedFilter> {
     let mut each = |items: &[Filter]| -> Option<Vec<NumberedFilter>> {
         items.iter().map(|item| number_tests(item, tests)).collect()
@@ -113,7 +118,7 @@ mod tests {
     use std::borrow::Cow;
 
     use super::super::attributes::AttributeValue;
-    use super::super::attributes::Kind;
+    use super::super::attributes::ResourceKind;
     use super::super::filter::{FilterTarget, parse};
     use super::*;
 
@@ -130,7 +135,7 @@ mod tests {
         }
     }
 
-    /// Returns whether a person matches a condition, evaluated as the statement does.
+    /// Returns whether a person matches a condition, evaluated in the same way as by the SQL statement.
     fn wants(wanted: &PeopleCondition, someone: &Someone) -> bool {
         let tests = wanted.tests.iter().map(|(test, text)| match test {
             HandleTest::Is => someone.0 == text,
@@ -170,7 +175,7 @@ mod tests {
             ("active eq true and displayName pr", false),
             ("externalId eq \"1\" or active eq true", false),
         ] {
-            let parsed = parse(filter, &[Kind::User]).unwrap().remove(0);
+            let parsed = parse(filter, &[ResourceKind::User]).unwrap().remove(0);
             let wanted = people_condition(&parsed);
             assert_eq!(wanted.is_some(), is_selected, "{filter}");
             let Some(wanted) = wanted else { continue };

@@ -1,10 +1,10 @@
-//! SCIM users: the people of the workspace.
+//! SCIM users: operations on the people of the workspace.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::attributes::{Attribute, AttributeNames, AttributeSelection, AttributeValue, Kind};
+use super::attributes::{Attribute, AttributeNames, AttributeSelection, AttributeValue, ResourceKind};
 use super::filter::FilterTarget;
 use super::patch::{AttributeChange, ChangeEffect, Operations, changes, invalid_value, one_or_many};
 use super::resource::{Nothing, ResourceView, User};
@@ -33,35 +33,36 @@ impl FilterTarget for Person {
             Attribute::Members => AttributeValue::Nothing,
             Attribute::Created => AttributeValue::Time(self.created_at),
             Attribute::LastModified => AttributeValue::Time(self.changed_at.unwrap_or(self.created_at)),
-            Attribute::ResourceType => AttributeValue::Text(Kind::User.name().into()),
+            Attribute::ResourceType => AttributeValue::Text(ResourceKind::User.name().into()),
         }
     }
 }
 
 /// Creates a person in the workspace and returns the person as a SCIM user.
 ///
-/// The person has no token at first. Mint one, or let the person sign in at an identity provider under the
-/// handle. Attributes that `GET /scim/v2/Schemas` does not list are ignored, and `displayName` never fails a
-/// request.
+/// The new person has no token. Mint a token for the person, or let the person sign in at an identity
+/// provider with the handle as the email address. Attributes that `GET /scim/v2/Schemas` does not list are
+/// ignored. An invalid `displayName` never fails a request.
 ///
 /// Fails with 409 `handle-taken` if another member of the workspace has the handle, ignoring case.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct CreateUser {
-    /// The schemas of the resource.
+    /// Schema URNs of the resource. The service ignores them.
     #[serde(rename = "schemas")]
     _schemas: Option<SchemaList>,
-    /// The person's handle, which may be an email address. Case is ignored.
+    /// Handle of the person, which may be an email address. Case is ignored.
     user_name: UserName,
-    /// The person's id at the identity provider.
+    /// Id of the person at the identity provider.
     external_id: Option<ExternalId>,
-    /// The person's name for people, which SCIM cannot change later. A name that is too long is shortened.
+    /// Name of the person to show to people. SCIM cannot change the name later. A name that is too long is
+    /// shortened.
     display_name: Option<DisplayText>,
     /// Whether the person may use the service. Default: true.
     active: Option<LenientBool>,
-    /// The only attributes to return, separated by commas.
+    /// Names of the attributes to return, separated by commas. Default: all attributes.
     attributes: Option<AttributeNames>,
-    /// Attributes not to return, separated by commas.
+    /// Names of attributes to omit from the response, separated by commas.
     excluded_attributes: Option<AttributeNames>,
 }
 
@@ -96,7 +97,7 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<ResourceV
     ResourceView::of(User::of(person), &asked)
 }
 
-/// Adds the `scimType` of RFC 7644 to the error for a handle that is taken.
+/// Adds the `scimType` of RFC 7644 to the error for a handle that another member has.
 fn with_uniqueness_type(error: Error) -> Error {
     error.with("scimType", "uniqueness")
 }
@@ -105,21 +106,21 @@ fn with_uniqueness_type(error: Error) -> Error {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct GetUser {
-    /// The user's id, which is the person's id as a member.
+    /// Id of the user, which is the id of the person as a member.
     id: String,
-    /// The only attributes to return, separated by commas.
+    /// Names of the attributes to return, separated by commas. Default: all attributes.
     attributes: Option<AttributeNames>,
-    /// Attributes not to return, separated by commas.
+    /// Names of attributes to omit from the response, separated by commas.
     excluded_attributes: Option<AttributeNames>,
 }
 
 pub(super) fn get(cx: &Read<'_>, input: &GetUser) -> Result<ResourceView<User>> {
     let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    ResourceView::of(User::of(load(cx, &input.id)?), &asked)
+    ResourceView::of(User::of(load_user(cx, &input.id)?), &asked)
 }
 
-/// Loads a person of the caller's workspace. A text that is not an id counts as not found.
-fn load(cx: &Read<'_>, id: &str) -> Result<Person> {
+/// Loads a person of the caller's workspace. Fails with *not found* also if `id` is not a valid id.
+fn load_user(cx: &Read<'_>, id: &str) -> Result<Person> {
     let found = match id.parse::<uuid::Uuid>() {
         Ok(id) => members::person(cx, MemberId::from(id))?,
         Err(_) => None,
@@ -127,45 +128,46 @@ fn load(cx: &Read<'_>, id: &str) -> Result<Person> {
     found.ok_or_else(|| Error::not_found("user"))
 }
 
-/// Replaces the attributes of a person that SCIM can change, and returns the person.
+/// Replaces the attributes of a person that SCIM can change, and returns the person as a SCIM user.
 ///
-/// An absent `externalId` is removed; an absent `active` changes nothing. A person that already has a display
-/// name keeps it, whatever is sent; a person without one gets the name that is sent. `active: false` ends the
-/// person's tokens, including derived and exchanged ones, the person's sessions and claims, and the
-/// delegation grants by which the person acts for others; `active: true` restores none of that. No other
-/// attribute can make such a change fail: with `active: false`, or with `active: true` for an inactive
-/// person, values that are invalid or taken are ignored.
+/// If `externalId` is absent, the stored id is removed. If `active` is absent, its value does not change.
+/// `displayName` is set only if the person has no display name yet. `active: false` ends the person's tokens,
+/// including derived and exchanged ones, the person's sessions and claims, and the delegation grants by which
+/// the person acts for others. `active: true` restores none of these. No other attribute can make such a
+/// change fail: if `active: false` is sent, or `active: true` for an inactive person, the server ignores
+/// invalid values and handles that are in use.
 ///
-/// Fails with 403 `forbidden` if the request would deactivate a person who is you, or who holds a token with
-/// `operator:global` or `audit:read-global` that yours does not carry; 409 `handle-taken` if another member
-/// has the handle.
+/// Fails with 403 `forbidden` if the request would deactivate a person who is you, or who has a token with
+/// `operator:global` or `audit:read-global` while your token lacks that capability; 409 `handle-taken` if
+/// another member has the handle.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ReplaceUser {
-    /// The user's id.
+    /// Id of the user.
     id: String,
-    /// The schemas of the resource.
+    /// Schema URNs of the resource. The service ignores them.
     #[serde(rename = "schemas")]
     _schemas: Option<SchemaList>,
-    /// The person's handle.
+    /// Handle of the person, which may be an email address. Case is ignored.
     #[schemars(with = "UserName")]
     user_name: Option<Value>,
-    /// The person's id at the identity provider.
+    /// Id of the person at the identity provider.
     #[schemars(with = "Option<ExternalId>")]
     external_id: Option<Value>,
-    /// The person's name for people, if the person has none yet. A name that is too long is shortened.
+    /// Name of the person to show to people; ignored if the person has a name. A name that is too long is
+    /// shortened.
     display_name: Option<DisplayText>,
     /// Whether the person may use the service.
     active: Option<LenientBool>,
-    /// The only attributes to return, separated by commas.
+    /// Names of the attributes to return, separated by commas. Default: all attributes.
     attributes: Option<AttributeNames>,
-    /// Attributes not to return, separated by commas.
+    /// Names of attributes to omit from the response, separated by commas.
     excluded_attributes: Option<AttributeNames>,
 }
 
 pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Option<ResourceView<User>>> {
     let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    let person = load(cx, &input.id)?;
+    let person = load_user(cx, &input.id)?;
     let sent = |value: &'_ Option<Value>| value.clone().unwrap_or_default();
     let mut wanted = RequestedValues::of(person.clone());
     wanted.active = input.active.map(|LenientBool(active)| active);
@@ -173,83 +175,84 @@ pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Option<
     wanted.set_external_id(external_id(&sent(&input.external_id)));
     wanted.person.display_name = kept_display_name(&person, input.display_name.as_ref());
     let wanted = wanted.resolve(cx, &person)?;
-    let person = apply(cx, &person, wanted)?;
+    let person = apply_changes(cx, &person, wanted)?;
     person.map(|person| ResourceView::of(User::of(person), &asked)).transpose()
 }
 
-/// Changes a person with the operations of a SCIM PATCH, all or none of which are applied, and returns the
-/// person.
+/// Changes a person with SCIM PATCH operations, and returns the person. Either all operations are applied or
+/// none.
 ///
-/// `PUT` describes the effect of `active`, and the values that it ignores. Operations on attributes that the
-/// service does not store are ignored, as is `displayName` if the person already has one.
+/// The documentation of `PUT` describes the effect of `active`, and the values that are ignored. Operations
+/// on attributes that the service does not store are ignored. An operation on `displayName` is ignored if the
+/// person already has a display name.
 ///
-/// Fails with 403 `forbidden` if the request would deactivate a person who is you, or who holds a token with
-/// `operator:global` or `audit:read-global` that yours does not carry; 409 `handle-taken` if another member
-/// has the handle.
+/// Fails with 403 `forbidden` if the request would deactivate a person who is you, or who has a token with
+/// `operator:global` or `audit:read-global` while your token lacks that capability; 409 `handle-taken` if
+/// another member has the handle.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct PatchUser {
-    /// The user's id.
+    /// Id of the user.
     id: String,
-    /// The schemas of the request.
+    /// Schema URNs of the request. The service ignores them.
     #[serde(rename = "schemas")]
     _schemas: Option<SchemaList>,
-    /// The operations, which are applied in order.
+    /// Operations to apply, in this order.
     #[serde(rename = "Operations", deserialize_with = "one_or_many")]
     operations: Operations,
-    /// The only attributes to return, separated by commas.
+    /// Names of the attributes to return, separated by commas. Default: all attributes.
     attributes: Option<AttributeNames>,
-    /// Attributes not to return, separated by commas.
+    /// Names of attributes to omit from the response, separated by commas.
     excluded_attributes: Option<AttributeNames>,
 }
 
 pub(super) fn patch(cx: &mut Write<'_>, input: &PatchUser) -> Result<Option<ResourceView<User>>> {
     let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    let person = load(cx, &input.id)?;
-    let wanted = patched(&person, &input.operations).resolve(cx, &person)?;
-    let person = apply(cx, &person, wanted)?;
+    let person = load_user(cx, &input.id)?;
+    let wanted = requested_values(&person, &input.operations).resolve(cx, &person)?;
+    let person = apply_changes(cx, &person, wanted)?;
     person.map(|person| ResourceView::of(User::of(person), &asked)).transpose()
 }
 
-/// The values of a person that a request asks for.
+/// Values of a person that a request specifies.
 struct RequestedValues {
     person: Person,
-    /// Whether the person may use the service, if the request has `active`.
+    /// Requested value of `active`; `None` if the request does not contain `active`.
     active: Option<bool>,
-    /// Errors of invalid values in the request, by the names of their attributes.
-    refused: Vec<(&'static str, Error)>,
+    /// Errors of the invalid values in the request, each with the name of its attribute.
+    invalid_values: Vec<(&'static str, Error)>,
 }
 
 impl RequestedValues {
     fn of(person: Person) -> Self {
-        Self { person, active: None, refused: Vec::new() }
+        Self { person, active: None, invalid_values: Vec::new() }
     }
 
     fn set_handle(&mut self, handle: Result<String>) {
         match handle {
             Ok(handle) => self.person.handle = handle,
-            Err(error) => self.refused.push((Attribute::UserName.name(), error)),
+            Err(error) => self.invalid_values.push((Attribute::UserName.name(), error)),
         }
     }
 
     fn set_active(&mut self, active: Result<bool>) {
         match active {
             Ok(active) => self.active = Some(active),
-            Err(error) => self.refused.push((Attribute::Active.name(), error)),
+            Err(error) => self.invalid_values.push((Attribute::Active.name(), error)),
         }
     }
 
     fn set_external_id(&mut self, external_id: Result<Option<String>>) {
         match external_id {
             Ok(external_id) => self.person.external_id = external_id,
-            Err(error) => self.refused.push((Attribute::ExternalId.name(), error)),
+            Err(error) => self.invalid_values.push((Attribute::ExternalId.name(), error)),
         }
     }
 
-    /// Returns the person with the requested values. Fails if a value is invalid.
+    /// Returns the person with the requested values. Fails if a requested value is invalid.
     ///
-    /// If the request removes or restores access, invalid values of other attributes are ignored instead, so
-    /// that they cannot prevent that.
+    /// If the request removes or restores access, invalid values of other attributes are ignored, so that
+    /// they cannot prevent the change.
     fn resolve(mut self, cx: &Read<'_>, person: &Person) -> Result<Person> {
         if self.person.handle != person.handle
             && let Err(error) = check_free(cx, &self.person.handle)
@@ -258,9 +261,9 @@ impl RequestedValues {
                 return Err(error);
             }
             self.person.handle.clone_from(&person.handle);
-            self.refused.push((Attribute::UserName.name(), error));
+            self.invalid_values.push((Attribute::UserName.name(), error));
         }
-        for (name, error) in self.refused {
+        for (name, error) in self.invalid_values {
             let is_ignored = match self.active {
                 Some(false) => true,
                 // An invalid value of `active` never restores access.
@@ -276,13 +279,13 @@ impl RequestedValues {
     }
 }
 
-/// Returns the values of a person that the operations request.
-fn patched(person: &Person, operations: &Operations) -> RequestedValues {
+/// Returns the values that the PATCH operations specify for a person.
+fn requested_values(person: &Person, operations: &Operations) -> RequestedValues {
     let mut wanted = RequestedValues::of(person.clone());
-    for found in changes(Kind::User, operations) {
+    for found in changes(ResourceKind::User, operations) {
         match found {
             Ok(changes) => changes.iter().for_each(|change| patch_one(&mut wanted, change)),
-            Err(error) => wanted.refused.push(("Operations", error)),
+            Err(error) => wanted.invalid_values.push(("Operations", error)),
         }
     }
     wanted
@@ -290,7 +293,7 @@ fn patched(person: &Person, operations: &Operations) -> RequestedValues {
 
 fn patch_one(wanted: &mut RequestedValues, change: &AttributeChange) {
     let required = || Fault::Mutability.error("the attribute is required");
-    match (change.attribute, change.does) {
+    match (change.attribute, change.effect) {
         (Attribute::UserName, ChangeEffect::Remove) => wanted.set_handle(Err(required())),
         (Attribute::UserName, _) => wanted.set_handle(handle(change.single())),
         (Attribute::Active, ChangeEffect::Remove) => wanted.set_active(Err(required())),
@@ -307,13 +310,14 @@ fn patch_one(wanted: &mut RequestedValues, change: &AttributeChange) {
     }
 }
 
-/// Returns the display name of a person after a name was sent: a display name that is set cannot be changed.
+/// Returns the display name of a person after a request: the stored name, or the sent name if none was
+/// stored.
 fn kept_display_name(person: &Person, sent: Option<&DisplayText>) -> Option<String> {
     let sent = || sent.and_then(|DisplayText(name)| name.as_deref()).map(str::to_owned);
     person.display_name.clone().or_else(sent)
 }
 
-/// Returns the handle in a value of `userName`. Fails if it is invalid.
+/// Returns the handle in a value of `userName`. Fails if the value is not a valid user name.
 fn handle(value: &Value) -> Result<String> {
     let name = match single_value(value) {
         Value::String(text) => UserName::new(text),
@@ -323,28 +327,29 @@ fn handle(value: &Value) -> Result<String> {
     name.map(|name| name.to_string()).map_err(|detail| invalid_value(format!("`userName`: {detail}")))
 }
 
-/// Returns the id at the identity provider in a value of `externalId`. Fails if it is invalid.
+/// Returns the id at the identity provider in a value of `externalId`. Fails if the value is invalid.
 pub(super) fn external_id(value: &Value) -> Result<Option<String>> {
     let id = ExternalId::of(value).map_err(|detail| invalid_value(format!("`externalId`: {detail}")))?;
     Ok(id.0)
 }
 
-/// Changes a person to the wanted values, and returns it. Returns `None` while claims of a deactivated person
-/// remain to be ended.
-fn apply(cx: &mut Write<'_>, person: &Person, wanted: Person) -> Result<Option<Person>> {
-    // Claims that remain from an interrupted deactivation end before the person is restored.
+/// Changes a person to the values in `wanted`, and returns the person.
+///
+/// Returns `None` while the deactivated person still has claims to end.
+fn apply_changes(cx: &mut Write<'_>, person: &Person, wanted: Person) -> Result<Option<Person>> {
+    // Claims that remain after an interrupted deactivation end before the person is reactivated.
     if !person.active && cx.end_some(person.id)? {
         return Ok(None);
     }
-    let wanted = if wanted == *person { wanted } else { changed(cx, person, wanted)? };
+    let wanted = if wanted == *person { wanted } else { write_changes(cx, person, wanted)? };
     if !wanted.active && cx.end_some(wanted.id)? {
         return Ok(None);
     }
     Ok(Some(wanted))
 }
 
-/// Writes the wanted values of a person, and returns the person.
-fn changed(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Person> {
+/// Writes the values in `wanted` to a person's row, emits the events, and returns the person.
+fn write_changes(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Person> {
     wanted.changed_at = Some(cx.now());
     if (Person { active: wanted.active, changed_at: wanted.changed_at, ..person.clone() }) != wanted {
         members::update_person(cx, &wanted)?;
@@ -370,23 +375,23 @@ fn check_free(cx: &Read<'_>, handle: &str) -> Result<()> {
     check_handle_free(cx, &wanted).map_err(with_uniqueness_type)
 }
 
-/// Removes a person for good. The person is deactivated, the handle becomes free, and SCIM no longer finds
+/// Permanently removes a person. The person is deactivated, the handle becomes free, and SCIM no longer finds
 /// the person.
 ///
-/// Identifying data is deleted: the display name, the id at the identity provider, and the links to sign-ins.
-/// The person's work remains, under the same member id.
+/// The server deletes the person's identifying data: the display name, the id at the identity provider, and
+/// the links to identities for signing in. The person's work remains, under the same member id.
 ///
-/// Fails with 403 `forbidden` if the person is you, or holds a token with `operator:global` or
-/// `audit:read-global` that yours does not carry.
+/// Fails with 403 `forbidden` if the person is you, or has a token with `operator:global` or
+/// `audit:read-global` while your token lacks that capability.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteUser {
-    /// The user's id.
+    /// Id of the user.
     id: String,
 }
 
 pub(super) fn delete(cx: &mut Write<'_>, input: &DeleteUser, (): &mut ()) -> Result<Option<Nothing>> {
-    let person = load(cx, &input.id)?;
+    let person = load_user(cx, &input.id)?;
     if person.active {
         member_ends::deactivate(cx, person.id)?;
     }

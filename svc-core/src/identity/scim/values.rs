@@ -1,7 +1,7 @@
-//! Values of SCIM attributes, read from the various forms that clients send.
+//! Parsing values of SCIM attributes, which clients send in various forms.
 //!
 //! Values with an effect are validated: external ids, and whether a person is active. Decorative values are
-//! shortened or ignored, and never fail a request. The log reports each ignored attribute once.
+//! shortened or ignored, and never fail a request. The server's log reports each ignored attribute once.
 
 use std::borrow::Cow;
 
@@ -14,11 +14,10 @@ use crate::lenient;
 use crate::limits::{EXTERNAL_ID_MAX, NAME_MAX};
 use crate::text::Text;
 
-/// The document type in log messages about ignored attributes.
+/// Name of the document type, in log messages that report ignored attributes.
 pub(super) const DOCUMENT: &str = "SCIM";
 
-/// The schemas that a request names. The service ignores them, because the path determines the kind of
-/// resource.
+/// Schema URNs in a request. The service ignores them, because the path determines the kind of resource.
 pub(super) struct SchemaList;
 
 impl<'de> Deserialize<'de> for SchemaList {
@@ -39,16 +38,16 @@ impl JsonSchema for SchemaList {
     }
 }
 
-/// Returns the member of an object with a name, ignoring case (RFC 7643, 2.1).
+/// Returns the member of an object with this name, ignoring case (RFC 7643, section 2.1).
 pub(super) fn member_in_any_case<'v>(members: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
     let in_any_case = || members.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     members.get(name).or_else(|| in_any_case().map(|(_, value)| value))
 }
 
-/// Returns the value of a single-valued attribute, from the various forms that clients send.
+/// Returns the value of a single-valued attribute, which clients send in various forms.
 ///
-/// The forms are the value itself, a list of one value, and an object with a `value`. An empty list counts as
-/// no value (RFC 7643, 2.5).
+/// The forms are the value itself, a list of one value, and an object with a member `value`. An empty list
+/// counts as no value (RFC 7643, section 2.5).
 pub(super) fn single_value(value: &Value) -> &Value {
     let value = match value {
         Value::Array(items) if items.len() <= 1 => items.first().unwrap_or(&Value::Null),
@@ -57,8 +56,9 @@ pub(super) fn single_value(value: &Value) -> &Value {
     value.as_object().and_then(|members| member_in_any_case(members, "value")).unwrap_or(value)
 }
 
-/// Returns the object or list in a text that contains JSON, or else the value itself: some clients send an
-/// object or a list as a text.
+/// Parses a text that contains a JSON object or list. Returns any other value unchanged.
+///
+/// Some clients send an object or a list as a text.
 pub(super) fn embedded_json(value: &Value) -> Cow<'_, Value> {
     match value {
         Value::String(text) if text.trim_start().starts_with(['{', '[']) => {
@@ -68,12 +68,13 @@ pub(super) fn embedded_json(value: &Value) -> Cow<'_, Value> {
     }
 }
 
-/// A decorative name, shortened to the maximum length; `None` if the value is not a text.
+/// A decorative name, shortened to the maximum length. The inner value is `None` if the sent value is not a
+/// text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DisplayText(pub Option<Text<1, NAME_MAX>>);
 
 impl DisplayText {
-    /// Reads the value of the attribute `name`. Never fails.
+    /// Parses the value of the attribute `name`. Never fails.
     pub fn of(name: &str, value: &Value) -> Self {
         let Value::String(text) = single_value(value) else {
             if !value.is_null() {
@@ -107,12 +108,12 @@ impl JsonSchema for DisplayText {
     }
 }
 
-/// The id of a resource at the identity provider, if there is one: an empty text counts as none.
+/// Id of a resource at the identity provider, or `None`. An empty text counts as `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ExternalId(pub Option<String>);
 
 impl ExternalId {
-    /// Reads the value of the attribute. Fails if it is not a text or too long.
+    /// Parses the value of `externalId`. Fails if the value is not a text or is too long.
     pub fn of(value: &Value) -> Result<Self, String> {
         match single_value(value) {
             Value::Null => Ok(Self(None)),
@@ -144,12 +145,12 @@ impl JsonSchema for ExternalId {
     }
 }
 
-/// A boolean, which some identity providers send as a text, as 0 or 1, or as a list of one value.
+/// A boolean, which some identity providers send as text, as 0 or 1, or as a list of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LenientBool(pub bool);
 
 impl LenientBool {
-    /// Reads the value of an attribute, or returns `None` if it is not a boolean.
+    /// Parses the value of an attribute. Returns `None` if the value is not a boolean.
     pub fn of(value: &Value) -> Option<bool> {
         match single_value(value) {
             Value::Bool(flag) => Some(*flag),

@@ -1,9 +1,9 @@
-//! The first administrator of a workspace whose people join only by signing in.
+//! Minting the first administrator's token in a workspace whose people join only by signing in.
 //!
-//! A member's own session never carries `token:admin`, so in a workspace without tokens no member could ever
-//! mint one. If the operator allows it, such a session can mint the first administrator's token. The mint
-//! locks the head of the workspace's log, so if two sessions mint at once, the second one finds the first
-//! one's token.
+//! A session that was not made from a token never has `token:admin`, so in a workspace without tokens no
+//! member could ever mint a token. If the operator allows it, such a session can mint the first
+//! administrator's token. The request locks the head of the workspace's log, so if two sessions mint
+//! simultaneously, the second request finds the token of the first one and fails.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,14 +16,14 @@ use crate::identity::members::load_member;
 use crate::identity::tokens::{MintedToken, NewToken, issue};
 use crate::op::{CredentialKind, Write};
 
-/// Mints the first administrator's token of your workspace for you, and returns it.
+/// Mints the first administrator's token of your workspace for you, and returns the token.
 ///
-/// Its `secret` is shown only once. The token has the capabilities of `svc.human.admin`. Your workspace must
-/// have no live token with `token:admin`, your session must not have been made from a token, and the operator
-/// must allow this (`SVC_OIDC_FIRST_ADMIN`).
+/// The token's `secret` is shown only once. The token has the capabilities of `svc.human.admin`. Your
+/// workspace must have no live token with `token:admin`, your session must not have been made from a token,
+/// and the operator must have set `SVC_OIDC_FIRST_ADMIN=1`.
 ///
-/// Fails with 403 `forbidden` if the operator does not allow it, or if your session was made from a token;
-/// 409 `wrong-state` if a live token of the workspace carries `token:admin`.
+/// Fails with 403 `forbidden` if the operator does not allow this request, or if your session was made from a
+/// token; 409 `wrong-state` if a live token of the workspace has `token:admin`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MintFirstAdmin {}

@@ -1,5 +1,4 @@
-//! Finding members who currently hold a capability, by their own token or by a session that they signed in
-//! to.
+//! Finding members who currently have a capability, through their own token or their own session.
 
 use crate::Result;
 use crate::capability::{Capabilities, Capability};
@@ -7,7 +6,10 @@ use crate::id::{MemberId, SessionId, TokenId};
 use crate::limits::HOLDERS_MAX;
 use crate::op::Read;
 
-/// Returns the first active members of the workspace with a live credential that carries a capability.
+/// Returns the active members of the workspace who have a live credential with a capability, in order of
+/// joining.
+///
+/// The result contains no more than `HOLDERS_MAX` members.
 pub(crate) fn holders(cx: &Read<'_>, capability: Capability) -> Result<Vec<MemberId>> {
     let wanted: Capabilities = std::iter::once(capability).collect();
     let found: Vec<(MemberId,)> =
@@ -26,10 +28,11 @@ const HOLDERS: &str = "
             and (s.capabilities & $2) <> 0 and s.ended_at is null and s.expires_at > $3))
     order by m.lsn limit $4";
 
-/// Returns whether a member has a live credential other than the tokens in `beside`.
+/// Returns whether a member has a live credential, without regard to the tokens in `beside`.
 ///
-/// Such a credential is a token that acts as the member, held by itself or by a delegate, or the member's own
-/// session. A session that was made from a token counts as that token.
+/// A credential is a token that acts as the member, whether the member or a delegate holds the token, or a
+/// session of the member that was not made from a token. A session that was made from a token counts as that
+/// token.
 pub(crate) fn has_credential(cx: &Read<'_>, member: MemberId, beside: &[TokenId]) -> Result<bool> {
     let most = i64::try_from(beside.len()).unwrap_or(i64::MAX).saturating_add(1);
     let tokens: Vec<(TokenId,)> = cx.query(LIVE_TOKENS, &[&member, &cx.now(), &most])?;
@@ -40,7 +43,7 @@ pub(crate) fn has_credential(cx: &Read<'_>, member: MemberId, beside: &[TokenId]
     Ok(session.is_some())
 }
 
-/// Selects live tokens by the index of members.
+/// Query for the live tokens that act as a member. Uses the index of members.
 const LIVE_TOKENS: &str = "
     select t.id from tokens t
     where t.member_id = $1 and t.revoked_at is null

@@ -1,12 +1,12 @@
-//! Sessions: signing a browser in and out.
+//! Sessions: signing browsers in and out.
 //!
 //! A session is a row that a signed cookie refers to. A session made from a token is equivalent to the token:
-//! it has the token's capabilities, and ends without a write when the token is revoked, expires or gets a new
-//! secret. A member's own session stores its capabilities in its row. Every session expires after some hours.
-//! A session that is ended before that gets an audit row but no event, so the code that ends it also
-//! invalidates its cache entries.
+//! the session has the token's capabilities, and ends without a write when the token is revoked, expires or
+//! is rotated. A member's own session, which was not made from a token, stores the capabilities in the
+//! session's row. Every session expires after some hours. Ending a session earlier writes an audit row but no
+//! event, so the code that ends the session also invalidates the cache entries.
 //!
-//! Cookies are handled elsewhere: the shell signs the id of a session, and `op` verifies the signature.
+//! This layer does not handle cookies: the shell signs the id of a session, and `op` verifies the signature.
 
 mod sign_in;
 mod sign_out;
@@ -23,18 +23,18 @@ use crate::error::{Code, Error, Result};
 use crate::id::{GrantId, MemberId, SessionId, WorkspaceId};
 use crate::identity::members::{MemberKind, load_member};
 use crate::identity::tokens::MintedToken;
-use crate::identity::whoami::sets_held;
+use crate::identity::whoami::covered_sets;
 use crate::op::{Feature, Frame, Read, Records, destructive, read, without_keys, write};
 use crate::time::Time;
 use first_admin::{MintFirstAdmin, mint_first_admin};
 pub(crate) use holders::{has_credential, holders};
 use sign_in::create_session;
+pub(crate) use sign_in::{CapabilitySource, open_session};
 pub use sign_in::{NewSession, SignIn};
-pub(crate) use sign_in::{SessionOf, open_session};
-pub(crate) use sign_out::end_all_of;
+pub(crate) use sign_out::end_member_sessions;
 use sign_out::end_session;
 pub use sign_out::{SignOut, SignedOut};
-pub(crate) use tidy::{KEPT, ended_rows};
+pub(crate) use tidy::{ENDED_ROWS_KEPT, ended_rows};
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -84,37 +84,37 @@ without_keys! {
 
 /// Returns the session that your browser is signed in to, and the member that the session acts as.
 ///
-/// A bearer token is not a session: a request with one fails with 401, even if it also has the cookie of a
-/// session. The error lists the enabled methods for signing in as `sign_in`: `token`, and `oidc` if it is
-/// enabled.
+/// A bearer token is not a session: a request with a bearer token fails with 401, even if the request also
+/// has the cookie of a session. The field `sign_in` of the error lists the enabled methods for signing in:
+/// `token`, and `oidc` if the operator has enabled it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetSession {}
 
-/// The session of a browser.
+/// The session that a browser is signed in to.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SessionState {
-    /// The session's id. It is not a credential: only the signed cookie is.
+    /// Id of the session. The id is not a credential; only the signed cookie is.
     session_id: SessionId,
-    /// The workspace that the session belongs to.
+    /// Id of the workspace that the session can access.
     workspace_id: WorkspaceId,
-    /// The member that the session acts as.
+    /// Id of the member that the session acts as.
     member_id: MemberId,
-    /// The member who signed in; differs from `member_id` only under delegation.
+    /// Id of the member who signed in; differs from `member_id` only under delegation.
     actor_id: MemberId,
-    /// The delegation grant that the session acts under; null if it acts for the member itself.
+    /// Id of the delegation grant that the session acts under; null if the member acts directly.
     delegation_grant_id: Option<GrantId>,
-    /// The handle of the member `member_id`.
+    /// Handle of the member that the session acts as.
     handle: String,
-    /// Whether the member `member_id` is a person or an agent.
+    /// Whether the member that the session acts as is a person or an agent.
     kind: MemberKind,
-    /// The session's capabilities.
+    /// Capabilities of the session.
     capabilities: Capabilities,
-    /// The named sets of capabilities that the session covers completely.
+    /// Names of the capability sets that the session's capabilities cover completely.
     capability_sets: Vec<CapabilitySet>,
-    /// When the session expires.
+    /// Time at which the session expires.
     expires_at: Option<Time>,
-    /// Whether the member `member_id` is frozen and may only read.
+    /// Whether the member that the session acts as is frozen. A frozen member may only read.
     frozen: bool,
 }
 
@@ -130,13 +130,13 @@ fn get_session(cx: &Read<'_>, _: &GetSession) -> Result<SessionState> {
         handle: member.handle,
         kind: member.kind,
         capabilities: caller.capabilities,
-        capability_sets: sets_held(caller.capabilities),
+        capability_sets: covered_sets(caller.capabilities),
         expires_at: caller.expires_at,
         frozen: caller.frozen,
     })
 }
 
-/// Returns the session with which the request authenticated.
+/// Returns the id of the session with which the request authenticated.
 fn own_session(cx: &Read<'_>) -> Result<SessionId> {
     cx.caller().session_id().ok_or_else(|| Error::internal("a session was let in without one"))
 }

@@ -1,7 +1,8 @@
 //! Signing in: exchanging a token for a browser session.
 //!
-//! The frame of the route authenticates the request by the token in its body, so the caller is the token's
-//! bearer. This file also opens a member's own session, for code that has authenticated the member.
+//! The frame of the route authenticates the request by the token in the body, so the caller is the bearer of
+//! that token. This file also opens a member's own session, for code that has authenticated the member in
+//! another way.
 
 use std::time::Duration;
 
@@ -21,14 +22,14 @@ use crate::time::Time;
 
 /// Exchanges a token for a session, which the response sets as the cookie `svc_session`.
 ///
-/// The session has the token's capabilities, and no others. It ends when the token is revoked, rotated or
-/// expires, and at the latest after a time that the operator limits. The token is never returned.
+/// The session has exactly the token's capabilities. The session ends when the token is revoked, is rotated
+/// or expires, and at the latest after the operator's maximum time. The token is never returned.
 ///
 /// Fails with 403 `forbidden` if the request contains another credential in addition to the token.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignIn {
-    /// The secret of the token.
+    /// Secret of the token to exchange for a session.
     #[schemars(length(min = 1))]
     token: String,
     /// Seconds until the session expires. Default: the operator's maximum.
@@ -42,18 +43,18 @@ impl SignIn {
     }
 }
 
-/// A new session.
+/// A session that was just created.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct NewSession {
-    /// The session's id. It is not a credential: only the signed cookie is.
+    /// Id of the session. The id is not a credential; only the signed cookie is.
     pub session_id: SessionId,
-    /// The workspace that the session belongs to.
+    /// Id of the workspace that the session can access.
     pub workspace_id: WorkspaceId,
-    /// The member that the session acts as.
+    /// Id of the member that the session acts as.
     pub member_id: MemberId,
-    /// When the session was created.
+    /// Time at which the session was created.
     pub created_at: Time,
-    /// When the session expires.
+    /// Time at which the session expires.
     pub expires_at: Time,
 }
 
@@ -74,24 +75,25 @@ pub(super) fn create_session(cx: &mut Write<'_>, input: &SignIn) -> Result<NewSe
     let expires_at =
         session_expiry(created_at, cx.settings().session_ttl, input.expires_in_secs, caller.expires_at);
     let about = json!({"token_id": token_id});
-    open_session(cx, member_id, SessionOf::Token(token_id, hash), expires_at, about)
+    open_session(cx, member_id, CapabilitySource::Token(token_id, hash), expires_at, about)
 }
 
-/// The source of a session's capabilities.
-pub(crate) enum SessionOf {
-    /// The capabilities of the token, as long as its secret has this hash.
+/// Source of a session's capabilities.
+pub(crate) enum CapabilitySource {
+    /// A token, whose capabilities the session has while the token's secret has this hash.
     Token(TokenId, [u8; 32]),
-    /// These capabilities, for the member's own session.
+    /// Capabilities of a member's own session, which was not made from a token.
     Member(Capabilities),
 }
 
-/// Opens a session of a member of the caller's workspace. The caller must have checked that this is allowed.
+/// Opens a session of a member of the caller's workspace. The caller must have checked that the session is
+/// allowed.
 ///
 /// The audit row contains the fields of `about` in addition to its usual fields.
 pub(crate) fn open_session(
     cx: &mut Write<'_>,
     member_id: MemberId,
-    of: SessionOf,
+    of: CapabilitySource,
     expires_at: Time,
     about: Value,
 ) -> Result<NewSession> {
@@ -99,8 +101,8 @@ pub(crate) fn open_session(
     let created_at = cx.now();
     let session = NewSession { session_id: cx.new_id()?, workspace_id, member_id, created_at, expires_at };
     let (token_id, secret_hash, capabilities) = match of {
-        SessionOf::Token(token, hash) => (Some(token), Some(hash), None),
-        SessionOf::Member(capabilities) => (None, None, Some(capabilities)),
+        CapabilitySource::Token(token, hash) => (Some(token), Some(hash), None),
+        CapabilitySource::Member(capabilities) => (None, None, Some(capabilities)),
     };
     cx.insert(&new_row!("insert into sessions" {
         id: session.session_id,
@@ -123,8 +125,8 @@ pub(crate) fn open_session(
     Ok(session)
 }
 
-/// Returns when a session expires: as requested, but no later than the operator's limit and the token's
-/// expiry.
+/// Returns the time at which a session expires: as requested, but not after the operator's maximum or the
+/// token's end.
 fn session_expiry(
     now: Time,
     ttl: Duration,

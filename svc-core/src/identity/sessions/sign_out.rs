@@ -1,4 +1,4 @@
-//! Signing out: ending one session, or all sessions of a member.
+//! Signing out: ending one session of a member, or all of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,23 +10,24 @@ use crate::id::{MemberId, SessionId};
 use crate::log::event::Invalidates;
 use crate::op::Write;
 
-/// Ends the session that your browser is signed in to, and removes its cookie.
+/// Ends the session that your browser is signed in to, and removes the session's cookie.
 ///
-/// With `everywhere`, all sessions of the member end, in every browser. A frozen member can sign out.
+/// With `everywhere`, the server ends all sessions of the member, in every browser. A frozen member can sign
+/// out.
 ///
 /// Fails with 403 `forbidden` if `everywhere` is set and the session acts under a delegation grant.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignOut {
-    /// Whether to end all sessions of the member. Default: end only this session.
+    /// Whether to end all sessions of the member. Default: end only the session of this browser.
     #[serde(default)]
     everywhere: bool,
 }
 
-/// The result of signing out.
+/// Result of signing out: the sessions that ended.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SignedOut {
-    /// The sessions that ended now.
+    /// Ids of the sessions that ended.
     pub session_ids: Vec<SessionId>,
 }
 
@@ -38,7 +39,7 @@ pub(super) fn end_session(cx: &mut Write<'_>, input: &SignOut) -> Result<SignedO
     let now = cx.now();
     let session_ids = if input.everywhere {
         cx.caller().check_personal()?;
-        end_all_of(cx, member_id)?
+        end_member_sessions(cx, member_id)?
     } else {
         cx.execute(1, END, &[&session_id, &now])?;
         cx.invalidate(Invalidates::Access)?;
@@ -54,10 +55,10 @@ const LIVE_OF_MEMBER: &str = "
 const END_OF_MEMBER: &str = "
     update sessions set ended_at = $2 where member_id = $1 and ended_at is null and expires_at > $2";
 
-/// Ends all sessions of a member, and returns those that were live.
+/// Ends all sessions of a member, and returns the ids of the sessions that were live.
 ///
-/// Ending a session emits no event, so this function also invalidates its cache entries.
-pub(crate) fn end_all_of(cx: &mut Write<'_>, member_id: MemberId) -> Result<Vec<SessionId>> {
+/// Ending a session emits no event, so this function also invalidates the cache entries.
+pub(crate) fn end_member_sessions(cx: &mut Write<'_>, member_id: MemberId) -> Result<Vec<SessionId>> {
     let now = cx.now();
     let live: Vec<(SessionId,)> = cx.query(LIVE_OF_MEMBER, &[&member_id, &now])?;
     cx.execute_any(END_OF_MEMBER, &[&member_id, &now])?;

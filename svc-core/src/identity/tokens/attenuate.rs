@@ -1,13 +1,13 @@
-//! Attenuating: deriving a narrower token from the token that the caller uses.
+//! Attenuating: deriving a narrower token from the token that the caller authenticates with.
 //!
-//! A derived token has no more capabilities than its parent, expires no later, and ends when its parent is
-//! revoked. The number of tokens derived from one minted token is limited, because revoking that token ends
-//! all of them in one transaction.
+//! A derived token has only capabilities of its parent, does not expire later than its parent, and ends when
+//! its parent is revoked. The number of tokens derived from one minted token is limited, because revoking the
+//! minted token ends all of these tokens in one transaction.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::mint::{LIFE_MAX_SECS, NewToken, expiry, issue, not_empty};
+use super::mint::{LIFE_MAX_SECS, NewToken, issue, not_empty, requested_expiry};
 use super::{MintedToken, Quotas};
 use crate::capability::Capabilities;
 use crate::error::{Error, Result};
@@ -20,27 +20,28 @@ use crate::op::{Read, Write};
 use crate::text::{Count, Text};
 use crate::time::Time;
 
-/// Derives a narrower token from the token that you call with, and returns it.
+/// Derives a narrower token from the token that you call with, and returns the new token.
 ///
-/// The new token's `secret` is shown only once. The token has only the capabilities that you name, cannot
-/// administer tokens, expires no later than yours, and ends when yours is revoked.
+/// The new token's `secret` is shown only once. The token has only the listed capabilities, cannot administer
+/// tokens, expires no later than yours, and ends when yours is revoked.
 ///
-/// Use it for a helper that needs fewer capabilities than you.
+/// Create such a token for a helper that needs fewer capabilities than you.
 ///
-/// Fails with 403 `forbidden` if you ask for a capability that yours lacks, for `token:admin`, or for an
-/// expiry later or quotas higher than yours; 409 `wrong-state` if 16 derivations lie between yours and the
-/// minted token that it comes from, or if 1000 live tokens are derived from that minted token, or from your
-/// delegation grant, or belong to your app installation: revoke some, or let them expire sooner.
+/// Fails with 403 `forbidden` if you do not call with a token, or request a capability that your token lacks,
+/// `token:admin`, or an expiry later or quotas higher than those of your token; 409 `wrong-state` if your
+/// token was derived from a minted token in 16 steps, or if 1000 live tokens are derived from that minted
+/// token, or from your delegation grant, or belong to your app installation: revoke some of these tokens, or
+/// let them expire earlier.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
 pub(super) struct AttenuateToken {
-    /// The token's capabilities: some of yours, without `token:admin`.
+    /// Capabilities of the token: some of yours, without `token:admin`.
     #[schemars(length(min = 1))]
     capabilities: Capabilities,
     /// A label to recognise the token by.
     label: Option<Text<1, NAME_MAX>>,
-    /// When the token expires. Default: when yours does. Cannot be combined with `expires_in_secs`.
+    /// Time at which the token expires. Default: when yours does. Cannot be combined with `expires_in_secs`.
     expires_at: Option<Time>,
     /// Seconds until the token expires. Cannot be combined with `expires_at`.
     expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
@@ -56,8 +57,8 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
         return Err(Error::forbidden("only a token can be narrowed, and the request has none"));
     };
     let capabilities = not_empty("capabilities", input.capabilities)?;
-    let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
-    authority::check_derives(caller.capabilities, capabilities)?;
+    let asked = requested_expiry(now, input.expires_at, input.expires_in_secs)?;
+    authority::check_may_derive(caller.capabilities, capabilities)?;
     let expires_at = capped_expiry(caller.expires_at, asked)?;
     check_room_for_derived(cx, parent_id, caller.grant)?;
     check_room_of_installation(cx, caller.installation)?;
@@ -78,7 +79,8 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
     issue(cx, &mint)
 }
 
-/// Selects the minted token that `$1` was derived from, and the number of derivations between the two.
+/// Query for the minted token that `$1` was derived from, and the number of derivations between the two
+/// tokens.
 const ORIGIN: &str = "
     with recursive above (id, parent_id, depth) as (
         select id, parent_id, cast(0 as bigint) from tokens where id = $1
@@ -87,7 +89,7 @@ const ORIGIN: &str = "
     )
     select id, depth from above where parent_id is null";
 
-/// Counts the live tokens derived from `$1`, directly or indirectly, up to `$3`.
+/// Query that counts the live tokens derived from `$1`, directly or indirectly, up to `$3`.
 const LIVE_DERIVED: &str = "
     with recursive below (id) as (
         select t.id from tokens t
@@ -99,13 +101,17 @@ const LIVE_DERIVED: &str = "
     )
     select count(*) from (select id from below limit $3) counted";
 
-/// Counts the live tokens of the delegation grant `$1`, up to `$3`. All tokens of a grant have an expiry.
+/// Query that counts the live tokens of the delegation grant `$1`, up to `$3`. All tokens of a grant have an
+/// expiry time.
 const LIVE_OF_GRANT: &str = "
     select count(*) from (
         select id from tokens where grant_id = $1 and revoked_at is null and expires_at > $2 limit $3
     ) counted";
 
-/// Fails if the minted token or the grant already has the maximum number of live tokens, which end with it.
+/// Fails if no more tokens may be derived from a token: too many derivations, or too many live tokens.
+///
+/// The number of live tokens is limited for each minted token and for each delegation grant, because they all
+/// end together.
 pub(crate) fn check_room_for_derived(
     cx: &Read<'_>,
     parent_id: TokenId,
@@ -134,7 +140,7 @@ pub(crate) fn check_room_for_derived(
     Ok(())
 }
 
-/// Counts the live tokens of the app installation `$1`, up to `$3`.
+/// Query that counts the live tokens of the app installation `$1`, up to `$3`.
 const LIVE_OF_INSTALLATION: &str = "
     select count(*) from (
         select id from tokens
@@ -142,7 +148,9 @@ const LIVE_OF_INSTALLATION: &str = "
           and coalesce(expires_at, 9223372036854775807) > $2 limit $3
     ) counted";
 
-/// Fails if the app installation already has the maximum number of live tokens, which end with it.
+/// Fails if the app installation already has the maximum number of live tokens.
+///
+/// The number is limited because all tokens of an installation end together.
 pub(crate) fn check_room_of_installation(
     cx: &Read<'_>,
     installation_id: Option<InstallationId>,
@@ -157,8 +165,9 @@ pub(crate) fn check_room_of_installation(
     Ok(())
 }
 
-/// Returns when a derived token expires: as requested, or with its parent by default. Fails if that is after
-/// its parent.
+/// Returns the expiry time of a derived token: the requested time, or by default that of the parent token.
+///
+/// Fails if the requested time is after the parent's.
 fn capped_expiry(parent: Option<Time>, asked: Option<Time>) -> Result<Option<Time>> {
     match (parent, asked) {
         (Some(parent), Some(asked)) if asked > parent => Err(Error::forbidden(format!(

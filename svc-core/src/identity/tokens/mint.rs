@@ -1,6 +1,7 @@
-//! Minting: creating a token and its secret.
+//! Minting: creating a token and generating its secret.
 //!
-//! [`issue`] creates all new tokens, minted or derived. Its callers must have checked that this is allowed.
+//! [`issue`] creates all new tokens, minted or derived. Callers of [`issue`] must have checked that the token
+//! is allowed.
 
 use std::time::Duration;
 
@@ -25,19 +26,19 @@ use crate::store::new_row;
 use crate::text::{Count, SECRET_PREFIX, Text};
 use crate::time::Time;
 
-/// Maximum lifetime that a request can specify, in seconds: ten years of 365 days.
+/// Maximum life of a token or a grant that a request can specify, in seconds: ten years of 365 days.
 pub(crate) const LIFE_MAX_SECS: i64 = 315_360_000;
 
-/// Mints a token for a member of your workspace and returns it.
+/// Mints a token for a member of your workspace, and returns the token.
 ///
 /// The new token's `secret` is shown only once. Set `capabilities` or `capability_set`; without either, an
 /// agent gets `svc.agent.worker` and a person `svc.human.admin`. You can grant the capabilities of your own
 /// token and of `svc.agent.worker`. The token does not expire unless you set `expires_at` or
 /// `expires_in_secs`.
 ///
-/// Fails with 403 `forbidden` if you ask for capabilities that you cannot grant, or for quotas higher than
-/// yours; 409 `wrong-state` if the member is deactivated, or is the member of an app, whose tokens belong to
-/// the app's installation.
+/// Fails with 403 `forbidden` if you request capabilities that you cannot grant, or quotas higher than yours;
+/// 409 `wrong-state` if the member is deactivated, or is the member of an app: use `mint_app_token` for such
+/// a member.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = [
@@ -51,17 +52,17 @@ pub struct MintToken {
     pub member_id: MemberId,
     /// A label to recognise the token by.
     pub label: Option<Text<1, NAME_MAX>>,
-    /// The token's exact capabilities. Cannot be combined with `capability_set`.
+    /// Exact capabilities of the token. Cannot be combined with `capability_set`.
     #[schemars(length(min = 1))]
     pub capabilities: Option<Capabilities>,
-    /// The named set with the token's capabilities. Cannot be combined with `capabilities`.
+    /// Named set of the token's capabilities. Cannot be combined with `capabilities`.
     pub capability_set: Option<CapabilitySet>,
-    /// When the token expires. Cannot be combined with `expires_in_secs`.
+    /// Time at which the token expires. Cannot be combined with `expires_in_secs`.
     pub expires_at: Option<Time>,
     /// Seconds until the token expires. Cannot be combined with `expires_at`.
     pub expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
-    /// Usage quotas, shared with all tokens derived from this one. Default: yours, or else the limits of the
-    /// service for every client.
+    /// Usage quotas that all tokens derived from this token share. Default: yours, otherwise the service's
+    /// limits for every client.
     pub quotas: Option<Quotas>,
 }
 
@@ -71,19 +72,19 @@ pub const MINT_TOKEN: TypedOperation<MintToken, MintedToken> = TypedOperation::n
 pub(super) fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<MintedToken> {
     input.workspace_id.of(cx)?;
     let member = load_member(cx, input.member_id)?;
-    let wanted = wanted(input.capabilities, input.capability_set, member.kind)?;
-    let expires_at = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
-    authority::check_grants(cx.caller().capabilities, wanted)?;
-    check_takes_tokens(&member)?;
+    let wanted = requested_capabilities(input.capabilities, input.capability_set, member.kind)?;
+    let expires_at = requested_expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
+    authority::check_may_grant(cx.caller().capabilities, wanted)?;
+    check_can_have_tokens(&member)?;
     let label = input.label.as_deref();
     let quotas = input.quotas;
     let mint = NewToken { label, expires_at, quotas, ..NewToken::new(&member, wanted) };
     issue(cx, &mint)
 }
 
-/// Returns the capabilities of a token to mint: those requested, or else the default set of the member's
+/// Returns the capabilities of a token to mint: the requested ones, or by default the set for the member's
 /// kind.
-pub(crate) fn wanted(
+pub(crate) fn requested_capabilities(
     capabilities: Option<Capabilities>,
     set: Option<CapabilitySet>,
     kind: MemberKind,
@@ -97,7 +98,7 @@ pub(crate) fn wanted(
     }
 }
 
-/// Returns the capabilities in the field `field` of an input. Fails if there are none.
+/// Returns the capabilities that the input's field `field` contains. Fails if the field contains none.
 pub(crate) fn not_empty(field: &str, capabilities: Capabilities) -> Result<Capabilities> {
     if capabilities == Capabilities::NONE {
         return Err(Error::in_field(field, "name at least one"));
@@ -105,11 +106,11 @@ pub(crate) fn not_empty(field: &str, capabilities: Capabilities) -> Result<Capab
     Ok(capabilities)
 }
 
-/// The names of the fields of an input that set an expiry.
+/// Names of the input fields that set an expiry time.
 pub(crate) const EXPIRY: [&str; 2] = ["expires_at", "expires_in_secs"];
 
-/// Returns the requested expiry of a token. Fails if it is not in the future.
-pub(crate) fn expiry<const MAX_SECS: i64>(
+/// Returns the requested expiry time of a token or a grant. Fails if the time is not in the future.
+pub(crate) fn requested_expiry<const MAX_SECS: i64>(
     now: Time,
     at: Option<Time>,
     in_secs: Option<Count<1, MAX_SECS>>,
@@ -131,9 +132,10 @@ pub(crate) fn check_active(member: &Member) -> Result<()> {
     }
 }
 
-/// Fails if the member is deactivated, or is the member of an app, whose tokens belong to the app's
-/// installation.
-pub(crate) fn check_takes_tokens(member: &Member) -> Result<()> {
+/// Fails if no token can be minted for the member: a deactivated member, or the member of an app.
+///
+/// The tokens of an app are minted for its installation.
+pub(crate) fn check_can_have_tokens(member: &Member) -> Result<()> {
     if member.is_app() {
         return Err(Error::wrong_state("the tokens of an app hang on its installation: mint_app_token"));
     }
@@ -148,21 +150,21 @@ pub(crate) struct NewToken<'a> {
     pub actor_id: MemberId,
     pub parent_id: Option<TokenId>,
     pub grant_id: Option<GrantId>,
-    /// The app installation that the token belongs to.
+    /// App installation of the token. The token ends with the installation.
     pub installation_id: Option<InstallationId>,
     pub label: Option<&'a str>,
     pub capabilities: Capabilities,
     pub expires_at: Option<Time>,
-    /// The requested usage quotas.
+    /// Requested usage quotas.
     pub quotas: Option<Quotas>,
-    /// Quotas that the token's own must not exceed, in addition to the caller's.
+    /// Quotas that the requested ones must not exceed, in addition to the caller's.
     pub quotas_above: Option<Quotas>,
-    /// The surface of the request, for the audit row if no member made the request.
+    /// Surface of the request, which the audit row records if no member made the request.
     pub surface: Option<Surface>,
 }
 
 impl NewToken<'_> {
-    /// Creates the values of a token that acts as `member` itself, without a label or an expiry.
+    /// Creates the values of a token that acts as `member`, without delegation, label or expiry.
     pub fn new(member: &Member, capabilities: Capabilities) -> Self {
         Self {
             workspace_id: member.workspace_id,
@@ -180,17 +182,18 @@ impl NewToken<'_> {
         }
     }
 
-    /// Returns the quotas that the token gets from a caller whose own quota is `callers`.
+    /// Returns the quotas of the new token, for a caller whose own quota is `callers`. Fails if the request
+    /// exceeds a limit.
     fn granted_quotas(&self, callers: Option<i64>) -> Result<Option<Quotas>> {
         let above = self.quotas_above.map(|quotas| quotas.requests.get());
         Quotas::within(callers.into_iter().chain(above).min(), self.quotas)
     }
 }
 
-/// Creates a token. The caller must have checked that this is allowed.
+/// Creates a token. The caller must have checked that the token is allowed.
 ///
-/// A limited caller cannot avoid its quotas by minting a token, because the token inherits them. Fails with
-/// 403 `forbidden` if the request asks for higher quotas.
+/// A caller with quotas cannot avoid them by minting a token, because the token inherits the quotas. Fails
+/// with 403 `forbidden` if the request specifies higher quotas.
 pub(crate) fn issue(cx: &mut Write<'_>, mint: &NewToken<'_>) -> Result<MintedToken> {
     let quotas = mint.granted_quotas(cx.caller().quota)?;
     let id: TokenId = cx.new_id()?;
@@ -226,7 +229,7 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &NewToken<'_>) -> Result<MintedTok
         lsn,
     }))?;
     let metadata = json!(event);
-    cx.audit_in(mint.workspace_id, "token.mint", named_surface(metadata, mint.surface))?;
+    cx.audit_in(mint.workspace_id, "token.mint", with_surface(metadata, mint.surface))?;
     Ok(MintedToken {
         id,
         secret: secret.expose_secret().to_owned(),
@@ -245,14 +248,15 @@ pub(crate) fn new_secret(cx: &Write<'_>) -> Result<SecretString> {
     new_secret_of(cx, SECRET_PREFIX)
 }
 
-/// Generates a secret that begins with `prefix`, by which people and secret scanners recognise its kind.
+/// Generates a secret that begins with `prefix`. People and secret scanners recognise the kind of secret by
+/// the prefix.
 pub(crate) fn new_secret_of(cx: &Write<'_>, prefix: &str) -> Result<SecretString> {
     let bytes: [u8; 32] = cx.entropy().bytes()?;
     Ok(SecretString::from(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes))))
 }
 
-/// Adds the surface to an audit row's metadata, for a request that no member made.
-pub(crate) fn named_surface(mut metadata: Json, surface: Option<Surface>) -> Json {
+/// Adds the surface of a request to an audit row's metadata, for a request that no member made.
+pub(crate) fn with_surface(mut metadata: Json, surface: Option<Surface>) -> Json {
     if let (Some(surface), Some(members)) = (surface, metadata.as_object_mut()) {
         members.insert("surface".to_owned(), surface.name().into());
     }
@@ -274,13 +278,22 @@ mod tests {
     fn a_token_is_minted_from_a_list_a_set_or_the_members_kind() {
         let worker = CapabilitySet::AgentWorker.capabilities();
         let read = set(&[Capability::WorkspaceRead]);
-        assert_eq!(wanted(None, None, MemberKind::Agent).unwrap(), worker);
-        assert_eq!(wanted(None, None, MemberKind::Human).unwrap(), CapabilitySet::HumanAdmin.capabilities());
-        assert_eq!(wanted(None, Some(CapabilitySet::AgentWorker), MemberKind::Human).unwrap(), worker);
-        assert_eq!(wanted(Some(read), None, MemberKind::Agent).unwrap(), read);
-        assert_eq!(code(wanted(Some(Capabilities::NONE), None, MemberKind::Agent)), Code::Malformed);
+        assert_eq!(requested_capabilities(None, None, MemberKind::Agent).unwrap(), worker);
         assert_eq!(
-            code(wanted(Some(read), Some(CapabilitySet::AgentWorker), MemberKind::Agent)),
+            requested_capabilities(None, None, MemberKind::Human).unwrap(),
+            CapabilitySet::HumanAdmin.capabilities()
+        );
+        assert_eq!(
+            requested_capabilities(None, Some(CapabilitySet::AgentWorker), MemberKind::Human).unwrap(),
+            worker
+        );
+        assert_eq!(requested_capabilities(Some(read), None, MemberKind::Agent).unwrap(), read);
+        assert_eq!(
+            code(requested_capabilities(Some(Capabilities::NONE), None, MemberKind::Agent)),
+            Code::Malformed
+        );
+        assert_eq!(
+            code(requested_capabilities(Some(read), Some(CapabilitySet::AgentWorker), MemberKind::Agent)),
             Code::Malformed
         );
     }
@@ -288,10 +301,10 @@ mod tests {
     #[test]
     fn an_expiry_is_in_the_future_and_given_once() {
         let secs: Option<Count<1, LIFE_MAX_SECS>> = Some(Count::new(2).unwrap());
-        assert_eq!(expiry::<1>(at(5), None, None).unwrap(), None);
-        assert_eq!(expiry(at(5), None, secs).unwrap(), Some(at(2_000_005)));
-        assert_eq!(expiry::<1>(at(5), Some(at(6)), None).unwrap(), Some(at(6)));
-        assert_eq!(code(expiry::<1>(at(5), Some(at(5)), None)), Code::Malformed);
-        assert_eq!(code(expiry(at(5), Some(at(6)), secs)), Code::Malformed);
+        assert_eq!(requested_expiry::<1>(at(5), None, None).unwrap(), None);
+        assert_eq!(requested_expiry(at(5), None, secs).unwrap(), Some(at(2_000_005)));
+        assert_eq!(requested_expiry::<1>(at(5), Some(at(6)), None).unwrap(), Some(at(6)));
+        assert_eq!(code(requested_expiry::<1>(at(5), Some(at(5)), None)), Code::Malformed);
+        assert_eq!(code(requested_expiry(at(5), Some(at(6)), secs)), Code::Malformed);
     }
 }

@@ -1,10 +1,11 @@
-//! Tokens: minting, narrowing, rotating and revoking them.
+//! Tokens: minting, narrowing, rotating and revoking API tokens.
 //!
-//! A secret consists of 256 random bits; it is shown once, and only its hash is stored. [`super::authority`]
-//! decides how much authority a caller can grant. A derived token never outlives its parent: revoking a token
-//! revokes all tokens derived from it. Only members who may list tokens can see their labels: events and
-//! audit rows, which have more readers, do not contain them. This file defines and reads tokens and their
-//! events; each change has a file of its own, and `replay` derives rows from the events.
+//! A secret consists of 256 random bits. The secret is shown once, and only the hash is stored.
+//! [`super::authority`] decides which capabilities a caller can grant. A derived token never outlives its
+//! parent: revoking a token revokes all tokens derived from it. Only members who may list tokens can see the
+//! labels of tokens: events and audit rows, which have more readers, do not contain labels. This file defines
+//! and reads tokens and their events. Each operation that changes tokens is in a separate file, and `replay`
+//! derives rows from the events.
 
 mod quotas;
 mod mint;
@@ -33,41 +34,42 @@ use attenuate::attenuate_token;
 pub(crate) use attenuate::{check_room_for_derived, check_room_of_installation};
 use mint::mint_token;
 pub(crate) use mint::{
-    EXPIRY, LIFE_MAX_SECS, NewToken, check_active, check_takes_tokens, expiry, issue, named_surface,
-    new_secret, new_secret_of, not_empty, wanted,
+    EXPIRY, LIFE_MAX_SECS, NewToken, check_active, check_can_have_tokens, issue, new_secret, new_secret_of,
+    not_empty, requested_capabilities, requested_expiry, with_surface,
 };
 pub use mint::{MINT_TOKEN, MintToken};
 pub use quotas::Quotas;
-pub(crate) use replay::{capability_bits, end_tokens, quota_of};
+pub(crate) use replay::{capability_bits, mark_listed_revoked, quota_of};
 pub(crate) use revoke::{
-    Revocable, check_reaches_no_further, end_of_grant, end_of_installation, end_of_member,
+    Revocable, check_reaches_no_further, end_grant_tokens, end_installation_tokens, end_member_tokens,
 };
 use rotate::rotate_token;
 
-/// An API token, without its secret, as lists return it.
+/// An API token as lists return it, without its secret.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Token {
-    /// The token's id.
+    /// Id of the token.
     id: TokenId,
     /// The member that the token acts as.
     member_id: MemberId,
-    /// The label set by the member who minted the token.
+    /// Label of the token; null if the member who minted the token set none.
     label: Option<String>,
-    /// The token's capabilities.
+    /// Capabilities of the token.
     capabilities: Capabilities,
-    /// When the token was minted.
+    /// Time at which the token was minted.
     created_at: Time,
-    /// When the token expires; null if it does not expire.
+    /// Time at which the token expires; null if the token does not expire.
     expires_at: Option<Time>,
-    /// When the token was revoked; null if it was not.
+    /// Time at which the token was revoked; null if the token was not revoked.
     revoked_at: Option<Time>,
-    /// The token that this one was derived from, and ends with; null if it was minted.
+    /// Id of the parent token, from which this token was derived and with which it ends; null if it was
+    /// minted.
     parent_id: Option<TokenId>,
-    /// The delegation grant that was exchanged for the token; null if the token is the member's own.
+    /// Id of the delegation grant that was exchanged for the token; null if no delegation is involved.
     delegation_grant_id: Option<GrantId>,
-    /// The app installation that the token belongs to and ends with; null if it is not an app's.
+    /// Id of the app installation with which the token ends; null if the token was not minted for an app.
     installation_id: Option<InstallationId>,
-    /// The token's usage quotas; null if only the limits of the service apply.
+    /// Usage quotas of the token; null if only the service's limits apply.
     quotas: Option<Quotas>,
     #[serde(skip)]
     lsn: i64,
@@ -90,26 +92,26 @@ columns! {
     }
 }
 
-/// A new token, with its secret.
+/// A new token with its secret.
 #[derive(Serialize, JsonSchema)]
 pub struct MintedToken {
-    /// The token's id.
+    /// Id of the token.
     pub id: TokenId,
-    /// The secret to send as `Authorization: Bearer`. It is shown only once and never stored.
+    /// The secret to send as `Authorization: Bearer`. The secret is shown only once and never stored.
     pub secret: String,
     /// The member that the token acts as.
     pub member_id: MemberId,
-    /// The token's label.
+    /// Label of the token; null if it has none.
     pub label: Option<String>,
-    /// The token's capabilities.
+    /// Capabilities of the token.
     pub capabilities: Capabilities,
-    /// When the token was minted.
+    /// Time at which the token was minted.
     pub created_at: Time,
-    /// When the token expires; null if it does not expire.
+    /// Time at which the token expires; null if the token does not expire.
     pub expires_at: Option<Time>,
-    /// The token that this one was derived from; null if it was minted.
+    /// Id of the parent token, from which this token was derived; null if this token was minted.
     pub parent_id: Option<TokenId>,
-    /// The token's usage quotas; null if only the limits of the service apply.
+    /// Usage quotas of the token; null if only the service's limits apply.
     pub quotas: Option<Quotas>,
 }
 
@@ -129,27 +131,26 @@ impl<I> Answer<I> for MintedToken {
 /// A token was minted or derived.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TokenMinted {
-    /// The new token.
+    /// Id of the new token.
     token_id: TokenId,
     /// The member that the token acts as.
     member_id: MemberId,
-    /// The member who holds the token; absent if it is the member that the token acts as.
+    /// The member who holds the token; absent if the token acts as the member who holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     actor_id: Option<MemberId>,
-    /// The token's capabilities.
+    /// Capabilities of the token.
     capabilities: Capabilities,
-    /// When the token expires; null if it does not expire.
+    /// Time at which the token expires; null if the token does not expire.
     expires_at: Option<Time>,
-    /// The token that this one was derived from; null if it was minted.
+    /// Id of the parent token, from which this token was derived; null if this token was minted.
     parent_id: Option<TokenId>,
-    /// The delegation grant that the token, or the token it was derived from, was exchanged for; absent if it
-    /// is the member's own.
+    /// Id of the delegation grant under which the token acts; absent if the token acts without delegation.
     #[serde(skip_serializing_if = "Option::is_none")]
     grant_id: Option<GrantId>,
-    /// The app installation that the token belongs to; absent if it is not an app's.
+    /// Id of the app installation with which the token ends; absent if the token was not minted for an app.
     #[serde(skip_serializing_if = "Option::is_none")]
     installation_id: Option<InstallationId>,
-    /// The token's usage quotas; absent if only the limits of the service apply.
+    /// Usage quotas of the token; absent if only the service's limits apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     quotas: Option<Quotas>,
 }
@@ -158,18 +159,19 @@ impl Event for TokenMinted {
     const KIND: &'static str = "TokenMinted";
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
-        replay::minted(event)
+        replay::replay_minted(event)
     }
 }
 
-/// A token was revoked, either directly or together with the token that it was derived from.
+/// A token was revoked, either directly or together with its parent token.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TokenRevoked {
-    /// The revoked token.
+    /// Id of the revoked token.
     token_id: TokenId,
     /// The member that the token acted as.
     member_id: MemberId,
-    /// The token that the request revoked; differs from `token_id` for derived tokens.
+    /// Id of the token that the request revoked; differs from `token_id` if the event's token is derived from
+    /// it.
     revoked_with: TokenId,
 }
 
@@ -177,14 +179,14 @@ impl Event for TokenRevoked {
     const KIND: &'static str = "TokenRevoked";
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
-        event.field("token_id").map_or(Ok(()), |token| replay::end(event, token))
+        event.field("token_id").map_or(Ok(()), |token| replay::mark_revoked(event, token))
     }
 }
 
-/// A token's secret was replaced; the old one stopped working at once.
+/// The secret of a token was replaced. The old secret stopped working immediately.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TokenRotated {
-    /// The rotated token.
+    /// Id of the rotated token.
     token_id: TokenId,
     /// The member that the token acts as.
     member_id: MemberId,
@@ -193,7 +195,7 @@ struct TokenRotated {
 impl Event for TokenRotated {
     const KIND: &'static str = "TokenRotated";
 
-    /// Changes no row: only the secret is replaced, and no event contains secrets.
+    /// Changes no row: rotating replaces only the secret, and events never contain secrets.
     fn replay(_: &Replayed<'_>) -> Result<()> {
         Ok(())
     }
@@ -280,7 +282,7 @@ pub(crate) fn feature() -> Feature {
 
 /// Returns the tokens of a member of your workspace, in the order in which they were minted.
 ///
-/// Tokens that have expired or were revoked are included. Secrets are never returned.
+/// The result includes expired and revoked tokens. Secrets are never returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListTokens {
@@ -308,12 +310,12 @@ fn list_tokens(cx: &Read<'_>, input: &ListTokens) -> Result<Page<Token>> {
 const BY_ID: &str =
     concat!("select ", token_columns!(), " from tokens t where t.id = $1 and t.workspace_id = $2");
 
-/// Fails with 404 `not-found` if the caller's workspace does not contain the token.
+/// Fails with 404 `not-found` unless the token is in the caller's workspace.
 pub(crate) fn check_exists(cx: &Read<'_>, token_id: TokenId) -> Result<()> {
     load_token(cx, token_id).map(|_| ())
 }
 
-/// Loads a token of the caller's workspace.
+/// Loads a token by its id. Fails with 404 `not-found` unless the token is in the caller's workspace.
 fn load_token(cx: &Read<'_>, token_id: TokenId) -> Result<Token> {
     cx.one(BY_ID, &[&token_id, &cx.caller().workspace_id])?.ok_or_else(no_such_token)
 }

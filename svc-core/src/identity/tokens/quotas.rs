@@ -1,10 +1,10 @@
-//! Usage quotas of a token, shared with all tokens derived from it.
+//! Usage quotas of a token, which all tokens derived from the token share.
 //!
-//! A caller that mints a token can set its quotas, but none higher than the caller's own; by default the
-//! token inherits the caller's. The quotas of a derived token are limited by those of its parent. The quotas
-//! of an app's token are limited by those of its installation, which come from the member who installed the
-//! app; all tokens of an installation count towards the installation's quotas. Quotas apply in addition to
-//! the limits of the service for every client. Rotating a token keeps its quotas.
+//! A caller that mints a token can set the token's quotas, but not higher than the caller's own; by default
+//! the token inherits the caller's quotas. The quotas of a derived token cannot exceed those of its parent.
+//! The quotas of an app's token cannot exceed those of the app's installation, which equal those of the token
+//! that installed the app. All tokens of an installation count towards the installation's quotas. Quotas
+//! apply in addition to the service's limits for every client. Rotating a token keeps its quotas.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,10 +24,10 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Returns the quotas of a new token: `asked`, or by default those of the token that creates it,
-    /// `parent`.
+    /// Returns the quotas of a new token: `asked`, or by default `parent`, the quota of the token that
+    /// creates it.
     ///
-    /// Fails if `asked` is higher than `parent`.
+    /// Fails if `asked` exceeds `parent`.
     pub(crate) fn within(parent: Option<i64>, asked: Option<Self>) -> Result<Option<Self>> {
         match (parent, asked) {
             (Some(parent), Some(asked)) if asked.requests.get() > parent => {
@@ -38,8 +38,8 @@ impl Quotas {
         }
     }
 
-    /// Fails if a caller with the quota `caller` takes over a token that may make more requests.
-    pub(super) fn check_takes_over(caller: Option<i64>, carried: Option<Self>) -> Result<()> {
+    /// Fails if a caller with the quota `caller` rotates a token that may make more requests than the caller.
+    pub(super) fn check_may_rotate(caller: Option<i64>, carried: Option<Self>) -> Result<()> {
         match (caller, carried) {
             (None, _) => Ok(()),
             (Some(own), Some(carried)) if carried.requests.get() <= own => Ok(()),
@@ -49,7 +49,7 @@ impl Quotas {
         }
     }
 
-    /// Returns the quotas that the tokens of a caller inherit.
+    /// Returns the quotas of the caller, which the caller's new tokens inherit.
     pub(crate) fn of_caller(caller: &Caller) -> Result<Option<Self>> {
         caller.quota.map(Self::of).transpose()
     }
@@ -97,7 +97,7 @@ mod tests {
             (Some(7), Some(8), false),
             (Some(7), None, false),
         ] {
-            let found = Quotas::check_takes_over(own, other.map(quotas));
+            let found = Quotas::check_may_rotate(own, other.map(quotas));
             assert_eq!(found.is_ok(), fits, "{own:?} {other:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Replaying the events of tokens, which create and end the rows of tokens.
+//! Replaying the events of tokens, which create rows of tokens and mark them as revoked.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::log::replay::Replayed;
 use crate::store::{Param, ToParam};
 
-/// Replays the event that a token was minted.
-pub(super) fn minted(event: &Replayed<'_>) -> Result<()> {
+/// Replays the event `TokenMinted`.
+pub(super) fn replay_minted(event: &Replayed<'_>) -> Result<()> {
     let optional = |name: &str| event.field(name).cloned().unwrap_or_default();
     let token = event.row_of("tokens", "token_id")?.made().copy("member_id expires_at parent_id");
     let token = token.set("grant_id", optional("grant_id"));
@@ -19,24 +19,25 @@ pub(super) fn minted(event: &Replayed<'_>) -> Result<()> {
     token.set("created_at", event.at()).clear("revoked_at").set("lsn", event.lsn()).keep()
 }
 
-/// Returns the member who holds a new token. Older events lack it for tokens under a delegation grant.
+/// Returns the member who holds a new token. Older events for tokens of delegation grants lack this member.
 fn actor(event: &Replayed<'_>) -> Option<Value> {
     let own = event.field("member_id").filter(|_| event.field("grant_id").is_none());
     event.field("actor_id").or(own).cloned()
 }
 
-/// Replays the end of one token.
-pub(super) fn end(event: &Replayed<'_>, token: &Value) -> Result<()> {
+/// Marks one token as revoked at the time of the event.
+pub(super) fn mark_revoked(event: &Replayed<'_>, token: &Value) -> Result<()> {
     event.row("tokens", [token.clone()])?.set("revoked_at", event.at()).keep()
 }
 
-/// Replays the end of the tokens that an event lists in `token_ids`.
-pub(crate) fn end_tokens(event: &Replayed<'_>) -> Result<()> {
-    event.list("token_ids").iter().try_for_each(|token| end(event, token))
+/// Marks the tokens that an event lists in `token_ids` as revoked at the time of the event.
+pub(crate) fn mark_listed_revoked(event: &Replayed<'_>) -> Result<()> {
+    event.list("token_ids").iter().try_for_each(|token| mark_revoked(event, token))
 }
 
-/// Returns the capabilities in a field of an event, in the form in which rows store them. Returns `None` if
-/// the field is absent or contains an unknown capability.
+/// Returns the capabilities in a field of an event, in the form in which rows store them.
+///
+/// Returns `None` if the field is absent or contains an unknown capability.
 pub(crate) fn capability_bits(event: &Replayed<'_>, field: &str) -> Option<Value> {
     let named: Capabilities = serde_json::from_value(event.field(field)?.clone()).ok()?;
     match named.param() {
@@ -45,7 +46,7 @@ pub(crate) fn capability_bits(event: &Replayed<'_>, field: &str) -> Option<Value
     }
 }
 
-/// Returns quotas in the form in which rows store them.
+/// Returns the quotas in an event's field, in the form in which rows store them.
 pub(crate) fn quota_of(quotas: &Value) -> Value {
     quotas.get("requests").cloned().unwrap_or_default()
 }

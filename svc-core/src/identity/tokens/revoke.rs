@@ -1,8 +1,9 @@
-//! Revoking a token: it ends with all tokens derived from it, each with a separate event. The operation
-//! itself is in `coordination`, because claims can end with the token.
+//! Revoking a token: it ends together with all tokens derived from it, each with a separate event.
 //!
-//! The tokens of a delegation grant, of an app installation or of a deactivated member are revoked together,
-//! with the one event that ends the grant, the installation or the membership.
+//! The operation is in `coordination`, because claims can end with the token.
+//!
+//! The tokens of a delegation grant, of an app installation or of a deactivated member are revoked together.
+//! A single event ends the grant, the installation or the membership, and lists these tokens.
 
 use serde_json::json;
 
@@ -15,10 +16,10 @@ use crate::log::event::Subject;
 use crate::op::{Read, Write};
 use crate::time::Time;
 
-/// Selects the token and the live tokens derived from it. Selects nothing if the token was revoked before.
+/// Query for a token and the live tokens derived from it. Selects nothing if the token is already revoked.
 ///
-/// The tokens derived from a token that has ended are skipped: none of them outlives it, and authentication
-/// checks for revoked ancestors.
+/// The tokens derived from an ended token are skipped: they do not outlive the ended token, and
+/// authentication checks for revoked ancestors.
 const LIVE_WITH_DERIVED: &str = "
     with recursive ending (id, member_id, lsn) as (
         select id, member_id, lsn from tokens where id = $1 and revoked_at is null
@@ -39,10 +40,10 @@ pub(crate) struct Revocable {
 impl Revocable {
     /// Loads a token of the caller's workspace, and the tokens that will end with it.
     ///
-    /// Fails with 403 `forbidden` if the token reaches further beyond the workspace than the caller.
+    /// Fails with 403 `forbidden` if the token has an instance-wide capability that the caller's token lacks.
     pub fn load(cx: &Read<'_>, token_id: TokenId) -> Result<Self> {
         let token = load_token(cx, token_id)?;
-        authority::check_revokes(cx.caller(), token.id, token.capabilities)?;
+        authority::check_may_revoke(cx.caller(), token.id, token.capabilities)?;
         let ending = cx.query(LIVE_WITH_DERIVED, &[&token.id, &cx.now()])?;
         Ok(Self { token, ending })
     }
@@ -52,12 +53,13 @@ impl Revocable {
         self.token.member_id
     }
 
-    /// Returns the token and the live tokens derived from it; empty if the token was revoked before.
+    /// Returns the ids of the token and of the live tokens derived from it. Empty if the token is already
+    /// revoked.
     pub fn ending(&self) -> Vec<TokenId> {
         self.ending.iter().map(|(token_id, _)| *token_id).collect()
     }
 
-    /// Revokes the tokens, and returns when the loaded token was revoked.
+    /// Revokes the tokens, and returns the time at which the loaded token was revoked.
     pub fn revoke(&self, cx: &mut Write<'_>) -> Result<Time> {
         let token = &self.token;
         let now = cx.now();
@@ -69,7 +71,8 @@ impl Revocable {
         Ok(token.revoked_at.unwrap_or(now))
     }
 
-    /// Writes an audit row with the tokens and the claims that one transaction ended, if there are any.
+    /// Writes an audit row with the tokens and the claims that one transaction ended. Writes nothing if none
+    /// ended.
     pub fn audit(&self, cx: &mut Write<'_>, revoked_ids: &[TokenId], claims_released: i64) -> Result<()> {
         if revoked_ids.is_empty() && claims_released == 0 {
             return Ok(());
@@ -83,22 +86,23 @@ impl Revocable {
 const LIVE_OF_GRANT: &str =
     "select id from tokens where grant_id = $1 and revoked_at is null and expires_at > $2 order by lsn";
 
-/// Revokes the live tokens of a delegation grant. Expired tokens are not changed: they have ended anyway, and
-/// there may be many.
+/// Revokes the live tokens of a delegation grant. Expired tokens are not changed: they have already ended,
+/// and many of them may exist.
 const REVOKE_OF_GRANT: &str =
     "update tokens set revoked_at = $2 where grant_id = $1 and revoked_at is null and expires_at > $2";
 
-/// Revokes the live tokens of a delegation grant, including tokens derived from them, and returns their ids.
+/// Revokes the live tokens of a delegation grant, including tokens derived from them, and returns the tokens'
+/// ids.
 ///
-/// The caller must emit an event that lists these tokens, and that invalidates their cache entries.
-pub(crate) fn end_of_grant(cx: &mut Write<'_>, grant_id: GrantId) -> Result<Vec<TokenId>> {
+/// The caller must emit an event that lists these tokens and invalidates their cache entries.
+pub(crate) fn end_grant_tokens(cx: &mut Write<'_>, grant_id: GrantId) -> Result<Vec<TokenId>> {
     let now = cx.now();
     let ending: Vec<(TokenId,)> = cx.query(LIVE_OF_GRANT, &[&grant_id, &now])?;
     cx.execute_any(REVOKE_OF_GRANT, &[&grant_id, &now])?;
     Ok(ending.into_iter().map(|(token_id,)| token_id).collect())
 }
 
-/// Selects live tokens by the index of installations.
+/// Query for the live tokens of an installation. Uses the index of installations.
 const LIVE_OF_INSTALLATION: &str = "
     select id from tokens
     where installation_id = $1 and revoked_at is null
@@ -109,17 +113,17 @@ const REVOKE_OF_INSTALLATION: &str = "
     where installation_id = $1 and revoked_at is null
       and coalesce(expires_at, 9223372036854775807) > $2";
 
-/// Revokes the live tokens of an app installation, including tokens derived from them, and returns their ids.
+/// Revokes the live tokens of an app installation, including derived tokens, and returns the tokens' ids.
 ///
-/// The caller must emit an event that lists these tokens, and that invalidates their cache entries.
-pub(crate) fn end_of_installation(cx: &mut Write<'_>, id: InstallationId) -> Result<Vec<TokenId>> {
+/// The caller must emit an event that lists these tokens and invalidates their cache entries.
+pub(crate) fn end_installation_tokens(cx: &mut Write<'_>, id: InstallationId) -> Result<Vec<TokenId>> {
     let now = cx.now();
     let ending: Vec<(TokenId,)> = cx.query(LIVE_OF_INSTALLATION, &[&id, &now])?;
     cx.execute_any(REVOKE_OF_INSTALLATION, &[&id, &now])?;
     Ok(ending.into_iter().map(|(token_id,)| token_id).collect())
 }
 
-/// Selects live tokens by two indexes: by the member that a token acts as, and by the member who holds it.
+/// Query for the live tokens that act as a member or that the member holds. Uses two indexes.
 const LIVE_OF_MEMBER: &str = "
     select id, capabilities from (
         select t.id, t.capabilities, t.lsn from tokens t
@@ -129,23 +133,23 @@ const LIVE_OF_MEMBER: &str = "
         where t.actor_id = $1 and t.revoked_at is null and coalesce(t.expires_at, 9223372036854775807) > $2
     ) live order by live.lsn";
 
-/// Fails if a live token of a member reaches further beyond the workspace than the caller.
+/// Fails if a live token of a member has an instance-wide capability that the caller's token lacks.
 pub(crate) fn check_reaches_no_further(cx: &Read<'_>, member_id: MemberId) -> Result<()> {
     let live: Vec<(TokenId, Capabilities)> = cx.query(LIVE_OF_MEMBER, &[&member_id, &cx.now()])?;
-    live.iter().try_for_each(|(token_id, carries)| authority::check_revokes(cx.caller(), *token_id, *carries))
+    live.iter()
+        .try_for_each(|(token_id, carries)| authority::check_may_revoke(cx.caller(), *token_id, *carries))
 }
 
-/// Revokes the live tokens that act as a member, or that the member holds to act for others, and returns
-/// their ids.
+/// Revokes the live tokens that act as a member or that the member holds, and returns the tokens' ids.
 ///
-/// Tokens derived from one of these act as the same member or are held by it, so they end as well. Fails if
-/// one of the tokens reaches further beyond the workspace than the caller. The caller must emit an event that
-/// lists these tokens, and that invalidates their cache entries.
-pub(crate) fn end_of_member(cx: &mut Write<'_>, member_id: MemberId) -> Result<Vec<TokenId>> {
+/// Tokens derived from one of these tokens act as the same member or are held by the member, so the derived
+/// tokens end too. Fails if one of the tokens has an instance-wide capability that the caller's token lacks.
+/// The caller must emit an event that lists these tokens and invalidates their cache entries.
+pub(crate) fn end_member_tokens(cx: &mut Write<'_>, member_id: MemberId) -> Result<Vec<TokenId>> {
     let now = cx.now();
     let ending: Vec<(TokenId, Capabilities)> = cx.query(LIVE_OF_MEMBER, &[&member_id, &now])?;
     for (token_id, capabilities) in &ending {
-        authority::check_revokes(cx.caller(), *token_id, *capabilities)?;
+        authority::check_may_revoke(cx.caller(), *token_id, *capabilities)?;
         cx.execute(1, REVOKE, &[token_id, &now])?;
     }
     Ok(ending.into_iter().map(|(token_id, _)| token_id).collect())

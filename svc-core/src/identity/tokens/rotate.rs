@@ -1,4 +1,4 @@
-//! Rotating: replacing the secret of a token that otherwise stays the same.
+//! Rotating: replacing the secret of a token without any other change.
 //!
 //! The old secret stops working in the same transaction.
 
@@ -16,14 +16,14 @@ use crate::log::event::Subject;
 use crate::op::{Read, Write, secret_hash};
 use crate::time::Time;
 
-/// Replaces a token's secret and returns the token with the new `secret`, which is shown only once.
+/// Replaces a token's secret, and returns the token with the new `secret`, which is shown only once.
 ///
-/// The old secret stops working at once. Everything else stays: member, capabilities, expiry, and the tokens
-/// derived from it. You can rotate the token that you call with. With `token:admin`, you can rotate any token
-/// of your workspace that you could have minted.
+/// The old secret stops working immediately. The token's member, capabilities, expiry and derived tokens do
+/// not change. You can rotate the token that you call with. With `token:admin`, you can rotate any token of
+/// your workspace that you could have minted.
 ///
-/// Fails with 403 `forbidden` if the token is not the one that you call with, and carries capabilities or
-/// quotas that you cannot grant; 404 `not-found` if it is not the one that you call with, and you lack
+/// Fails with 403 `forbidden` if you do not call with the token to rotate, and the token has capabilities or
+/// quotas that you cannot grant; 404 `not-found` if you do not call with the token to rotate, and you lack
 /// `token:admin`; 409 `wrong-state` if the token is delegated, has expired or was revoked.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -35,7 +35,7 @@ pub(super) struct RotateToken {
 const SET_SECRET: &str = "update tokens set secret_hash = $2 where id = $1";
 
 pub(super) fn rotate_token(cx: &mut Write<'_>, input: &RotateToken) -> Result<MintedToken> {
-    let token = load_rotated(cx, input.token_id)?;
+    let token = load_token_to_rotate(cx, input.token_id)?;
     check_can_rotate(&token, cx.now())?;
     let secret = new_secret(cx)?;
     let event = TokenRotated { token_id: token.id, member_id: token.member_id };
@@ -55,8 +55,8 @@ pub(super) fn rotate_token(cx: &mut Write<'_>, input: &RotateToken) -> Result<Mi
     })
 }
 
-/// Loads the token to rotate. Fails if the caller may not rotate it.
-fn load_rotated(cx: &Read<'_>, named: Option<TokenId>) -> Result<Token> {
+/// Loads the token to rotate. Fails if the caller may not rotate the token.
+fn load_token_to_rotate(cx: &Read<'_>, named: Option<TokenId>) -> Result<Token> {
     let caller = cx.caller();
     let without = || Error::forbidden("name the token: the request has none of its own");
     let token_id = named.or(caller.token_id).ok_or_else(without)?;
@@ -64,12 +64,12 @@ fn load_rotated(cx: &Read<'_>, named: Option<TokenId>) -> Result<Token> {
         return Err(no_such_token());
     }
     let token = load_token(cx, token_id)?;
-    authority::check_takes_over(caller, token.id, token.capabilities)?;
-    Quotas::check_takes_over(caller.quota, token.quotas)?;
+    authority::check_may_rotate(caller, token.id, token.capabilities)?;
+    Quotas::check_may_rotate(caller.quota, token.quotas)?;
     Ok(token)
 }
 
-/// Fails if the token has ended or is delegated.
+/// Fails if the token is delegated, has expired or was revoked.
 fn check_can_rotate(token: &Token, now: Time) -> Result<()> {
     if token.delegation_grant_id.is_some() {
         return Err(Error::wrong_state("a delegated token cannot be rotated; only its grant gives another"));

@@ -120,7 +120,7 @@ fn write_capability(page: &mut String, capability: Capability) {
 }
 
 /// Returns the description in a JSON schema, or an empty text if there is none.
-fn described(schema: &Value) -> String {
+fn schema_description(schema: &Value) -> String {
     schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
