@@ -1,7 +1,7 @@
-//! Replays the number of unfinished threads that a thread waits for.
+//! Replays the column `blocked` of threads: the number of unfinished threads that a thread waits for.
 //!
-//! The number is known for a thread whose log is complete since its creation, if the states of the threads
-//! that it waits for are known.
+//! The number is known if the log still contains all events since the thread's creation, and the states of
+//! the threads that it waits for are known.
 
 use serde_json::Value;
 
@@ -9,7 +9,8 @@ use crate::Result;
 use crate::coordination::thread_row::ThreadState;
 use crate::log::replay::Replayed;
 
-/// Returns the number of unfinished threads among `awaited`, or `None` if a thread's state is not known.
+/// Returns the number of unfinished threads in `awaited`, or `None` if the state of a thread in `awaited` is
+/// not known.
 pub(super) fn unfinished(event: &Replayed<'_>, awaited: &[Value]) -> Result<Option<i64>> {
     let mut count: i64 = 0;
     for id in awaited {
@@ -25,7 +26,7 @@ fn is_finished(state: &Value) -> Option<bool> {
     ThreadState::ALL.iter().find(|known| known.name() == state).map(|known| known.is_finished())
 }
 
-/// Adds the dependencies of a new thread.
+/// Adds the dependencies that the event of a new thread lists.
 pub(super) fn replay_new(event: &Replayed<'_>) -> Result<()> {
     event.list("depends_on").iter().try_for_each(|awaited| {
         let row = event.row("thread_dependencies", [awaited.clone(), event.thread()])?;
@@ -33,7 +34,7 @@ pub(super) fn replay_new(event: &Replayed<'_>) -> Result<()> {
     })
 }
 
-/// Adds or removes the dependency in an event's payload.
+/// Adds or removes the dependency in an event's payload, and updates `blocked` of the event's thread.
 pub(super) fn replay_change(event: &Replayed<'_>, is_added: bool) -> Result<()> {
     let row = event.row_of("thread_dependencies", "depends_on_id $thread")?;
     if is_added {
@@ -47,7 +48,8 @@ pub(super) fn replay_change(event: &Replayed<'_>, is_added: bool) -> Result<()> 
     add(event, event.thread(), change)
 }
 
-/// Updates the threads that wait for an event's thread after its state changed.
+/// Updates `blocked` of the threads that wait for an event's thread, after the state of the event's thread
+/// changed.
 pub(super) fn replay_state(event: &Replayed<'_>) -> Result<()> {
     let finished = |field| event.field(field).and_then(is_finished);
     let change = match (finished("from"), finished("to")) {

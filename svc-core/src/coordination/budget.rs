@@ -21,10 +21,10 @@ use crate::store::columns;
 use crate::text::Count;
 use crate::time::Time;
 
-/// An amount in a budget or a usage report: tokens, millionths of a US dollar, turns or attempts.
+/// A limit in a thread's budget: a number of tokens, millionths of a US dollar, turns or attempts.
 pub(in crate::coordination) type Amount = Count<0, BUDGET_MAX>;
 
-/// A length of time in a budget, in seconds.
+/// A limit on wall time in a thread's budget, in seconds.
 pub(in crate::coordination) type WallSecs = Count<0, WALL_SECS_MAX>;
 
 /// A quantity that a thread's budget can limit.
@@ -55,7 +55,7 @@ impl Limit {
         }
     }
 
-    /// Returns the limit's bit in `low`, the set of limits about which a notice was posted.
+    /// Returns the limit's bit in `Budget::low`, the bit set of the limits for which a notice was posted.
     fn bit(self) -> i64 {
         match self {
             Self::Tokens => 1,
@@ -67,14 +67,14 @@ impl Limit {
     }
 }
 
-/// The limits of a thread; a null limit allows any amount.
+/// The limits of a thread's budget; a null limit allows any amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(in crate::coordination) struct Limits {
     /// Maximum tokens that the thread's claims may use; null for any number.
     pub max_tokens: Option<i64>,
     /// Maximum money that the thread's claims may spend, in millionths of a US dollar; null for any amount.
     pub max_usd_micros: Option<i64>,
-    /// Maximum turns that the thread's claims may take; null for any number.
+    /// Maximum turns that the thread's claims may use; null for any number.
     pub max_turns: Option<i64>,
     /// Maximum total time under the thread's claims, in seconds; null for any length.
     pub max_wall_secs: Option<i64>,
@@ -83,20 +83,20 @@ pub(in crate::coordination) struct Limits {
 }
 
 impl Limits {
-    /// Returns whether the thread has no limit at all.
+    /// Returns whether the budget has no limit.
     pub fn are_none(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// The amount used of each quantity that a budget can limit; zero by default.
+/// The amounts that a thread has used of each quantity that a budget can limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(in crate::coordination) struct Used {
-    /// Tokens that holders have reported.
+    /// Tokens that holders have reported for the thread.
     pub tokens: i64,
-    /// Money that holders have reported, in millionths of a US dollar.
+    /// Money that holders have reported for the thread, in millionths of a US dollar.
     pub usd_micros: i64,
-    /// Turns that holders have reported.
+    /// Turns that holders have reported for the thread.
     pub turns: i64,
     /// Total time under claims, including the live claim, in seconds.
     pub wall_secs: i64,
@@ -104,16 +104,16 @@ pub(in crate::coordination) struct Used {
     pub attempts: i64,
 }
 
-/// The remaining amount of each limit; null for a quantity without a limit.
+/// The amounts that remain of each limit in a thread's budget; null for a quantity without a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(in crate::coordination) struct Remaining {
     /// Tokens that claims may still use; null without a limit.
     tokens: Option<i64>,
     /// Money that claims may still spend, in millionths of a US dollar; null without a limit.
     usd_micros: Option<i64>,
-    /// Turns that claims may still take; null without a limit.
+    /// Turns that claims may still use; null without a limit.
     turns: Option<i64>,
-    /// Time that claims may still last in total, in seconds; null without a limit.
+    /// Wall time that claims may still use in total, in seconds; null without a limit.
     wall_secs: Option<i64>,
     /// Claims that may still end without a result; null without a limit.
     attempts: Option<i64>,
@@ -121,7 +121,7 @@ pub(in crate::coordination) struct Remaining {
 
 const MICROS_PER_SEC: i64 = 1_000_000;
 
-/// The budget of a thread at one moment.
+/// The limits of a thread's budget and the used amounts at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::coordination) struct Budget {
     pub limits: Limits,
@@ -129,12 +129,12 @@ pub(in crate::coordination) struct Budget {
     spent: Used,
     /// Total time under claims, in microseconds, including the claim in the thread's row.
     wall_micros: i64,
-    /// Bit set of the limits about which a notice was posted.
+    /// Bit set of the limits for which a `budget_low` notice was posted.
     low: i64,
 }
 
 impl Budget {
-    /// Returns each limit with its maximum, if one is set, and the amount used.
+    /// Returns each limit with the allowed maximum, if one is set, and the used amount.
     fn amounts(&self) -> [(Limit, Option<i64>, i64); 5] {
         let limits = &self.limits;
         let spent = &self.spent;
@@ -155,7 +155,7 @@ impl Budget {
         amounts.filter(|(_, allowed, used)| exceeded(*allowed, *used)).map(|(limit, ..)| limit).collect()
     }
 
-    /// Returns the limits of which at least [`BUDGET_LOW_PERCENT`] is used.
+    /// Returns the limits of which at least [`BUDGET_LOW_PERCENT`] percent is used.
     fn low(&self) -> Vec<Limit> {
         let is_low = |allowed: Option<i64>, used: i64| {
             let used = i128::from(used) * 100;
@@ -165,7 +165,7 @@ impl Budget {
         amounts.filter(|(_, allowed, used)| is_low(*allowed, *used)).map(|(limit, ..)| limit).collect()
     }
 
-    /// Returns the amount used of each quantity.
+    /// Returns the used amount of each quantity that a budget can limit.
     pub fn used(&self) -> Used {
         Used { wall_secs: self.wall_micros / MICROS_PER_SEC, ..self.spent }
     }
@@ -185,7 +185,8 @@ impl Budget {
         }
     }
 
-    /// Returns the latest time at which a lease may end, or `None` if wall time is not limited.
+    /// Returns the latest time at which a lease may end under this budget, or `None` if wall time is not
+    /// limited.
     pub fn last_lease_end(&self, now: Time) -> Option<Time> {
         let allowed = self.limits.max_wall_secs?.saturating_mul(MICROS_PER_SEC);
         Some(now.shifted(allowed.saturating_sub(self.wall_micros).max(0)))
@@ -197,7 +198,7 @@ impl Budget {
         Self { limits, ..self }
     }
 
-    /// Returns this budget with its attempts reset, as when the thread is requeued.
+    /// Returns this budget with zero attempts, as after the thread was requeued.
     #[must_use]
     fn without_attempts(self) -> Self {
         Self { spent: Used { attempts: 0, ..self.spent }, ..self }
@@ -247,7 +248,7 @@ columns! {
     }
 }
 
-/// Loads the budget of a thread, including the time under the claim in its row.
+/// Loads the budget of a thread, including the time under the claim in the thread's row.
 pub(in crate::coordination) fn load(cx: &Read<'_>, thread: ThreadId) -> Result<Budget> {
     let found: Option<StoredBudget> = cx.one(LOAD, &[&thread])?;
     let stored = found.ok_or_else(|| Error::not_found("thread"))?;
@@ -265,25 +266,26 @@ const LOAD: &str = concat!(
     " from threads t left join thread_budgets b on b.thread_id = t.id where t.id = $1"
 );
 
-/// Loads the budget of a thread, or returns `None` if it has no limits.
+/// Loads the budget of a thread, or returns `None` if the budget has no limits.
 pub(in crate::coordination) fn of(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
     if thread.budgeted { load(cx, thread.id).map(Some) } else { Ok(None) }
 }
 
-/// Returns the current budget of a thread, or `None` if it has no limits.
+/// Returns the current budget of a thread, or `None` if the budget has no limits.
 ///
 /// A lapsed claim in the thread's row already counts as an attempt, even if no caller has ended it yet.
 fn load_limited_now(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
-    if thread.budgeted { load_now(cx, thread).map(Some) } else { Ok(None) }
+    if thread.budgeted { load_current(cx, thread).map(Some) } else { Ok(None) }
 }
 
-/// Returns the current budget of a thread, even if it has no limits.
-pub(in crate::coordination) fn load_now(cx: &Read<'_>, thread: &Thread) -> Result<Budget> {
+/// Returns the current budget of a thread, even if the budget has no limits.
+pub(in crate::coordination) fn load_current(cx: &Read<'_>, thread: &Thread) -> Result<Budget> {
     let budget = load(cx, thread.id)?;
     Ok(if thread.has_lapsed(cx.now()) { budget.with_attempt() } else { budget })
 }
 
-/// Returns the thread's budget, or `None` if it has no limits. Fails if a limit is used up.
+/// Fails if a limit of a thread's budget is used up. Returns the budget, or `None` if the budget has no
+/// limits.
 pub(in crate::coordination) fn check_left(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
     let budget = load_limited_now(cx, thread)?;
     match budget.as_ref().map(Budget::exceeded) {
@@ -292,7 +294,7 @@ pub(in crate::coordination) fn check_left(cx: &Read<'_>, thread: &Thread) -> Res
     }
 }
 
-/// Returns the thread's budget with its attempts reset. Fails if a limit would still be used up.
+/// Returns a thread's budget with zero attempts. Fails if a limit would still be used up.
 pub(in crate::coordination) fn check_requeue(cx: &Read<'_>, thread: &Thread) -> Result<Budget> {
     let budget = load(cx, thread.id)?.without_attempts();
     match budget.exceeded() {
@@ -305,8 +307,8 @@ pub(in crate::coordination) fn check_requeue(cx: &Read<'_>, thread: &Thread) -> 
     }
 }
 
-/// Returns whether the thread gets a dead letter when the lapsed claim in its row is ended.
-pub(in crate::coordination) fn fails_by_lapse(cx: &Read<'_>, thread: &Thread) -> Result<bool> {
+/// Returns whether the end of the lapsed claim in a thread's row would add a dead letter.
+pub(in crate::coordination) fn lapse_adds_dead_letter(cx: &Read<'_>, thread: &Thread) -> Result<bool> {
     Ok(thread.has_lapsed(cx.now())
         && load_limited_now(cx, thread)?.is_some_and(|found| !found.exceeded().is_empty()))
 }
@@ -314,11 +316,11 @@ pub(in crate::coordination) fn fails_by_lapse(cx: &Read<'_>, thread: &Thread) ->
 /// Returns the error for a thread whose limits `exceeded` are used up.
 fn exhausted_error(exceeded: &[Limit]) -> Error {
     let names: Vec<&str> = exceeded.iter().map(|limit| limit.name()).collect();
-    let detail = format!("nothing is left of the thread's {}", names.join(" and "));
+    let detail = format!("the thread's budget is used up: {}", names.join(" and "));
     Error::new(Code::BudgetExhausted, detail).with("exceeded", names)
 }
 
-/// Replaces the limits of a thread.
+/// Replaces the limits of a thread's budget.
 pub(in crate::coordination) fn set_limits(
     cx: &mut Write<'_>,
     thread: ThreadId,
@@ -338,12 +340,17 @@ const SET: &str = "
 
 const MARK: &str = "update threads set budgeted = $2 where id = $1";
 
-/// Stores whether a changed budget is used up, and posts a notice about each newly low limit.
+/// Updates the thread's column `exhausted` after a change of the budget, and posts a notice for each newly
+/// low limit.
 ///
-/// A limit is low once [`BUDGET_LOW_PERCENT`] of it is used. Another notice about the same limit can follow
-/// after the limit was raised or its usage fell. `budget` must be the budget that the thread's row has at the
-/// end of the transaction.
-pub(in crate::coordination) fn follow(cx: &mut Write<'_>, thread: &Thread, budget: &Budget) -> Result<()> {
+/// A limit is low once [`BUDGET_LOW_PERCENT`] percent of it is used. Another notice for the same limit can
+/// follow after the limit was raised or its used amount was reset. `budget` must be the budget that the
+/// thread's row has at the end of the transaction.
+pub(in crate::coordination) fn update_exhausted(
+    cx: &mut Write<'_>,
+    thread: &Thread,
+    budget: &Budget,
+) -> Result<()> {
     let exhausted = !budget.exceeded().is_empty();
     if exhausted != thread.exhausted {
         cx.execute(1, SET_EXHAUSTED, &[&thread.id, &exhausted])?;
@@ -365,10 +372,11 @@ const SET_EXHAUSTED: &str = "update threads set exhausted = $2 where id = $1";
 
 const SET_LOW: &str = "update thread_budgets set low = $2 where thread_id = $1";
 
-/// Replays the column `exhausted` of an event's thread: whether a limit is used up, as [`follow`] stores it.
+/// Replays the column `exhausted` of an event's thread, which [`update_exhausted`] has set.
 ///
-/// `running` is how long the claim in the thread's row has lasted, in microseconds, if that is known.
-pub(in crate::coordination) fn replay(event: &Replayed<'_>, running: Option<i64>) -> Result<()> {
+/// `running` is the time under the claim in the thread's row, in microseconds, or `None` if that time is not
+/// known.
+pub(in crate::coordination) fn replay_exhausted(event: &Replayed<'_>, running: Option<i64>) -> Result<()> {
     let thread = event.row("threads", [event.thread()])?;
     if thread.value("budgeted") == Some(&false.into()) {
         return Ok(());
@@ -397,7 +405,8 @@ fn is_exhausted(thread: &RowChange<'_>, limits: &RowChange<'_>, running: Option<
     Some(exhausted)
 }
 
-/// Returns how long the claim in the row of an event's thread has lasted, in microseconds, if that is known.
+/// Returns the time under the current claim of an event's thread, in microseconds, or `None` if it is not
+/// known.
 pub(in crate::coordination) fn running_micros(event: &Replayed<'_>) -> Result<Option<i64>> {
     let thread = event.row("threads", [event.thread()])?;
     let Some(from) = thread.value("claimed_at").filter(|from| !from.is_null()) else {
@@ -413,7 +422,7 @@ pub(in crate::coordination) fn micros_between(from: &Value, until: &Value) -> Op
     Some(micros(until)?.saturating_sub(micros(from)?).max(0))
 }
 
-/// Posts a notice in the thread that a limit is almost used up.
+/// Posts a notice in a thread that a limit of the thread's budget is almost used up.
 fn post_low_notice(
     cx: &mut Write<'_>,
     thread: ThreadId,

@@ -1,8 +1,8 @@
 //! Checkpoints: the progress of unfinished work, stored by the holder of a claim for the next holder.
 //!
-//! A thread has at most one checkpoint, the latest. It survives the end of its claim, and the next checkpoint
-//! replaces it; the event log records only that a checkpoint was stored. Under a legal hold, replaced
-//! checkpoints are kept.
+//! A thread has at most one checkpoint, the latest. The checkpoint survives the end of the claim, and the
+//! next checkpoint replaces it; the event log records only that a checkpoint was stored. Under a legal hold,
+//! replaced checkpoints are kept.
 
 use std::borrow::Cow;
 
@@ -118,7 +118,7 @@ columns! { checkpoint_columns: Checkpoint as k { checkpoint, member_id, at, lsn 
 /// The holder of a claim stored a checkpoint.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ClaimCheckpointed {
-    /// The thread.
+    /// Id of the thread whose checkpoint was stored.
     thread_id: ThreadId,
     /// The length of the checkpoint as canonical JSON, in bytes.
     bytes: u64,
@@ -134,7 +134,7 @@ impl Event for ClaimCheckpointed {
     }
 }
 
-/// Stores a new checkpoint of a thread in place of the previous one; does nothing without a new one.
+/// Replaces a thread's checkpoint with a new one, or does nothing if there is no new checkpoint.
 pub(in crate::coordination) fn replace(
     cx: &mut Write<'_>,
     thread: &Thread,
@@ -170,7 +170,7 @@ const REPLACE: &str = "
 
 const MARK: &str = "update threads set has_checkpoint = true where id = $1";
 
-/// Deletes checkpoints that a purge covers. A checkpoint without its content is useless.
+/// Deletes the checkpoints that a purge covers, because a checkpoint without content is useless.
 fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -193,8 +193,8 @@ const PURGE: &str = "delete from claim_checkpoints where thread_id = $1";
 
 const UNMARK: &str = "update threads set has_checkpoint = false where id = $1";
 
-/// Returns the last checkpoint of a thread.
-pub(in crate::coordination) fn last(cx: &Read<'_>, thread: &Thread) -> Result<Option<Checkpoint>> {
+/// Returns the last checkpoint of a thread, or `None` if no holder has stored one.
+pub(in crate::coordination) fn last_checkpoint(cx: &Read<'_>, thread: &Thread) -> Result<Option<Checkpoint>> {
     if thread.has_checkpoint { cx.one(LAST, &[&thread.id]) } else { Ok(None) }
 }
 

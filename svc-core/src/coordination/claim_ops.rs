@@ -1,4 +1,4 @@
-//! Claiming threads: the next one of a channel or of the workspace, or one by its id.
+//! Operations that claim a thread: the next thread of a channel or of the workspace, or a thread by its id.
 //!
 //! One call is enough to start work: it can also acknowledge the claim and return the thread's context.
 
@@ -12,7 +12,7 @@ use crate::conversation::visibility;
 use crate::coordination::claims::{self, ClaimedThread, LeaseSecs, expire_first};
 use crate::coordination::context::{self, ThreadContext};
 use crate::coordination::footprint::{self, Repo};
-use crate::coordination::obstacles::{self, Blocked};
+use crate::coordination::obstacles::{self, BlockingConflict};
 use crate::coordination::queue::{self, QueueRequest, QueueScope};
 use crate::coordination::rules::check_claimable;
 use crate::coordination::thread_row::{Thread, visible_thread};
@@ -32,8 +32,8 @@ pub(crate) fn feature() -> Feature {
                 .after(expire_first)
                 .title("Claim a channel's next thread")
                 .when(
-                    "Claim the next ready thread of one channel. Use `claim_next_workspace_thread` for all \
-                     channels. Returns `{}` if there is nothing to claim.",
+                    "Claim the next ready thread of one channel. Use `claim_next_workspace_thread` to search \
+                     all channels. Returns `{}` if no thread can be claimed.",
                 )
                 .detailed()
                 .post("/channels/{channel_id}/claim-next")
@@ -46,7 +46,7 @@ pub(crate) fn feature() -> Feature {
                 .title("Claim the workspace's next thread")
                 .when(
                     "Claim the next ready thread of the workspace. Use `claim_thread` for a specific thread. \
-                     Returns `{}` if there is nothing to claim: then call `wait_for_ready`.",
+                     Returns `{}` if no thread can be claimed: then call `wait_for_ready`.",
                 )
                 .detailed()
                 .post("/workspaces/{workspace_id}/claim-next")
@@ -74,7 +74,7 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// The options of a claim.
+/// The options of a request for a claim.
 #[derive(Clone, Copy)]
 struct ClaimOptions {
     lease_secs: Option<LeaseSecs>,
@@ -83,18 +83,18 @@ struct ClaimOptions {
     resume: bool,
 }
 
-/// A thread that the caller has claimed, with its context if requested.
+/// A thread that the caller has claimed, with the thread's context if requested.
 #[derive(Serialize, JsonSchema)]
 struct Taken {
     #[serde(flatten)]
     claimed: ClaimedThread,
-    /// The current result of `get_thread_context`; only if requested.
+    /// The context of the thread, as `get_thread_context` returns it; absent unless requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     context: Option<Box<ThreadContext>>,
 }
 
 impl<I> Answer<I> for Taken {
-    /// The stored part of a claim's answer: the thread and its lease, and whether the context was requested.
+    /// The ids of the claimed thread and of the lease, and whether the context was requested.
     type Kept = ((ThreadId, LeaseId), bool);
     const REFUSES: &'static [Code] = &[Code::StaleClaim];
 
@@ -107,7 +107,7 @@ impl<I> Answer<I> for Taken {
     }
 }
 
-/// The claimed thread, or `{}` if there is nothing to claim.
+/// The claimed thread, or `{}` if no thread can be claimed.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Next {
@@ -131,7 +131,8 @@ impl<I> Answer<I> for Next {
     }
 }
 
-/// Claims the next thread of a channel and returns it with its claim, or `{}` if there is nothing to claim.
+/// Claims the next ready thread of a channel, and returns the thread with its claim, or `{}` if no thread can
+/// be claimed.
 ///
 /// Pass the claim's `claim_lease_id` in your calls on the thread. Acknowledge the claim soon, and renew it
 /// before `assignment_expires_at`, or it lapses.
@@ -148,7 +149,7 @@ struct ClaimNextThread {
     /// The channel.
     channel_id: ChannelId,
     lease_secs: Option<LeaseSecs>,
-    /// Only a thread whose footprint names this repository.
+    /// Only threads whose footprint is in this repository.
     repo: Option<Repo>,
     /// Whether to also acknowledge the claim.
     #[schemars(transform = brief("Also acknowledges the claim."), transform = default_is("false"))]
@@ -158,11 +159,11 @@ struct ClaimNextThread {
     #[schemars(transform = brief("Also returns the context."), transform = default_is("false"))]
     #[serde(default)]
     include_context: bool,
-    /// Whether to return a claim that you already hold.
+    /// Whether to return a claim that you already hold, instead of claiming a thread.
     ///
     /// Returns your newest live claim in the channel, with its lease unchanged. With `repo`, only claims of
-    /// that repository count. If you hold no such claim, claims the next thread.
-    #[schemars(transform = brief("Returns a claim that you hold."), transform = default_is("false"))]
+    /// that repository are considered. If you hold no such claim, the next thread is claimed.
+    #[schemars(transform = brief("Returns a claim you already hold."), transform = default_is("false"))]
     #[serde(default)]
     resume: bool,
 }
@@ -174,7 +175,8 @@ fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Opti
     claim_next(cx, QueueScope::Channel(input.channel_id), terms, input.repo.as_ref())
 }
 
-/// Claims the next thread of the workspace and returns it with its claim, or `{}` if there is none.
+/// Claims the next ready thread of the workspace, and returns the thread with its claim, or `{}` if no thread
+/// can be claimed.
 ///
 /// Pass the claim's `claim_lease_id` in your calls on the thread. Acknowledge the claim soon, and renew it
 /// before `assignment_expires_at`, or it lapses.
@@ -185,10 +187,10 @@ fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Opti
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimNextWorkspaceThread {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     lease_secs: Option<LeaseSecs>,
-    /// Only a thread whose footprint names this repository.
+    /// Only threads whose footprint is in this repository.
     repo: Option<Repo>,
     /// Whether to also acknowledge the claim.
     #[schemars(transform = brief("Also acknowledges the claim."), transform = default_is("false"))]
@@ -198,11 +200,11 @@ struct ClaimNextWorkspaceThread {
     #[schemars(transform = brief("Also returns the context."), transform = default_is("false"))]
     #[serde(default)]
     include_context: bool,
-    /// Whether to return a claim that you already hold.
+    /// Whether to return a claim that you already hold, instead of claiming a thread.
     ///
     /// Returns your newest live claim in the workspace, with its lease unchanged. With `repo`, only claims of
-    /// that repository count. If you hold no such claim, claims the next thread.
-    #[schemars(transform = brief("Returns a claim that you hold."), transform = default_is("false"))]
+    /// that repository are considered. If you hold no such claim, the next thread is claimed.
+    #[schemars(transform = brief("Returns a claim you already hold."), transform = default_is("false"))]
     #[serde(default)]
     resume: bool,
 }
@@ -214,7 +216,7 @@ fn claim_next_workspace_thread(cx: &mut Write<'_>, input: &ClaimNextWorkspaceThr
     claim_next(cx, QueueScope::Workspace, terms, input.repo.as_ref())
 }
 
-/// Claims the next thread, parking the blocked threads found before it.
+/// Claims the next thread for the caller, and parks the blocked threads that are found before it.
 ///
 /// Returns `None` if another step must continue the search.
 fn claim_next(
@@ -226,7 +228,7 @@ fn claim_next(
     let wanted = QueueRequest { scope, repo: repo.map(Repo::key) };
     if terms.resume {
         let channel = if let QueueScope::Channel(channel) = scope { Some(channel) } else { None };
-        if let Some(held) = claims::newest_of_caller(cx, channel, wanted.repo.as_ref())? {
+        if let Some(held) = claims::newest_claim_of_caller(cx, channel, wanted.repo.as_ref())? {
             let thread = visible_thread(cx, held)?;
             return resume_held(cx, thread, terms).map(|taken| Some(Next::Thread(Box::new(taken))));
         }
@@ -234,7 +236,7 @@ fn claim_next(
     let mut parked: usize = 0;
     for _ in 0..CHECKED_MAX {
         let Some(found) = queue::first(cx, &wanted, &[])? else { return Ok(Some(Next::Nothing {})) };
-        if let Some(blocked) = first_obstacle(cx, found.footprint)? {
+        if let Some(blocked) = find_conflict(cx, found.footprint)? {
             parked = parked.saturating_add(queue::park(cx, found.thread_id, &blocked)?);
             if parked >= PARKED_MAX {
                 break;
@@ -242,7 +244,7 @@ fn claim_next(
             continue;
         }
         let thread = visible_thread(cx, found.thread_id)?;
-        return take(cx, thread, terms).map(|taken| Some(Next::Thread(Box::new(taken))));
+        return claim_unchecked(cx, thread, terms).map(|taken| Some(Next::Thread(Box::new(taken))));
     }
     Ok(None)
 }
@@ -250,16 +252,16 @@ fn claim_next(
 /// Maximum footprints that a claim checks in one step before other jobs can run.
 const CHECKED_MAX: usize = 64;
 
-/// Number of threads parked in one step at which the step ends.
+/// Number of parked threads after which one step of a claim ends. Other jobs can then run.
 const PARKED_MAX: usize = 1000;
 
 /// Returns one conflict with a footprint, or `None` if nothing conflicts.
-fn first_obstacle(cx: &Read<'_>, footprint: i64) -> Result<Option<Blocked>> {
+fn find_conflict(cx: &Read<'_>, footprint: i64) -> Result<Option<BlockingConflict>> {
     let Some(touched) = footprint::load(cx, footprint)? else { return Ok(None) };
     Ok(obstacles::conflicts_with(cx, &touched, None, 1)?.pop())
 }
 
-/// Claims a thread and returns it with its claim.
+/// Claims a specific thread, and returns the thread with its claim.
 ///
 /// Pass the claim's `claim_lease_id` in your calls on the thread. Acknowledge the claim soon, and renew it
 /// before `assignment_expires_at`, or it lapses.
@@ -286,10 +288,10 @@ struct ClaimThread {
     #[schemars(transform = brief("Also returns the context."), transform = default_is("false"))]
     #[serde(default)]
     include_context: bool,
-    /// Whether to return a claim that you already hold.
+    /// Whether to return a claim that you already hold, instead of claiming a thread.
     ///
     /// The lease of that claim stays unchanged.
-    #[schemars(transform = brief("Returns a claim that you hold."), transform = default_is("false"))]
+    #[schemars(transform = brief("Returns a claim you already hold."), transform = default_is("false"))]
     #[serde(default)]
     resume: bool,
 }
@@ -302,11 +304,11 @@ fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<Taken> {
         return resume_held(cx, thread, terms);
     }
     check_claimable(cx, &thread)?;
-    take(cx, thread, terms)
+    claim_unchecked(cx, thread, terms)
 }
 
-/// Claims a thread for the caller. The rules for claiming it must have been checked.
-fn take(cx: &mut Write<'_>, thread: Thread, terms: ClaimOptions) -> Result<Taken> {
+/// Claims a thread for the caller, without checking the rules for claims.
+fn claim_unchecked(cx: &mut Write<'_>, thread: Thread, terms: ClaimOptions) -> Result<Taken> {
     let holder = cx.caller().member_id()?;
     let mut claimed = claims::begin(cx, thread, holder, terms.lease_secs)?;
     if let Some(held) = claimed.thread.held.filter(|_| terms.acknowledge) {
@@ -315,19 +317,19 @@ fn take(cx: &mut Write<'_>, thread: Thread, terms: ClaimOptions) -> Result<Taken
     with_context(cx, claimed, terms.include_context)
 }
 
-/// Returns a thread that the caller already holds in the form of a new claim, with its lease unchanged.
+/// Returns the live claim that the caller already holds on a thread, with the lease unchanged.
 fn resume_held(cx: &mut Write<'_>, mut thread: Thread, terms: ClaimOptions) -> Result<Taken> {
     if let Some(held) = thread.held.filter(|_| terms.acknowledge && thread.acknowledged_at.is_none()) {
         claims::acknowledge(cx, &mut thread, held)?;
     }
-    let claimed = claims::resumed(cx, thread)?;
+    let claimed = claims::as_claimed_thread(cx, thread)?;
     with_context(cx, claimed, terms.include_context)
 }
 
-/// Returns a claimed thread, with its context if requested.
+/// Returns a claimed thread, with the thread's context if requested.
 fn with_context(cx: &Read<'_>, claimed: ClaimedThread, include_context: bool) -> Result<Taken> {
     let context = match include_context {
-        true => Some(Box::new(context::of(cx, claimed.thread.clone(), None, false)?)),
+        true => Some(Box::new(context::load_context(cx, claimed.thread.clone(), None, false)?)),
         false => None,
     };
     Ok(Taken { claimed, context })

@@ -1,7 +1,7 @@
-//! Obstacles of threads that could otherwise be claimed, independent of who claims them.
+//! Finds the obstacles of threads that could otherwise be claimed, regardless of which member claims them.
 //!
-//! The rules are those of claiming, except for those about one member: it is enough that some member has the
-//! skills. Results for one thread of a page are reused for the others. A page runs a limited number of
+//! The rules are the same as for a claim, except that any active, unfrozen member may have the required
+//! skills. Results for one thread of a page are reused for the other threads. A page runs a limited number of
 //! lookups, and ends with the last thread whose obstacles are known.
 
 use std::collections::{BTreeSet, HashMap};
@@ -25,10 +25,10 @@ use crate::store::{ToParam, columns};
 const WAITING_SCAN_MAX: i64 = 500;
 /// Maximum footprint items whose conflicts one page looks up.
 const WAITING_ITEMS_MAX: usize = 500;
-/// Maximum statements about single threads and skills that one page runs.
+/// Maximum statements that one page runs to check single threads and skill sets.
 const WAITING_LOOKUPS_MAX: usize = 30;
 
-/// A reason, other than its footprint, for which a thread cannot be claimed.
+/// A reason why a thread cannot be claimed, other than a conflict of its footprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -49,7 +49,7 @@ macro_rules! is_waiting {
 }
 pub(in crate::coordination) use is_waiting;
 
-/// A thread that may have obstacles.
+/// A thread whose obstacles a page may look up.
 pub(in crate::coordination) struct WaitingCandidate {
     pub id: ThreadId,
     pub lsn: i64,
@@ -61,7 +61,8 @@ pub(in crate::coordination) struct WaitingCandidate {
     skill_set: i64,
     exhausted: bool,
     dead: bool,
-    /// Whether the thread has a limit and a claim in its row, which counts as an attempt once it has lapsed.
+    /// Whether the thread has a budget limit, and a claim in its row that counts as an attempt once it has
+    /// lapsed.
     is_lapsing: bool,
 }
 
@@ -79,8 +80,8 @@ columns! {
     }
 }
 
-/// Returns how far one page searches for candidates, as [`Read::horizon`] does for other pages.
-pub(in crate::coordination) fn horizon(
+/// Returns the position up to which one page searches for candidates, like [`Read::horizon`] for other pages.
+pub(in crate::coordination) fn candidate_horizon(
     cx: &Read<'_>,
     sql: &'static str,
     list: &[&dyn ToParam],
@@ -89,16 +90,16 @@ pub(in crate::coordination) fn horizon(
     cx.horizon_within(sql, list, after, WAITING_SCAN_MAX)
 }
 
-/// The detail in which conflicts with a footprint are reported.
+/// The level of detail at which conflicts with a footprint are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::coordination) enum ConflictDetail {
-    /// Report every conflict.
+    /// Report every conflict with the footprint.
     All,
-    /// Report only whether there is a conflict.
+    /// Report only whether anything conflicts with the footprint.
     Any,
 }
 
-/// The obstacles of threads, as far as one page has found them.
+/// The obstacles that one page has found for its threads.
 pub(in crate::coordination) struct ConflictReport {
     reason: Option<Reason>,
     /// The conflicts of each footprint, by its id, for the footprints that one page can check.
@@ -112,7 +113,7 @@ pub(in crate::coordination) struct ConflictReport {
 }
 
 impl ConflictReport {
-    /// Finds the conflicts of the footprints of the first candidates that could be claimed.
+    /// Finds the conflicts with the candidates' footprints, for as many candidates as one page can check.
     ///
     /// With [`ConflictDetail::Any`], all conflicts with a footprint are reported as one.
     pub fn find(
@@ -122,7 +123,7 @@ impl ConflictReport {
         candidates: &[WaitingCandidate],
     ) -> Result<Self> {
         let waiting = candidates.iter().filter(|candidate| candidate.is_waiting);
-        let footprints = some_footprints(cx, waiting.map(|candidate| candidate.footprint))?;
+        let footprints = load_footprints(cx, waiting.map(|candidate| candidate.footprint))?;
         let touched: Vec<&Footprint> = footprints.iter().map(|(_, footprint)| footprint).collect();
         let conflicts: Vec<Vec<Conflict>> = match detail {
             _ if touched.is_empty() => Vec::new(),
@@ -130,10 +131,10 @@ impl ConflictReport {
                 .into_iter()
                 .map(|found| found.into_iter().map(|blocked| blocked.conflict).collect())
                 .collect(),
-            ConflictDetail::Any => obstacles::blocked(cx, &touched)?
+            ConflictDetail::Any => obstacles::are_blocked(cx, &touched)?
                 .into_iter()
                 .map(|is_blocked| {
-                    is_blocked.then(|| Conflict::alone(ConflictReason::Overlap)).into_iter().collect()
+                    is_blocked.then(|| Conflict::without_claim(ConflictReason::Overlap)).into_iter().collect()
                 })
                 .collect(),
         };
@@ -144,7 +145,7 @@ impl ConflictReport {
         Ok(Self { reason, by_footprint, by_skills, holders, lookups: 0 })
     }
 
-    fn asks_for(&self, reason: Reason) -> bool {
+    fn includes_reason(&self, reason: Reason) -> bool {
         self.reason.is_some_and(|asked| asked == reason || asked == Reason::Any)
     }
 
@@ -156,21 +157,21 @@ impl ConflictReport {
             return Ok(None);
         }
         let Some(conflicts) = self.by_footprint.get(&thread.footprint).cloned() else { return Ok(None) };
-        let for_budget = self.asks_for(Reason::Budget);
-        let for_letter = self.asks_for(Reason::DeadLetter);
+        let for_budget = self.includes_reason(Reason::Budget);
+        let for_letter = self.includes_reason(Reason::DeadLetter);
         let fails = (for_budget || for_letter) && self.gets_dead_letter(cx, thread)?;
         let mut found = Vec::new();
         if for_budget && (thread.exhausted || fails) {
-            found.push(Conflict::alone(ConflictReason::Budget));
+            found.push(Conflict::without_claim(ConflictReason::Budget));
         }
         if for_letter && (thread.dead || fails) {
-            found.push(Conflict::alone(ConflictReason::DeadLetter));
+            found.push(Conflict::without_claim(ConflictReason::DeadLetter));
         }
-        if self.asks_for(Reason::Dependencies) && thread.blocked > 0 {
-            found.push(Conflict::alone(ConflictReason::Dependencies));
+        if self.includes_reason(Reason::Dependencies) && thread.blocked > 0 {
+            found.push(Conflict::without_claim(ConflictReason::Dependencies));
         }
-        if self.asks_for(Reason::Skills) && !self.is_covered(cx, thread.skill_set)? {
-            found.push(Conflict::alone(ConflictReason::Skills));
+        if self.includes_reason(Reason::Skills) && !self.has_capable_member(cx, thread.skill_set)? {
+            found.push(Conflict::without_claim(ConflictReason::Skills));
         }
         found.extend(conflicts);
         Ok(Some(found))
@@ -182,10 +183,11 @@ impl ConflictReport {
             return Ok(false);
         }
         self.lookups = self.lookups.saturating_add(LOOKUPS_OF_A_BUDGET);
-        thread_of_workspace(cx, thread.id)?.map_or(Ok(false), |thread| budget::fails_by_lapse(cx, &thread))
+        thread_of_workspace(cx, thread.id)?
+            .map_or(Ok(false), |thread| budget::lapse_adds_dead_letter(cx, &thread))
     }
 
-    fn is_covered(&mut self, cx: &Read<'_>, skill_set: i64) -> Result<bool> {
+    fn has_capable_member(&mut self, cx: &Read<'_>, skill_set: i64) -> Result<bool> {
         if let Some(known) = self.by_skills.get(&skill_set) {
             return Ok(*known);
         }
@@ -211,14 +213,14 @@ impl ConflictReport {
     }
 }
 
-/// Number of statements that checking one thread's budget counts as.
+/// Number of statements that a check of one thread's budget is counted as.
 const LOOKUPS_OF_A_BUDGET: usize = 4;
 
-/// Number of rows of skill holders that count as one statement.
+/// Number of read rows, each a member with a skill, that are counted as one statement.
 const HOLDERS_OF_A_LOOKUP: usize = 200;
 
-/// Returns the footprints with these ids, in order and without repeats, up to the maximum number of items.
-fn some_footprints(cx: &Read<'_>, ids: impl Iterator<Item = i64>) -> Result<Vec<(i64, Footprint)>> {
+/// Loads the footprints `ids`, in order and without duplicates, up to [`WAITING_ITEMS_MAX`] items in total.
+fn load_footprints(cx: &Read<'_>, ids: impl Iterator<Item = i64>) -> Result<Vec<(i64, Footprint)>> {
     let mut seen = BTreeSet::from([0]);
     let ids: Vec<i64> = ids.filter(|id| seen.insert(*id)).collect();
     if ids.is_empty() {

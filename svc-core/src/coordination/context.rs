@@ -25,7 +25,7 @@ use crate::op::Read;
 use crate::schema::default_is;
 use crate::text::Count;
 
-/// The state of a thread and its possible transitions.
+/// The state of a thread, and the transitions that the caller can make.
 #[derive(Serialize, JsonSchema)]
 struct Fsm {
     /// The state of the thread.
@@ -37,24 +37,26 @@ struct Fsm {
 /// The context that a member needs to work on a thread.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadContext {
-    /// The thread, with its live claim.
+    /// The thread, including its live claim.
     thread: Thread,
-    /// The thread's state and its possible transitions.
+    /// The thread's state, and the transitions that you can make now.
     fsm: Fsm,
     /// The problems that now prevent you from claiming the thread; empty if you can claim it.
     claim_refusals: Vec<Problem>,
-    /// The unmet conditions that now prevent the thread from closing; empty if it is finished.
+    /// The unmet conditions that now prevent the thread from closing; empty if it can close or is already
+    /// finished.
     close_refusals: Vec<Reason>,
-    /// The last checkpoint that a holder stored; null if there is none.
+    /// The last checkpoint of the thread; null if no holder has stored one.
     checkpoint: Option<Checkpoint>,
-    /// The channel's briefing; null if none is set.
+    /// The briefing of the thread's channel; null if the channel has no briefing.
     boot: Option<ChannelBoot>,
     /// The memory blocks of the thread, in the order in which they were attached; fewer if they would exceed
     /// 1 MiB.
     memory_blocks: Vec<AttachedBlock>,
     /// The last 30 messages after `since`, oldest first, reviews included; fewer if they would exceed 1 MiB.
     messages: Vec<ContextMessage>,
-    /// Number of older messages after `since` that are omitted, of the last 2000; null if none are.
+    /// Number of older messages after `since` that are omitted, among the last 2000 messages; null if none is
+    /// omitted.
     messages_omitted: Option<i64>,
     /// The last 10 messages pinned in the thread's channel, newest first; fewer if they would exceed 256 KiB.
     pins: Vec<PinnedMessage>,
@@ -70,13 +72,15 @@ pub(in crate::coordination) struct ThreadContext {
 
 /// Returns the context that you need to work on a thread.
 ///
-/// To omit messages and notices that you already have, pass the last `lsn` as `since`; the rest is current.
+/// To omit messages and notices that you already have, pass the last `lsn` as `since`; other fields are
+/// current.
 ///
 /// The context contains the thread, the transitions that you can make now, the problems that prevent you from
 /// claiming it and any member from closing it, the last checkpoint, the channel's briefing, the thread's
 /// memory blocks, its last messages, the pinned messages of its channel, and its notices.
 ///
-/// Fails with 409 `must_refetch` if the log no longer has all events after `since`: call again without it.
+/// Fails with 409 `must_refetch` if the log no longer has all events after `since`: call again without
+/// `since`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetThreadContext {
@@ -86,7 +90,7 @@ pub(super) struct GetThreadContext {
     #[schemars(transform = default_is("false"))]
     #[serde(default)]
     include_glossary: bool,
-    /// Only messages and notices after this position: `lsn` of an earlier answer. Default: the last ones.
+    /// Only messages and notices after this position: `lsn` of an earlier answer. Default: the latest.
     since: Option<Count<0, { i64::MAX }>>,
 }
 
@@ -96,11 +100,11 @@ pub(super) fn get_thread_context(cx: &Read<'_>, input: &GetThreadContext) -> Res
     if let Some(since) = since {
         LogRange::read(cx)?.check_after(thread.workspace_id, since)?;
     }
-    of(cx, thread, since, input.include_glossary)
+    load_context(cx, thread, since, input.include_glossary)
 }
 
 /// Returns the context of a thread that the caller may see.
-pub(in crate::coordination) fn of(
+pub(in crate::coordination) fn load_context(
     cx: &Read<'_>,
     thread: Thread,
     since: Option<i64>,
@@ -108,7 +112,7 @@ pub(in crate::coordination) fn of(
 ) -> Result<ThreadContext> {
     let since = since.unwrap_or(0);
     let close_refusals = transition::against_closing(cx, &thread)?;
-    let transitions = transition::possible(cx, &thread, &close_refusals)?;
+    let transitions = transition::possible_actions(cx, &thread, &close_refusals)?;
     let boot = Some(boot::of_channel(cx, thread.channel_id)?).filter(|boot| !boot.text.is_empty());
     let memory_blocks = memory::of_thread(cx, thread.id)?;
     let (messages, older) = messages::context_messages(cx, thread.id, since, CONTEXT_MESSAGES)?;
@@ -124,14 +128,14 @@ pub(in crate::coordination) fn of(
         fsm: Fsm { state: thread.state, transitions },
         claim_refusals: rules::refusals(cx, &thread)?,
         close_refusals,
-        checkpoint: checkpoint::last(cx, &thread)?,
+        checkpoint: checkpoint::last_checkpoint(cx, &thread)?,
         boot,
         memory_blocks,
         messages,
         messages_omitted: Some(older).filter(|older| *older > 0),
         pins: pins::context_pins(cx, thread.channel_id)?,
         glossary,
-        notices: notices::last_since(cx, thread.id, since)?,
+        notices: notices::last_notices_since(cx, thread.id, since)?,
         lsn: cx.lsn()?,
         thread,
     })

@@ -2,7 +2,7 @@
 //!
 //! Such a thread leaves the ready queue until its dead letter is requeued. A dead letter is settled when it
 //! is requeued, or when its thread is closed or cancelled. A thread has at most one unsettled dead letter.
-//! Raising a limit does not settle it: a member should check the thread first.
+//! Raising a limit does not settle a dead letter: a member should check the thread first.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -85,15 +85,15 @@ pub(crate) fn feature() -> Feature {
 /// A claim ended without a result while a budget limit was used up, and the thread got a dead letter.
 #[derive(Serialize, JsonSchema)]
 struct ClaimFailed<'a> {
-    /// The thread.
+    /// Id of the thread whose claim ended.
     thread_id: ThreadId,
     /// The member who held the claim.
     member_id: MemberId,
     /// The fencing id of the claim.
     claim_lease_id: LeaseId,
-    /// The limits that were used up.
+    /// The budget limits that were used up when the claim ended.
     exceeded: &'a [Limit],
-    /// The dead letter that the thread got.
+    /// Id of the dead letter that was added to the thread.
     dead_letter_id: DeadLetterId,
 }
 
@@ -112,9 +112,9 @@ impl Event for ClaimFailed<'_> {
 /// A dead letter was requeued: its thread can be claimed again.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct DeadLetterRequeued {
-    /// The dead letter that was requeued.
+    /// Id of the dead letter that was requeued.
     dead_letter_id: DeadLetterId,
-    /// The thread of the dead letter.
+    /// Id of the dead letter's thread, which can be claimed again.
     thread_id: ThreadId,
 }
 
@@ -124,11 +124,11 @@ impl Event for DeadLetterRequeued {
     fn replay(event: &Replayed<'_>) -> Result<()> {
         replay_settled(event)?;
         event.row_of("threads", "thread_id")?.set("dead", false).set("attempts", 0).keep()?;
-        budget::replay(event, Some(0))
+        budget::replay_exhausted(event, Some(0))
     }
 }
 
-/// Settles the unsettled dead letter of an event's thread, if it has one.
+/// Settles the unsettled dead letter of an event's thread, if the thread has one.
 pub(in crate::coordination) fn replay_settled(event: &Replayed<'_>) -> Result<()> {
     event.rows("dead_letters", &[event.thread()], |letter| match letter.value("settled_at") {
         Some(Value::Null) => letter.set("settled_at", event.at()).keep(),
@@ -141,23 +141,24 @@ pub(in crate::coordination) fn replay_settled(event: &Replayed<'_>) -> Result<()
 struct DeadLetter {
     /// The id of the dead letter.
     id: DeadLetterId,
-    /// The thread that failed.
+    /// Id of the thread whose claim ended without a result.
     thread_id: ThreadId,
     /// The channel of the thread.
     channel_id: ChannelId,
     /// The thread's title: the task in one line.
     title: String,
-    /// The limits that were used up.
+    /// The budget limits that were used up when the claim ended.
     exceeded: Value,
-    /// The member who held the claim that failed.
+    /// The member who held the ended claim.
     holder: MemberId,
-    /// The fencing id of the claim that failed.
+    /// The fencing id of the ended claim.
     claim_lease_id: LeaseId,
     /// Time at which the claim ended.
     failed_at: Time,
-    /// Time at which the letter was requeued, or its thread closed or cancelled; null until then.
+    /// Time at which the dead letter was requeued, or its thread was closed or cancelled; null while it is
+    /// unsettled.
     settled_at: Option<Time>,
-    /// Position of the failure's event in the workspace's log.
+    /// Position in the workspace's log of the event that added the dead letter.
     lsn: i64,
 }
 
@@ -188,7 +189,8 @@ impl<I> Answer<I> for DeadLetter {
     }
 }
 
-/// Adds a dead letter: the claim `held` ended without a result while the limits `exceeded` were used up.
+/// Adds a dead letter to a thread whose claim `held` ends without a result while the limits `exceeded` are
+/// used up.
 pub(in crate::coordination) fn add(
     cx: &mut Write<'_>,
     thread: &Thread,
@@ -220,7 +222,7 @@ pub(in crate::coordination) fn add(
 
 const SET_DEAD: &str = "update threads set dead = $2 where id = $1";
 
-/// Settles the unsettled dead letter of a thread, if it has one.
+/// Settles the unsettled dead letter of a thread, if the thread has one.
 pub(in crate::coordination) fn settle(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
     if thread.dead {
         cx.execute(1, SETTLE, &[&thread.id, &cx.now()])?;
@@ -239,7 +241,7 @@ const SETTLE: &str = "update dead_letters set settled_at = $2 where thread_id = 
 #[serde(deny_unknown_fields)]
 #[schemars(transform = brief(""))]
 struct ListDeadLetters {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<PageLimit>,
@@ -286,17 +288,17 @@ const HORIZON: &str = "
     select lsn from dead_letters where workspace_id = $1 and settled_at is null and lsn > $2
     order by lsn limit 1 offset $3";
 
-/// Requeues a dead letter, so that its thread can be claimed again, and returns the letter.
+/// Requeues a dead letter, so that its thread can be claimed again, and returns the dead letter.
 ///
 /// If the dead letter is settled already, nothing changes.
 ///
-/// Fails with 404 `not-found` if there is no such dead letter, or you may not see its thread; 409
-/// `budget-exhausted` with `exceeded` while nothing is left of another limit than `max_attempts`, or while
-/// `max_attempts` is 0, which allows no claim at all: raise the limit first.
+/// Fails with 404 `not-found` if the workspace has no such dead letter, or if you may not see its thread; 409
+/// `budget-exhausted` with `exceeded` if a limit other than `max_attempts` is used up, or if `max_attempts`
+/// is 0, which allows no claim: raise the limit first.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RequeueDeadLetter {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     /// The dead letter.
     dead_letter_id: DeadLetterId,
@@ -312,14 +314,14 @@ fn requeue_dead_letter(cx: &mut Write<'_>, input: &RequeueDeadLetter) -> Result<
     let budget = budget::check_requeue(cx, &thread)?;
     settle(cx, &thread)?;
     cx.execute(1, FORGET_ATTEMPTS, &[&thread.id])?;
-    budget::follow(cx, &thread, &budget)?;
+    budget::update_exhausted(cx, &thread, &budget)?;
     cx.emit(thread.place(), &DeadLetterRequeued { dead_letter_id: letter.id, thread_id: thread.id })?;
     Ok(DeadLetter { settled_at: Some(cx.now()), ..letter })
 }
 
 const FORGET_ATTEMPTS: &str = "update threads set attempts = 0 where id = $1";
 
-/// Loads a dead letter, if the caller may see its thread.
+/// Loads a dead letter. Fails if the caller may not see the dead letter's thread.
 fn visible_letter(cx: &Read<'_>, id: DeadLetterId) -> Result<DeadLetter> {
     let visibility = cx.caller().visibility.params();
     let found = cx.one(VISIBLE, &visibility.and(&[&id, &cx.caller().workspace_id]))?;

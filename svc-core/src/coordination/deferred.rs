@@ -1,4 +1,5 @@
-//! Deferred threads: open threads without a claim that cannot be claimed now, with the conflicts of each.
+//! Deferred threads: open threads without a claim that cannot be claimed now, with the conflicts that block
+//! them.
 //!
 //! The list is exact at the time of the read. It does not depend on which threads are parked, because parking
 //! happens only during a claim.
@@ -31,7 +32,7 @@ pub(crate) fn feature() -> Feature {
                 .title("List blocked threads")
                 .when(
                     "List open threads without a claim that cannot be claimed now, with the conflicts that \
-                     block each.",
+                     block each thread.",
                 )
                 .detailed()
                 .get("/workspaces/{workspace_id}/deferred")
@@ -41,7 +42,8 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Returns the open threads without a claim that cannot be claimed now, with the conflicts that block each.
+/// Returns the open threads without a claim that cannot be claimed now, with the conflicts that block each
+/// thread.
 ///
 /// The threads are ordered by creation.
 ///
@@ -50,14 +52,13 @@ pub(crate) fn feature() -> Feature {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListDeferredThreads {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
-    /// Also list threads that wait for unfinished threads (`dependencies`), that require skills which no
-    /// active, unfrozen member has all of (`skills`), whose budget has a limit that is used up (`budget`), or
-    /// that have an unsettled dead letter (`dead-letter`); `any` for all of these. Default: only threads
-    /// whose footprint conflicts.
+    /// Also list threads that wait for unfinished threads (`dependencies`), whose required skills no active,
+    /// unfrozen member has (`skills`), with a used-up budget limit (`budget`), or with an unsettled dead
+    /// letter (`dead-letter`); `any` for all these reasons. Default: only threads whose footprint conflicts.
     reason: Option<Reason>,
-    /// Only threads whose footprint names this repository, as `owner/name` or a clone URL.
+    /// Only threads whose footprint is in this repository: `owner/name` or a clone URL.
     repo: Option<Repo>,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
@@ -66,7 +67,7 @@ struct ListDeferredThreads {
 /// A thread that cannot be claimed now, with the conflicts that block it.
 #[derive(Serialize, JsonSchema)]
 struct DeferredThread {
-    /// The thread.
+    /// Id of the thread that cannot be claimed.
     thread_id: ThreadId,
     /// The channel of the thread.
     channel_id: ChannelId,
@@ -74,7 +75,7 @@ struct DeferredThread {
     title: String,
     /// The thread's priority: a higher number is more urgent.
     priority: i64,
-    /// The thread's footprint; null if it has none.
+    /// The thread's footprint; null if the thread has no footprint.
     footprint: Option<Footprint>,
     /// The conflicts that block the thread, up to 1000.
     obstacles: Vec<Conflict>,
@@ -89,7 +90,7 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
     let wants_more = input.reason.is_some();
     let after = Cursor::after(input.cursor);
     let horizon = if wants_more { HORIZON } else { HORIZON_OF_FOOTPRINTS };
-    let mut horizon = conflicts::horizon(cx, horizon, &[&workspace_id], after)?;
+    let mut horizon = conflicts::candidate_horizon(cx, horizon, &[&workspace_id], after)?;
     let now = cx.now();
     let last = horizon.up_to();
     let params: [&dyn ToParam; 5] = [&workspace_id, &now, &after, &last, &repo];
@@ -127,12 +128,12 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
     Ok(Page::within(horizon, rows, input.limit, |thread: &DeferredThread| thread.lsn))
 }
 
-/// Counts the threads whose footprints conflict.
+/// Counts the open threads without a claim whose footprints conflict.
 ///
 /// The count covers as many threads with a footprint as one page would.
 pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<BoundedCount> {
     let workspace = cx.caller().workspace_id;
-    let horizon = conflicts::horizon(cx, HORIZON_OF_FOOTPRINTS, &[&workspace], 0)?;
+    let horizon = conflicts::candidate_horizon(cx, HORIZON_OF_FOOTPRINTS, &[&workspace], 0)?;
     let (repo, after, last, now): (Option<RepoKey>, i64, _, _) = (None, 0, horizon.up_to(), cx.now());
     let params: [&dyn ToParam; 5] = [&workspace, &now, &after, &last, &repo];
     let candidates: Vec<WaitingCandidate> =
@@ -184,7 +185,8 @@ const CANDIDATES: &str = candidates!("");
 /// Selects the candidates that have a footprint, by the index of open threads with a footprint.
 const CANDIDATES_WITH_FOOTPRINT: &str = candidates!("and t.footprint <> 0");
 
-/// Selects the position at which one page of threads with a footprint ends, by the same index.
+/// Selects the position at which one page of open threads with a footprint ends, by the index of such
+/// threads.
 const HORIZON_OF_FOOTPRINTS: &str = "
     select lsn from threads
     where workspace_id = $1 and footprint <> 0 and state = 'open' and lsn > $2

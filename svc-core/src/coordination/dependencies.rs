@@ -49,7 +49,10 @@ pub(crate) fn feature() -> Feature {
                     ),
                 destructive("remove_thread_dependency", remove_thread_dependency)
                     .title("Remove a dependency from a thread")
-                    .when("Make a thread stop waiting for another thread.")
+                    .when(
+                        "Make a thread stop waiting for another thread. Use `list_thread_dependencies` to \
+                         find it.",
+                    )
                     .reversible()
                     .delete("/threads/{thread_id}/dependencies/{depends_on_id}")
                     .needs(&[ThreadTransition])
@@ -103,7 +106,7 @@ impl Event for ThreadDependencyAdded {
 /// A thread no longer waits for another thread.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadDependencyRemoved {
-    /// The thread that it waited for.
+    /// Id of the thread that the event's thread no longer waits for.
     depends_on_id: ThreadId,
 }
 
@@ -122,7 +125,7 @@ impl Event for ThreadDependencyRemoved {
 /// thread can be claimed then too.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadReady {
-    /// The thread that can be claimed.
+    /// Id of the thread that can be claimed.
     thread_id: ThreadId,
 }
 
@@ -136,16 +139,16 @@ impl Event for ThreadReady {
 
 /// Makes a thread wait for another thread, and returns the waiting thread.
 ///
-/// The waiting thread cannot be claimed until the other one is closed or cancelled; a live claim on it
+/// The waiting thread cannot be claimed until the other thread is closed or cancelled; a live claim
 /// continues.
 ///
 /// The two threads may be in different channels of the workspace. Adding a dependency again changes nothing.
 ///
-/// Fails with 409 `wrong-state` if the waiting thread is finished, if it waits for 100 threads already, if
-/// 1000 threads wait for the other one, or if 5000 threads wait for the waiting one and the other one waits
-/// for 5000, directly or not; 409 `dependency-cycle` if the two are the same, or if the other one waits for
-/// this one already, directly or not; 409 `not-visible-to-all` if the other one is in another, private
-/// channel.
+/// Fails with 409 `wrong-state` if the waiting thread is finished, if it already waits for 100 threads, if
+/// 1000 threads already wait for the other thread, or if 5000 or more threads wait for the waiting thread and
+/// the other thread waits for 5000 or more threads, directly or indirectly; 409 `dependency-cycle` if the two
+/// threads are the same, or if the other thread already waits for the waiting thread, directly or indirectly;
+/// 409 `not-visible-to-all` if the other thread is in another, private channel.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AddThreadDependency {
@@ -208,7 +211,7 @@ const BLOCK_ONE: &str = "update threads set blocked = blocked + 1 where id = $1"
 /// Fails if a dependency of `thread` on `awaited` would close a cycle.
 ///
 /// A cycle would lead from `thread` through its dependents to `awaited` and back. The search can start from
-/// either end, so it decides if one of the two has few threads around it.
+/// either end, so it succeeds if `thread` has few dependents or `awaited` has few dependencies.
 fn check_no_cycle(cx: &Read<'_>, thread: &Thread, awaited: &Thread) -> Result<()> {
     let refusal = |detail: &'static str| Err(Error::new(Code::DependencyCycle, detail));
     if thread.id == awaited.id {
@@ -220,7 +223,7 @@ fn check_no_cycle(cx: &Read<'_>, thread: &Thread, awaited: &Thread) -> Result<()
     };
     match found {
         DependencyWalk::NoPath => Ok(()),
-        DependencyWalk::Met => refusal("the other thread waits for this one already, directly or not"),
+        DependencyWalk::Found => refusal("the other thread waits for this one already, directly or not"),
         DependencyWalk::Unfinished => Err(Error::wrong_state(format!(
             "{DEPENDENCY_WALK_MAX} or more threads wait for this one, and the other one waits for as many: \
              remove finished dependencies first"
@@ -228,12 +231,12 @@ fn check_no_cycle(cx: &Read<'_>, thread: &Thread, awaited: &Thread) -> Result<()
     }
 }
 
-/// The result of a walk along dependencies.
+/// The result of a search along dependencies for one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DependencyWalk {
     /// The walk reached the thread that it searched for.
-    Met,
-    /// The walk visited every reachable thread without finding that thread.
+    Found,
+    /// The walk visited every reachable thread, and none is the thread that it searched for.
     NoPath,
     /// The walk stopped, because there were at least [`DEPENDENCY_WALK_MAX`] threads to visit.
     Unfinished,
@@ -244,7 +247,7 @@ fn walk(cx: &Read<'_>, sql: &'static str, from: ThreadId, to: ThreadId) -> Resul
         .one(sql, &[&from, &to, &DEPENDENCY_WALK_MAX])?
         .ok_or_else(|| Error::internal("a count returned no row"))?;
     Ok(match met {
-        true => DependencyWalk::Met,
+        true => DependencyWalk::Found,
         false if visited < DEPENDENCY_WALK_MAX => DependencyWalk::NoPath,
         false => DependencyWalk::Unfinished,
     })
@@ -252,7 +255,7 @@ fn walk(cx: &Read<'_>, sql: &'static str, from: ThreadId, to: ThreadId) -> Resul
 
 /// A statement that visits up to `$3` threads along dependencies from `$1`.
 ///
-/// It returns the number of visited threads, and whether `$2` was among them.
+/// It returns the number of visited threads, and whether `$2` was among these threads.
 macro_rules! walk_sql {
     ($from:literal, $to:literal) => {
         concat!(
@@ -275,17 +278,18 @@ macro_rules! walk_sql {
     };
 }
 
-/// Walks from a thread to the threads that wait for it.
+/// Walks from a thread to the threads that wait for this thread, directly or indirectly.
 const DOWNSTREAM: &str = walk_sql!("depends_on_id", "thread_id");
 
-/// Walks from a thread to the threads that it waits for.
+/// Walks from a thread to the threads that this thread waits for, directly or indirectly.
 const UPSTREAM: &str = walk_sql!("thread_id", "depends_on_id");
 
 /// Makes a thread stop waiting for another thread, and returns the thread that waited.
 ///
-/// If this was the thread's last unfinished dependency, it can be claimed.
+/// Once its last unfinished dependency is removed, the thread can be claimed.
 ///
-/// Fails with 404 `not-found` if it does not wait for the other one; 409 `wrong-state` if it is archived.
+/// Fails with 404 `not-found` if the thread does not wait for the other thread; 409 `wrong-state` if the
+/// waiting thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RemoveThreadDependency {
@@ -325,13 +329,13 @@ const CLAIMABLE: &str = concat!("select t.id from threads t where t.id = $1 and 
 struct Dependency {
     /// The thread that must finish first.
     thread_id: ThreadId,
-    /// The channel of that thread.
+    /// The channel of the thread that must finish first.
     channel_id: ChannelId,
-    /// The title of that thread: its task in one line.
+    /// The title of the thread that must finish first.
     title: String,
-    /// The state of that thread.
+    /// The state of the thread that must finish first.
     state: ThreadState,
-    /// Whether that thread no longer blocks the waiting thread.
+    /// Whether the dependency no longer blocks the waiting thread, because its thread is closed or archived.
     finished: bool,
     /// Position in the event log at which the dependency was added.
     lsn: i64,
@@ -348,9 +352,10 @@ columns! {
     make { finished: state.is_finished() }
 }
 
-/// Returns the threads that a thread waits for, finished or not, in the order in which they were added.
+/// Returns the threads that a thread waits for, finished or not, in the order in which the dependencies were
+/// added.
 ///
-/// Threads in channels that you may not see are omitted, but `blocked` of the thread counts them. The list is
+/// Threads in channels that you may not see are omitted, but included in `blocked` of the thread. The list is
 /// one page, unless it would be too long.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -381,14 +386,15 @@ const LIST: &str = concat!(
 
 /// The threads for which a new thread waits.
 pub(super) struct NewDependencies {
-    /// The ids of these threads, without duplicates.
+    /// Ids of the threads that must finish first, without duplicates.
     pub ids: Vec<ThreadId>,
-    /// Number of these threads that are unfinished.
+    /// Number of the threads in `ids` that are unfinished.
     pub unfinished: i64,
 }
 
-/// Loads the threads `ids`. Fails unless the caller and every member who sees `channel` may see them.
-pub(super) fn visible_all(cx: &Read<'_>, ids: &[ThreadId], channel: ChannelId) -> Result<NewDependencies> {
+/// Loads the threads `ids`. Fails unless the caller, and every member who may see `channel`, may see all
+/// these threads.
+pub(super) fn load_awaited(cx: &Read<'_>, ids: &[ThreadId], channel: ChannelId) -> Result<NewDependencies> {
     let ids: Vec<ThreadId> = ids.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let found = channels_and_states(cx, &ids)?;
     if found.len() != ids.len() {
@@ -409,12 +415,12 @@ fn not_found_in_list() -> Error {
     Error::not_found("thread").with("field", "depends_on")
 }
 
-/// Turns the error of an invisible thread into that of a missing thread.
+/// Replaces the error of a channel that the caller may not see with the error of a missing thread.
 fn as_hidden_in_list(error: Error) -> Error {
     if error.code() == Code::NotFound { not_found_in_list() } else { error }
 }
 
-/// Returns the channel, state and number of dependents of each thread of the caller's workspace in `ids`.
+/// Returns, for each thread in `ids`, its channel, its state and its number of dependents.
 fn channels_and_states(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Vec<(ChannelId, ThreadState, i64)>> {
     let workspace = cx.caller().workspace_id;
     if ids.is_empty() {
@@ -448,7 +454,7 @@ const STATES_SQLITE: &str = states_sql!("$1");
 
 const STATES_POSTGRES: &str = states_sql!("any($1)");
 
-/// Inserts the dependencies of a new thread, whose `blocked` already counts them.
+/// Inserts the dependencies of a new thread, whose `blocked` already includes them.
 pub(super) fn insert(cx: &mut Write<'_>, thread: ThreadId, awaited: &[ThreadId], lsn: i64) -> Result<()> {
     awaited.iter().try_for_each(|id| cx.execute(1, INSERT, &[&thread, id, &lsn]))
 }
@@ -477,7 +483,7 @@ const UNBLOCK_ALL: &str = "
     update threads set blocked = blocked - 1
     where id in (select thread_id from thread_dependencies where depends_on_id = $1)";
 
-/// Selects the dependents that can be claimed now, because only this thread blocked them.
+/// Selects the dependents of a finished thread that can be claimed now.
 const NEWLY_CLAIMABLE: &str = concat!(
     "select t.id from thread_dependencies d join threads t on t.id = d.thread_id
      where d.depends_on_id = $1 and ",
@@ -485,7 +491,8 @@ const NEWLY_CLAIMABLE: &str = concat!(
     " order by t.lsn"
 );
 
-/// Blocks each thread that waits for a `reopened` thread. Those that could be claimed leave the ready queue.
+/// Increases `blocked` of each thread that waits for the `reopened` thread, and removes newly blocked threads
+/// from the ready queue.
 pub(crate) fn block_dependents(cx: &mut Write<'_>, reopened: &Thread) -> Result<()> {
     if cx.change(BLOCK_ALL, &[&reopened.id])? == 0 {
         return Ok(());

@@ -39,7 +39,7 @@ fn operations() -> Vec<Operation> {
     vec![
         idempotent("open_dm", open_dm)
             .title("Open a direct message")
-            .when("Open your direct message with certain members; it is created if there is none.")
+            .when("Open or create your direct message with certain members.")
             .post("/workspaces/{workspace_id}/dms")
             .needs(&[MessagePost])
             .refuses(&[Code::WrongState])
@@ -54,8 +54,8 @@ fn operations() -> Vec<Operation> {
         idempotent("add_dm_participant", add_dm_participant)
             .title("Add a member to a direct message")
             .when(
-                "Add a member to a direct message opened for more than two. Use `open_dm` to start a new \
-                 one.",
+                "Add a member to a direct message that was opened for more than two members. Use `open_dm` \
+                 to start a new one.",
             )
             .put("/dms/{channel_id}/participants/{member_id}")
             .needs(&[MessagePost])
@@ -63,7 +63,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"channel_id": w.id("group_dm"), "member_id": w.id("agent")})),
         destructive("leave_dm", leave_dm)
             .title("Leave a direct message")
-            .when("Leave a direct message that was opened for more than two.")
+            .when("Leave a direct message that was opened for more than two members.")
             .reversible()
             .delete("/dms/{channel_id}/participants/me")
             .needs(&[MessagePost])
@@ -91,23 +91,23 @@ impl<I> Answer<I> for Dm {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, id: ChannelId) -> Result<Self> {
-        dm(cx, direct::load(cx, id)?.id)
+        load_dm(cx, direct::load(cx, id)?.id)
     }
 }
 
 /// Opens the direct message between you and other members, and returns it.
 ///
 /// Each set of members has one direct message. Post in its thread with `post_message`; add threads with
-/// `create_thread`. No other member can see any of it, whatever their capabilities. Its threads are not
-/// tasks, and cannot be claimed.
+/// `create_thread`. Only the participants can see it, regardless of capabilities. Its threads are not tasks,
+/// and cannot be claimed.
 ///
 /// Fails with 409 `wrong-state` if one of the members is deactivated.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OpenDm {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
-    /// The members to talk to, 1 to 10; you need not be among them.
+    /// The other members of the direct message, 1 to 10. Your own id is optional.
     #[schemars(length(min = 1))]
     member_ids: Items<MemberId, DM_OTHERS_MAX>,
 }
@@ -124,11 +124,11 @@ fn open_dm(cx: &mut Write<'_>, input: &OpenDm) -> Result<Dm> {
         set.insert(*id);
     }
     if let Some(known) = direct::of_set(cx, &set)? {
-        return dm(cx, known);
+        return load_dm(cx, known);
     }
     let channel = direct::create(cx, &set)?;
     open_conversation(cx, &channel, "Direct message")?;
-    dm(cx, channel.id)
+    load_dm(cx, channel.id)
 }
 
 fn check_active(member: &Member) -> Result<()> {
@@ -138,8 +138,8 @@ fn check_active(member: &Member) -> Result<()> {
     Err(Error::wrong_state(format!("the member {} is deactivated", member.handle)))
 }
 
-/// Returns a direct message whose channel was loaded or created.
-fn dm(cx: &Read<'_>, id: ChannelId) -> Result<Dm> {
+/// Loads a direct message by its channel, without checking that the caller may see it.
+fn load_dm(cx: &Read<'_>, id: ChannelId) -> Result<Dm> {
     let first = cx.one::<(ThreadId,)>(FIRST_THREAD, &[&id])?;
     let (thread_id,) = first.ok_or_else(|| Error::internal("a direct message without a thread"))?;
     Ok(Dm { id, thread_id, participants: participants_of(cx, &[id])?.remove(&id).unwrap_or_default() })
@@ -147,7 +147,7 @@ fn dm(cx: &Read<'_>, id: ChannelId) -> Result<Dm> {
 
 const FIRST_THREAD: &str = "select id from threads where channel_id = $1 order by lsn limit 1";
 
-/// Returns the direct messages that you are in, in the order in which you joined them.
+/// Returns your direct messages, in the order in which you joined them.
 ///
 /// Each page examines up to 2000 channels that you are in and contains up to 25 direct messages, so it may be
 /// short or empty although more follow: continue while `next_cursor` is not null.
@@ -155,7 +155,7 @@ const FIRST_THREAD: &str = "select id from threads where channel_id = $1 order b
 #[serde(deny_unknown_fields)]
 #[schemars(transform = brief(""))]
 struct ListDms {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
@@ -166,16 +166,17 @@ fn list_dms(cx: &Read<'_>, input: &ListDms) -> Result<Page<ListedDm>> {
     direct::of_caller(cx, input.cursor, input.limit)
 }
 
-/// Adds a member to a direct message that was opened for more than two members, and returns it.
+/// Adds a member to a direct message that was opened for more than two members, and returns the direct
+/// message.
 ///
 /// The member sees all earlier messages. Adding a member again changes nothing.
 ///
-/// Fails with 409 `wrong-state` if the direct message was opened for two: open one with all three instead; if
-/// 11 members are in it; or if the member is deactivated.
+/// Fails with 409 `wrong-state` if the direct message was opened for two members: open one with all three
+/// members instead; if 11 members are in the direct message; or if the member is deactivated.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AddDmParticipant {
-    /// The direct message, by the id of its channel.
+    /// Id of the direct message's channel.
     channel_id: ChannelId,
     /// The member to add.
     member_id: MemberId,
@@ -184,27 +185,28 @@ struct AddDmParticipant {
 fn add_dm_participant(cx: &mut Write<'_>, input: &AddDmParticipant) -> Result<Dm> {
     let found = direct::load(cx, input.channel_id)?;
     let member = load_member(cx, input.member_id)?;
-    let set = set_of(cx, found.id)?;
+    let set = participant_set(cx, found.id)?;
     if set.contains(&member.id) {
-        return dm(cx, found.id);
+        return load_dm(cx, found.id);
     }
     check_group(&found)?;
     if set.len() > DM_OTHERS_MAX {
-        return Err(Error::wrong_state(format!("{} members are in it, the maximum", set.len())));
+        let detail = format!("{} members are in the direct message, the maximum", set.len());
+        return Err(Error::wrong_state(detail));
     }
     check_active(&member)?;
     direct::add(cx, found.id, set, member.id)?;
-    dm(cx, found.id)
+    load_dm(cx, found.id)
 }
 
 fn check_group(found: &DirectMessage) -> Result<()> {
     if found.is_group {
         return Ok(());
     }
-    Err(Error::wrong_state("the direct message was opened for two, and stays theirs"))
+    Err(Error::wrong_state("the direct message was opened for two members, and cannot have others"))
 }
 
-fn set_of(cx: &Read<'_>, id: ChannelId) -> Result<BTreeSet<MemberId>> {
+fn participant_set(cx: &Read<'_>, id: ChannelId) -> Result<BTreeSet<MemberId>> {
     let participants = participants_of(cx, &[id])?.remove(&id).unwrap_or_default();
     Ok(participants.into_iter().map(|participant| participant.member_id).collect())
 }
@@ -214,7 +216,7 @@ fn set_of(cx: &Read<'_>, id: ChannelId) -> Result<BTreeSet<MemberId>> {
 struct LeftDm {
     /// The id of the direct message's channel.
     channel_id: ChannelId,
-    /// The member who left: you.
+    /// Id of the caller, who left the direct message.
     member_id: MemberId,
     /// Whether the direct message is archived, because the last participant has left.
     archived: bool,
@@ -233,15 +235,15 @@ impl<I> Answer<I> for LeftDm {
     }
 }
 
-/// Leaves a direct message that was opened for more than two members, and returns its id.
+/// Leaves a direct message that was opened for more than two members, and returns the id of its channel.
 ///
-/// You lose access to it at once. When the last participant leaves, it is archived.
+/// You lose access immediately. The direct message is archived when its last participant leaves.
 ///
-/// Fails with 409 `wrong-state` if the direct message was opened for two.
+/// Fails with 409 `wrong-state` if the direct message was opened for two members.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LeaveDm {
-    /// The direct message, by the id of its channel.
+    /// Id of the direct message's channel.
     channel_id: ChannelId,
 }
 
@@ -249,7 +251,7 @@ fn leave_dm(cx: &mut Write<'_>, input: &LeaveDm) -> Result<LeftDm> {
     let found = direct::load(cx, input.channel_id)?;
     let member_id = cx.caller().member_id()?;
     check_group(&found)?;
-    let set = set_of(cx, found.id)?;
+    let set = participant_set(cx, found.id)?;
     let archived = direct::leave(cx, found.id, set, member_id)?;
     Ok(LeftDm { channel_id: found.id, member_id, archived })
 }

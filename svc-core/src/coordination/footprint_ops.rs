@@ -1,4 +1,4 @@
-//! Footprints of threads: setting, reading and checking them.
+//! Operations that set, read and check the footprints of threads.
 //!
 //! A footprint blocks other claims while its thread has a live claim. On a thread without a live claim, any
 //! footprint can be stored; it then determines which conflicts prevent a claim of the thread.
@@ -12,7 +12,7 @@ use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::coordination::claims::{expire_first, release_footprint};
 use crate::coordination::footprint::{self, Footprint, Item, Mode, Repo};
 use crate::coordination::obstacles::{self, Conflict};
-use crate::coordination::rules::live;
+use crate::coordination::rules::live_claim;
 use crate::coordination::thread_row::visible_thread;
 use crate::error::Code;
 use crate::id::ThreadId;
@@ -34,7 +34,7 @@ pub(crate) fn feature() -> Feature {
                     .title("Set a thread's footprint")
                     .when(
                         "Declare the files and resources that a thread will touch. Use before work that may \
-                         overlap with others.",
+                         overlap with the work of others.",
                     )
                     .put("/threads/{thread_id}/footprint")
                     .needs(&[ThreadTransition])
@@ -49,17 +49,15 @@ pub(crate) fn feature() -> Feature {
                 read("get_thread_footprint", get_thread_footprint)
                     .quick()
                     .title("Read a thread's footprint")
-                    .when(
-                        "Get the items that a thread will touch. Use `check_footprint` for their conflicts.",
-                    )
+                    .when("Get the items that a thread will touch. Use `check_footprint` to find conflicts.")
                     .get("/threads/{thread_id}/footprint")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("thread")})),
                 read("check_footprint", check_footprint)
                     .title("Check what a footprint conflicts with")
                     .when(
-                        "List the conflicts of a footprint, without changes. Use before you claim a thread \
-                         or set a footprint.",
+                        "List the conflicts with a footprint, without changing it. Use before you claim a \
+                         thread or set a footprint.",
                     )
                     .post("/workspaces/{workspace_id}/footprint-check")
                     .needs(&[WorkspaceRead])
@@ -77,9 +75,9 @@ pub(crate) fn feature() -> Feature {
                 .after("workspaces")
                 .ids("workspace_id")
                 .ints("id")
-                .digest("digest", |row| footprint::digest_of(&footprint::in_row(row)?))
+                .digest("digest", |row| footprint::digest_of(&footprint::footprint_in_row(row)?))
                 .derives_ids(|workspace, row| {
-                    Ok(obstacles::of_footprint(workspace, &footprint::in_row(row)?))
+                    Ok(obstacles::obstacle_ids(workspace, &footprint::footprint_in_row(row)?))
                 })
                 .texts("repo repo_key mode items")
                 .unproven("id repo repo_key mode items digest", "compared where a thread has it"),
@@ -89,7 +87,7 @@ pub(crate) fn feature() -> Feature {
 /// A thread's footprint was set or cleared.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadFootprintChanged<'a> {
-    /// The new footprint; null if it was cleared.
+    /// The thread's new footprint; null if the footprint was cleared.
     footprint: Option<&'a Footprint>,
 }
 
@@ -104,8 +102,8 @@ impl Event for ThreadFootprintChanged<'_> {
 
 /// Sets the footprint of a thread, and returns the footprint as it is stored.
 ///
-/// A path starts at the root of the repository and covers all below it; a glob covers all that begins with
-/// its text before the first `*`, `?`, `[` or `{`. A slot is a resource of the whole workspace.
+/// A path starts at the root of the repository and covers everything below it; a glob covers all paths that
+/// begin with its text before the first `*`, `?`, `[` or `{`. A slot is a resource of the whole workspace.
 ///
 /// Paths are normalised; an empty list of items clears the footprint. On a thread without a live claim, the
 /// footprint is stored regardless of conflicts; the thread can then be claimed once nothing blocks it.
@@ -121,7 +119,8 @@ struct SetThreadFootprint {
     /// The repository, as `owner/name`; a clone URL is accepted. Optional if all items are slots.
     #[schemars(transform = brief("`owner/name` or a clone URL. Optional if all items are slots."))]
     repo: Option<Repo>,
-    /// `exclusive` conflicts with every overlap, `shared` only with an exclusive one. Default: `exclusive`.
+    /// `exclusive` conflicts with all overlapping footprints, `shared` only with exclusive ones. Default:
+    /// `exclusive`.
     #[serde(default)]
     mode: Mode,
     /// Items that the thread will touch; an empty list clears the footprint.
@@ -134,7 +133,7 @@ fn set_thread_footprint(cx: &mut Write<'_>, input: &SetThreadFootprint) -> Resul
     let sent = Footprint { repo: input.repo.clone(), mode: input.mode, items: input.items.clone() };
     let wanted = sent.checked("repo")?;
     if wanted != thread.footprint {
-        let is_live = live(&thread, cx.now()).is_some();
+        let is_live = live_claim(&thread, cx.now()).is_some();
         if let Some(touched) = wanted.as_ref().filter(|_| is_live) {
             obstacles::check_free(cx, touched, Some(thread.id))?;
         }
@@ -177,18 +176,18 @@ fn get_thread_footprint(cx: &Read<'_>, input: &GetThreadFootprint) -> Result<Foo
     Ok(visible_thread(cx, input.thread_id)?.footprint.unwrap_or_default())
 }
 
-/// Returns what conflicts with a footprint, or blocks a thread because of its footprint; changes nothing.
+/// Returns the conflicts with a footprint, or with the footprint of a thread, and changes nothing.
 ///
 /// Pass `footprint`, `thread_id` or both: with both, the footprint is checked as if it were set on the
-/// thread. The thread's own claim does not count.
+/// thread. The thread's own claim is ignored.
 ///
-/// With neither, there are no conflicts. Up to 1000 conflicts are returned, including conflicts with claims
-/// on threads that you may not see. For such a claim the response shows the item that conflicts, the holder
-/// and the end of the lease, but not the thread.
+/// If you pass neither, no conflicts are returned. Up to 1000 conflicts are returned, including conflicts
+/// with claims on threads that you may not see. For such a claim the response shows the item that conflicts,
+/// the holder and the end of the lease, but not the thread.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CheckFootprint {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     /// The thread.
     thread_id: Option<ThreadId>,
@@ -197,10 +196,10 @@ struct CheckFootprint {
     footprint: Option<Footprint>,
 }
 
-/// Conflicts with a footprint.
+/// The conflicts that a check of a footprint has found.
 #[derive(Serialize, JsonSchema)]
 struct FootprintCheck {
-    /// Each live claim, pause and full slot that conflicts; empty if the footprint is free.
+    /// The live claims, pauses and full slots that conflict with the footprint; empty if nothing conflicts.
     conflicts: Vec<Conflict>,
 }
 

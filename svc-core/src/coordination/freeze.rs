@@ -1,9 +1,9 @@
-//! Freezing: stops a member at once, and leaves it only the right to read.
+//! Freezing a member, after which the member can only read.
 //!
-//! A freeze ends the claims of the member: the first ones in its own transaction, and the rest, if there are
-//! many, in later steps. As soon as the freeze is committed, every server rejects changes by the member,
-//! including changes that delegates make for it and changes that it makes as a delegate; so no claim can
-//! begin between the steps. A freeze does not expire; an administrator lifts it. The member's tokens stay
+//! A freeze ends the claims of the member: the first claims in its own transaction, and any remaining claims
+//! in later steps. As soon as the freeze is committed, every server rejects changes by the member, including
+//! changes that delegates make for the member and changes that the member makes as a delegate; so no claim
+//! can begin between the steps. A freeze does not expire; an administrator lifts it. The member's tokens stay
 //! valid.
 
 use schemars::JsonSchema;
@@ -36,7 +36,7 @@ pub(crate) fn feature() -> Feature {
                 changing(FREEZE_MEMBER, Effect::Destructive)
                     .in_resumed_steps(freeze_member)
                     .title("Freeze a member")
-                    .when("Freeze a member at once, so that it can only read.")
+                    .when("Freeze a member immediately, so that the member can only read.")
                     .post("/workspaces/{workspace_id}/members/{member_id}/freeze")
                     .alias("/members/{member_id}/freeze")
                     .needs(&[TokenAdmin])
@@ -48,7 +48,7 @@ pub(crate) fn feature() -> Feature {
                 changing(UNFREEZE_MEMBER, Effect::Idempotent)
                     .in_steps(unfreeze_member)
                     .title("Unfreeze a member")
-                    .when("Lift a member's freeze, so that it can make changes again.")
+                    .when("Lift a member's freeze, so that the member can make changes again.")
                     .delete("/members/{member_id}/freeze")
                     .alias("/workspaces/{workspace_id}/members/{member_id}/freeze")
                     .needs(&[TokenAdmin])
@@ -81,12 +81,12 @@ pub(crate) fn feature() -> Feature {
 
 type Reason = Prose<1, FREEZE_REASON_MAX>;
 
-/// A member was frozen. Further events end its claims.
+/// A member was frozen. Later events end the member's claims.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct MemberFrozen<'a> {
-    /// The member that was frozen.
+    /// Id of the member that was frozen.
     member_id: MemberId,
-    /// The reason for the freeze; null if none was given.
+    /// The reason for the freeze; null if the caller gave no reason.
     reason: Option<&'a str>,
     /// Number of the member's live claims, which the freeze ends.
     claims_released: i64,
@@ -104,7 +104,7 @@ impl Event for MemberFrozen<'_> {
 /// A frozen member may make changes again.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct MemberUnfrozen {
-    /// The member.
+    /// Id of the member that was unfrozen.
     member_id: MemberId,
 }
 
@@ -119,22 +119,22 @@ impl Event for MemberUnfrozen {
 
 /// Freezes a member, so that it may only read, and returns the freeze.
 ///
-/// The member's claims end, and the time worked under them is charged. Until it is unfrozen, each of its
-/// changes fails with `member-frozen`, including changes that it makes as a delegate and changes that
-/// delegates make for it.
+/// The member's claims end, and their time is charged to the threads' budgets. Until the member is unfrozen,
+/// each of its changes fails with `member-frozen`, including changes as a delegate and changes through
+/// delegates.
 ///
-/// Its tokens stay valid for reading. Freezing it again changes nothing, not even the reason.
+/// The member's tokens stay valid for reading. Freezing a frozen member changes nothing, not even the reason.
 ///
-/// Fails with 403 `forbidden` if the member is you, if you act for it or by it as a delegate, or if it holds
-/// a token that reaches beyond the workspace and yours does not reach as far.
+/// Fails with 403 `forbidden` if the member is you, or the member for whom you act as a delegate, or if the
+/// member holds a token that reaches further beyond the workspace than your token.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FreezeMember {
-    /// The workspace; it must be yours. Default: your own.
+    /// Id of the workspace. It must be your own, which is the default.
     pub workspace_id: OwnWorkspaceId,
     /// The member to freeze.
     pub member_id: MemberId,
-    /// The reason, for administrators and for readers of the log.
+    /// The reason, for administrators and readers of the log.
     #[schemars(transform = default_is("none"))]
     pub reason: Option<Reason>,
 }
@@ -173,9 +173,9 @@ struct FreezeProgress {
     claims_released: i64,
 }
 
-/// Freezes the member in the first step, and ends its claims in the first and all later steps.
+/// Freezes the member in the first step, and ends the member's claims in the first and all later steps.
 ///
-/// If the member was already frozen, ends the claims that an earlier call has left.
+/// If the member was already frozen, ends the claims that an earlier, interrupted call did not end.
 fn freeze_member(
     cx: &mut Write<'_>,
     input: &FreezeMember,
@@ -191,7 +191,7 @@ fn freeze_member(
         // Another caller has lifted the freeze since the first step.
         (_, Some(_)) => return Err(Error::not_found("freeze")),
         (None, None) => {
-            let claims_released = claims::live_of(cx, member.id)?;
+            let claims_released = claims::count_live_claims(cx, member.id)?;
             let reason = input.reason.as_deref();
             let frozen = MemberFrozen { member_id: member.id, reason, claims_released };
             cx.emit(Subject::WORKSPACE.about(member.id), &frozen)?;
@@ -221,7 +221,7 @@ fn member_of(cx: &Read<'_>, workspace: OwnWorkspaceId, member: MemberId) -> Resu
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnfreezeMember {
-    /// The workspace; it must be yours. Default: your own.
+    /// Id of the workspace. It must be your own, which is the default.
     pub workspace_id: OwnWorkspaceId,
     /// The member to unfreeze.
     pub member_id: MemberId,
@@ -235,7 +235,8 @@ fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Option<
     if !member.frozen {
         return Ok(Some(member));
     }
-    // An interrupted freeze may have left claims. They end too, because unfreezing must not restore them.
+    // An interrupted freeze may not have ended all claims. The remaining claims end now, because unfreezing
+    // must not restore them.
     if claims::end_some(cx, member.id, ClaimEnd::Frozen)?.more {
         return Ok(None);
     }
@@ -247,7 +248,7 @@ fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Option<
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListFrozenMembers {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,

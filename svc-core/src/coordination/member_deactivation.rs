@@ -1,7 +1,6 @@
 //! Ends the claims of a deactivated member.
 //!
-//! The first claims end in the transaction of the deactivation, and the rest, if there are many, in later
-//! steps.
+//! The first claims end in the transaction of the deactivation, and any remaining claims in later steps.
 
 use crate::Result;
 use crate::coordination::claims::{self, ClaimEnd};

@@ -1,4 +1,4 @@
-//! Notices: messages to the members who work on a thread, kept with the thread.
+//! Notices: notifications for the members who work on a thread, stored with the thread.
 //!
 //! Each notice repeats a message of the service or of a member, and is blanked when that message is
 //! withdrawn. A notice only reports an event; it has no effect on the thread.
@@ -21,7 +21,7 @@ use crate::time::Time;
 pub(crate) fn feature() -> Feature {
     Feature::new()
         .events(vec![EventKind::of::<ThreadNotice>()])
-        .cleaner_at_withdrawal("thread_notices", blank)
+        .cleaner_at_withdrawal("thread_notices", blank_notices)
         .records(vec![
             Records::table("thread_notices", "lsn thread_id")
                 .through("thread_id", "threads")
@@ -34,14 +34,15 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The members who work on a thread were notified. The thread also has a message with the text of the notice.
+/// A notice was posted in a thread for the members who work on the thread. A message in the thread has the
+/// same text.
 #[derive(Serialize, JsonSchema)]
 struct ThreadNotice<'a> {
     /// The subject of the notice, such as `budget_low`; also in the metadata of the message.
     notice: &'a str,
-    /// The message with the text of the notice.
+    /// Id of the message that has the text of the notice.
     message_id: MessageId,
-    /// The content of the notice for programs; its fields depend on the subject.
+    /// The content of the notice for programs; the fields depend on the subject.
     data: &'a Map<String, Value>,
 }
 
@@ -49,12 +50,12 @@ impl Event for ThreadNotice<'_> {
     const KIND: &'static str = "ThreadNotice";
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
-        event.field("notice").map_or(Ok(()), |kind| replay(event, kind.clone()))
+        event.field("notice").map_or(Ok(()), |kind| replay_notice(event, kind.clone()))
     }
 }
 
-/// Adds the notice that an event causes in its thread.
-pub(in crate::coordination) fn replay(event: &Replayed<'_>, kind: Value) -> Result<()> {
+/// Replays the notice that an event adds to the event's thread.
+pub(in crate::coordination) fn replay_notice(event: &Replayed<'_>, kind: Value) -> Result<()> {
     let row = event.row("thread_notices", [event.thread(), event.lsn().into()])?.made();
     row.set("at", event.at()).set("kind", kind).copy("message_id").keep()
 }
@@ -64,9 +65,9 @@ pub(in crate::coordination) fn replay(event: &Replayed<'_>, kind: Value) -> Resu
 pub(in crate::coordination) struct Notice {
     /// Time at which the notice was added.
     at: Time,
-    /// The subject, such as `cancelled`.
+    /// The subject of the notice, such as `cancelled`.
     kind: String,
-    /// The text; blank once the message with the same text is withdrawn.
+    /// The text of the notice; blank once the message with the same text is withdrawn.
     text: String,
     /// Position in the event log of the event that caused the notice.
     lsn: i64,
@@ -84,7 +85,8 @@ pub struct NewNotice<'a> {
     pub data: Map<String, Value>,
 }
 
-/// Posts a notice in a thread, as a message of `author` with the same text, and returns the message.
+/// Posts a notice in a thread, with a message of `author` that has the same text, and returns the message's
+/// id.
 ///
 /// The author `None` is the service itself. Does not check whether the author may see the thread.
 pub fn post_notice(
@@ -93,11 +95,11 @@ pub fn post_notice(
     author: Option<MemberId>,
     notice: &NewNotice<'_>,
 ) -> Result<MessageId> {
-    post_recorded(cx, thread, author, notice).map(|(_, message)| message)
+    post_notice_with_event(cx, thread, author, notice).map(|(_, message)| message)
 }
 
-/// Posts a notice like [`post_notice`], and returns the event of the notice with the message.
-pub(in crate::coordination) fn post_recorded(
+/// Posts a notice like [`post_notice`], and returns the event of the notice and the id of the message.
+pub(in crate::coordination) fn post_notice_with_event(
     cx: &mut Write<'_>,
     thread: ThreadId,
     author: Option<MemberId>,
@@ -108,7 +110,7 @@ pub(in crate::coordination) fn post_recorded(
     let message_id = messages::post_sealed(cx, &place, author, &words)?.id;
     let event = ThreadNotice { notice: notice.name, message_id, data: &notice.data };
     let recorded = cx.emit(Subject::thread(place.channel_id, thread), &event)?;
-    add(cx, thread, recorded.lsn, notice.name, notice.text, message_id)?;
+    add_notice(cx, thread, recorded.lsn, notice.name, notice.text, message_id)?;
     Ok((recorded, message_id))
 }
 
@@ -116,7 +118,7 @@ pub(in crate::coordination) fn post_recorded(
 ///
 /// `lsn` is the position of the thread's event that causes the notice. `message` must have the same text;
 /// withdrawing it blanks the notice.
-pub(in crate::coordination) fn add(
+pub(in crate::coordination) fn add_notice(
     cx: &mut Write<'_>,
     thread: ThreadId,
     lsn: i64,
@@ -131,19 +133,19 @@ pub(in crate::coordination) fn add(
 }
 
 /// Blanks the notices whose messages are withdrawn or purged.
-fn blank(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+fn blank_notices(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     messages.iter().try_for_each(|id| cx.execute_any(BLANK, &[id]))
 }
 
 const BLANK: &str = "update thread_notices set text = '' where message_id = $1";
 
-/// Returns the last notices of a thread, newest first.
-pub(in crate::coordination) fn last(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Notice>> {
-    last_since(cx, thread, 0)
+/// Returns the last notices of a thread, newest first, up to [`NOTICES_MAX`].
+pub(in crate::coordination) fn last_notices(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Notice>> {
+    last_notices_since(cx, thread, 0)
 }
 
-/// Returns the last notices of a thread after a position, newest first.
-pub(in crate::coordination) fn last_since(
+/// Returns the last notices of a thread after the position `since`, newest first, up to [`NOTICES_MAX`].
+pub(in crate::coordination) fn last_notices_since(
     cx: &Read<'_>,
     thread: ThreadId,
     since: i64,

@@ -1,4 +1,5 @@
-//! Occupancy: who works in a workspace, what limits the work, and how many threads wait.
+//! Occupancy of a workspace: its busy and idle members, the limits on its work, and the numbers of waiting
+//! threads.
 //!
 //! Channels that the caller may not see are excluded, except for the use of slots. Counts are exact at the
 //! time of the read. Each count examines a limited number of threads, visible or not, and the answer lists
@@ -43,38 +44,38 @@ pub(crate) fn feature() -> Feature {
 /// A member who holds live claims.
 #[derive(Serialize, JsonSchema)]
 struct BusyMember {
-    /// The member.
+    /// Id of the busy member.
     member_id: MemberId,
     /// Number of the member's live claims.
     claims: i64,
 }
 
-/// A member who could work and holds no live claim.
+/// An active, unfrozen member who holds no live claim.
 #[derive(Serialize, JsonSchema)]
 struct IdleMember {
-    /// The member.
+    /// Id of the idle member.
     member_id: MemberId,
-    /// The member's handle.
+    /// The handle of the idle member.
     handle: String,
 }
 
-/// The number of threads in each situation.
+/// The numbers of threads that are ready, deferred, claimed, in review or dead.
 #[derive(Serialize, JsonSchema)]
 struct ThreadCounts {
     /// Threads in the ready queue, regardless of the skills that they require. A thread whose footprint
     /// conflicts is counted until a claim finds the conflict.
     ready: i64,
-    /// Threads whose footprint conflicts, among the oldest 500 open threads with a footprint, and footprints
-    /// with up to 500 items.
+    /// Open threads without a claim whose footprint conflicts, among the oldest 500 open threads with a
+    /// footprint, and footprints with up to 500 items.
     deferred: i64,
     /// Threads with a live claim, among the oldest 1000 claimed threads.
     claimed: i64,
     /// Threads in the state `in_review`, among the oldest 1000 in that state.
     in_review: i64,
-    /// Threads with an unsettled dead letter, among the oldest 1000 such letters.
+    /// Threads with an unsettled dead letter, among the oldest 1000 unsettled dead letters.
     dead: i64,
-    /// The names of the counts that may be too low, because there are more threads than were counted. All
-    /// other counts are exact.
+    /// The names of the counts that may be too low, because not all threads were counted. All other counts
+    /// are exact.
     at_least: Vec<&'static str>,
 }
 
@@ -90,7 +91,7 @@ struct Occupancy {
     slots: Vec<UsedSlot>,
     /// The paused repositories, in the order in which they were paused.
     pauses: Vec<RepoPause>,
-    /// The number of threads in each situation.
+    /// The numbers of threads that are ready, deferred, claimed, in review or dead.
     threads: ThreadCounts,
 }
 
@@ -101,19 +102,19 @@ struct Occupancy {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceOccupancy {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
 }
 
 fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Result<Occupancy> {
     input.workspace_id.of(cx)?;
-    let (mut busy, claimed) = busy(cx)?;
-    let idle = idle(cx, &busy)?;
+    let (mut busy, claimed) = busy_members(cx)?;
+    let idle = idle_members(cx, &busy)?;
     busy.truncate(usize::try_from(OCCUPANCY_MEMBERS_MAX).unwrap_or(usize::MAX));
     let ready = queue::count(cx, OCCUPANCY_COUNT_MAX)?;
     let ready = BoundedCount::of(ready, ready, OCCUPANCY_COUNT_MAX);
     let deferred = deferred::count(cx)?;
-    let in_review = in_review(cx)?;
+    let in_review = count_in_review(cx)?;
     let dead = dead_letters::count(cx, OCCUPANCY_COUNT_MAX)?;
     let counts = [
         ("ready", ready),
@@ -131,11 +132,12 @@ fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Resu
         dead: dead.count,
         at_least,
     };
-    Ok(Occupancy { busy, idle, slots: slots::used_slots(cx)?, pauses: pauses::all(cx)?, threads })
+    Ok(Occupancy { busy, idle, slots: slots::used_slots(cx)?, pauses: pauses::all_pauses(cx)?, threads })
 }
 
-/// Returns the members with live, visible claims, those with the most first, and the number of these claims.
-fn busy(cx: &Read<'_>) -> Result<(Vec<BusyMember>, BoundedCount)> {
+/// Returns the members with live, visible claims, those with the most claims first, and the number of all
+/// these claims.
+fn busy_members(cx: &Read<'_>) -> Result<(Vec<BusyMember>, BoundedCount)> {
     let visibility = cx.caller().visibility.params();
     let workspace = cx.caller().workspace_id;
     let now = cx.now();
@@ -160,14 +162,14 @@ const BUSY: &str = concat!(
      group by t.assignee_id order by claims desc, t.assignee_id"
 );
 
-fn idle(cx: &Read<'_>, busy: &[BusyMember]) -> Result<Vec<IdleMember>> {
+fn idle_members(cx: &Read<'_>, busy: &[BusyMember]) -> Result<Vec<IdleMember>> {
     let busy: BTreeSet<MemberId> = busy.iter().map(|busy| busy.member_id).collect();
     let able = members::available_members(cx, OCCUPANCY_MEMBERS_MAX)?.into_iter();
     let idle = able.filter(|(member, _)| !busy.contains(member));
     Ok(idle.map(|(member_id, handle)| IdleMember { member_id, handle }).collect())
 }
 
-fn in_review(cx: &Read<'_>) -> Result<BoundedCount> {
+fn count_in_review(cx: &Read<'_>) -> Result<BoundedCount> {
     let visibility = cx.caller().visibility.params();
     let workspace = cx.caller().workspace_id;
     let found: Option<(i64, i64)> =

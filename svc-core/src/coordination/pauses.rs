@@ -32,8 +32,8 @@ pub(crate) fn feature() -> Feature {
                 idempotent("pause_repo", pause_repo)
                     .title("Pause a repository")
                     .when(
-                        "Stop new claims on a repository, such as before a release. Use `resume_repo` to end \
-                         the pause.",
+                        "Block new claims in a repository, such as before a release. Use `resume_repo` to \
+                         end the pause.",
                     )
                     .put("/workspaces/{workspace_id}/repo-pauses")
                     .needs(&[TokenAdmin])
@@ -52,7 +52,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "repo": "acme/paused"})),
                 read("list_repo_pauses", list_repo_pauses)
                     .title("List the paused repositories of a workspace")
-                    .when("List the paused repositories, with the reasons.")
+                    .when("List the paused repositories, with the reason for each pause.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/repo-pauses")
                     .needs(&[WorkspaceRead])
@@ -95,7 +95,7 @@ type Reason = Prose<1, PAUSE_REASON_MAX>;
 pub(in crate::coordination) struct RepoPaused<'a> {
     /// The repository, as `owner/name`.
     repo: &'a str,
-    /// The reason for the pause; null if none was given.
+    /// The reason for the pause; null if the caller gave no reason.
     reason: Option<&'a str>,
     /// Whether the repository was paused already, so that only the reason has changed.
     again: bool,
@@ -107,13 +107,13 @@ impl Event for RepoPaused<'_> {
     fn replay(event: &Replayed<'_>) -> Result<()> {
         let row = event.row_of("repo_pauses", "repo")?;
         let again = event.field("again").and_then(Json::as_bool).unwrap_or(row.exists());
-        let row = if again { row } else { paused(event, row.made()) };
+        let row = if again { row } else { set_pause_columns(event, row.made()) };
         row.copy("reason").keep()
     }
 }
 
-/// Sets the time of the pause and the member who paused the repository, from the event.
-fn paused<'e>(event: &Replayed<'_>, row: RowChange<'e>) -> RowChange<'e> {
+/// Sets the columns of a new pause from the event that began the pause.
+fn set_pause_columns<'e>(event: &Replayed<'_>, row: RowChange<'e>) -> RowChange<'e> {
     let key = event.text("repo").map(|repo| RepoKey::of(repo).to_string().into());
     let row = row.set_known("repo_key", key).set("paused_by", event.subject());
     row.set("paused_at", event.at()).set("lsn", event.lsn())
@@ -134,14 +134,14 @@ impl Event for RepoResumed<'_> {
     }
 }
 
-/// A paused repository.
+/// A paused repository, in which no thread can be claimed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(in crate::coordination) struct RepoPause {
-    /// The workspace.
+    /// Id of the workspace in which the repository is paused.
     workspace_id: WorkspaceId,
     /// The repository, as `owner/name`.
     repo: Repo,
-    /// The reason for the pause; null if none was given.
+    /// The reason for the pause; null if the caller gave no reason.
     reason: Option<String>,
     /// The member who paused the repository; null for the service itself.
     paused_by: Option<MemberId>,
@@ -172,12 +172,13 @@ impl<I> Answer<I> for RepoPause {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, lsn: i64) -> Result<Self> {
-        let pause = all(cx)?.into_iter().find(|pause| pause.lsn == lsn);
+        let pause = all_pauses(cx)?.into_iter().find(|pause| pause.lsn == lsn);
         pause.ok_or_else(|| Error::not_found("repository pause"))
     }
 }
 
-/// Pauses a repository, so that no thread whose footprint names it can be claimed, and returns the pause.
+/// Pauses a repository, so that no thread with a footprint in this repository can be claimed, and returns the
+/// pause.
 ///
 /// Existing claims continue. Pausing again changes the reason.
 ///
@@ -185,12 +186,12 @@ impl<I> Answer<I> for RepoPause {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PauseRepo {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     /// The repository, as `owner/name`; a clone URL is accepted.
     #[schemars(transform = brief("`owner/name` or a clone URL."))]
     repo: Repo,
-    /// The reason, for members who wait.
+    /// The reason for the pause.
     #[schemars(transform = default_is("none"))]
     reason: Option<Reason>,
 }
@@ -254,7 +255,7 @@ const SET_REASON: &str = "update repo_pauses set reason = $3 where workspace_id 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ResumeRepo {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     /// The repository, as `owner/name`; a clone URL is accepted.
     #[schemars(transform = brief("`owner/name` or a clone URL."))]
@@ -280,7 +281,7 @@ const RESUME: &str = "delete from repo_pauses where workspace_id = $1 and repo_k
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListRepoPauses {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
@@ -295,7 +296,7 @@ fn list_repo_pauses(cx: &Read<'_>, input: &ListRepoPauses) -> Result<Page<RepoPa
 }
 
 /// Returns every paused repository of the workspace.
-pub(in crate::coordination) fn all(cx: &Read<'_>) -> Result<Vec<RepoPause>> {
+pub(in crate::coordination) fn all_pauses(cx: &Read<'_>) -> Result<Vec<RepoPause>> {
     cx.query(PAUSES, &[&cx.caller().workspace_id, &0_i64, &PAUSES_MAX])
 }
 

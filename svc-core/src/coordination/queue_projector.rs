@@ -1,7 +1,7 @@
-//! The projector of the ready queue: it updates the queue after the events that may change it.
+//! The projector of the ready queue, which updates the queue after events that may change it.
 //!
-//! The queue is in a layer above the features that emit these events, so that they can use it; its projector
-//! is in a layer below all of them.
+//! The module of the queue is above the features that emit these events, so that the features can use the
+//! queue. This module is below all these features.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::coordination::dependencies::{ThreadDependencyAdded, ThreadDependencyR
 use crate::coordination::footprint_ops::ThreadFootprintChanged;
 use crate::coordination::lifecycle::transition::ThreadStateChanged;
 use crate::coordination::lifecycle::{ThreadCreated, ThreadPriorityChanged, ThreadSkillsChanged};
-use crate::coordination::queue::{move_pool, refresh, refresh_anywhere, refresh_channel};
+use crate::coordination::queue::{move_pool, refresh, refresh_channel, refresh_with_parked};
 use crate::coordination::results::ThreadResultSet;
 use crate::coordination::thread_row::threads_of_workspace;
 use crate::id::{ChannelId, ThreadId};
@@ -48,10 +48,10 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The reason for which the columns of the queue are not compared with the log.
+/// The reason why the columns of the queue are not compared with the log.
 const QUEUE: &str = "a queue, which follows from the threads";
 
-/// The events that may change the place of their thread in the queue.
+/// The kinds of events after which the event's thread may enter, leave or move in the queue.
 const MOVES_A_THREAD: [&str; 13] = [
     ThreadCreated::KIND,
     ThreadStateChanged::KIND,
@@ -77,7 +77,7 @@ fn refresh_threads(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     }
     let ids: Vec<ThreadId> = threads.keys().copied().collect();
     threads_of_workspace(cx, &ids)?.iter().try_for_each(|thread| match threads.get(&thread.id) {
-        Some(true) => refresh_anywhere(cx, thread.id),
+        Some(true) => refresh_with_parked(cx, thread.id),
         _ => refresh(cx, thread),
     })
 }

@@ -1,7 +1,8 @@
-//! The reaper: ends lapsed claims, and reports once each claim that was not acknowledged in time.
+//! The reaper ends lapsed claims, and reports each claim that was not acknowledged in time, once per claim.
 //!
-//! Threads that are due are found by the indexes of their due times, across workspaces. The threads of each
-//! workspace are handled in one transaction, which checks again whether they are due.
+//! The reaper finds due threads of all workspaces by the indexes of lease ends and acknowledgement deadlines.
+//! The threads of each workspace are handled in one transaction, which checks again whether each thread is
+//! due.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -39,13 +40,13 @@ pub(crate) fn feature() -> Feature {
 /// A claim was not acknowledged in time. The claim stays live.
 #[derive(Serialize, JsonSchema)]
 struct ClaimUnacknowledged {
-    /// The thread.
+    /// Id of the claimed thread.
     thread_id: ThreadId,
-    /// The member who holds the claim.
+    /// Id of the member who holds the claim.
     member_id: Option<MemberId>,
     /// The fencing id of the claim.
     claim_lease_id: Option<LeaseId>,
-    /// The member who is responsible for the thread.
+    /// Id of the thread's owner, who is responsible for the thread; null without an owner.
     owner_id: Option<MemberId>,
 }
 
@@ -57,13 +58,15 @@ impl Event for ClaimUnacknowledged {
     }
 }
 
-/// Maximum threads of one workspace per step, so that no workspace delays others.
+/// Maximum due threads of one workspace that one step handles, so that no workspace delays the other
+/// workspaces.
 const THREADS_PER_WORKSPACE: i64 = 100;
 
-/// The lease on the role of reaper: two ticks, after which another process takes over from one that has died.
+/// Length of the lease on the role of reaper: two default ticks. If the process dies, another process becomes
+/// the reaper when this lease ends.
 const LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
 
-/// The ticks of the reaper, each of several steps that together handle up to [`REAP_MAX`] threads.
+/// The state of the reaper between steps. The steps of one tick together handle up to [`REAP_MAX`] threads.
 #[derive(Default)]
 struct ReaperTicks {
     progress: Mutex<ReaperProgress>,
@@ -71,34 +74,44 @@ struct ReaperTicks {
 
 /// The progress of the reaper through the workspaces.
 ///
-/// The reaper visits the workspaces in rounds, by their ids, so that each is visited even if others have many
-/// due threads or fail. If a tick ends within a round, the next tick continues the round.
+/// The reaper visits the workspaces in rounds, ordered by id, so that each workspace is visited even if other
+/// workspaces have many due threads or fail. If a tick ends within a round, the next tick continues the
+/// round.
 #[derive(Default)]
 struct ReaperProgress {
-    /// The last workspace that was checked; `None` before the first.
-    last: Option<WorkspaceId>,
+    /// The workspace that the current round visited last; `None` at the beginning of a round.
+    last_workspace: Option<WorkspaceId>,
     /// Whether the round began in an earlier tick.
     is_continued: bool,
-    /// Number of threads handled in this round.
-    of_round: i64,
-    of_tick: i64,
-    /// The last error of a workspace in this tick.
-    failed: Option<Error>,
+    /// Number of threads handled in the current round.
+    handled_in_round: i64,
+    /// Number of threads handled in the current tick.
+    handled_in_tick: i64,
+    /// The last error of a workspace in the current tick.
+    last_error: Option<Error>,
 }
 
 impl ReaperTicks {
-    /// Runs one step. Threads that are still due after the last step of a tick are handled in the next tick.
+    /// Runs one step of a tick. Threads that are still due after the last step are handled in the next tick.
     fn step(&self, round: &ChoreRound<'_>) -> Result<StepOutcome> {
         let before = std::mem::take(&mut *lock(&self.progress));
         let (mut after, is_over) = match reap_some(round, before)? {
-            ReapOutcome::Some(after) => {
-                let is_over = after.of_tick >= REAP_MAX;
+            ReapOutcome::Handled(after) => {
+                let is_over = after.handled_in_tick >= REAP_MAX;
                 (after, is_over)
             }
             // The tick ends after a whole round in which no thread was handled.
-            ReapOutcome::All(after) => {
-                let is_over = after.of_round == 0 && !after.is_continued;
-                (ReaperProgress { last: None, is_continued: false, of_round: 0, ..after }, is_over)
+            ReapOutcome::RoundOver(after) => {
+                let is_over = after.handled_in_round == 0 && !after.is_continued;
+                (
+                    ReaperProgress {
+                        last_workspace: None,
+                        is_continued: false,
+                        handled_in_round: 0,
+                        ..after
+                    },
+                    is_over,
+                )
             }
             ReapOutcome::NotLeading => return Ok(StepOutcome::Done),
         };
@@ -106,58 +119,62 @@ impl ReaperTicks {
             *lock(&self.progress) = after;
             return Ok(StepOutcome::More);
         }
-        let failed = after.failed.take();
-        *lock(&self.progress) =
-            ReaperProgress { is_continued: after.last.is_some(), of_round: 0, of_tick: 0, ..after };
+        let failed = after.last_error.take();
+        *lock(&self.progress) = ReaperProgress {
+            is_continued: after.last_workspace.is_some(),
+            handled_in_round: 0,
+            handled_in_tick: 0,
+            ..after
+        };
         failed.map_or(Ok(StepOutcome::Done), Err)
     }
 }
 
-/// The outcome of a step.
+/// The outcome of one step of the reaper.
 enum ReapOutcome {
     /// The step handled the due threads of some workspaces.
-    Some(ReaperProgress),
+    Handled(ReaperProgress),
     /// The remaining workspaces of the round have no due threads.
-    All(ReaperProgress),
+    RoundOver(ReaperProgress),
     /// Another process is the reaper.
     NotLeading,
 }
 
 /// Handles the due threads of the next workspaces. A failure in one workspace does not affect the others.
 fn reap_some(round: &ChoreRound<'_>, before: ReaperProgress) -> Result<ReapOutcome> {
-    let last = before.last;
-    let most = REAP_MAX.saturating_sub(before.of_tick);
-    let due = round.read(move |cx| due(cx, last, most))?;
-    let Some((last, _)) = due.last().copied() else { return Ok(ReapOutcome::All(before)) };
+    let last = before.last_workspace;
+    let most = REAP_MAX.saturating_sub(before.handled_in_tick);
+    let due = round.read(move |cx| due_threads(cx, last, most))?;
+    let Some((last, _)) = due.last().copied() else { return Ok(ReapOutcome::RoundOver(before)) };
     let Some(lead) = round.lead()? else { return Ok(ReapOutcome::NotLeading) };
-    let mut after = ReaperProgress { last: Some(last), ..before };
+    let mut after = ReaperProgress { last_workspace: Some(last), ..before };
     for part in due.chunk_by(|(a, _), (b, _)| a == b) {
         let Some((workspace, _)) = part.first().copied() else { continue };
         let threads: Vec<ThreadId> = part.iter().map(|(_, thread)| *thread).collect();
         match lead.write(workspace, move |cx| reap(cx, &threads)) {
             Ok(count) => {
-                after.of_round = after.of_round.saturating_add(count);
-                after.of_tick = after.of_tick.saturating_add(count);
+                after.handled_in_round = after.handled_in_round.saturating_add(count);
+                after.handled_in_tick = after.handled_in_tick.saturating_add(count);
             }
             Err(error) => {
                 let cause = error.cause();
                 tracing::warn!(%workspace, %error, ?cause, "claims of a workspace were not reaped");
-                after.failed = Some(error);
+                after.last_error = Some(error);
             }
         }
     }
-    Ok(ReapOutcome::Some(after))
+    Ok(ReapOutcome::Handled(after))
 }
 
 /// Returns the first due threads of each workspace after `last`, grouped by workspace.
-fn due(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Result<Vec<(WorkspaceId, ThreadId)>> {
+fn due_threads(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Result<Vec<(WorkspaceId, ThreadId)>> {
     let after = last.map(WorkspaceId::uuid).unwrap_or_default();
     let found: BTreeSet<(WorkspaceId, ThreadId)> =
         cx.query(DUE, &[&cx.now(), &after, &THREADS_PER_WORKSPACE, &most])?.into_iter().collect();
     Ok(found.into_iter().collect())
 }
 
-/// Uses the indexes of lease ends and of acknowledgement deadlines. A thread may be due by both.
+/// Uses the indexes of lease ends and of acknowledgement deadlines. A thread can be due for both reasons.
 const DUE: &str = concat!(
     "select workspace_id, id from (
         select workspace_id, id,
@@ -173,7 +190,7 @@ const DUE: &str = concat!(
     " order by workspace_id, place limit $4"
 );
 
-/// Handles those of `threads` in the caller's workspace that are still due, and returns their number.
+/// Handles the threads in `threads` that are still due, and returns the number of handled threads.
 fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<i64> {
     let mut reaped: i64 = 0;
     for thread in threads_of_workspace(cx, threads)? {
@@ -187,7 +204,8 @@ fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<i64> {
     Ok(reaped)
 }
 
-/// Reports a claim that was not acknowledged in time, once per claim. Returns whether it was reported.
+/// Reports a claim that was not acknowledged in time, once per claim. Returns whether this call reported the
+/// claim.
 fn report_unacknowledged(cx: &mut Write<'_>, thread: &Thread) -> Result<bool> {
     if cx.change(REMINDED, &[&thread.id, &cx.now()])? == 0 {
         return Ok(false);

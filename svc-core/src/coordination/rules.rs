@@ -1,8 +1,8 @@
-//! The rules for claiming a thread: one table, in the order in which a refusal lists them.
+//! The rules for claiming a thread: one table, in the order in which refusals are listed.
 //!
-//! Claiming a thread by its id checks each rule. The ready queue holds only threads that meet the rules that
-//! do not depend on the claimer, and a claim from the queue checks the remaining rules. A hand-off checks the
-//! rules about the receiver, and whether the budget allows another claim.
+//! A claim of a thread by its id checks each rule. The ready queue contains only threads that meet the rules
+//! that do not depend on the claimer, and a claim from the queue checks the remaining rules. A hand-off
+//! checks the rules about the receiver, and whether the budget allows another claim.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use crate::limits::REFUSAL_CONFLICTS_MAX;
 use crate::op::Read;
 use crate::time::Time;
 
-/// A thread, and the member who would work on the thread.
+/// A thread, and the member for whom the rules are checked: a claimer, or the receiver of a hand-off.
 pub(in crate::coordination) struct ClaimCandidate<'a> {
     pub thread: &'a Thread,
     pub member: MemberId,
@@ -32,7 +32,7 @@ struct ClaimRule {
     check: fn(&Read<'_>, &ClaimCandidate<'_>) -> Result<()>,
     /// Whether the rule also applies to the receiver of a hand-off.
     at_hand_off: bool,
-    /// The rule as an SQL condition on the thread `t` and its channel `c`; absent if it depends on the
+    /// The rule as an SQL condition on the thread `t` and its channel `c`; `None` if the rule depends on the
     /// claimer.
     ///
     /// The queue contains only threads that meet the condition.
@@ -97,12 +97,12 @@ pub(in crate::coordination) use is_ready;
 /// Fails if the caller cannot claim a thread.
 pub(in crate::coordination) fn check_claimable(cx: &Read<'_>, thread: &Thread) -> Result<()> {
     let candidate = ClaimCandidate { thread, member: cx.caller().member_id()?, is_caller: true };
-    check(cx, &candidate, RULES.iter())
+    check_rules(cx, &candidate, RULES.iter())
 }
 
 /// Returns every problem that prevents the caller from claiming a thread now.
 ///
-/// A problem with a list of conflicts names only the first ones.
+/// A problem with a list of conflicts contains only the first [`REFUSAL_CONFLICTS_MAX`] conflicts.
 pub(in crate::coordination) fn refusals(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Problem>> {
     let caller = cx.caller();
     if !caller.is_member() || !caller.capabilities.has(ThreadTransition) {
@@ -130,10 +130,10 @@ pub(in crate::coordination) fn refusals(cx: &Read<'_>, thread: &Thread) -> Resul
 /// Fails if a member cannot receive the claim on a thread in a hand-off.
 pub(in crate::coordination) fn check_receiver(cx: &Read<'_>, thread: &Thread, to: MemberId) -> Result<()> {
     let candidate = ClaimCandidate { thread, member: to, is_caller: false };
-    check(cx, &candidate, RULES.iter().filter(|rule| rule.at_hand_off))
+    check_rules(cx, &candidate, RULES.iter().filter(|rule| rule.at_hand_off))
 }
 
-fn check<'r>(
+fn check_rules<'r>(
     cx: &Read<'_>,
     candidate: &ClaimCandidate<'_>,
     mut rules: impl Iterator<Item = &'r ClaimRule>,
@@ -146,13 +146,13 @@ fn not_claimable(reason: &str, detail: &str) -> Error {
     Error::new(Code::NotClaimable, format!("the thread cannot be claimed: {detail}")).with("reason", reason)
 }
 
-/// Returns the live claim on a thread.
-pub(in crate::coordination) fn live(thread: &Thread, now: Time) -> Option<HeldClaim> {
+/// Returns the claim on a thread if the claim is live at the time `now`, or `None`.
+pub(in crate::coordination) fn live_claim(thread: &Thread, now: Time) -> Option<HeldClaim> {
     thread.held.filter(|held| held.is_live(now))
 }
 
 fn is_unclaimed(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
-    let Some(held) = live(candidate.thread, cx.now()) else { return Ok(()) };
+    let Some(held) = live_claim(candidate.thread, cx.now()) else { return Ok(()) };
     let detail = if held.holder == candidate.member {
         "you hold its live claim already: renew it instead"
     } else {
@@ -181,9 +181,9 @@ fn has_budget_left(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate
     budget::check_left(cx, thread).map(|_| ())
 }
 
-/// A lapsed claim that has not been ended yet counts too, if it will give the thread a dead letter.
+/// Fails if the thread has an unsettled dead letter, or will have one once its lapsed claim is ended.
 fn has_no_dead_letter(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
-    if thread.dead || budget::fails_by_lapse(cx, thread)? {
+    if thread.dead || budget::lapse_adds_dead_letter(cx, thread)? {
         return Err(not_claimable("dead-letter", "it failed over its budget: requeue its dead letter"));
     }
     Ok(())
@@ -197,7 +197,8 @@ fn waits_for_nothing(_: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidat
     Ok(())
 }
 
-/// Applies only to the receiver of a hand-off: [`is_unclaimed`] refuses a caller who holds the claim.
+/// Fails if the receiver of a hand-off holds the claim already. For a caller, [`is_unclaimed`] checks the
+/// same.
 fn is_not_holder(_: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     if !candidate.is_caller && candidate.thread.assignee_id == Some(candidate.member) {
         return Err(not_claimable("claimed", "the member holds the claim already"));
@@ -205,7 +206,8 @@ fn is_not_holder(_: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A frozen caller is refused before any change begins.
+/// Fails if the caller is frozen, or if the receiver of a hand-off is frozen, deactivated or not in the
+/// workspace.
 fn is_unfrozen(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     if candidate.is_caller {
         return cx.caller().check_not_frozen();
@@ -217,7 +219,7 @@ fn is_unfrozen(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Turns the error of a member that is not in the workspace into a refusal of the hand-off.
+/// Replaces the error of a member that is not in the workspace with a refusal of the hand-off.
 fn as_not_claimable(error: Error) -> Error {
     if error.code() == Code::NotFound {
         not_claimable("member", "the workspace has no such member")
@@ -241,7 +243,8 @@ fn has_the_skills(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     Err(not_claimable("missing-skills", detail).with("missing_skills", missing))
 }
 
-/// The caller may see the channel, because it could load the thread: only a receiver is checked.
+/// Fails if the receiver of a hand-off may not see the thread's channel. A caller who has loaded the thread
+/// may see it.
 fn sees_the_channel(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     if candidate.is_caller
         || visibility::channel_visible_to(cx, candidate.thread.channel_id, candidate.member)?
@@ -254,7 +257,7 @@ fn sees_the_channel(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()>
 fn is_in_task_channel(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
     let channel = visibility::visible_channel(cx, thread.channel_id)?;
     if channel.dm {
-        return Err(not_claimable("dm", "it is of a direct message, and no task"));
+        return Err(not_claimable("dm", "it is in a direct message, and is not a task"));
     }
     if channel.archived {
         let detail = "its channel is archived: unarchive the channel first";

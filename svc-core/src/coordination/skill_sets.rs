@@ -1,8 +1,8 @@
 //! Sets of required skills: the skills that a member must have to claim a thread.
 //!
-//! Each set is stored once per workspace under a small id, so that a claimer reads the few sets that its
-//! skills cover and not every thread. Sets are never removed; the empty set is stored like any other. The
-//! members' own skills are stored elsewhere.
+//! Each set is stored once per workspace under a small id. So a claim reads the few sets that the claimer's
+//! skills cover, and not every thread. Sets are never removed; the empty set is stored like any other set.
+//! The members' own skills are stored elsewhere.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,18 +27,18 @@ pub(crate) struct SkillSet(Vec<String>);
 const SEPARATOR: char = ',';
 
 impl SkillSet {
-    /// Returns the set of `skills`, which may be in any order and repeat.
+    /// Returns the set of `skills`, which may be unsorted and contain duplicates.
     pub fn of(skills: &[Skill]) -> Self {
         let unique: BTreeSet<&str> = skills.iter().map(|skill| &**skill).collect();
         Self(unique.into_iter().map(str::to_owned).collect())
     }
 
-    /// Returns the names of the skills, sorted.
+    /// Returns the sorted names of the skills in the set.
     pub fn names(&self) -> &[String] {
         &self.0
     }
 
-    /// Converts the set to the names of its skills, sorted.
+    /// Converts the set to the sorted names of its skills.
     pub fn into_names(self) -> Vec<String> {
         self.0
     }
@@ -60,13 +60,13 @@ impl FromValue for SkillSet {
 
 /// Returns the id of `set` in the caller's workspace, and stores the set if it is new.
 ///
-/// Fails with `wrong-state` if the workspace has as many sets as it may have.
+/// Fails with `wrong-state` if the set is new and the workspace already has [`SKILL_SETS_MAX`] sets.
 pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
     let text = set.text();
-    if let Some(id) = sets(cx)?.id_of(&text) {
+    if let Some(id) = cached_sets(cx)?.id_of(&text) {
         return Ok(id);
     }
-    let known = newer_sets(cx)?;
+    let known = all_sets(cx)?;
     if let Some(id) = known.id_of(&text) {
         return Ok(id);
     }
@@ -89,7 +89,7 @@ pub(crate) fn skills_in_event(event: &Replayed<'_>) -> Option<String> {
     Some(names.iter().filter_map(|name| name.as_str()).collect::<Vec<_>>().join(","))
 }
 
-/// Selects the text of the skill set of a row `t`.
+/// SQL expression for the stored text of the skill set of the thread `t`.
 pub(crate) const OF_ROW: &str =
     "(select s.skills from skill_sets s where s.workspace_id = t.workspace_id and s.id = t.skill_set)";
 
@@ -117,7 +117,7 @@ impl SkillSets {
         self.in_order.last().map_or(0, |(id, _)| *id)
     }
 
-    /// Returns the cached sets that are newer than the one with this id.
+    /// Returns the cached sets that are newer than the set with this id.
     pub fn after(&self, id: i64) -> &[(i64, Arc<[String]>)] {
         let known = self.in_order.partition_point(|(other, _)| *other <= id);
         self.in_order.get(known..).unwrap_or_default()
@@ -137,16 +137,17 @@ impl SkillSets {
     }
 }
 
-/// Returns the cached sets of the caller's workspace, which are read if the connection has none.
-pub(crate) fn sets(cx: &Read<'_>) -> Result<SkillSets> {
+/// Returns the cached sets of the caller's workspace, and reads all sets first if the connection has cached
+/// none.
+pub(crate) fn cached_sets(cx: &Read<'_>) -> Result<SkillSets> {
     match cx.cached(&ONLY) {
         Some(known) => Ok(known),
-        None => newer_sets(cx),
+        None => all_sets(cx),
     }
 }
 
-/// Returns every set of the caller's workspace, reading those that are not cached.
-pub(crate) fn newer_sets(cx: &Read<'_>) -> Result<SkillSets> {
+/// Returns every set of the caller's workspace, after reading the sets that are not cached.
+pub(crate) fn all_sets(cx: &Read<'_>) -> Result<SkillSets> {
     cx.with_cached(&ONLY, |known: &mut SkillSets| {
         let newer = cx.query(SETS_AFTER, &[&cx.caller().workspace_id, &known.newest()])?;
         known.extend(newer);
@@ -154,7 +155,7 @@ pub(crate) fn newer_sets(cx: &Read<'_>) -> Result<SkillSets> {
     })
 }
 
-/// Returns the names of the skills in a set, sorted.
+/// Returns the sorted names of the skills in the set with this id.
 pub(crate) fn names_of(cx: &Read<'_>, id: i64) -> Result<Vec<String>> {
     let found: Option<(SkillSet,)> = cx.one(SET, &[&cx.caller().workspace_id, &id])?;
     let (set,) = found.ok_or_else(|| Error::internal("a thread's set of required skills is missing"))?;

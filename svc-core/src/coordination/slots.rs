@@ -54,7 +54,10 @@ pub(crate) fn feature() -> Feature {
                 read("list_slots", list_slots)
                     .detailed()
                     .title("List the slots of a workspace")
-                    .when("List slots that are in use or have a capacity, with the claims that use them.")
+                    .when(
+                        "List slots that are in use or have a capacity, with the claims that use each \
+                         slot.",
+                    )
                     .get("/workspaces/{workspace_id}/slots")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace")})),
@@ -122,7 +125,7 @@ impl Event for SlotCapacitySet<'_> {
 /// The capacity of a slot was removed, so that any number of claims may use the slot.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct SlotCapacityCleared<'a> {
-    /// The slot's name, as it was first spelled.
+    /// The slot's name, as spelled in the request that first set its capacity.
     slot: &'a str,
 }
 
@@ -137,24 +140,24 @@ impl Event for SlotCapacityCleared<'_> {
 /// The capacity of a slot.
 #[derive(Serialize, JsonSchema)]
 struct SlotCapacity {
-    /// The workspace.
+    /// Id of the slot's workspace.
     workspace_id: WorkspaceId,
-    /// The slot's name, as it was first spelled.
+    /// The slot's name, as spelled when its capacity was first set.
     slot: String,
     /// Maximum claims that may use the slot at the same time; null for any number.
     capacity: Option<i64>,
 }
 
-/// Sets how many claims may use a slot at the same time, and returns its capacity.
+/// Sets how many claims may use a slot at the same time, and returns the slot's capacity.
 ///
-/// A slot is a shared resource named in footprints, regardless of case. 0 blocks new claims; claims that use
-/// the slot continue, even beyond the capacity.
+/// A slot is a shared resource that footprints list; case does not matter. 0 blocks new claims; existing
+/// claims continue, even beyond the capacity.
 ///
-/// Fails with 409 `wrong-state` if the slot is new and 1000 others have a capacity.
+/// Fails with 409 `wrong-state` if the slot has no capacity yet and 1000 other slots have one.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetSlotCapacity {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     /// The slot.
     slot: SlotName,
@@ -196,7 +199,7 @@ fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<Slot
 
 /// Returns the key, name and capacity of a slot, or `None` if the slot has no capacity.
 ///
-/// The stored key may be older than the form in which slots are compared.
+/// The stored key may have an earlier form than the keys by which slots are now compared.
 fn stored_capacity(cx: &Read<'_>, key: &str) -> Result<Option<(String, String, i64)>> {
     let workspace = cx.caller().workspace_id;
     let exact = cx.one(CAPACITY, &[&workspace, &key])?;
@@ -228,7 +231,7 @@ impl Answer<SetSlotCapacity> for SlotCapacity {
     }
 }
 
-/// Returns the capacity of a slot, or `None` if it has none now.
+/// Returns the capacity of a slot, or `None` if the slot has no capacity now.
 fn current_capacity(
     cx: &Read<'_>,
     workspace: OwnWorkspaceId,
@@ -239,13 +242,13 @@ fn current_capacity(
     Ok(known.map(|(_, slot, capacity)| SlotCapacity { workspace_id, slot, capacity: Some(capacity) }))
 }
 
-/// Removes the capacity of a slot, so that any number of claims may use it.
+/// Removes the capacity of a slot, so that any number of claims may use the slot.
 ///
 /// Fails with 404 `not-found` if the slot has no capacity.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClearSlotCapacity {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     /// The slot.
     slot: SlotName,
@@ -279,7 +282,8 @@ impl Answer<ClearSlotCapacity> for SlotCapacity {
     }
 }
 
-/// Frees the threads parked behind a slot under its stored key, if that differs from the current key.
+/// Frees the threads that are parked behind a slot under its stored key, if the stored key differs from the
+/// current key.
 fn free_former_key(cx: &mut Write<'_>, workspace: WorkspaceId, (stored, key): (&str, &str)) -> Result<()> {
     if stored == key { Ok(()) } else { queue::free(cx, Obstacle::slot(workspace, stored)) }
 }
@@ -289,16 +293,18 @@ const CLEAR: &str = "delete from slots where workspace_id = $1 and slot_key = $2
 /// A slot, and the live claims that use the slot.
 #[derive(Serialize, JsonSchema)]
 struct SlotUse {
-    /// The slot's name, as it was first spelled.
+    /// The slot's name, as spelled when its capacity was first set. Without a capacity, the name is
+    /// normalised.
     slot: String,
     /// Maximum claims that may use the slot at the same time; null for any number.
     capacity: Option<i64>,
     /// Number of live claims that use the slot.
     used: i64,
-    /// True if more claims may use the slot, because there are too many to count them all.
+    /// True if more than `used` claims may use the slot, because not all claims were counted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     at_least: bool,
-    /// The first 100 claims that use the slot, by lease end; fewer once 600 are listed in all slots.
+    /// The first 100 claims that use the slot, by lease end; fewer once 600 claims are listed for all slots
+    /// together.
     holders: Vec<SlotHolder>,
 }
 
@@ -309,27 +315,26 @@ struct SlotHolder {
     holder: MemberId,
     /// Time at which the claim lapses unless it is renewed.
     lease_expires_at: Time,
-    /// The claim's thread; absent if you may not see the thread.
+    /// Id of the claimed thread; absent if you may not see the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread_id: Option<ThreadId>,
 }
 
-/// Returns the slots that have a capacity or are in use, by name, with the claims that use them.
+/// Returns the slots that have a capacity or are in use, sorted by name, with the claims that use each slot.
 ///
 /// Up to 1000 slots without a capacity are listed, and up to 1000 uses are counted. Claims on threads that
-/// you may not see are included, with their holder and the end of their lease but without the thread; so are
-/// slots that only they use.
+/// you may not see are included, with the holder and the end of the lease, but without the thread.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListSlots {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
 }
 
 fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let mut slots = in_use(cx)?;
+    let mut slots = slots_in_use(cx)?;
     let mut left = SLOT_LIST_HOLDERS_MAX;
     for (key, slot) in slots.iter_mut().filter(|(_, slot)| slot.used > 0) {
         let most = left.min(SLOT_HOLDERS_MAX);
@@ -338,7 +343,7 @@ fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
         }
         left = left.saturating_sub(slot.used.min(most));
         let obstacle = Obstacle::slot(workspace_id, key);
-        slot.holders = obstacles::holders(cx, obstacle, slot.used, most)?
+        slot.holders = obstacles::slot_holders(cx, obstacle, slot.used, most)?
             .into_iter()
             .map(|(holder, lease_expires_at, thread, is_visible)| SlotHolder {
                 holder,
@@ -353,27 +358,29 @@ fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
 /// A slot, and the number of live claims that use the slot.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct UsedSlot {
-    /// The slot's name, as it was first spelled.
+    /// The slot's name, as spelled when its capacity was first set. Without a capacity, the name is
+    /// normalised.
     pub slot: String,
     /// Maximum claims that may use the slot at the same time; null for any number.
     pub capacity: Option<i64>,
     /// Number of live claims that use the slot.
     pub used: i64,
-    /// True if more claims may use the slot, because there are too many to count them all.
+    /// True if more than `used` claims may use the slot, because not all claims were counted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
 }
 
-/// Returns the slots of the workspace that have a capacity or are in use, by name.
+/// Returns the slots of the workspace that have a capacity or are in use, sorted by name.
 pub(in crate::coordination) fn used_slots(cx: &Read<'_>) -> Result<Vec<UsedSlot>> {
-    let slots = in_use(cx)?.into_values();
+    let slots = slots_in_use(cx)?.into_values();
     let used_slot =
         |SlotUse { slot, capacity, used, at_least, .. }| UsedSlot { slot, capacity, used, at_least };
     Ok(slots.map(used_slot).collect())
 }
 
-/// Returns the slots of the workspace that have a capacity or are in use, by key, without their holders.
-fn in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
+/// Returns the slots of the workspace that have a capacity or are in use, by slot key, without the holders of
+/// claims.
+fn slots_in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
     let workspace = cx.caller().workspace_id;
     let limited: Vec<(String, String, i64)> = cx.query(CAPACITIES, &[&workspace])?;
     let others = other_slots_in_use(cx, limited.iter().map(|(key, ..)| &**key).collect())?;
@@ -391,7 +398,7 @@ fn in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
     let used = SlotUseCounts::count(cx, stored.iter().map(|(obstacle, _)| *obstacle).collect())?;
     for (obstacle, key) in stored {
         let Some(slot) = slots.get_mut(&key) else { continue };
-        let (used, at_least) = used.of(obstacle);
+        let (used, at_least) = used.count_of(obstacle);
         slot.used = slot.used.saturating_add(used);
         slot.at_least |= at_least;
     }
@@ -399,7 +406,7 @@ fn in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
     Ok(slots)
 }
 
-/// Returns the keys of slots that claims use and that are not `limited`, up to [`SLOTS_MAX`].
+/// Returns the keys of the used slots that are not in `limited`, up to [`SLOTS_MAX`].
 fn other_slots_in_use(cx: &Read<'_>, limited: HashSet<&str>) -> Result<Vec<String>> {
     let named = SLOTS_MAX.saturating_add(i64::try_from(limited.len()).unwrap_or(i64::MAX));
     let named: Vec<(String,)> = cx.query(NAMED, &[&cx.caller().workspace_id, &named])?;
@@ -409,7 +416,7 @@ fn other_slots_in_use(cx: &Read<'_>, limited: HashSet<&str>) -> Result<Vec<Strin
 
 /// The number of live claims that use each slot.
 struct SlotUseCounts {
-    of_each: BTreeMap<Obstacle, i64>,
+    uses_by_slot: BTreeMap<Obstacle, i64>,
     /// Maximum claims that are counted per slot.
     most: i64,
 }
@@ -417,33 +424,33 @@ struct SlotUseCounts {
 impl SlotUseCounts {
     /// Counts the live claims of each slot, up to an equal share of the total limit.
     ///
-    /// If the slots that reach their share can have a larger one within the total limit, they are counted
-    /// again.
+    /// If a larger share fits into the total limit for the slots that reach their share, these slots are
+    /// counted again.
     fn count(cx: &Read<'_>, slots: Vec<Obstacle>) -> Result<Self> {
         let share = |of: i64, slots: usize| {
             of.checked_div(i64::try_from(slots).unwrap_or(i64::MAX)).unwrap_or_default().max(1)
         };
         let mut most = share(SLOT_CLAIMS_COUNTED_MAX, slots.len());
-        let mut of_each = obstacles::used(cx, &slots, most)?;
-        let (cut, whole): (Vec<_>, Vec<_>) = of_each.iter().partition(|(_, used)| **used >= most);
+        let mut uses_by_slot = obstacles::count_uses(cx, &slots, most)?;
+        let (cut, whole): (Vec<_>, Vec<_>) = uses_by_slot.iter().partition(|(_, used)| **used >= most);
         let counted = whole.into_iter().fold(0_i64, |all, (_, used)| all.saturating_add(*used));
         let cut: Vec<Obstacle> = cut.into_iter().map(|(slot, _)| *slot).collect();
         let larger = share(SLOT_CLAIMS_COUNTED_MAX.saturating_sub(counted), cut.len());
         if !cut.is_empty() && larger > most {
             most = larger;
-            of_each.extend(obstacles::used(cx, &cut, most)?);
+            uses_by_slot.extend(obstacles::count_uses(cx, &cut, most)?);
         }
-        Ok(Self { of_each, most })
+        Ok(Self { uses_by_slot, most })
     }
 
-    /// Returns how many claims use a slot, and whether there may be more.
-    fn of(&self, slot: Obstacle) -> (i64, bool) {
-        let used = self.of_each.get(&slot).copied().unwrap_or_default();
+    /// Returns how many claims use a slot, and whether more claims may use it.
+    fn count_of(&self, slot: Obstacle) -> (i64, bool) {
+        let used = self.uses_by_slot.get(&slot).copied().unwrap_or_default();
         (used, used >= self.most)
     }
 }
 
-/// Steps from the key of one slot that claims use to that of the next.
+/// Selects the keys of the slots that claims use, with one index lookup per slot.
 const NAMED: &str = "
     with recursive named (slot_key) as (
         select (

@@ -1,4 +1,5 @@
-//! Reading threads: a single one with its notices and result, lists of threads, and a thread's events.
+//! Operations that read threads: one thread with its notices and result, lists of threads, and a thread's
+//! events.
 //!
 //! No function in this file makes a change.
 
@@ -86,14 +87,15 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// A thread with its notices and result.
+/// A thread with its latest notices and its latest result.
 #[derive(Serialize, JsonSchema)]
 struct ThreadDetail {
     #[serde(flatten)]
     thread: Thread,
-    /// The latest result, even after the thread was reopened; null if there is none or it was purged.
+    /// The latest result, even after the thread was reopened; null if no result was set or the result was
+    /// purged.
     result: Option<Value>,
-    /// The member who set the result; null if there is none.
+    /// The member who set the latest result; null if no result was set.
     produced_by: Option<MemberId>,
     /// The last 10 notices, newest first.
     notices: Vec<Notice>,
@@ -112,7 +114,7 @@ fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
     let latest = results::latest(cx, thread.id)?;
     let (result, produced_by) = latest.map(|latest| (latest.result, latest.produced_by)).unzip();
     let result = result.flatten().map(Value::Object);
-    Ok(ThreadDetail { notices: notices::last(cx, thread.id)?, thread, result, produced_by })
+    Ok(ThreadDetail { notices: notices::last_notices(cx, thread.id)?, thread, result, produced_by })
 }
 
 /// Returns the threads of a channel, oldest first unless you request the newest first.
@@ -136,12 +138,12 @@ struct ListThreads {
 
 fn list_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
     if input.newest_first {
-        return newest_in(cx, input);
+        return newest_threads_in(cx, input);
     }
     threads_in(cx, input.channel_id, input.state, input.cursor, input.limit)
 }
 
-fn newest_in(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
+fn newest_threads_in(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
     let channel = visibility::visible_channel(cx, input.channel_id)?;
     let before = Cursor::before(input.cursor);
     let rows = rows_to_read(input.limit);
@@ -150,7 +152,7 @@ fn newest_in(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
         None => ScanHorizon(None),
     };
     let params: [&dyn ToParam; 5] = [&channel.id, &before, &input.state, &rows, &horizon.down_to()];
-    Ok(page(horizon, thread_row::select(cx, NEWEST_IN_CHANNEL, &params)?, input.limit))
+    Ok(thread_page(horizon, thread_row::select(cx, NEWEST_IN_CHANNEL, &params)?, input.limit))
 }
 
 const NEWEST_IN_CHANNEL: &str = thread_select!(
@@ -177,7 +179,7 @@ pub(crate) fn threads_in(
         None => ScanHorizon(None),
     };
     let params: [&dyn ToParam; 5] = [&channel.id, &after, &state, &rows, &horizon.up_to()];
-    Ok(page(horizon, thread_row::select(cx, IN_CHANNEL, &params)?, limit))
+    Ok(thread_page(horizon, thread_row::select(cx, IN_CHANNEL, &params)?, limit))
 }
 
 const IN_CHANNEL: &str = thread_select!(
@@ -188,7 +190,7 @@ const IN_CHANNEL: &str = thread_select!(
 const HORIZON_IN_CHANNEL: &str =
     "select lsn from threads where channel_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-fn page(horizon: ScanHorizon, threads: PageRows<Thread>, limit: Option<Limit>) -> Page<Thread> {
+fn thread_page(horizon: ScanHorizon, threads: PageRows<Thread>, limit: Option<Limit>) -> Page<Thread> {
     Page::within(horizon, threads, limit, |thread| thread.lsn)
 }
 
@@ -196,7 +198,7 @@ fn page(horizon: ScanHorizon, threads: PageRows<Thread>, limit: Option<Limit>) -
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListChildThreads {
-    /// The parent.
+    /// The parent thread.
     thread_id: ThreadId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
@@ -207,13 +209,14 @@ fn list_child_threads(cx: &Read<'_>, input: &ListChildThreads) -> Result<Page<Th
     let after = Cursor::after(input.cursor);
     let rows = rows_to_read(input.limit);
     let threads = thread_row::select(cx, CHILDREN, &[&parent.id, &after, &rows])?;
-    Ok(page(ScanHorizon(None), threads, input.limit))
+    Ok(thread_page(ScanHorizon(None), threads, input.limit))
 }
 
-/// Needs no check of visibility: children are in their parent's channel, and as visible as their parent.
+/// Needs no check of visibility: the caller may see the parent, and children are in the same channel.
 const CHILDREN: &str = thread_select!("where t.parent_id = $1 and t.lsn > $2 order by t.lsn limit $3");
 
-/// Returns the thread that the caller would get by now claiming the next one of the workspace.
+/// Returns the thread that `claim_next_workspace_thread` would claim for the caller now, or `None` if there
+/// is none.
 pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
     let caller = cx.caller();
     if !caller.is_member() || !caller.capabilities.has(ThreadTransition) || caller.frozen {
@@ -250,7 +253,7 @@ fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<Op
     messages::open_content(cx, Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
 }
 
-/// Selects the events of a thread from the log's floor on.
+/// Selects the events of a thread, except events before the log's floor.
 macro_rules! thread_events {
     ($which:literal) => {
         concat!(

@@ -1,8 +1,8 @@
 //! Threads: a thread is a task in a channel, and may have child threads.
 //!
-//! This file defines the row of a thread, with the claim in it, and how a thread is loaded. The other files
-//! of this folder change threads: each keeps the thread's columns up to date and records its changes by an
-//! event of the thread, from which the ready queue is updated.
+//! This file defines the row of a thread, which includes the thread's claim, and how a thread is loaded. The
+//! other files of this folder change threads: each file updates the thread's columns and records its changes
+//! by an event of the thread, from which the ready queue is updated.
 
 use std::collections::BTreeSet;
 
@@ -44,15 +44,15 @@ impl ThreadState {
 /// A thread: a task with its state and its current claim.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Thread {
-    /// The thread's id.
+    /// Id of the thread.
     pub id: ThreadId,
     /// The thread's address: `svc://{workspace}/channels/{channel}/threads/{thread}`.
     pub uri: String,
-    /// The workspace that the thread belongs to.
+    /// Id of the thread's workspace.
     pub workspace_id: WorkspaceId,
-    /// The channel that the thread is in.
+    /// Id of the channel that the thread is in.
     pub channel_id: ChannelId,
-    /// The thread's parent; null if it has none.
+    /// Id of the parent thread; null if the thread has no parent.
     pub parent_id: Option<ThreadId>,
     /// The thread's title: the task in one line.
     pub title: String,
@@ -64,29 +64,32 @@ pub(crate) struct Thread {
     pub required_skills: Vec<String>,
     /// The tools that the thread's creator advises its worker to use.
     pub tools: Vec<String>,
-    /// The thread's footprint; null if it has none.
+    /// The thread's footprint; null if the thread has no footprint.
     pub footprint: Option<Footprint>,
-    /// Number of unfinished threads that the thread waits for. It can be claimed only if there are none.
+    /// Number of unfinished threads that the thread waits for. The thread can be claimed only if this number
+    /// is 0.
     pub blocked: i64,
-    /// Whether the thread has a current result. If so, it cannot be claimed until it is reopened.
+    /// Whether the thread has a current result. Such a thread cannot be claimed until it is reopened.
     pub has_result: bool,
-    /// Whether a limit of the thread's budget is used up. If so, it cannot be claimed.
+    /// Whether a limit of the thread's budget is used up. Such a thread cannot be claimed.
     pub exhausted: bool,
-    /// Whether the thread failed over its budget. If so, it cannot be claimed until it is requeued.
+    /// Whether the thread has an unsettled dead letter. Such a thread cannot be claimed until the dead letter
+    /// is requeued.
     pub dead: bool,
-    /// The member who is responsible for the thread: its creator, unless changed.
+    /// The member who is responsible for the thread: its creator, unless the owner was changed. Null without
+    /// an owner.
     pub owner_id: Option<MemberId>,
     /// The holder of the live claim; null if the thread is not claimed.
     pub assignee_id: Option<MemberId>,
     /// The fencing id of the live claim; null if the thread is not claimed.
     pub claim_lease_id: Option<LeaseId>,
-    /// Time at which the live claim lapses unless it is renewed.
+    /// Time at which the live claim lapses unless it is renewed; null if the thread is not claimed.
     pub assignment_expires_at: Option<Time>,
-    /// Time at which the holder acknowledged the live claim; null until then.
+    /// Time at which the holder acknowledged the live claim; null if the claim is not acknowledged.
     pub acknowledged_at: Option<Time>,
     /// Whether the thread was closed by cancelling it.
     pub cancelled: bool,
-    /// Time at which the thread was cancelled; null unless it was.
+    /// Time at which the thread was cancelled; null if the thread is not cancelled.
     pub cancelled_at: Option<Time>,
     /// The member who created the thread; null for the service itself.
     pub created_by: Option<MemberId>,
@@ -94,7 +97,8 @@ pub(crate) struct Thread {
     pub created_at: Time,
     /// Position of the thread's creation in the workspace's event log.
     pub lsn: i64,
-    /// Position of the last result or reopening. Verdicts before that position are about earlier work.
+    /// Position in the log of the last result or reopening. Verdicts before this position apply to earlier
+    /// work.
     #[serde(skip)]
     pub judged_from: i64,
     /// Nesting depth of the thread; 1 without a parent.
@@ -140,16 +144,16 @@ impl HeldClaim {
     }
 }
 
-/// A thread as its row stores it, before the time decides whether its claim is live.
+/// A thread as stored in its row, where the claim may be live or lapsed.
 #[derive(Clone)]
 struct StoredThread(Thread);
 
 impl StoredThread {
-    /// Returns the thread as it is at the time `now`.
+    /// Returns the thread at the time `now`, whose claim is shown only if it is live.
     fn at(self, now: Time) -> Thread {
         let Self(thread) = self;
         let held = thread.held;
-        thread.claimed(held, now)
+        thread.with_claim(held, now)
     }
 }
 
@@ -205,19 +209,19 @@ columns! {
     insert "insert into threads" { worked_micros: 0_i64 }
 }
 
-/// Returns the threads of a page that a [`thread_select`] statement finds.
+/// Runs a [`thread_select`] statement, and returns one page of the selected threads.
 pub(crate) fn select(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) -> Result<PageRows<Thread>> {
     let found: PageRows<StoredThread> = cx.rows(sql, params)?;
     Ok(found.map(|stored| stored.at(cx.now())))
 }
 
-/// Returns the first threads that a [`thread_select`] statement finds, as many as fit on a page.
+/// Runs a [`thread_select`] statement, and returns as many of the selected threads as fit on a page.
 pub(crate) fn select_first(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Thread>> {
     let found: Vec<StoredThread> = cx.first_rows(sql, params)?;
     Ok(found.into_iter().map(|stored| stored.at(cx.now())).collect())
 }
 
-/// A statement that selects whole threads as `t`; `$rest` is the rest of the statement.
+/// A statement that selects whole threads as `t`; `$rest` contains the clauses after `from`.
 macro_rules! thread_select {
     ($($rest:tt)*) => {
         concat!(
@@ -238,8 +242,8 @@ pub(in crate::coordination) fn uri(workspace: WorkspaceId, channel: ChannelId, t
 }
 
 impl Thread {
-    /// Returns the thread with this claim in its row, and with all fields that follow from the claim.
-    pub fn claimed(self, held: Option<HeldClaim>, now: Time) -> Self {
+    /// Returns the thread with `held` as the claim in its row, and with the fields that depend on the claim.
+    pub fn with_claim(self, held: Option<HeldClaim>, now: Time) -> Self {
         let live = held.filter(|held| held.is_live(now));
         Self {
             held,
@@ -256,7 +260,7 @@ impl Thread {
         self.held.is_some_and(|held| !held.is_live(now))
     }
 
-    /// Returns the place in the log at which the thread's events are recorded.
+    /// Returns the subject under which the log records the thread's events.
     pub fn place(&self) -> Subject {
         Subject::thread(self.channel_id, self.id)
     }
@@ -269,7 +273,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Fails if the thread is finished.
+    /// Fails if the thread is finished, which means closed or archived.
     pub fn check_unfinished(&self) -> Result<()> {
         if self.state.is_finished() {
             return Err(self.wrong_state("it changes only once it is reopened"));
@@ -288,7 +292,7 @@ impl Cached for StoredThread {
     const LIFETIME: Lifetime = Lifetime::Transaction;
 }
 
-/// Loads the thread `id`, even from a private channel, without checking that the caller may see it.
+/// Loads the thread `id` of the caller's workspace, without checking that the caller may see the thread.
 pub(in crate::coordination) fn thread_of_workspace(cx: &Read<'_>, id: ThreadId) -> Result<Option<Thread>> {
     match cx.cached::<StoredThread>(&(id, cx.caller().workspace_id)) {
         Some(stored) => Ok(Some(stored.at(cx.now()))),
@@ -296,10 +300,11 @@ pub(in crate::coordination) fn thread_of_workspace(cx: &Read<'_>, id: ThreadId) 
     }
 }
 
-/// Loads the threads with these ids, in this order, without a check of visibility; omits missing ones.
+/// Loads the threads `ids`, in this order, without checking that the caller may see the threads. Omits
+/// missing threads.
 ///
-/// On Postgres one statement loads them together. The first load of a batch includes all threads that its
-/// jobs name.
+/// On Postgres one statement loads all these threads. The first load of a batch also loads all threads that
+/// its jobs name.
 pub(in crate::coordination) fn threads_of_workspace(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Vec<Thread>> {
     let workspace = cx.caller().workspace_id;
     let is_missing = |id: &ThreadId| cx.cached::<StoredThread>(&(*id, workspace)).is_none();
@@ -361,7 +366,7 @@ impl<I> Answer<I> for Thread {
     }
 }
 
-/// Turns the error of a channel that the caller may not see into that of a missing thread.
+/// Replaces the error of a channel that the caller may not see with the error of a missing thread.
 fn as_hidden_thread(error: Error) -> Error {
     if error.code() == Code::NotFound { Error::not_found("thread") } else { error }
 }

@@ -1,8 +1,8 @@
-//! Revokes a token, and can end the claims of a member that is left without a live credential.
+//! The operation that revokes a token, and can also end the claims of the token's member.
 //!
 //! A claim outlives the token with which it was made, because its holder may have other tokens. When the last
-//! one is revoked, the member's claims can end as well: the first ones in the same transaction, and the rest,
-//! if there are many, in later steps.
+//! live credential of a member is revoked, the member's claims can end as well: the first claims in the same
+//! transaction, and any remaining claims in later steps.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ pub(crate) fn feature() -> Feature {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-enum Claims {
+enum ClaimHandling {
     /// The claims continue until their leases lapse.
     #[default]
     Keep,
@@ -50,19 +50,21 @@ enum Claims {
     Release,
 }
 
-/// Revokes a token of your workspace with all tokens derived from it, and returns which ones ended.
+/// Revokes a token of your workspace and all tokens derived from it, and returns the ids of the revoked
+/// tokens.
 ///
-/// The tokens stop working at once. Revoking again changes nothing, except for the effect of `claims`.
+/// The tokens stop working immediately. Revoking again changes nothing, except for the effect of `claims`.
 ///
-/// With `claims` = `release` the claims of the member that the token acts as end too, unless it still has a
-/// live token, one that a delegate uses for it, its own session, or an app that gets it tokens.
+/// With `claims` = `release`, the claims of the member that the token acts as end too, unless the member
+/// still has another live token, its own session, or an active app installation. A token that a delegate uses
+/// for the member is a live token too.
 ///
-/// You can revoke every token, whatever it carries, with one exception: a token with `operator:global` or
-/// `audit:read-global` is revoked only with a token that carries the same, or with itself. Either needs
+/// You can revoke every token, with one exception: a token with `operator:global` or `audit:read-global` can
+/// be revoked only with a token that has the same capability, or with itself. Each of these tokens needs
 /// `token:admin`.
 ///
-/// Fails with 403 `forbidden` if the token carries `operator:global` or `audit:read-global`, yours does not,
-/// and it is not the one you call with.
+/// Fails with 403 `forbidden` if the token has `operator:global` or `audit:read-global`, your token does not
+/// have that capability, and the token is not your token.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RevokeToken {
@@ -71,17 +73,18 @@ struct RevokeToken {
     /// Whether to `keep` the claims of the token's member, or to `release` them if it has no other live
     /// credential. Default: `keep`.
     #[serde(default)]
-    claims: Claims,
+    claims: ClaimHandling,
 }
 
 /// The tokens that a revocation ended.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 struct Revocation {
-    /// The token in the request.
+    /// Id of the token in the request.
     id: TokenId,
     /// Time at which the token was revoked.
     revoked_at: Time,
-    /// The tokens that this call ended: the token itself and the live ones derived from it.
+    /// Ids of the tokens that this call revoked: the token in the request and the live tokens derived from
+    /// it.
     ///
     /// Empty if the token was revoked before.
     revoked_ids: Vec<TokenId>,
@@ -91,7 +94,7 @@ struct Revocation {
     keeps_claims: bool,
 }
 
-/// The progress of a revocation that takes several steps.
+/// The progress of a revocation that runs in several steps.
 #[derive(Default, Serialize, Deserialize)]
 struct RevocationProgress {
     /// The revoked tokens, and the time at which the requested one was revoked.
@@ -111,8 +114,9 @@ fn revoke_token(
     let member = found.member();
     let ending = found.ending();
     // Checked in each step: a member with a credential could begin claims in between.
-    let releases =
-        input.claims == Claims::Release && !has_credential(cx, member, &ending)? && !is_of_app(cx, member)?;
+    let releases = input.claims == ClaimHandling::Release
+        && !has_credential(cx, member, &ending)?
+        && !is_of_app(cx, member)?;
     let ended = match releases {
         true => claims::end_some(cx, member, ClaimEnd::Released)?,
         false => EndedClaims { live: 0, more: false },
@@ -126,7 +130,7 @@ fn revoke_token(
     }
     begun.claims_released = begun.claims_released.saturating_add(ended.live);
     found.audit(cx, &ended_ids, ended.live)?;
-    let keeps_claims = claims::has_live(cx, member)?;
+    let keeps_claims = claims::has_live_claim(cx, member)?;
     let revoked = begun.revoked.clone().filter(|_| !ended.more);
     Ok(revoked.map(|(revoked_ids, revoked_at)| Revocation {
         id: input.token_id,

@@ -1,6 +1,6 @@
-//! Waiting until there is a thread to claim.
+//! The operation that waits until a thread is ready for the caller to claim.
 //!
-//! A wait reads the ready queue whenever an event may have made a thread ready for its caller.
+//! A wait reads the ready queue after each event that may have made a thread ready for the waiting caller.
 
 use std::time::Duration;
 
@@ -38,7 +38,8 @@ pub(crate) fn feature() -> Feature {
             wait("wait_for_ready", wait_for_ready)
                 .title("Wait for a thread to claim")
                 .when(
-                    "Wait until there is a thread that you could claim. Use when there is nothing to claim.",
+                    "Wait until a thread is ready for you to claim. Use after `claim_next_workspace_thread` \
+                     returned `{}`.",
                 )
                 .get("/workspaces/{workspace_id}/wait/ready")
                 .needs(&[WorkspaceRead])
@@ -50,19 +51,19 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Waits until there is a thread that you could claim, and returns its id.
+/// Waits until a thread is ready for you to claim, and returns the thread's id.
 ///
-/// The thread is not reserved: claim the next thread at once, and expect `{}` if others were faster. Returns
-/// `{"timed_out": true}` on a timeout.
+/// The thread is not reserved: claim the next thread immediately, and expect `{}` if another member was
+/// faster. Returns `{"timed_out": true}` on a timeout.
 ///
-/// If there is such a thread already, the call returns at once; a conflict may still prevent the claim. The
-/// thread is in the given channel, or in any channel that you may see. Of several waiting callers, the first
-/// one gets an answer, and another one a second later if the thread is still unclaimed. While you are frozen,
-/// no thread is returned.
+/// If a thread is already ready, the call returns immediately; a conflict may still prevent the claim. The
+/// thread is in `channel_id` or, by default, in any channel that you may see. If several callers wait, the
+/// first caller gets an answer, and the next caller one second later if the thread is still unclaimed. While
+/// you are frozen, no thread is returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitForReady {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     /// Only threads of this channel.
     channel_id: Option<ChannelId>,
@@ -79,14 +80,14 @@ impl LongPoll for WaitForReady {
     }
 
     fn supply(&self) -> Option<CountAvailable> {
-        Some(queue::supply)
+        Some(queue::count_made_ready)
     }
 }
 
 /// A thread that can be claimed.
 #[derive(Serialize, JsonSchema)]
 struct ReadyThread {
-    /// Always true.
+    /// Always true: a timeout returns `timed_out` instead.
     ready: bool,
     /// The thread that a claim of the next thread would return.
     thread_id: ThreadId,
@@ -109,7 +110,7 @@ fn wait_for_ready(cx: &Read<'_>, input: &mut WaitForReady) -> Result<Poll<ReadyT
     }))
 }
 
-/// The events that can make a thread of their own channel ready.
+/// The kinds of events that can make a thread in the event's channel ready.
 const CHANNEL_EVENTS: [&str; 9] = [
     ThreadCreated::KIND,
     ThreadStateChanged::KIND,
@@ -122,9 +123,9 @@ const CHANNEL_EVENTS: [&str; 9] = [
     ChannelUnarchived::KIND,
 ];
 
-/// The events that can make threads of any channel ready.
+/// The kinds of events that can make threads in any channel ready.
 ///
-/// Such threads waited for a cancelled thread, or had a conflict that has ended.
+/// Such threads waited for a cancelled thread, or had a conflict that no longer exists.
 const WORKSPACE_EVENTS: [&str; 7] = [
     ThreadCancelled::KIND,
     ThreadAssignmentChanged::KIND,
@@ -135,7 +136,7 @@ const WORKSPACE_EVENTS: [&str; 7] = [
     RepoResumed::KIND,
 ];
 
-/// The events that can make threads ready for the member that the event is about.
+/// The kinds of events that can make threads ready for the event's member.
 const MEMBER_EVENTS: [&str; 4] = [
     ChannelMemberAdded::KIND,
     MemberSkillsChanged::KIND,

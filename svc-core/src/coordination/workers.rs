@@ -13,10 +13,10 @@ use crate::id::{MemberId, ThreadId};
 use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
 
-/// Records that the caller has worked on the thread, and that `holder` works on it from now on.
+/// Adds the caller, and the member `holder` who now holds the claim, to the workers of a thread.
 ///
-/// The caller is the member it acts as and, under delegation, also the delegate. `lsn` is the position of the
-/// event.
+/// Under delegation, both the member for whom the caller acts and the delegate are added. `lsn` is the
+/// position of the event.
 pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: MemberId) -> Result<()> {
     let caller = cx.caller();
     let mut workers = BTreeSet::from([holder]);
@@ -24,9 +24,9 @@ pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: Member
     workers.into_iter().try_for_each(|worker| cx.save_any(ADD, &[&thread, &worker, &lsn]))
 }
 
-/// Records the caller's delegate, if it has one, as a worker of a thread.
+/// Adds the delegate who acts for the caller's member, if any, to the workers of a thread.
 ///
-/// The holder was recorded when its claim began. `lsn` is the position of the event.
+/// The holder was added when the claim began. `lsn` is the position of the event.
 pub(super) fn add_delegate(cx: &mut Write<'_>, thread: ThreadId, lsn: i64) -> Result<()> {
     match delegate(cx) {
         Some(delegate) => cx.save_any(ADD, &[&thread, &delegate, &lsn]),
@@ -72,7 +72,7 @@ fn replay_one(event: &Replayed<'_>, worker: Value) -> Result<()> {
     if thread.value("lsn").is_some() { row.made().set("lsn", event.lsn()).keep() } else { row.keep() }
 }
 
-/// The condition that one of `$people`, a list of ids, has worked on the thread with the id `$thread`.
+/// SQL condition: a member in the list `$people` has worked on the thread `$thread`. All of these are ids.
 macro_rules! worked_on {
     ($thread:literal, $people:literal) => {
         concat!(
@@ -86,7 +86,7 @@ macro_rules! worked_on {
 }
 pub(crate) use worked_on;
 
-/// Returns the members who have worked on the thread.
+/// Returns the workers of a thread: the members who have worked on the thread.
 pub(crate) fn of(cx: &Read<'_>, thread: ThreadId) -> Result<BTreeSet<MemberId>> {
     let workers: Vec<(MemberId,)> = cx.query(OF, &[&thread])?;
     Ok(workers.into_iter().map(|(worker,)| worker).collect())

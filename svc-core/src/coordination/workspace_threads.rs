@@ -1,4 +1,5 @@
-//! The threads of all channels of a workspace, filtered by holder and by whether they can be claimed.
+//! The operation that lists the threads in all channels of a workspace, filtered by holder or by whether a
+//! member can claim the thread.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -26,7 +27,7 @@ use crate::store::ToParam;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::coordination) struct ListWorkspaceThreads {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     /// Only threads in this state.
     state: Option<ThreadState>,
@@ -34,8 +35,8 @@ pub(in crate::coordination) struct ListWorkspaceThreads {
     assignee_id: Option<MemberId>,
     /// Only threads with (true) or without (false) a live claim.
     claimed: Option<bool>,
-    /// Only threads that you or an active, unfrozen member with the skills can claim now; false for all
-    /// others.
+    /// Only threads that an active, unfrozen member with the skills can claim now; false for all other
+    /// threads.
     claimable: Option<bool>,
     /// Newest first.
     #[serde(default)]
@@ -60,7 +61,7 @@ pub(in crate::coordination) fn list_workspace_threads(
     }
 }
 
-/// The part of a list that one page covers: the positions from `first` to `last`, in either order.
+/// The range of log positions that one page of the list covers: `first` to `last`, both included.
 struct PageSpan {
     first: i64,
     last: i64,
@@ -80,7 +81,7 @@ impl PageSpan {
         Ok(Self::up_to(horizon, input))
     }
 
-    /// Returns the span of a page for which the obstacles of its threads are looked up.
+    /// Like [`PageSpan::of`], for a page that looks up obstacles and therefore covers fewer threads.
     fn of_waiting(
         cx: &Read<'_>,
         input: &ListWorkspaceThreads,
@@ -88,7 +89,7 @@ impl PageSpan {
         params: &[&dyn ToParam],
     ) -> Result<Self> {
         let from = Cursor::beyond(input.cursor, input.newest_first);
-        let horizon = conflicts::horizon(cx, of.in_order(input), params, from)?;
+        let horizon = conflicts::candidate_horizon(cx, of.in_order(input), params, from)?;
         Ok(Self::up_to(horizon, input))
     }
 
@@ -102,7 +103,7 @@ impl PageSpan {
     }
 }
 
-/// The two statements of a list, one for each order.
+/// The two statements of a list, one for each order of its items.
 struct OrderedStatements {
     oldest_first: &'static str,
     newest_first: &'static str,
@@ -155,7 +156,7 @@ const HORIZON: OrderedStatements = OrderedStatements {
         select lsn from threads where workspace_id = $1 and lsn < $2 order by lsn desc limit 1 offset $3",
 };
 
-/// Returns the threads that some member could claim now, or those that no member could.
+/// Returns the threads that a member could claim now if `wanted`, or all other threads if not.
 fn by_claimability(
     cx: &Read<'_>,
     input: &ListWorkspaceThreads,

@@ -1,6 +1,7 @@
-//! Every limit of the service, by name.
+//! Constants for every limit of the service.
 //!
-//! Limits with a variable are defaults, which [`crate::config`] can override.
+//! A limit whose comment contains an environment variable is the default of that variable, which
+//! [`crate::config`] reads.
 
 mod answers;
 mod database;
@@ -28,41 +29,42 @@ pub const CONTENT_BLOCKS_MAX: usize = 64;
 pub const URI_MAX: usize = 2000;
 /// Maximum citations of a message.
 pub const CITATIONS_MAX: usize = 100;
-/// Maximum characters of the name of a language.
+/// Maximum characters of the language name of a code block in a message.
 pub const LANGUAGE_MAX: usize = 50;
 /// Maximum different emoji in the reactions to one message.
 pub const REACTION_KINDS_MAX: i64 = 50;
-/// Maximum members that are listed for one emoji of a message.
+/// Maximum members listed per emoji in the reactions to a message.
 pub const REACTING_LISTED: i64 = 50;
-/// Maximum reactions that one read counts exactly. If there are more, each emoji gets a share of this number.
+/// Maximum reactions that one read counts exactly. If there are more, the count of each emoji is limited to
+/// an equal share of this number.
 pub const REACTIONS_COUNTED_MAX: i64 = 4000;
-/// Maximum characters of an emoji, its shortcode, or a name in place of an emoji.
+/// Maximum characters of the emoji, shortcode or name in a reaction.
 pub const EMOJI_MAX: usize = 64;
-/// Maximum mentions in one message that have an effect.
+/// Maximum mentions in one message that can notify members.
 pub const MENTIONS_MAX: usize = 50;
 /// Maximum members that a group mention may notify without the capability `channel:admin`.
 pub const GROUP_MENTION_FREE: i64 = 15;
 /// Maximum members that a group mention in a message may notify.
 pub const GROUP_MENTION_MAX: i64 = 1000;
-/// Maximum members who are notified that an approval is requested.
+/// Maximum members that are notified when an approval is requested.
 pub const HOLDERS_MAX: i64 = 1000;
 /// Maximum characters of a message's preview in an inbox.
 pub const PREVIEW_MAX: usize = 200;
-/// Maximum unread items of an inbox that are read to count them, or to find the items that a wait returns.
+/// Maximum unread items of one inbox that a read scans, to count the items or to answer a wait.
 pub const UNREAD_SCAN_MAX: i64 = 1000;
 /// Maximum channels and threads that a member can mute.
 pub const MUTED_MAX: usize = 100;
 /// Delay in seconds before an unread notification is emailed (`SVC_MAIL_DELAY_SECS`).
 pub const MAIL_DELAY_SECS: i64 = 120;
-/// Time to send a delivery batch before another process can take the batch again.
+/// Time within which a process must send a delivery batch. After that, another process can send the batch.
 pub const DELIVERY_BATCH_LEASE: Duration = Duration::from_secs(60);
 /// Maximum browsers of one member that receive push notifications.
 pub const SUBSCRIPTIONS_MAX: i64 = 10;
-/// Maximum inbox items in one call that marks items.
+/// Maximum inbox items that one call can mark.
 pub const MARKED_MAX: usize = 500;
 /// Maximum relations from one message to other messages, apart from citations.
 pub const RELATIONS_OF_MESSAGE_MAX: i64 = 100;
-/// Maximum refutations that affect one thread. Each close reads them.
+/// Maximum refutations that affect one thread. Each close of the thread reads all these refutations.
 pub const REFUTATIONS_MAX: i64 = 1000;
 /// Maximum votes in one thread.
 pub const VOTES_MAX: i64 = 1000;
@@ -74,13 +76,13 @@ pub const OPTION_INDEX_MAX: i64 = 19;
 pub const OPTION_MAX: usize = 200;
 /// Maximum members that are listed for one option in a vote.
 pub const VOTERS_LISTED: i64 = 200;
-/// Maximum ballots, including counted ones, that are read for one page of votes before the page ends.
+/// Maximum ballots read, whether listed or only counted, before a page of votes ends.
 pub const PAGE_BALLOTS_MAX: usize = 3000;
 /// Maximum pinned messages in one channel.
 pub const PINS_MAX: i64 = 100;
 /// Maximum pinned messages in a thread's context.
 pub const CONTEXT_PINS: i64 = 10;
-/// Maximum characters of a cancel reason.
+/// Maximum characters of the reason for cancelling a thread.
 pub const CANCEL_REASON_MAX: usize = 500;
 /// Maximum characters of a skill's name.
 pub const SKILL_MAX: usize = 64;
@@ -94,37 +96,38 @@ pub const PRIORITY_MAX: i64 = 100;
 pub const SKILL_SETS_MAX: usize = 5000;
 /// Maximum dependencies that one thread may have.
 pub const DEPENDENCIES_MAX: usize = 100;
-/// Maximum threads that may depend on one thread. Closing that thread changes each of them in one
+/// Maximum threads that may depend on one thread. Closing that thread updates all its dependents in one
 /// transaction.
 pub const DEPENDENTS_MAX: i64 = 1000;
 /// Maximum threads visited in each direction to check whether a dependency would form a cycle.
 pub const DEPENDENCY_WALK_MAX: i64 = 5000;
 /// Maximum live tokens derived, directly or indirectly, from one minted token.
 ///
-/// Revoking the minted token ends all of them in one transaction.
+/// Revoking the minted token revokes all these tokens in one transaction.
 pub const DERIVED_TOKENS_MAX: i64 = 1000;
 /// Maximum length of a chain of derived tokens.
 pub const TOKEN_DEPTH_MAX: i64 = 16;
-/// Default maximum lifetime of a delegation grant in days, if the workspace's policy sets none.
+/// Maximum lifetime of a delegation grant in days, unless the workspace's policy sets another maximum.
 pub const GRANT_CEILING_DEFAULT_DAYS: i64 = 90;
-/// Maximum number of days that a workspace's policy can set as the lifetime of delegation grants.
+/// Maximum number of days that a workspace's policy can set as the maximum lifetime of delegation grants.
 pub const GRANT_CEILING_MAX_DAYS: i64 = 3650;
 /// Maximum characters of the purpose of a delegation grant.
 pub const GRANT_PURPOSE_MAX: usize = 500;
 /// Maximum characters of an app's slug. The slug with the prefix `app:` is the app's handle.
 pub const APP_SLUG_MAX: usize = 60;
-/// Maximum live tokens of one app installation. Revoking the installation ends all of them in one
+/// Maximum live tokens of one app installation. Revoking the installation revokes all these tokens in one
 /// transaction.
 pub const INSTALLATION_TOKENS_MAX: i64 = 1000;
-/// Lifetime in seconds of a token that an app gets with its client credentials.
+/// Lifetime in seconds of a token that an app requests with its client credentials.
 pub const APP_TOKEN_SECS: i64 = 3600;
-/// Maximum live tokens of one delegation grant. Revoking the grant ends all of them in one transaction.
+/// Maximum live tokens of one delegation grant. Revoking the grant revokes all these tokens in one
+/// transaction.
 pub const GRANT_TOKENS_MAX: i64 = 1000;
 /// Default lifetime of a delegated token, in seconds.
 pub const DELEGATED_DEFAULT_SECS: i64 = 900;
 /// Maximum lifetime of a delegated token, in seconds.
 pub const DELEGATED_MAX_SECS: i64 = 3600;
-/// Maximum lifetime of a share ticket, in seconds (48 hours).
+/// Maximum lifetime of a share ticket, in seconds: 48 hours.
 pub const SHARE_TICKET_MAX_SECS: i64 = 172_800;
 /// Maximum artifacts that a share ticket can list.
 pub const SHARE_ARTIFACTS_MAX: usize = 100;
@@ -136,7 +139,7 @@ pub const SESSION_TTL_SECS: i64 = 28_800;
 pub const SESSION_TTL_MAX_SECS: i64 = 2_592_000;
 /// Minimum length of the key that signs session cookies, in bytes.
 pub const SESSION_SECRET_MIN_BYTES: usize = 32;
-/// Time within which a person must complete a sign-in at the identity provider, in seconds.
+/// Time in seconds within which a person must complete a sign-in at the identity provider.
 pub const OIDC_LOGIN_SECS: u64 = 600;
 /// Maximum pending sign-ins at an identity provider per workspace.
 pub const OIDC_LOGINS_MAX: i64 = 10_000;
@@ -156,11 +159,11 @@ pub const SCIM_COUNT_MAX: usize = 200;
 pub const SCIM_FILTER_MAX: usize = 1000;
 /// Maximum nesting depth of a SCIM filter.
 pub const SCIM_FILTER_DEPTH_MAX: usize = 10;
-/// Maximum resources that are compared with a SCIM filter without an equality.
+/// Maximum users or groups that one SCIM search compares with a filter without an equality condition.
 pub const SCIM_SCAN_MAX: i64 = 10_000;
 /// Maximum operations in one SCIM PATCH request.
 pub const SCIM_OPERATIONS_MAX: usize = 1000;
-/// Maximum attribute names that a SCIM request may select.
+/// Maximum attributes that a SCIM request can select for the response.
 pub const SCIM_NAMES_MAX: usize = 100;
 /// Maximum members of one SCIM group.
 pub const SCIM_GROUP_MEMBERS_MAX: usize = 4000;
@@ -174,7 +177,7 @@ pub const CHECKPOINT_MAX_BYTES: usize = 8_192;
 pub const JSON_MAX_BYTES: usize = 262_144;
 /// Maximum nesting depth of a JSON value that the service stores.
 pub const JSON_MAX_DEPTH: usize = 64;
-/// Maximum bytes of the input of a long poll. Thousands of such inputs are kept at once.
+/// Maximum bytes of the input of a long poll. A process keeps thousands of such inputs in memory.
 pub const WAIT_INPUT_MAX_BYTES: usize = 4096;
 /// Maximum characters in the kind of a result.
 pub const RESULT_KIND_MAX: usize = 200;
@@ -184,9 +187,9 @@ pub const REPO_MAX: usize = 300;
 pub const FOOTPRINT_ITEMS_MAX: usize = 100;
 /// Maximum characters of an item in a footprint.
 pub const FOOTPRINT_ITEM_MAX: usize = 500;
-/// Maximum conflicts listed in an error, a check or a deferred thread.
+/// Maximum conflicts listed in an error, in a footprint check, or for a deferred thread.
 pub const CONFLICTS_MAX: i64 = 1000;
-/// Maximum conflicts of one error that are listed in the context of a thread.
+/// Maximum conflicts listed in a thread's context for one reason not to claim the thread.
 pub const REFUSAL_CONFLICTS_MAX: usize = 20;
 /// Maximum capacity of a slot.
 pub const SLOT_CAPACITY_MAX: i64 = 10_000;
@@ -194,7 +197,8 @@ pub const SLOT_CAPACITY_MAX: i64 = 10_000;
 pub const SLOTS_MAX: i64 = 1000;
 /// Maximum claims listed for each slot in a list of slots.
 pub const SLOT_HOLDERS_MAX: i64 = 100;
-/// Maximum claims that a list of slots counts in total. If there are more, each slot gets a share.
+/// Maximum claims that a list of slots counts in total. If there are more, the count of each slot is limited
+/// to a share of this number.
 pub const SLOT_CLAIMS_COUNTED_MAX: i64 = 1000;
 /// Maximum claims listed for all slots together in a list of slots.
 pub const SLOT_LIST_HOLDERS_MAX: i64 = 600;
@@ -206,47 +210,48 @@ pub const FREEZE_REASON_MAX: usize = 500;
 pub const PAUSES_MAX: i64 = 1000;
 /// Maximum tokens, millionths of a dollar, turns or attempts that a budget can allow.
 pub const BUDGET_MAX: i64 = 1_000_000_000_000_000;
-/// Maximum wall time that a budget can allow, in seconds (about 30 years).
+/// Maximum wall time in seconds that a budget can allow: approximately 30 years.
 pub const WALL_SECS_MAX: i64 = 1_000_000_000;
-/// Percentage of a budget's limit at which a notice reports the use.
+/// Percentage of a budget limit at which the notice `budget_low` is posted.
 pub const BUDGET_LOW_PERCENT: i64 = 80;
 /// Maximum tokens, millionths of a dollar or turns in one usage report.
 pub const USAGE_MAX: i64 = 1_000_000_000_000;
 /// Maximum characters of a usage report's id, and of a model's name.
 pub const REPORT_ID_MAX: usize = 200;
-/// Maximum models per member and day whose usage is summed separately. The usage of further models is one
-/// sum.
+/// Maximum models per member and day whose usage is summed separately. The usage of all further models is
+/// added to one sum.
 pub const USAGE_MODELS_MAX: i64 = 50;
 /// Default number of days for which a workspace's usage is summed.
 pub const USAGE_DAYS_DEFAULT: i64 = 30;
-/// Maximum sums by member, model and day that are added up for one answer, in whole days.
+/// Maximum daily usage sums that are added up for one answer. Either all sums of a day are included, or none.
 pub const USAGE_SCAN_MAX: i64 = 10_000;
-/// Maximum members and models listed in the usage of a workspace.
+/// Maximum totals listed in a workspace's usage; each total covers one member and one model.
 pub const USAGE_SUMS_MAX: i64 = 1000;
-/// Maximum tool names recommended to the worker of a thread.
+/// Maximum tools that a thread's creator can recommend to the thread's worker.
 pub const TOOLS_MAX: usize = 100;
 /// Maximum characters of a tool's name.
 pub const TOOL_MAX: usize = 200;
-/// Maximum children of a thread that a spawn budget can allow.
+/// Maximum value of `max_children` in a spawn budget.
 pub const SPAWN_CHILDREN_MAX: i64 = 1_000_000;
-/// Maximum tools of a child thread that a spawn budget can allow, which is as many as can be listed.
+/// Maximum value of `max_tools` in a spawn budget, equal to [`TOOLS_MAX`].
 pub const SPAWN_TOOLS_MAX: i64 = 100;
-/// Maximum threads and gates of each kind in the context of a workspace.
+/// Maximum items in each list of a workspace's context: claims, reviews and approvals.
 pub const WORKSPACE_CONTEXT_MAX: i64 = 20;
-/// Maximum threads in review, and threads claimed by the caller, that are read for the context of a
-/// workspace.
+/// Maximum threads in review, and maximum threads claimed by the caller, that are scanned for a workspace's
+/// context.
 pub const AWAITED_SCAN_MAX: i64 = 1000;
-/// Maximum members with claims, and maximum members without, listed in the occupancy of a workspace.
+/// Maximum busy members, and maximum idle members, listed in the occupancy of a workspace.
 pub const OCCUPANCY_MEMBERS_MAX: i64 = 1000;
-/// Maximum threads in each situation that are counted for the occupancy of a workspace.
+/// Maximum threads counted for each number in the occupancy of a workspace, such as the number of ready
+/// threads.
 pub const OCCUPANCY_COUNT_MAX: i64 = 1000;
 /// Maximum approvals that a thread may require.
 pub const APPROVALS_MAX: i64 = 10;
-/// Maximum listed reviewers of a thread.
+/// Maximum members in a thread's list of reviewers.
 pub const REVIEWERS_MAX: i64 = 100;
 /// Maximum reviews of one thread by one member.
 pub const REVIEWS_MAX: i64 = 1000;
-/// Maximum reviews of a thread that are read to decide which ones count.
+/// Maximum reviews of one thread that are read to decide which reviews count.
 pub const REVIEWS_WEIGHED_MAX: i64 = 1000;
 /// Maximum characters of a review's text, without its findings.
 pub const REVIEW_MAX: usize = 20_000;
@@ -258,15 +263,15 @@ pub const FINDING_MAX: usize = 2000;
 pub const FINDING_PATH_MAX: usize = 500;
 /// Maximum line number in a finding.
 pub const LINE_MAX: i64 = 100_000_000;
-/// Maximum characters of the pointer of a land gate.
+/// Maximum characters of the `pointer` of a land gate, such as a branch or the address of a pull request.
 pub const LAND_POINTER_MAX: usize = 500;
 /// Maximum characters of the question of an approval gate.
 pub const QUESTION_MAX: usize = 4000;
-/// Maximum approval gates of one thread. Each close reads them.
+/// Maximum approval gates of one thread. Each close of the thread reads all these gates.
 pub const GATES_MAX: i64 = 1000;
 /// Minimum time until an approval gate expires, in seconds.
 pub const GATE_EXPIRY_MIN_SECS: i64 = 60;
-/// Maximum time until an approval gate expires, in seconds (30 days).
+/// Maximum time until an approval gate expires, in seconds: 30 days.
 pub const GATE_EXPIRY_MAX_SECS: i64 = 2_592_000;
 /// Lifetime in seconds of a link to an approval gate.
 pub const APPROVAL_LINK_SECS: i64 = 3600;
@@ -302,31 +307,33 @@ pub const MARKDOWN_BYTES_MAX: usize = 1_048_576;
 pub const MARKDOWN_ANSWER_BYTES_MAX: usize = 2 << 20;
 /// Time after which no further text of a request for Markdown trees is parsed.
 pub const MARKDOWN_TIME_MAX: Duration = Duration::from_millis(200);
-/// Maximum total bytes of the names that may be mentioned in the texts of one request for Markdown trees.
+/// Maximum total bytes of possible member names found after `@` in the texts of one request for Markdown
+/// trees.
 pub const MENTION_NAME_BYTES_MAX: usize = 8 << 20;
 /// Maximum nodes in the Markdown tree of one text.
 pub const MARKDOWN_NODES_MAX: usize = 5000;
 /// Minimum number of nodes in the Markdown tree of a text: a paragraph and its text.
 pub const MARKDOWN_NODES_MIN: usize = 2;
-/// Maximum bytes of the link addresses in a Markdown tree: per byte of its text, plus a fixed amount.
+/// Bytes that all link addresses of a Markdown tree may have for each byte of the text.
 pub const MARKDOWN_HREF_BYTES_PER_BYTE: usize = 4;
+/// Bytes that all link addresses of a Markdown tree may have in addition to those for each byte of the text.
 pub const MARKDOWN_HREF_BYTES_MIN: usize = 64 << 10;
 /// Maximum depth of the Markdown tree of a text.
 pub const MARKDOWN_LEVELS_MAX: usize = 32;
-/// Maximum characters of a channel's boot text, which agents read when they arrive.
+/// Maximum characters of a channel's briefing, which agents read first.
 pub const BOOT_MAX: usize = 20_000;
 /// Maximum characters of the description of a memory block.
 pub const MEMORY_DESCRIPTION_MAX: usize = 1000;
 /// Maximum characters of a memory block's value, if the block's own limit allows them.
 pub const MEMORY_MAX: usize = 100_000;
-/// Maximum value that can be set as the limit of a memory block, in characters.
+/// Maximum value, in characters, that can be set as the limit of one memory block.
 pub const MEMORY_MAX_CHARS: i64 = 100_000;
 /// Default limit of a memory block, in characters.
 pub const MEMORY_DEFAULT_CHARS: i64 = 5000;
 /// Maximum memory blocks attached to one thread.
 pub const THREAD_MEMORY_BLOCKS_MAX: i64 = 20;
-/// Maximum threads to which one memory block can be attached. Deleting the block detaches it from all of them
-/// in one transaction.
+/// Maximum threads to which one memory block can be attached. Deleting the block detaches it from all these
+/// threads in one transaction.
 pub const MEMORY_BLOCK_THREADS_MAX: i64 = 10_000;
 /// Maximum glossary terms in a thread's context pack.
 pub const CONTEXT_TERMS: usize = 100;
@@ -341,7 +348,7 @@ pub const LEASE_MIN_SECS: i64 = 1;
 pub const LEASE_MAX_SECS: i64 = 604_800;
 /// Default claim lease, in seconds (`SVC_CLAIM_DEFAULT_LEASE_SECS`).
 pub const LEASE_DEFAULT_SECS: i64 = 600;
-/// Maximum step of the system clock that the service's time follows at once.
+/// Maximum step of the system clock that the service's time follows immediately.
 pub const CLOCK_STEP_MIN: Duration = Duration::from_secs(10);
 /// Time for which a larger step of the system clock must persist before the service's time follows it.
 pub const CLOCK_STEP_COUNTS_AFTER: Duration = Duration::from_secs(60);
@@ -358,7 +365,7 @@ pub const WAIT_MAX_SECS: i64 = 330;
 pub const WAIT_DEFAULT_SECS: i64 = 30;
 /// Maximum waits parked at the same time in one process.
 pub const WAITS_MAX: usize = 20_000;
-/// Maximum waits of one client parked at the same time in one process: a tenth of all.
+/// Maximum waits of one client parked at the same time in one process: one tenth of [`WAITS_MAX`].
 pub const WAITS_OF_CLIENT_MAX: usize = WAITS_MAX / 10;
 
 /// Maximum bytes of a request body (`SVC_MAX_BODY_BYTES`).
@@ -373,11 +380,12 @@ pub const RATE_LIMIT_WINDOW_SECS: i64 = 60;
 pub const WORKSPACE_RATE_LIMIT_MAX: i64 = 6000;
 /// Maximum value of a token's request quota per window.
 pub const TOKEN_QUOTA_MAX: i64 = 1_000_000_000;
-/// Divisor of a rate limit that gives the share which a server admits before it notifies the other servers.
+/// Number of equal shares of a rate limit. A server notifies the other servers after it has admitted one
+/// share.
 pub const RATE_LIMIT_SHARES: u32 = 20;
-/// Maximum time for sharing a client's requests between servers, as Postgres `statement_timeout`.
+/// Postgres `statement_timeout` of the statements with which servers share their counts of requests.
 pub const RATE_LIMIT_SHARING_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for which a server that cannot reach the database limits clients on its own before it tries again.
+/// Time between attempts of a server to share its counts of requests while the database is unreachable.
 pub const RATE_LIMIT_SHARING_RETRY: Duration = Duration::from_secs(5);
 /// Maximum requests in flight in one server (`SVC_MAX_CONCURRENT_REQUESTS`, 0 disables the limit).
 pub const CONCURRENT_REQUESTS_MAX: i64 = 1024;
@@ -394,16 +402,18 @@ pub const SHUTDOWN_DRAIN_SECS: i64 = 0;
 /// Maximum bytes of a frame from a WebSocket client.
 pub const WS_FRAME_MAX_BYTES: usize = 65_536;
 
-/// Maximum queued changes per workspace and writer. Beyond that, further changes of the workspace must be
-/// retried.
+/// Maximum queued changes per workspace and writer. The server rejects further changes of the workspace, and
+/// the callers must retry.
 pub const QUEUE_MAX: usize = 4096;
-/// Maximum queued reads per workspace. Beyond that, further reads of the workspace must be retried.
+/// Maximum queued reads per workspace. The server rejects further reads of the workspace, and the callers
+/// must retry.
 pub const READS_QUEUED_MAX: usize = 512;
-/// Maximum bytes of one workspace's requests in the queue of a writer, or of the readers.
+/// Maximum bytes of one workspace's requests that are queued for one writer, or for the readers.
 pub const QUEUED_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Seconds after which a caller that found a full queue should retry.
+/// Seconds to wait before retrying a request that a full queue has rejected.
 pub const QUEUE_RETRY_SECS: u64 = 1;
-/// Time limit of a read in milliseconds (`SVC_READ_BUDGET_MS`, 0 disables it). Waiting does not count.
+/// Time limit of a read in milliseconds (`SVC_READ_BUDGET_MS`, 0 disables it). Time spent waiting does not
+/// count.
 pub const READ_BUDGET_MS: i64 = 1000;
 /// Maximum time for which a job may be queued for a writer or reader. After that, the caller must retry.
 pub const QUEUED_MAX: Duration = Duration::from_secs(30);
@@ -411,55 +421,58 @@ pub const QUEUED_MAX: Duration = Duration::from_secs(30);
 pub const BATCH_MAX: usize = 256;
 /// Bytes of requests in one commit after which the commit accepts no further request.
 pub const BATCH_BYTES_MAX: usize = 1024 * 1024;
-/// Maximum reads that share a transaction with the first one, so that none waits long for the others.
+/// Maximum reads that join the transaction of another read. More reads would delay each other.
 pub const READ_BATCH_MAX: usize = 31;
-/// Time for which a batch waits for a workspace that another server has locked.
+/// Maximum time that a batch waits for a workspace locked by another server.
 ///
-/// After that, other tasks of the same lane go first.
+/// After that, the lane runs other tasks first.
 pub const HELD_WAIT: Duration = Duration::from_millis(100);
-/// Time for which SQLite waits for another process's lock.
+/// Maximum time that SQLite waits for a lock of another process.
 pub const SQLITE_BUSY: Duration = Duration::from_millis(5000);
 /// Interval at which a shared SQLite file is polled for commits of other processes while a request waits.
 pub const SQLITE_POLL: Duration = Duration::from_millis(10);
-/// Maximum characters of the id that a client gives an import.
+/// Maximum characters of the id that a client chooses for an import.
 pub const IMPORT_ID_MAX: usize = 128;
 /// Maximum bytes of an export that is imported or verified over HTTP.
 pub const IMPORT_MAX_BYTES: i64 = 4 << 30;
-/// Maximum imports per day by a workspace and its copies (`SVC_IMPORT_WORKSPACES_MAX`, 0 disables the limit).
+/// Maximum workspaces that a workspace and its copies together import within 24 hours
+/// (`SVC_IMPORT_WORKSPACES_MAX`, 0 disables the limit).
 pub const IMPORT_WORKSPACES_MAX: i64 = 10;
-/// Maximum bytes of all spool files together, on a disk with twice as much free space.
+/// Maximum bytes of all spool files together. On a disk with little free space, the maximum is half of that
+/// space.
 pub const SPOOL_MAX_BYTES: u64 = 8 << 30;
-/// Percentage of a disk that is reserved for the database, and the maximum bytes of that reserve.
+/// Percentage of a disk that is reserved for the database, up to [`DISK_RESERVE_MAX_BYTES`].
 pub const DISK_RESERVE_PERCENT: u64 = 5;
+/// Maximum bytes of a disk that are reserved for the database.
 pub const DISK_RESERVE_MAX_BYTES: u64 = 512 << 20;
 /// Maximum consecutive bytes of white space in an export.
 pub const EXPORT_SPACES_MAX: usize = 64 << 10;
 /// Maximum uploaded files that operations in one process read at the same time.
 pub const FILES_READ_MAX: usize = 2;
-/// Maximum time that a request waits for its turn to have its file read.
+/// Maximum time that a request waits until the server begins to read the uploaded file.
 pub const FILES_READ_WAIT: Duration = Duration::from_secs(30);
-/// Maximum calls that are prepared on separate threads at the same time.
+/// Maximum calls that one process prepares on separate threads at the same time.
 pub const CALLS_PREPARED_MAX: usize = 4;
 /// Maximum bytes of a file that an operation returns or accepts over MCP.
 pub const CONTENT_IN_MEMORY_MAX: u64 = 4 << 20;
-/// Maximum duration of a long read, such as a verification. After that, the caller is referred to another
-/// method.
+/// Maximum duration of a long read, such as a verification. A longer read fails, and the error suggests an
+/// alternative.
 pub const LONG_READ_MAX: Duration = Duration::from_secs(60);
 /// Milliseconds between polls of the log heads on Postgres, in case a notification was lost.
 pub const DELIVERY_RECONCILE_MS: i64 = 1000;
 /// Pause of the bus and of the notification listener after a failure.
 pub const BUS_RETRY: Duration = Duration::from_millis(1000);
-/// Maximum events that the tail of a workspace's log keeps for its subscribers.
+/// Maximum recent events of one workspace's log that a process keeps in memory (the tail) for subscribers.
 pub const FEED_RING_EVENTS: usize = 4096;
-/// Maximum bytes of events that the tail of a workspace's log keeps.
+/// Maximum bytes of events in the tail of one workspace's log.
 pub const FEED_RING_BYTES: usize = 8 << 20;
-/// Maximum bytes of events in all tails of a process together.
+/// Maximum bytes of events in all tails of one process together.
 pub const FEED_BYTES_MAX: usize = 64 << 20;
-/// Maximum events that a tail, or a subscriber behind the tail, reads from a log at once.
+/// Maximum events per read of a log, by a tail or by a subscriber behind the tail.
 pub const FEED_READ_ROWS: i64 = 1000;
-/// Bytes of payloads after which a read by a tail, or by a subscriber behind the tail, ends.
+/// Bytes of payloads after which one read of a log ends, by a tail or by a subscriber behind the tail.
 pub const FEED_READ_BYTES: usize = 1 << 20;
-/// Maximum events that are sent to a subscriber beyond the number that it has requested.
+/// Maximum events that the server sends ahead to a subscriber behind the log.
 pub const REPLAY_MAX: usize = 10_000;
 /// Minimum age in seconds of an event before a durable subscription delivers it.
 pub const DELIVERY_STABILITY_SECS: i64 = 2;
@@ -480,25 +493,25 @@ pub const MICROS_A_DAY: i64 = 86_400_000_000;
 pub const RETENTION_WORKSPACES: i64 = 50;
 /// Maximum messages that one event declares as pruned.
 pub const MESSAGES_PRUNED_MAX: i64 = 100_000;
-/// Maximum rows whose texts are purged at once.
+/// Maximum rows whose texts are purged in one step.
 pub const PURGED_ROWS: i64 = 500;
-/// Maximum idle purges that are examined to find one without a legal hold.
+/// Maximum interrupted purges examined to find one in a workspace without a legal hold.
 pub const PURGES_LOOKED_AT: i64 = 100;
-/// Maximum pruned messages that are removed at once.
+/// Maximum pruned messages that are removed in one step.
 pub const MESSAGES_REMOVED: i64 = 500;
-/// Maximum fully pruned key segments that are removed at once.
+/// Maximum fully pruned key segments that are removed in one step.
 pub const SHELVES_REMOVED: i64 = 500;
-/// Maximum events that are read at once before they are pruned.
+/// Maximum events that one step of pruning reads.
 pub const PRUNE_READ_ROWS: i64 = 10_000;
-/// Bytes of payloads after which a read of events to prune ends.
+/// Bytes of payloads after which a step of pruning stops reading events.
 pub const PRUNE_READ_BYTES: usize = 4 << 20;
-/// Maximum census counts that change when the floor of a log rises.
+/// Maximum census counts that one step of pruning changes.
 pub const PRUNE_COUNTS: usize = 500;
-/// Maximum pruned events that are removed at once.
+/// Maximum pruned events that are removed in one step.
 pub const PRUNE_ROWS: i64 = 1000;
-/// Number of new events in a log after which they are added to the stored census counts.
+/// Number of new events in a log after which the census adds these events to its stored counts.
 pub const CENSUS_LAG: i64 = 1000;
-/// Maximum events that are added to the stored census counts at once.
+/// Maximum events that one step adds to the stored counts of the census.
 pub const CENSUS_STEP: i64 = 5000;
 /// Maximum events that a census counts directly, in addition to the stored counts.
 pub const CENSUS_TAIL_MAX: i64 = 20_000;
@@ -506,11 +519,12 @@ pub const CENSUS_TAIL_MAX: i64 = 20_000;
 pub const CENSUS_PAGE: i64 = 3000;
 /// Maximum workspaces checked by one step of the census.
 pub const CENSUS_WORKSPACES: i64 = 100;
-/// Number of new events in a log after which they are added to the stored Merkle tree for its checkpoints.
+/// Number of new events in a log after which these events are added to the stored Merkle tree of the log.
 pub const CHECKPOINT_LAG: i64 = 1000;
-/// Maximum workspaces whose Merkle trees are checked by one step.
+/// Maximum workspaces whose Merkle trees one step checks.
 pub const CHECKPOINT_WORKSPACES: i64 = 50;
-/// Maximum nodes and edges in the graph of a snapshot. At about 180 bytes each, they fit into an MCP reply.
+/// Maximum nodes and edges in the graph of a snapshot. At about 180 bytes each, they fit into
+/// [`ANSWER_BYTES`].
 pub const GRAPH_MAX: usize = 20_000;
 /// Number of graphs whose hashes a process caches.
 pub const GRAPH_HASHES: usize = 256;

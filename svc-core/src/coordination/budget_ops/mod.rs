@@ -1,4 +1,5 @@
-//! Operations on budgets: those of threads (usage limits), and that of a workspace (limits on child threads).
+//! Operations on thread budgets (limits on usage) and on the spawn budget of a workspace (limits on child
+//! threads).
 
 pub(crate) mod thread;
 pub(crate) mod usage;

@@ -1,7 +1,8 @@
 //! The spawn budget of a workspace: limits on the number, depth and tools of child threads.
 //!
-//! Each workspace has one spawn budget. It is checked when a child is created, against every child that the
-//! parent ever had, the depth of the child, and the number of its tools. A rejected child leaves an event.
+//! Each workspace has one spawn budget. The creation of a child thread checks the number of children that the
+//! parent ever had, the depth of the child, and the number of its tools. An event records each rejected
+//! child.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,7 +62,7 @@ struct SpawnBudget {
     max_children: Option<i64>,
     /// Maximum nesting depth of threads, where a thread without a parent has depth 1; null for any depth.
     max_depth: Option<i64>,
-    /// Maximum tools that may be named for a child; null for any number.
+    /// Maximum tools that may be listed for one child thread; null for any number.
     max_tools: Option<i64>,
 }
 
@@ -73,7 +74,7 @@ impl<I> Answer<I> for SpawnBudget {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, (): ()) -> Result<Self> {
-        stored(cx, cx.caller().workspace_id)
+        load_spawn_budget(cx, cx.caller().workspace_id)
     }
 }
 
@@ -102,7 +103,7 @@ struct ThreadSpawnDenied {
     limit: &'static str,
     /// The maximum that the limit allows.
     allowed: i64,
-    /// The thread below which the child would have been created.
+    /// Id of the thread that would have been the child's parent.
     parent_id: ThreadId,
 }
 
@@ -116,17 +117,17 @@ impl Event for ThreadSpawnDenied {
 
 /// Sets the limits on the child threads of a workspace, and returns the spawn budget.
 ///
-/// Existing threads are kept, and count.
+/// Existing threads are kept, and count toward the limits.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetSpawnBudget {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
-    /// Maximum children of one thread, ever. Default: any number.
+    /// Maximum children that one thread may ever have. Default: any number.
     max_children: Option<Count<0, SPAWN_CHILDREN_MAX>>,
-    /// Maximum nesting depth; a thread without a parent has depth 1. Default: any depth.
+    /// Maximum nesting depth of threads; a thread without a parent has depth 1. Default: any depth.
     max_depth: Option<Count<0, THREAD_DEPTH_MAX>>,
-    /// Maximum tools named for a child. Default: any number.
+    /// Maximum tools listed for one child. Default: any number.
     max_tools: Option<Count<0, SPAWN_TOOLS_MAX>>,
 }
 
@@ -137,7 +138,7 @@ fn set_spawn_budget(cx: &mut Write<'_>, input: &SetSpawnBudget) -> Result<SpawnB
         max_depth: input.max_depth.map(Count::get),
         max_tools: input.max_tools.map(Count::get),
     };
-    if budget != stored(cx, workspace_id)? {
+    if budget != load_spawn_budget(cx, workspace_id)? {
         let SpawnBudget { max_children, max_depth, max_tools } = budget;
         cx.execute(1, SET, &[&workspace_id, &max_children, &max_depth, &max_tools])?;
         cx.emit(Subject::WORKSPACE, &SpawnBudgetSet { budget })?;
@@ -154,31 +155,31 @@ const SET: &str = "
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetSpawnBudget {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
 }
 
 fn get_spawn_budget(cx: &Read<'_>, input: &GetSpawnBudget) -> Result<SpawnBudget> {
     let workspace_id = input.workspace_id.of(cx)?;
-    stored(cx, workspace_id)
+    load_spawn_budget(cx, workspace_id)
 }
 
-fn stored(cx: &Read<'_>, workspace: WorkspaceId) -> Result<SpawnBudget> {
+fn load_spawn_budget(cx: &Read<'_>, workspace: WorkspaceId) -> Result<SpawnBudget> {
     Ok(cx.one(STORED, &[&workspace])?.unwrap_or_default())
 }
 
 const STORED: &str =
     concat!("select ", spawn_budget_columns!(), " from spawn_budgets b where b.workspace_id = $1");
 
-/// Fails if the spawn budget does not allow `parent` another child with this number of tools.
+/// Fails, and records an event, if the spawn budget does not allow `parent` another child with `tools` tools.
 pub(in crate::coordination) fn check_child(
     cx: &mut Write<'_>,
     parent: &Thread,
     tools: usize,
 ) -> Result<(), RecordedRefusal> {
-    let budget = stored(cx, parent.workspace_id)?;
+    let budget = load_spawn_budget(cx, parent.workspace_id)?;
     let tools = i64::try_from(tools).unwrap_or(i64::MAX);
-    let Some((limit, allowed)) = denial(budget, parent.children_ever, parent.depth, tools) else {
+    let Some((limit, allowed)) = exceeded_limit(budget, parent.children_ever, parent.depth, tools) else {
         return Ok(());
     };
     cx.emit(parent.place(), &ThreadSpawnDenied { limit, allowed, parent_id: parent.id })?;
@@ -187,8 +188,8 @@ pub(in crate::coordination) fn check_child(
     Err(RecordedRefusal::recorded(refusal))
 }
 
-/// Returns the first limit that one more child would exceed, with its maximum.
-fn denial(budget: SpawnBudget, children: i64, depth: i64, tools: i64) -> Option<(&'static str, i64)> {
+/// Returns the first limit that one more child would exceed, with the maximum that the limit allows.
+fn exceeded_limit(budget: SpawnBudget, children: i64, depth: i64, tools: i64) -> Option<(&'static str, i64)> {
     let SpawnBudget { max_children, max_depth, max_tools } = budget;
     let wanted = [
         ("max_children", max_children, children.saturating_add(1)),
@@ -200,7 +201,7 @@ fn denial(budget: SpawnBudget, children: i64, depth: i64, tools: i64) -> Option<
     })
 }
 
-/// Counts a new child in the row of `parent`.
+/// Increases the number of children in the row of `parent` by one.
 pub(in crate::coordination) fn count_child(cx: &mut Write<'_>, parent: ThreadId) -> Result<()> {
     cx.execute(1, COUNT_CHILD, &[&parent])
 }
@@ -224,7 +225,7 @@ mod tests {
             (SpawnBudget { max_depth: Some(0), ..all }, 0, 1, 0, Some(("max_depth", 0))),
             (SpawnBudget { max_depth: Some(1), ..all }, 0, 1, 0, Some(("max_depth", 1))),
         ] {
-            assert_eq!(denial(budget, children, depth, tools), limit, "{children} {depth} {tools}");
+            assert_eq!(exceeded_limit(budget, children, depth, tools), limit, "{children} {depth} {tools}");
         }
     }
 }

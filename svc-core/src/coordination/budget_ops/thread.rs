@@ -1,4 +1,4 @@
-//! The budgets of threads: setting, changing and reading them.
+//! Operations that set, change and read the budgets of threads.
 //!
 //! A budget may be set at any time. If a limit is then used up, a live claim continues, but its lease is
 //! shortened to the remaining wall time.
@@ -28,7 +28,7 @@ pub(crate) fn feature() -> Feature {
                     .after(expire_first)
                     .title("Set a thread's budget")
                     .when(
-                        "Set all limits of a thread's budget; omitted ones are removed. Use \
+                        "Set all limits of a thread's budget; omitted limits are removed. Use \
                          `update_thread_budget` to change single limits.",
                     )
                     .put("/threads/{thread_id}/budget")
@@ -73,7 +73,7 @@ pub(crate) fn feature() -> Feature {
 /// The columns of the limits, named as in the event.
 const LIMITS: &str = "max_tokens max_usd_micros max_turns max_wall_secs max_attempts";
 
-/// The limits of a thread were set.
+/// The limits of a thread's budget were set.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadBudgetSet {
     #[serde(flatten)]
@@ -89,20 +89,20 @@ impl Event for ThreadBudgetSet {
         let thread = event.row_of("threads", "$thread")?.set("budgeted", is_limited);
         let thread = if is_limited { thread } else { thread.set("exhausted", false) };
         thread.keep()?;
-        budget::replay(event, budget::running_micros(event)?)
+        budget::replay_exhausted(event, budget::running_micros(event)?)
     }
 }
 
 /// A thread's limits, with the used and remaining amounts.
 #[derive(Serialize, JsonSchema)]
 struct ThreadBudget {
-    /// The thread.
+    /// Id of the thread that has the budget.
     thread_id: ThreadId,
     #[serde(flatten)]
     limits: Limits,
-    /// The amount used of each quantity.
+    /// The amounts that the thread has used.
     used: Used,
-    /// The remaining amount of each limit.
+    /// The amounts that remain of each limit.
     remaining: Remaining,
     /// The limits that are used up.
     exceeded: Vec<Limit>,
@@ -135,7 +135,7 @@ impl<I> Answer<I> for ThreadBudget {
 /// renewed or handed off; if a claim then ends without a result, the thread gets a dead letter.
 ///
 /// A lapsed claim is ended first, under the previous limits. No lease reaches beyond the remaining wall time;
-/// that of the live claim is shortened.
+/// the lease of the live claim is shortened.
 ///
 /// A notice `budget_low` is posted once 80 percent of a limit are used. Wall time is checked when a claim is
 /// renewed, is handed off, reports usage or ends, and when the limits are set: for a claim that does none of
@@ -148,13 +148,13 @@ impl<I> Answer<I> for ThreadBudget {
 struct SetThreadBudget {
     /// The thread.
     thread_id: ThreadId,
-    /// Maximum tokens, as reported. Default: any number.
+    /// Maximum reported tokens. Default: any number.
     max_tokens: Option<Amount>,
-    /// Maximum millionths of a US dollar, as reported. Default: any number.
+    /// Maximum reported cost, in millionths of a US dollar. Default: any number.
     max_usd_micros: Option<Amount>,
-    /// Maximum turns, as reported. Default: any number.
+    /// Maximum reported turns. Default: any number.
     max_turns: Option<Amount>,
-    /// Maximum seconds of all claims together. Default: any number.
+    /// Maximum total time of all claims, in seconds. Default: any number.
     max_wall_secs: Option<WallSecs>,
     /// Maximum claims that may end without a result until the thread is requeued. Default: any number.
     max_attempts: Option<Amount>,
@@ -169,12 +169,13 @@ fn set_thread_budget(cx: &mut Write<'_>, input: &SetThreadBudget) -> Result<Thre
         max_wall_secs: input.max_wall_secs.map(Count::get),
         max_attempts: amount(input.max_attempts),
     };
-    set(cx, input.thread_id, |_| limits)
+    apply_limits(cx, input.thread_id, |_| limits)
 }
 
 /// Changes some limits of a thread's budget, and returns the budget.
 ///
-/// Omitted limits keep their value; null removes a limit. All else is as in `set_thread_budget`.
+/// Omitted limits keep their value; null removes a limit. Otherwise, this operation is like
+/// `set_thread_budget`.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -182,16 +183,16 @@ fn set_thread_budget(cx: &mut Write<'_>, input: &SetThreadBudget) -> Result<Thre
 struct UpdateThreadBudget {
     /// The thread.
     thread_id: ThreadId,
-    /// Maximum tokens, as reported; null for any number.
+    /// Maximum reported tokens; null for any number.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_tokens: Patch<Amount>,
-    /// Maximum millionths of a US dollar, as reported; null for any number.
+    /// Maximum reported cost, in millionths of a US dollar; null for any number.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_usd_micros: Patch<Amount>,
-    /// Maximum turns, as reported; null for any number.
+    /// Maximum reported turns; null for any number.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_turns: Patch<Amount>,
-    /// Maximum seconds of all claims together; null for any number.
+    /// Maximum total time of all claims, in seconds; null for any number.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_wall_secs: Patch<WallSecs>,
     /// Maximum claims that may end without a result until the thread is requeued; null for any number.
@@ -200,16 +201,16 @@ struct UpdateThreadBudget {
 }
 
 fn update_thread_budget(cx: &mut Write<'_>, input: &UpdateThreadBudget) -> Result<ThreadBudget> {
-    set(cx, input.thread_id, |before| Limits {
-        max_tokens: changed(before.max_tokens, &input.max_tokens),
-        max_usd_micros: changed(before.max_usd_micros, &input.max_usd_micros),
-        max_turns: changed(before.max_turns, &input.max_turns),
-        max_wall_secs: changed(before.max_wall_secs, &input.max_wall_secs),
-        max_attempts: changed(before.max_attempts, &input.max_attempts),
+    apply_limits(cx, input.thread_id, |before| Limits {
+        max_tokens: changed_limit(before.max_tokens, &input.max_tokens),
+        max_usd_micros: changed_limit(before.max_usd_micros, &input.max_usd_micros),
+        max_turns: changed_limit(before.max_turns, &input.max_turns),
+        max_wall_secs: changed_limit(before.max_wall_secs, &input.max_wall_secs),
+        max_attempts: changed_limit(before.max_attempts, &input.max_attempts),
     })
 }
 
-fn changed<const MAX: i64>(before: Option<i64>, change: &Patch<Count<0, MAX>>) -> Option<i64> {
+fn changed_limit<const MAX: i64>(before: Option<i64>, change: &Patch<Count<0, MAX>>) -> Option<i64> {
     match change {
         Patch::Keep => before,
         Patch::Clear => None,
@@ -217,7 +218,11 @@ fn changed<const MAX: i64>(before: Option<i64>, change: &Patch<Count<0, MAX>>) -
     }
 }
 
-fn set(cx: &mut Write<'_>, id: ThreadId, change: impl FnOnce(Limits) -> Limits) -> Result<ThreadBudget> {
+fn apply_limits(
+    cx: &mut Write<'_>,
+    id: ThreadId,
+    change: impl FnOnce(Limits) -> Limits,
+) -> Result<ThreadBudget> {
     let thread = visible_thread(cx, id)?;
     thread.check_not_archived()?;
     let before = budget::load(cx, id)?;
@@ -226,11 +231,11 @@ fn set(cx: &mut Write<'_>, id: ThreadId, change: impl FnOnce(Limits) -> Limits) 
         budget::set_limits(cx, id, budget.limits)?;
         cx.emit(thread.place(), &ThreadBudgetSet { limits: budget.limits })?;
         shorten_lease(cx, &thread, &budget)?;
-        budget::follow(cx, &thread, &budget)?;
+        budget::update_exhausted(cx, &thread, &budget)?;
     }
     // Load the thread again, because its lease may have been shortened to end at this moment.
     let thread = visible_thread(cx, id)?;
-    Ok(ThreadBudget::of(id, &budget::load_now(cx, &thread)?))
+    Ok(ThreadBudget::of(id, &budget::load_current(cx, &thread)?))
 }
 
 /// Returns a thread's budget, with the used and remaining amounts.
@@ -243,7 +248,7 @@ struct GetThreadBudget {
 
 fn get_thread_budget(cx: &Read<'_>, input: &GetThreadBudget) -> Result<ThreadBudget> {
     let thread = visible_thread(cx, input.thread_id)?;
-    Ok(ThreadBudget::of(thread.id, &budget::load_now(cx, &thread)?))
+    Ok(ThreadBudget::of(thread.id, &budget::load_current(cx, &thread)?))
 }
 
 #[cfg(test)]
@@ -260,7 +265,7 @@ mod tests {
             (Some(3), set.clone(), Some(7)),
             (None, set, Some(7)),
         ] {
-            assert_eq!(changed(before, &change), after, "{before:?} {change:?}");
+            assert_eq!(changed_limit(before, &change), after, "{before:?} {change:?}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Usage: the cost of work, as the holders of claims report it.
+//! Usage: the tokens, money and turns that the holders of claims report for their work.
 //!
 //! A report is stored once, even if it exhausts the budget, and a repeated report returns the first answer. A
-//! workspace keeps sums by day, member and model, so the cost of reading them does not depend on the number
-//! of reports. Because a report may name any model, only a limited number of models per member and day have
-//! their own sums.
+//! workspace stores sums by day, member and model, so the cost of reading these sums does not depend on the
+//! number of reports. Because a report may contain any model name, only a limited number of models per member
+//! and day have their own sums.
 
 mod sums;
 
@@ -100,14 +100,14 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-type Name = Text<1, REPORT_ID_MAX>;
+type UsageText = Text<1, REPORT_ID_MAX>;
 
-type Reported = Count<0, USAGE_MAX>;
+type ReportedAmount = Count<0, USAGE_MAX>;
 
 /// The holder of a claim reported the usage of its work.
 #[derive(Serialize, JsonSchema)]
 struct UsageReported<'a> {
-    /// The thread whose budget the usage counts against.
+    /// Id of the thread to whose budget the usage is charged.
     thread_id: ThreadId,
     /// The report's id, chosen by the holder.
     report_id: &'a str,
@@ -119,7 +119,7 @@ struct UsageReported<'a> {
     usd_micros: i64,
     /// Turns that the report adds.
     turns: i64,
-    /// The model that was used; null if the report does not name one.
+    /// The model that was used; null if the report contains no model.
     model: Option<&'a str>,
 }
 
@@ -136,7 +136,7 @@ impl Event for UsageReported<'_> {
         let row = row.set("member_id", event.subject()).set("actor_id", event.actor());
         row.set("reported_at", event.at()).keep()?;
         workers::replay_delegate(event)?;
-        budget::replay(event, budget::running_micros(event)?)
+        budget::replay_exhausted(event, budget::running_micros(event)?)
     }
 }
 
@@ -144,8 +144,8 @@ impl Event for UsageReported<'_> {
 ///
 /// Choose a `report_id` for each report; a report that is sent twice counts once.
 ///
-/// Send the report again until there is a response: a repeat returns the first response, even after the claim
-/// has ended. The report is stored even if a limit is then used up.
+/// Send the report again until you receive a response: a repeat returns the first response, even after the
+/// claim has ended. The report is stored even if a limit is then used up.
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim; 409 `claim-not-held` if you do not hold the claim; 409 `report-taken` if a different report of the
@@ -155,61 +155,61 @@ impl Event for UsageReported<'_> {
 struct ReportUsage {
     /// The thread.
     thread_id: ThreadId,
-    /// An id for the report, unique among those of the thread.
-    report_id: Name,
+    /// An id for the report, unique within the thread.
+    report_id: UsageText,
     /// The lease id of your claim.
     claim_lease_id: LeaseId,
     /// Tokens since the previous report.
     #[schemars(transform = default_is("0"))]
-    tokens: Option<Reported>,
+    tokens: Option<ReportedAmount>,
     /// Millionths of a US dollar since the previous report.
     #[schemars(transform = default_is("0"))]
-    usd_micros: Option<Reported>,
+    usd_micros: Option<ReportedAmount>,
     /// Turns since the previous report.
     #[schemars(transform = default_is("0"))]
-    turns: Option<Reported>,
+    turns: Option<ReportedAmount>,
     /// The model that was used.
     ///
     /// Per member and day, 50 models have their own sums in the workspace's usage; the usage of further
     /// models is added to one sum named `other`.
-    model: Option<Name>,
+    model: Option<UsageText>,
 }
 
 /// The amounts of a usage report.
 #[derive(Clone, Copy)]
-struct Numbers {
+struct UsageAmounts {
     tokens: i64,
     usd_micros: i64,
     turns: i64,
 }
 
 impl ReportUsage {
-    fn numbers(&self) -> Numbers {
-        let number = |reported: Option<Reported>| reported.map_or(0, Count::get);
+    fn amounts(&self) -> UsageAmounts {
+        let number = |reported: Option<ReportedAmount>| reported.map_or(0, Count::get);
         let tokens = self.tokens;
         let usd_micros = self.usd_micros;
         let turns = self.turns;
-        Numbers { tokens: number(tokens), usd_micros: number(usd_micros), turns: number(turns) }
+        UsageAmounts { tokens: number(tokens), usd_micros: number(usd_micros), turns: number(turns) }
     }
 
     fn digest(&self, member: MemberId) -> [u8; 32] {
-        let Numbers { tokens, usd_micros, turns } = self.numbers();
+        let UsageAmounts { tokens, usd_micros, turns } = self.amounts();
         let member = Some(member.uuid());
         let lease = Some(self.claim_lease_id.uuid());
         digest_of(member, lease, [tokens, usd_micros, turns], self.model.as_deref())
     }
 }
 
-/// Returns a digest of a report without its id, to compare a repeated report with the stored one.
+/// Returns a digest of a report without its id, to compare a repeated report with the stored report.
 fn digest_of(member: Option<Uuid>, lease: Option<Uuid>, numbers: [i64; 3], model: Option<&str>) -> [u8; 32] {
     let [tokens, usd_micros, turns] = numbers;
     sha256(json!([member, lease, tokens, usd_micros, turns, model]).to_string().as_bytes())
 }
 
-/// A stored usage report, and the thread's budget after it.
+/// A stored usage report, and the thread's budget after the report.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct ReportedUsage {
-    /// The thread.
+    /// Id of the thread to whose budget the usage was charged.
     thread_id: ThreadId,
     /// The id of the report.
     report_id: String,
@@ -247,7 +247,7 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
         return Ok(known);
     }
     check_holder(cx, &thread, Some(input.claim_lease_id))?;
-    let (Numbers { tokens, usd_micros, turns }, model) = (input.numbers(), input.model.as_deref());
+    let (UsageAmounts { tokens, usd_micros, turns }, model) = (input.amounts(), input.model.as_deref());
     let reported = UsageReported {
         thread_id: thread.id,
         report_id: &input.report_id,
@@ -263,7 +263,7 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
     workers::add_delegate(cx, thread.id, lsn)?;
     cx.execute(1, SPEND, &[&thread.id, &tokens, &usd_micros, &turns])?;
     let day = day_of(now);
-    let key = sum_model(cx, day, member_id, model)?;
+    let key = summed_model_name(cx, day, member_id, model)?;
     cx.execute(1, SUM, &[&thread.workspace_id, &day, &member_id, &key, &tokens, &usd_micros, &turns])?;
     let budget = budget::load(cx, thread.id)?;
     let answer = ReportedUsage {
@@ -291,13 +291,13 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
         reported_at: now,
         lsn,
     }))?;
-    budget::follow(cx, &thread, &budget)?;
+    budget::update_exhausted(cx, &thread, &budget)?;
     Ok(answer)
 }
 
-/// Returns the stored answer to a usage report, or `None` if no report with its id is stored.
+/// Returns the stored answer to a usage report, or `None` if no report with this id is stored.
 ///
-/// Fails with 409 `report-taken` if a different report has its id.
+/// Fails with 409 `report-taken` if a different report has this id.
 fn stored_answer(cx: &Read<'_>, thread: ThreadId, input: &ReportUsage) -> Result<Option<ReportedUsage>> {
     let known: Option<([u8; 32], Value)> = cx.one(KNOWN, &[&thread, &input.report_id])?;
     let Some((digest, answer)) = known else { return Ok(None) };
@@ -326,17 +326,22 @@ const SPEND: &str = "
 ///
 /// Beyond the maximum number of models per member and day, further models share one sum. Reports without a
 /// model are summed under the empty name.
-fn sum_model<'m>(cx: &Read<'_>, day: i64, member: MemberId, model: Option<&'m str>) -> Result<&'m str> {
+fn summed_model_name<'m>(
+    cx: &Read<'_>,
+    day: i64,
+    member: MemberId,
+    model: Option<&'m str>,
+) -> Result<&'m str> {
     let Some(model) = model else { return Ok("") };
     let place: [&dyn ToParam; 5] = [&cx.caller().workspace_id, &day, &member, &model, &USAGE_MODELS_MAX];
     let apart: Option<(bool,)> = cx.one(HAS_A_SUM, &place)?;
     Ok(if apart.is_some_and(|(apart,)| apart) { model } else { OTHER_MODELS })
 }
 
-/// Name of the sum shared by models that have no sum of their own.
+/// Name of the sum for models without a separate sum.
 const OTHER_MODELS: &str = "other";
 
-/// Selects whether a model has its own sum or can still get one.
+/// Selects whether a model has its own sum, or a new sum can be added for the model.
 const HAS_A_SUM: &str = "
     select exists (
         select 1 from usage_totals where workspace_id = $1 and day = $2 and member_id = $3 and model = $4)
@@ -352,7 +357,7 @@ const SUM: &str = "
         usd_micros = usage_totals.usd_micros + excluded.usd_micros,
         turns = usage_totals.turns + excluded.turns";
 
-/// One report of usage under a claim, by the claim's holder.
+/// One report of usage under a claim, sent by the claim's holder.
 #[derive(Serialize, JsonSchema)]
 struct UsageReport {
     /// The report's id, chosen by the holder.
@@ -361,7 +366,7 @@ struct UsageReport {
     member_id: MemberId,
     /// The fencing id of the claim.
     claim_lease_id: LeaseId,
-    /// The model that was used; null if the report does not name one.
+    /// The model that was used; null if the report contains no model.
     model: Option<String>,
     /// Tokens that the report added.
     tokens: i64,

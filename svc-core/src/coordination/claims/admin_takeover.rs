@@ -1,19 +1,20 @@
-//! Reports a claim that an administrator takes from its holder: by a notice, an inbox item and an audit row.
+//! Reports that an administrator released or handed off another member's claim, by a notice, an inbox item
+//! and an audit row.
 
 use serde_json::json;
 
 use crate::Result;
 use crate::conversation::inbox::{self, InboxReason, Recipients};
-use crate::coordination::notices::{NewNotice, post_recorded};
+use crate::coordination::notices::{NewNotice, post_notice_with_event};
 use crate::coordination::thread_row::{HeldClaim, Thread};
 use crate::id::MemberId;
 use crate::identity::members::load_member;
 use crate::op::{Read, Write};
 
-/// Notifies the holder that the caller has taken its claim, and writes an audit row.
+/// Notifies the holder that the caller released or handed off the holder's claim, and writes an audit row.
 ///
-/// The holder gets a notice on the thread and an item in its inbox. `to` is the member that received the
-/// claim, or `None` if the claim was released.
+/// The server posts a notice on the thread and adds an item to the holder's inbox. `to` is the member that
+/// received the claim, or `None` if the claim was released.
 pub(super) fn notify_holder(
     cx: &mut Write<'_>,
     thread: &Thread,
@@ -39,7 +40,8 @@ pub(super) fn notify_holder(
     let data = json!({"member_id": member_id, "claim_lease_id": claim_lease_id, "to_member_id": to,
         "administrator_id": administrator});
     let data = data.as_object().cloned().unwrap_or_default();
-    let (recorded, message) = post_recorded(cx, thread.id, None, &NewNotice { name, text: &text, data })?;
+    let (recorded, message) =
+        post_notice_with_event(cx, thread.id, None, &NewNotice { name, text: &text, data })?;
     inbox::notify(cx, &recorded, InboxReason::ClaimTaken, Some(message), Recipients::Members(&[member_id]))?;
     let metadata = json!({"thread_id": thread.id, "member_id": member_id, "claim_lease_id": claim_lease_id,
         "to_member_id": to});

@@ -9,7 +9,7 @@ use crate::coordination::thread_row::{thread_of_workspace, threads_of_workspace}
 use crate::id::{MemberId, ThreadId};
 use crate::op::{Read, Write};
 
-/// Ends all claims of a member in one transaction, and returns the number of those that were live.
+/// Ends all claims of a member in one transaction, and returns the number of ended claims that were live.
 ///
 /// The member must be in the caller's workspace.
 pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<i64> {
@@ -24,13 +24,13 @@ pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<i6
 }
 
 /// Returns the number of live claims that a member of the caller's workspace holds.
-pub(in crate::coordination) fn live_of(cx: &Read<'_>, member: MemberId) -> Result<i64> {
+pub(in crate::coordination) fn count_live_claims(cx: &Read<'_>, member: MemberId) -> Result<i64> {
     let counted: Option<(i64,)> = cx.one(LIVE_OF, &[&cx.caller().workspace_id, &member, &cx.now()])?;
     Ok(counted.map_or(0, |(count,)| count))
 }
 
 /// Returns whether a member of the caller's workspace holds a live claim.
-pub(in crate::coordination) fn has_live(cx: &Read<'_>, member: MemberId) -> Result<bool> {
+pub(in crate::coordination) fn has_live_claim(cx: &Read<'_>, member: MemberId) -> Result<bool> {
     let found: Option<(i64,)> = cx.one(HAS_LIVE, &[&cx.caller().workspace_id, &member, &cx.now()])?;
     Ok(found.is_some())
 }
@@ -45,13 +45,14 @@ const HAS_LIVE: &str = "
 pub(in crate::coordination) struct EndedClaims {
     /// Number of the ended claims that were live.
     pub live: i64,
-    /// Whether the member may hold more claims.
+    /// Whether more claims of the member may remain.
     pub more: bool,
 }
 
-/// Ends a member's claims on its oldest threads, up to [`ENDED_MAX`], and counts them.
+/// Ends a member's claims, on the oldest threads first, up to [`ENDED_MAX`] claims, and counts the ended
+/// claims.
 ///
-/// Calling this in steps ends all claims only if the member cannot begin a claim in between.
+/// Repeated calls in several steps end all claims only if the member cannot begin a claim in between.
 pub(in crate::coordination) fn end_some(
     cx: &mut Write<'_>,
     member: MemberId,
@@ -79,19 +80,20 @@ const LIVE_OF: &str = "
     select count(*) from threads
     where workspace_id = $1 and assignee_id = $2 and assignment_expires_at > $3";
 
-/// Ends claims of the caller's workspace whose leases have lapsed. Returns whether there may be more.
+/// Ends claims of the caller's workspace whose leases have lapsed. Returns whether more lapsed claims may
+/// exist.
 ///
 /// Changes that begin a claim run this step first: the log then records the end of a lapsed claim before the
-/// next claim begins, and no thread stays parked behind it. Changes of a budget, closes and cancels run it
-/// because they would change how a lapsed claim counts.
+/// next claim begins, and no thread stays parked behind a lapsed claim. Changes of a budget, closes and
+/// cancels also run this step, because they would change how a lapsed claim counts.
 pub(in crate::coordination) fn expire_first(cx: &mut Write<'_>) -> Result<bool> {
     // Two rounds are usually enough; if very many claims have lapsed, other jobs can run in between.
     Ok(expire_some(cx)? && expire_some(cx)?)
 }
 
-/// Ends the first lapsed claims of the caller's workspace. Returns whether there may be more.
+/// Ends the first lapsed claims of the caller's workspace. Returns whether more lapsed claims may exist.
 fn expire_some(cx: &mut Write<'_>) -> Result<bool> {
-    let lapsed = lapsed_claims::lapsed(cx)?;
+    let lapsed = lapsed_claims::lapsed_threads(cx)?;
     for thread in threads_of_workspace(cx, &lapsed)? {
         end_claim(cx, &thread, ClaimEnd::Expired)?;
         // The next claim may be of this thread, so its queue row is updated before the projector runs.

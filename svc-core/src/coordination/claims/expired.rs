@@ -1,4 +1,4 @@
-//! The event that a claim has lapsed.
+//! The event that records the end of a lapsed claim.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,9 +14,9 @@ use crate::time::Time;
 /// The lease of a claim lapsed, and the claim ended.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ClaimExpired {
-    /// The thread.
+    /// Id of the thread whose claim lapsed.
     thread_id: ThreadId,
-    /// The member who held the claim.
+    /// Id of the member who held the claim.
     member_id: MemberId,
     /// The fencing id of the claim.
     claim_lease_id: LeaseId,
@@ -34,7 +34,7 @@ impl Event for ClaimExpired {
 }
 
 /// Records that the lease of a thread's claim has lapsed.
-pub(super) fn record(cx: &mut Write<'_>, thread: &Thread, held: HeldClaim) -> Result<Recorded> {
+pub(super) fn record_lapse(cx: &mut Write<'_>, thread: &Thread, held: HeldClaim) -> Result<Recorded> {
     let thread_id = thread.id;
     let member_id = held.holder;
     let claim_lease_id = held.lease_id;

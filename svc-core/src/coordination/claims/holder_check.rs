@@ -1,7 +1,7 @@
 //! Checks whether a caller may act under a claim.
 //!
 //! The caller must hold the live claim, and a lease id in the request must be current. A member with
-//! `channel:admin` may take a live claim from its holder if the request contains the lease id.
+//! `channel:admin` may release or hand off another member's live claim if the request contains the lease id.
 
 use std::borrow::Cow;
 
@@ -24,9 +24,8 @@ pub(in crate::coordination) fn check_holder(
 
 /// Fails if the caller may not release or hand off the live claim on `thread`.
 ///
-/// Also fails if the given lease id is not current. Returns the claim if the caller takes it from another
-/// member.
-pub(super) fn check_disposes(
+/// Also fails if the lease id `named` is not current. Returns the claim if another member holds it.
+pub(super) fn check_may_release(
     cx: &Read<'_>,
     thread: &Thread,
     named: Option<LeaseId>,
@@ -42,11 +41,11 @@ pub(super) fn check_disposes(
     })
 }
 
-/// Checks that the caller holds the claim, or may take it from its holder.
+/// Fails unless the caller holds the live claim, or may release or hand off another member's claim
+/// (`may_take`).
 ///
-/// The lease id is a fence, not a credential: it identifies the claim under which the caller means to act.
-/// The caller must also hold that claim, or have the right to take it. Returns the claim if the caller takes
-/// it from another member.
+/// The lease id is a fence, not a credential: it identifies the claim under which the caller wants to act.
+/// The caller must also hold that claim, or have `may_take`. Returns the claim if another member holds it.
 fn fence(
     held: Option<HeldClaim>,
     caller: MemberId,
@@ -135,7 +134,8 @@ mod tests {
         for (held, caller, named, now, wanted) in table {
             let found = fence(held, caller, false, named, now);
             assert_eq!(found.err().map(|error| error.code()), wanted, "{held:?} {caller} {named:?} {now}");
-            // A caller that may take the claim needs the lease id, and is otherwise rejected like a holder.
+            // A caller with `may_take` needs the current lease id, and is otherwise rejected like any other
+            // member.
             let found = fence(held, caller, true, named, now);
             let takes = (caller == other && named == live && now == before).then_some(held).flatten();
             let wanted = if takes.is_some() { ok } else { wanted };

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::holder_check::check_disposes;
+use super::holder_check::check_may_release;
 use super::{
     ClaimEnd, ClaimedThread, LeaseSecs, admin_takeover, check_holder, end_claim, expire_first, lapsed_claims,
     lease_end, transfer_claim,
@@ -13,7 +13,7 @@ use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, NewCheckpoint};
-use crate::coordination::rules::{check_receiver, live};
+use crate::coordination::rules::{check_receiver, live_claim};
 use crate::coordination::thread_row::{self, HeldClaim, Thread, visible_thread};
 use crate::coordination::workers;
 use crate::error::{Code, Error};
@@ -94,7 +94,7 @@ pub(super) fn operations() -> Vec<Operation> {
 /// The right of one member to work on a thread, until its lease ends.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Claim {
-    /// The claimed thread.
+    /// Id of the claimed thread.
     pub thread_id: ThreadId,
     /// The channel of the thread.
     pub channel_id: ChannelId,
@@ -106,7 +106,7 @@ pub(super) struct Claim {
     pub claim_lease_id: LeaseId,
     /// Time at which the claim lapses unless it is renewed.
     pub lease_expires_at: Time,
-    /// Time at which the holder acknowledged the claim; null until then.
+    /// Time at which the holder acknowledged the claim; null if the claim is not acknowledged.
     pub acknowledged_at: Option<Time>,
     /// The thread's `lsn`, by which lists of claims are ordered.
     #[serde(skip)]
@@ -174,11 +174,11 @@ struct GetClaim {
 
 fn get_claim(cx: &Read<'_>, input: &GetClaim) -> Result<Claim> {
     let thread = unfinished_thread(cx, input.thread_id)?;
-    let held = live(&thread, cx.now()).ok_or_else(|| Error::not_found("claim"))?;
+    let held = live_claim(&thread, cx.now()).ok_or_else(|| Error::not_found("claim"))?;
     Ok(Claim::of(thread, held))
 }
 
-/// Returns the live claim on a thread. Fails if the caller does not hold it.
+/// Returns the live claim on a thread. Fails if the caller does not hold the claim.
 fn own_claim(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<HeldClaim> {
     check_holder(cx, thread, named)?;
     thread.held.ok_or_else(|| Error::internal("a claim that is held is missing"))
@@ -187,9 +187,9 @@ fn own_claim(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<H
 /// The holder of a claim confirmed that it works on the thread.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ClaimAcknowledged {
-    /// The thread.
+    /// Id of the claimed thread.
     thread_id: ThreadId,
-    /// The member who holds the claim.
+    /// Id of the member who holds the claim.
     member_id: MemberId,
     /// The fencing id of the claim.
     claim_lease_id: LeaseId,
@@ -205,7 +205,7 @@ impl Event for ClaimAcknowledged {
     }
 }
 
-/// Acknowledges the claim that you hold, and returns it.
+/// Acknowledges the claim that you hold, and returns the claim.
 ///
 /// Acknowledging again changes nothing.
 ///
@@ -256,9 +256,9 @@ const ACKNOWLEDGE: &str = "
 /// The lease of a claim was renewed by its holder, or shortened by a new budget.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ClaimRenewed {
-    /// The thread.
+    /// Id of the claimed thread.
     thread_id: ThreadId,
-    /// The member who holds the claim.
+    /// Id of the member who holds the claim.
     member_id: MemberId,
     /// The fencing id of the claim, which stays the same.
     claim_lease_id: LeaseId,
@@ -276,7 +276,7 @@ impl Event for ClaimRenewed {
         let row = row.set_to("assignment_expires_at", "expires_at");
         let row = match event.field("shortened").and_then(Value::as_bool) {
             Some(true) => return row.keep(),
-            // A claim is renewed only while its budget has something left.
+            // A claim can be renewed only while no limit of the budget is used up.
             Some(false) => row.set("exhausted", false),
             None => row,
         };
@@ -285,16 +285,16 @@ impl Event for ClaimRenewed {
     }
 }
 
-/// Renews the claim that you hold until `lease_secs` from now, and returns it.
+/// Renews the claim that you hold until `lease_secs` from now, and returns the claim.
 ///
 /// A `checkpoint` is kept for the next member who claims the thread, even if your lease lapses.
 ///
-/// The claim ends earlier if less wall time is left in the thread's budget.
+/// The lease ends earlier if the thread's budget allows less wall time.
 ///
-/// Fails with 404 `not-found` if the thread is finished, for example after a cancel: stop working on it; 409
-/// `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live claim, for example
-/// because the thread was cancelled and reopened; 409 `claim-not-held` if you do not hold the claim; 409
-/// `budget-exhausted` with `exceeded` if nothing is left of a limit of the thread's budget.
+/// Fails with 404 `not-found` if the thread is finished, for example after a cancel: stop working on the
+/// thread; 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live claim,
+/// for example because the thread was cancelled and reopened; 409 `claim-not-held` if you do not hold the
+/// claim; 409 `budget-exhausted` with `exceeded` if a limit of the thread's budget is used up.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RenewClaim {
@@ -319,16 +319,16 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
         workers::add_delegate(cx, thread.id, lsn)?;
     }
     if let Some(budget) = &limited {
-        budget::follow(cx, &thread, budget)?;
+        budget::update_exhausted(cx, &thread, budget)?;
     }
     Ok(Claim::of(thread, renewed))
 }
 
-/// Changes the end of a claim's lease to that in `changed`, and returns the position of the event.
+/// Changes the end of a claim's lease to `changed.until`, and returns the position of the event.
 fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: HeldClaim, shortened: bool) -> Result<i64> {
     let renew = |thread| Thread { held: Some(changed), ..thread };
     thread_row::save(cx, thread.id, RENEW, &[&thread.id, &changed.lease_id, &changed.until], renew)?;
-    lapsed_claims::lapses_at(cx, changed.until);
+    lapsed_claims::record_lease_end(cx, changed.until);
     let event = ClaimRenewed {
         thread_id: thread.id,
         member_id: changed.holder,
@@ -345,7 +345,7 @@ pub(in crate::coordination) fn shorten_lease(
     thread: &Thread,
     budget: &Budget,
 ) -> Result<()> {
-    let held = live(thread, cx.now());
+    let held = live_claim(thread, cx.now());
     match held.zip(budget.last_lease_end(cx.now())) {
         Some((held, last)) if last < held.until => {
             set_lease_end(cx, thread, HeldClaim { until: last, ..held }, true).map(|_| ())
@@ -356,7 +356,7 @@ pub(in crate::coordination) fn shorten_lease(
 
 const RENEW: &str = "update threads set assignment_expires_at = $3 where id = $1 and claim_lease_id = $2";
 
-/// Releases the claim that you hold, and returns the thread, which others can claim at once.
+/// Releases the claim that you hold, and returns the thread, which other members can then claim.
 ///
 /// If a limit of the thread's budget is used up, the thread gets a dead letter instead.
 ///
@@ -377,20 +377,20 @@ struct ReleaseClaim {
 
 fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let taken = check_disposes(cx, &thread, Some(input.claim_lease_id))?;
+    let taken = check_may_release(cx, &thread, Some(input.claim_lease_id))?;
     store_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
     end_claim(cx, &thread, ClaimEnd::Released)?;
     if let Some(taken) = taken {
         admin_takeover::notify_holder(cx, &thread, taken, None)?;
     }
     // The end of the claim may have changed the fields that follow from the budget.
-    if thread.budgeted { visible_thread(cx, thread.id) } else { Ok(thread.claimed(None, cx.now())) }
+    if thread.budgeted { visible_thread(cx, thread.id) } else { Ok(thread.with_claim(None, cx.now())) }
 }
 
 /// Stores the holder's checkpoint when a claim is released or handed off.
 ///
-/// An administrator who takes the claim cannot store a checkpoint, because it does not know the progress of
-/// the work.
+/// An administrator who releases or hands off another member's claim cannot store a checkpoint, because the
+/// administrator does not know the progress of the work.
 fn store_checkpoint(
     cx: &mut Write<'_>,
     thread: &Thread,
@@ -398,27 +398,28 @@ fn store_checkpoint(
     left: Option<&NewCheckpoint>,
 ) -> Result<()> {
     if taken.is_some() && left.is_some() {
-        return Err(Error::in_field("checkpoint", "only the holder of the claim leaves one; omit it"));
+        let detail = "only the holder of the claim can store a checkpoint: omit the field";
+        return Err(Error::in_field("checkpoint", detail));
     }
     checkpoint::replace(cx, thread, left)
 }
 
-/// Hands the thread whose claim you hold off to another member, and returns it with its new claim.
+/// Hands off the claim that you hold to another member, and returns the thread with the new claim.
 ///
 /// The member must have the required skills and see the channel.
 ///
 /// With `channel:admin` you can also hand off the claim of another member, by its `claim_lease_id`; the
 /// former holder is notified.
 ///
-/// The member receives a new claim with its own lease id, and has to acknowledge it; your lease id is no
-/// longer valid. `pin` refers to the event that created the new claim.
+/// The member receives a new claim with its own lease id, and must acknowledge the new claim; your lease id
+/// is no longer valid. `pin` refers to the event that created the new claim.
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
-/// claim; 409 `claim-not-held` if you do not hold the claim, and lack `channel:admin` or name no
+/// claim; 409 `claim-not-held` if you do not hold the claim, and lack `channel:admin` or send no
 /// `claim_lease_id`; 409 `not-claimable` with a `reason` if the member is not in the workspace (`member`), is
 /// frozen or deactivated (`frozen`), lacks required skills (`missing-skills`), may not see the channel
-/// (`channel`) or holds the claim already (`claimed`); 409 `budget-exhausted` with `exceeded` if nothing is
-/// left of a limit of the thread's budget.
+/// (`channel`) or holds the claim already (`claimed`); 409 `budget-exhausted` with `exceeded` if a limit of
+/// the thread's budget is used up.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HandOffClaim {
@@ -435,7 +436,7 @@ struct HandOffClaim {
 
 fn hand_off_claim(cx: &mut Write<'_>, input: &HandOffClaim) -> Result<ClaimedThread> {
     let mut thread = visible_thread(cx, input.thread_id)?;
-    let taken = check_disposes(cx, &thread, input.claim_lease_id)?;
+    let taken = check_may_release(cx, &thread, input.claim_lease_id)?;
     check_receiver(cx, &thread, input.to_member_id)?;
     store_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
     thread.has_checkpoint |= input.checkpoint.is_some();

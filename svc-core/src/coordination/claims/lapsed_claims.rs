@@ -1,7 +1,7 @@
 //! Finds the lapsed claims of a workspace, once for all jobs of a batch.
 //!
-//! If no claim has lapsed, the lookup also returns a time until which none will, so later jobs need no
-//! lookup.
+//! If no claim has lapsed, the lookup also caches a time before which no claim will lapse, so that later jobs
+//! need no lookup.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::log::cache::{Cached, Lifetime, ONLY};
 use crate::op::Read;
 use crate::time::Time;
 
-/// A time before which no claim of the workspace lapses, as far as this batch knows.
+/// A time before which no claim of the workspace lapses, cached for the jobs of one batch.
 #[derive(Clone, Copy)]
 struct NoLapseUntil(Time);
 
@@ -20,7 +20,7 @@ impl Cached for NoLapseUntil {
 }
 
 /// Returns the first threads of the caller's workspace whose claims have lapsed, ordered by lease end.
-pub(super) fn lapsed(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
+pub(super) fn lapsed_threads(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
     if cx.cached(&ONLY).is_some_and(|NoLapseUntil(next)| cx.now() < next) {
         return Ok(Vec::new());
     }
@@ -34,16 +34,16 @@ pub(super) fn lapsed(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
     Ok(lapsed.into_iter().map(|(thread, _)| thread).collect())
 }
 
-/// Records that a new or changed claim lapses at `until`, which may be before the cached time.
+/// Lowers the cached time to `until`, the lease end of a new or changed claim, if `until` is earlier.
 ///
-/// A budget can leave a claim less time than a lookup searches ahead.
-pub(super) fn lapses_at(cx: &Read<'_>, until: Time) {
+/// A budget can limit a claim to less time than [`LOOK_AHEAD`].
+pub(super) fn record_lease_end(cx: &Read<'_>, until: Time) {
     if cx.cached(&ONLY).is_some_and(|NoLapseUntil(next)| until < next) {
         cx.keep(&ONLY, NoLapseUntil(until));
     }
 }
 
-/// How far ahead a lookup searches for claims that lapse.
+/// Period for which a lookup also finds claims that will lapse soon.
 const LOOK_AHEAD: Duration = Duration::from_secs(1);
 
 const ENDING: &str = "

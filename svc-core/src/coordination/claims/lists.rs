@@ -1,4 +1,4 @@
-//! The list of a workspace's live claims.
+//! The operation that lists the live claims of a workspace.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,7 +29,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Returns the live claims on threads that you may see, with the holder and the end of each.
+/// Returns the live claims on threads that you may see, with the holder and the lease end of each claim.
 ///
 /// Claims are ordered by the creation of their threads.
 ///
@@ -38,9 +38,9 @@ pub(super) fn operations() -> Vec<Operation> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListActiveClaims {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
-    /// Only claims on threads whose footprint names this repository, as `owner/name` or a clone URL.
+    /// Only claims on threads whose footprint is in this repository: `owner/name` or a clone URL.
     repo: Option<Repo>,
     cursor: Option<Cursor>,
     limit: Option<Limit>,

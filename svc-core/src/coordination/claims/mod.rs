@@ -43,12 +43,14 @@ use crate::store::ToParam;
 use crate::text::{Count, described};
 use crate::time::Time;
 pub use bulk_end::end_all;
-pub(in crate::coordination) use bulk_end::{EndedClaims, end_some, expire_first, has_live, live_of};
+pub(in crate::coordination) use bulk_end::{
+    EndedClaims, count_live_claims, end_some, expire_first, has_live_claim,
+};
 pub(in crate::coordination) use expired::ClaimExpired;
 pub(super) use holder_check::check_holder;
 pub(in crate::coordination) use holder_ops::{acknowledge, shorten_lease};
 pub(in crate::coordination) use replay::without_claim;
-pub(in crate::coordination) use resume::{newest_of_caller, resumed};
+pub(in crate::coordination) use resume::{as_claimed_thread, newest_claim_of_caller};
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -110,7 +112,7 @@ impl JsonSchema for LeaseSecs {
 pub(crate) struct Pin {
     /// The URI of the event ThreadAssignmentChanged in the workspace's log: `svc:event/{id}`.
     uri: String,
-    /// The event's hash, as `sha256:{hex}`.
+    /// The hash of the event that created the claim, as `sha256:{hex}`.
     content_hash: String,
 }
 
@@ -125,15 +127,15 @@ impl Pin {
 pub(in crate::coordination) struct ClaimedThread {
     #[serde(flatten)]
     pub thread: Thread,
-    /// The thread's id, as the operations on claims expect it.
+    /// Id of the thread, under the name that the operations on claims expect.
     thread_id: ThreadId,
     /// A reference to the event that created the claim; null if the log no longer contains the event.
     pin: Option<Pin>,
-    /// The last checkpoint that a holder stored; null if there is none.
+    /// The last checkpoint of the thread; null if no holder has stored one.
     checkpoint: Option<Checkpoint>,
 }
 
-/// The reason for which the holder of a thread changed.
+/// The reason why the holder of a thread changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Reason {
@@ -149,7 +151,7 @@ enum Reason {
     Deactivated,
 }
 
-/// The reason for which a claim ends without a new holder.
+/// The reason why a claim ends without a new holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimEnd {
     /// The holder or an administrator released the claim.
@@ -169,7 +171,8 @@ pub enum ClaimEnd {
 }
 
 impl ClaimEnd {
-    /// Returns the position of the result that ends the claim, if a result does.
+    /// Returns the position of the result that ends the claim, or `None` if the claim ends for another
+    /// reason.
     fn result(self) -> Option<i64> {
         match self {
             Self::Result(lsn) => Some(lsn),
@@ -203,11 +206,11 @@ impl From<ClaimEnd> for Reason {
 /// The holder of a thread changed: the thread was claimed, handed off or released.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadAssignmentChanged {
-    /// The thread.
+    /// Id of the thread whose holder changed.
     thread_id: ThreadId,
-    /// The new holder; null if the thread is no longer claimed.
+    /// Id of the new holder; null if the thread is no longer claimed.
     assignee_id: Option<MemberId>,
-    /// The previous holder; null if the thread was not claimed.
+    /// Id of the previous holder; null if the thread was not claimed.
     previous_assignee_id: Option<MemberId>,
     /// The fencing id of the new claim; null without a new claim.
     claim_lease_id: Option<LeaseId>,
@@ -217,11 +220,13 @@ pub(in crate::coordination) struct ThreadAssignmentChanged {
     expires_at: Option<Time>,
     /// Deadline for acknowledging the new claim; null without a new claim or without a deadline.
     acknowledge_by: Option<Time>,
-    /// Time until which the previous holder worked, at most its lease's end; null if there was no holder.
+    /// Time until which the previous holder worked, not later than the end of the lease; null without a
+    /// previous holder.
     worked_until: Option<Time>,
-    /// The reason for which the holder changed.
+    /// The reason why the holder changed.
     reason: Reason,
-    /// The administrator who released or handed off another member's claim; absent if the holder did so.
+    /// Id of the administrator who released or handed off another member's claim; absent if the holder did
+    /// so.
     #[serde(skip_serializing_if = "Option::is_none")]
     administrator_id: Option<MemberId>,
 }
@@ -230,7 +235,7 @@ impl Event for ThreadAssignmentChanged {
     const KIND: &'static str = "ThreadAssignmentChanged";
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
-        replay::assignment(event)
+        replay::replay_assignment(event)
     }
 }
 
@@ -279,11 +284,11 @@ pub(in crate::coordination) fn begin(
     let held = Some(HeldClaim { holder, lease_id: *lease_id, until: *until });
     let begin = |thread| Thread { held, acknowledged_at: None, ..thread };
     thread_row::save(cx, thread.id, BEGIN, &params, begin)?;
-    lapsed_claims::lapses_at(cx, *until);
+    lapsed_claims::record_lease_end(cx, *until);
     if let Some(touched) = &thread.footprint {
         obstacles::begin(cx, thread.id, touched)?;
     }
-    assigned(cx, thread, &terms, &recorded)
+    newly_claimed(cx, thread, &terms, &recorded)
 }
 
 const BEGIN: &str = "
@@ -291,7 +296,7 @@ const BEGIN: &str = "
         assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6, claim_lsn = $7
     where id = $1 and assignee_id is null";
 
-/// Replaces the live claim on a thread by a new claim of another holder.
+/// Replaces the live claim on a thread with a new claim of another holder.
 fn transfer_claim(
     cx: &mut Write<'_>,
     thread: Thread,
@@ -308,9 +313,9 @@ fn transfer_claim(
         [&thread.id, &to, lease_id, &now, until, acknowledge_by, &old, &recorded.lsn];
     cx.execute(1, HAND_OVER, &params)?;
     if let Some(budget) = &limited {
-        budget::follow(cx, &thread, budget)?;
+        budget::update_exhausted(cx, &thread, budget)?;
     }
-    assigned(cx, thread, &terms, &recorded)
+    newly_claimed(cx, thread, &terms, &recorded)
 }
 
 const HAND_OVER: &str = "
@@ -321,7 +326,7 @@ const HAND_OVER: &str = "
         claim_lsn = $8
     where id = $1 and claim_lease_id = $7";
 
-/// Emits the event of a new claim, records its workers, and notifies the receiver of a hand-off.
+/// Emits the event of a new claim, records the thread's new workers, and notifies the receiver of a hand-off.
 fn record_assignment(
     cx: &mut Write<'_>,
     thread: &Thread,
@@ -348,25 +353,30 @@ fn record_assignment(
     Ok(recorded)
 }
 
-/// Returns the caller if it is not the holder, as when an administrator takes a claim.
+/// Returns the caller if another member holds the claim, or `None` if the caller holds it or no member does.
 fn caller_unless_holder(cx: &Read<'_>, holder: Option<MemberId>) -> Option<MemberId> {
     cx.caller().member.filter(|caller| holder.is_some_and(|holder| holder != *caller))
 }
 
-/// Returns the thread with its new claim.
-fn assigned(cx: &Read<'_>, thread: Thread, terms: &LeaseTerms, recorded: &Recorded) -> Result<ClaimedThread> {
+/// Returns the thread with its new claim, in the form that claiming operations return.
+fn newly_claimed(
+    cx: &Read<'_>,
+    thread: Thread,
+    terms: &LeaseTerms,
+    recorded: &Recorded,
+) -> Result<ClaimedThread> {
     let held = HeldClaim { holder: terms.holder, lease_id: terms.lease_id, until: terms.until };
-    let thread = Thread { acknowledged_at: None, ..thread }.claimed(Some(held), cx.now());
-    let checkpoint = checkpoint::last(cx, &thread)?;
+    let thread = Thread { acknowledged_at: None, ..thread }.with_claim(Some(held), cx.now());
+    let checkpoint = checkpoint::last_checkpoint(cx, &thread)?;
     let pin = Some(Pin::of(recorded.lsn, &recorded.content_hash));
     Ok(ClaimedThread { thread_id: thread.id, thread, pin, checkpoint })
 }
 
-/// Ends the claim in a thread's row, if there is one, and adds the time worked under it.
+/// Ends the claim in a thread's row, if any, and adds the time under the claim to the thread's wall time.
 ///
-/// If the lease has already lapsed, the claim ends as expired, whatever `end` is. If a claim ends without a
-/// result while a limit of the budget is used up, the thread gets a dead letter. `thread` must be the row as
-/// read in this transaction.
+/// If the lease has already lapsed, the claim ends as expired, regardless of `end`. If a claim ends without a
+/// result while a limit of the budget is used up, a dead letter is added. `thread` must have been loaded in
+/// this transaction.
 pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> Result<()> {
     let Some(held) = thread.held else { return Ok(()) };
     let end = if held.is_live(cx.now()) { end } else { ClaimEnd::Expired };
@@ -392,7 +402,7 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     let is_expired = end == ClaimEnd::Expired;
     let ended = match (exceeded.is_empty(), is_expired) {
         (false, _) => Some(dead_letters::add(cx, thread, held, &exceeded)?),
-        (true, true) => Some(expired::record(cx, thread, held)?),
+        (true, true) => Some(expired::record_lapse(cx, thread, held)?),
         (true, false) => None,
     };
     if let Some(recorded) = ended.filter(|_| is_expired) {
@@ -415,14 +425,14 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     if let Some(touched) = &thread.footprint {
         release_footprint(cx, thread.id, touched)?;
     }
-    budget.map_or(Ok(()), |budget| budget::follow(cx, thread, &budget))
+    budget.map_or(Ok(()), |budget| budget::update_exhausted(cx, thread, &budget))
 }
 
-/// Ends the use of a claim's items and slots, and returns the threads parked behind them to the queue.
+/// Removes the items and slots of a claim, and returns the threads that were parked behind them to the queue.
 pub(super) fn release_footprint(cx: &mut Write<'_>, thread: ThreadId, touched: &Footprint) -> Result<()> {
-    // For a few items, freeing each is cheaper than first finding those that threads wait for.
+    // For a few items, it is cheaper to free each item than to find out first which items threads wait for.
     let waited_for =
-        if touched.items.len() > FEW_ITEMS { Some(queue::waited_for(cx, thread)?) } else { None };
+        if touched.items.len() > FEW_ITEMS { Some(queue::obstacles_waited_for(cx, thread)?) } else { None };
     let mut freed = obstacles::end(cx, thread, touched)?;
     freed.retain(|obstacle| waited_for.as_ref().is_none_or(|waited_for| waited_for.contains(obstacle)));
     freed.into_iter().try_for_each(|obstacle| queue::free(cx, obstacle))

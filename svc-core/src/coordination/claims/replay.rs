@@ -7,32 +7,32 @@ use crate::coordination::{budget, workers};
 use crate::log::replay::{Replayed, RowChange};
 
 /// Sets the new claim from an event that changes the holder, or clears the previous claim.
-pub(super) fn assignment(event: &Replayed<'_>) -> Result<()> {
+pub(super) fn replay_assignment(event: &Replayed<'_>) -> Result<()> {
     match event.field("assignee_id") {
-        Some(Value::Null) => end(event),
-        Some(holder) => begin(event, holder.clone()),
+        Some(Value::Null) => replay_end(event),
+        Some(holder) => replay_begin(event, holder.clone()),
         None => Ok(()),
     }
 }
 
-fn begin(event: &Replayed<'_>, holder: Value) -> Result<()> {
+fn replay_begin(event: &Replayed<'_>, holder: Value) -> Result<()> {
     let is_handed_off = event.text("reason") == Some("handed_off");
     let row = event.row_of("threads", "thread_id")?;
-    let row = if is_handed_off { charge(event, row) } else { row };
+    let row = if is_handed_off { add_worked_time(event, row) } else { row };
     let row = row.copy("assignee_id claim_lease_id claimed_at acknowledge_by");
     let row = row.set_to("assignment_expires_at", "expires_at").clear("acknowledged_at");
     row.set("claim_lsn", event.lsn()).keep()?;
     workers::replay(event, holder)?;
     // The time worked before the hand-off has just been added.
-    if is_handed_off { budget::replay(event, Some(0)) } else { Ok(()) }
+    if is_handed_off { budget::replay_exhausted(event, Some(0)) } else { Ok(()) }
 }
 
-fn end(event: &Replayed<'_>) -> Result<()> {
-    let row = charge(event, event.row_of("threads", "thread_id")?);
+fn replay_end(event: &Replayed<'_>) -> Result<()> {
+    let row = add_worked_time(event, event.row_of("threads", "thread_id")?);
     let row = without_claim(row);
     let is_attempt = event.text("reason").is_some_and(|reason| ATTEMPTS.contains(&reason));
     row.add("attempts", i64::from(is_attempt)).keep()?;
-    budget::replay(event, Some(0))
+    budget::replay_exhausted(event, Some(0))
 }
 
 /// Clears the claim in a thread's row.
@@ -40,7 +40,7 @@ pub(in crate::coordination) fn without_claim(row: RowChange<'_>) -> RowChange<'_
     CLAIM.into_iter().fold(row, RowChange::clear)
 }
 
-/// The columns of a claim.
+/// The columns of a thread's row that describe its claim.
 const CLAIM: [&str; 7] = [
     "assignee_id",
     "claim_lease_id",
@@ -51,11 +51,11 @@ const CLAIM: [&str; 7] = [
     "claim_lsn",
 ];
 
-/// The reasons for the end of a claim that count as a failed attempt.
+/// The reasons for which the end of a claim counts as a failed attempt.
 const ATTEMPTS: [&str; 5] = ["released", "expired", "failed", "frozen", "deactivated"];
 
-/// Adds the time worked under the claim in the row.
-fn charge<'e>(event: &Replayed<'_>, row: RowChange<'e>) -> RowChange<'e> {
+/// Adds the time under the claim in the thread's row to the thread's wall time.
+fn add_worked_time<'e>(event: &Replayed<'_>, row: RowChange<'e>) -> RowChange<'e> {
     let until = event.field("worked_until");
     match until.and_then(|until| budget::micros_between(row.value("claimed_at")?, until)) {
         Some(worked) => row.add("worked_micros", worked),

@@ -1,4 +1,4 @@
-//! Resuming a claim: returning one that the caller already holds.
+//! Resuming a claim: a claiming operation returns a claim that the caller already holds.
 
 use super::holder_check::check_live;
 use super::{ClaimedThread, Pin};
@@ -14,10 +14,10 @@ use crate::limits::PAGE_SCAN_MAX;
 use crate::op::{Answer, Read};
 use crate::store::ToParam;
 
-/// Returns the thread of the caller's newest live claim, limited to a channel and a repository if given.
+/// Returns the thread of the caller's newest live claim, optionally only in one channel or in one repository.
 ///
 /// Searches the newest 2000 claims of the caller.
-pub(in crate::coordination) fn newest_of_caller(
+pub(in crate::coordination) fn newest_claim_of_caller(
     cx: &Read<'_>,
     channel: Option<ChannelId>,
     repo: Option<&RepoKey>,
@@ -44,7 +44,7 @@ const NEWEST: &str = concat!(
     " order by t.newest desc limit 1"
 );
 
-/// Answers a repeated request, also after a hand-off, while the new holder still holds the claim.
+/// Answers a repeated claim or hand-off, while the claim that the first request began is still live.
 impl<I> Answer<I> for ClaimedThread {
     type Kept = (ThreadId, LeaseId);
     const REFUSES: &'static [Code] = &[Code::StaleClaim];
@@ -56,18 +56,19 @@ impl<I> Answer<I> for ClaimedThread {
     fn answer_repeat(cx: &Read<'_>, _: &I, (thread, lease): Self::Kept) -> Result<Self> {
         let thread = visible_thread(cx, thread)?;
         check_live(&thread, lease)?;
-        resumed(cx, thread)
+        as_claimed_thread(cx, thread)
     }
 }
 
 /// Returns a thread with a live claim in the form that the claiming operations return.
-pub(in crate::coordination) fn resumed(cx: &Read<'_>, thread: Thread) -> Result<ClaimedThread> {
-    let checkpoint = checkpoint::last(cx, &thread)?;
+pub(in crate::coordination) fn as_claimed_thread(cx: &Read<'_>, thread: Thread) -> Result<ClaimedThread> {
+    let checkpoint = checkpoint::last_checkpoint(cx, &thread)?;
     let pin = pin_of(cx, thread.id)?;
     Ok(ClaimedThread { thread_id: thread.id, thread, pin, checkpoint })
 }
 
-/// Returns a reference to the event that created the claim in a thread's row, if the log still contains it.
+/// Returns a reference to the event that created a thread's claim, or `None` if the log no longer contains
+/// the event.
 fn pin_of(cx: &Read<'_>, thread: ThreadId) -> Result<Option<Pin>> {
     let found: Option<(Option<i64>,)> = cx.one(CLAIMED_BY, &[&thread])?;
     let Some((Some(lsn),)) = found else { return Ok(None) };

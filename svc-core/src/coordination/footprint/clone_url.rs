@@ -60,7 +60,7 @@ fn is_path(text: &str) -> bool {
 
 /// Returns whether path segments joined by `/` are parsed as the same segments again.
 ///
-/// That is so for `owner/name`, and for a longer path whose beginning does not look like a host.
+/// This is true for `owner/name`, and for a longer path whose beginning does not look like a host.
 fn is_stable_path(parts: &[String]) -> bool {
     let is_plain = |part: &String| part.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-~".contains(&b));
     match parts {
@@ -83,8 +83,8 @@ fn is_valid_segment(part: &str) -> bool {
 
 /// Removes `.git` at the end of a path, in any case.
 ///
-/// It may end the last segment, or be the last segment, as that of a working tree. A repository may itself be
-/// named `.git`.
+/// `.git` may be the end of the last segment, or the whole last segment, as in the path of a working tree. A
+/// repository may itself be named `.git`.
 fn drop_suffix(parts: &mut Vec<String>) {
     while let Some(mut last) = parts.pop() {
         while let Some((name, end)) =
@@ -104,7 +104,7 @@ fn drop_suffix(parts: &mut Vec<String>) {
 /// The location in a clone URL: its user and host.
 #[derive(Debug)]
 struct Location<'t> {
-    /// The user name before the host; empty if there is none.
+    /// The user name before the host; empty if the URL has no user name.
     user: &'t str,
     host: &'t str,
 }
@@ -141,15 +141,15 @@ fn split_location(text: &str) -> Option<(&str, Option<Location<'_>>)> {
     if first.contains([':', '@']) {
         let (place, after) = Location::parse(url)?;
         let is_scheme = SCHEMES.iter().any(|scheme| scheme.eq_ignore_ascii_case(place.host));
-        // Part of a password that contains `?` or `#` could be taken for the path.
+        // A password that contains `?` or `#` could be mistaken for the path.
         let may_hide = text.get(url.len()..).is_some_and(|rest| rest.contains('@'));
         if (is_scheme && place.user.is_empty()) || may_hide {
             return None;
         }
         let path = match after.strip_prefix(':').map(|path| (path, path.split_once('/'))) {
             None => after,
-            // In an address without a scheme, a number after the host is a port. After a user, git takes it
-            // for a path segment.
+            // In an address without a scheme, a number after the host is a port. After a user name, git
+            // interprets the number as a path segment.
             Some((_, Some((port, path))))
                 if place.user.is_empty() && !port.is_empty() && is_port(port) && has_two_segments(path) =>
             {
@@ -200,7 +200,8 @@ impl<'t> Location<'t> {
         is_host(host).then_some((Self { user, host }, after))
     }
 
-    /// Returns the path segments that name the repository, without segments that this code host adds.
+    /// Returns the path segments of the repository itself, without segments that the code host adds to its
+    /// URLs.
     fn repository_segments(&self, mut parts: Vec<String>) -> Vec<String> {
         if self.host.is_empty() {
             return parts;
@@ -217,7 +218,7 @@ impl<'t> Location<'t> {
         }
         let parts = self.of_azure(parts);
         let is = |part: &String, word: &str| part.eq_ignore_ascii_case(word);
-        // Bitbucket Server has these segments in its clone URLs and its pages.
+        // Clone URLs and pages of Bitbucket Server contain `projects` or `users`, and `repos`.
         let page = parts.windows(4).find_map(|four| match four {
             [kind, owner, repos, name] if is(repos, "repos") && is(kind, "projects") => {
                 Some(vec![owner.clone(), name.clone()])
@@ -274,9 +275,9 @@ mod tests {
 
     use super::*;
 
-    /// Inputs, each with the path that it is parsed as.
+    /// Inputs, each with the path that the parser must return.
     const FORMS: &[(&str, &str)] = &[
-        // Names.
+        // Plain names.
         ("Acme/App", "Acme/App"),
         ("Acme/App/", "Acme/App"),
         ("Acme/App.git", "Acme/App"),
@@ -548,7 +549,7 @@ mod tests {
             prop_assert_eq!(path_of(&by_ssh), Some(wanted.clone()), "{}", by_ssh);
         }
 
-        /// Checks that names stored before longer paths existed are parsed unchanged.
+        /// Checks that names from before longer paths were supported are parsed unchanged.
         #[test]
         fn a_plain_name_is_itself(
             owner in "[A-Za-z0-9._-]{0,6}[A-Za-z0-9_-]",

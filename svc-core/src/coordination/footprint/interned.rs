@@ -1,8 +1,8 @@
 //! The rows of footprints: equal footprints of a workspace are stored once, under a small id.
 //!
-//! A row is never changed or removed, so an id always means the same footprint; the id 0 means no footprint.
-//! Stored items therefore keep their form when a rule about items changes; only their comparison follows the
-//! new rule.
+//! A row is never changed or removed, so an id always identifies the same footprint; the id 0 means no
+//! footprint. Stored items therefore keep their form when a rule about items changes; only the comparison of
+//! items follows the new rule.
 
 use serde_json::Value as Json;
 
@@ -46,7 +46,7 @@ impl FromRow for StoredFootprint {
     }
 }
 
-/// Returns the footprint with this id, or `None` for 0.
+/// Loads the footprint with this id, or returns `None` for the id 0.
 pub(crate) fn load(cx: &Read<'_>, id: i64) -> Result<Option<Footprint>> {
     if id == 0 {
         return Ok(None);
@@ -57,7 +57,7 @@ pub(crate) fn load(cx: &Read<'_>, id: i64) -> Result<Option<Footprint>> {
     Ok(Some(footprint))
 }
 
-/// Returns the footprints with these ids, in this order, with their ids: as many as fit on a page.
+/// Loads the footprints `ids`, in this order and with their ids, as many as fit on a page.
 pub(crate) fn load_some(cx: &Read<'_>, ids: &[i64]) -> Result<Vec<(i64, Footprint)>> {
     let sql = match cx.engine() {
         Engine::Sqlite => BY_IDS_SQLITE,
@@ -96,7 +96,7 @@ pub(crate) fn digest_of(footprint: &Footprint) -> Result<[u8; 32]> {
 }
 
 /// Returns the footprint in a row of `footprints`.
-pub(crate) fn in_row(row: &RowColumns<'_>) -> Result<Footprint> {
+pub(crate) fn footprint_in_row(row: &RowColumns<'_>) -> Result<Footprint> {
     let value = |column| row.text(column).map_or(Value::Null, |text| Value::Text(text.to_owned()));
     let StoredItems(items) = StoredItems::from_value(value("items"))?;
     Ok(Footprint {
@@ -106,7 +106,7 @@ pub(crate) fn in_row(row: &RowColumns<'_>) -> Result<Footprint> {
     })
 }
 
-/// Returns the footprint in an event's payload in the form that [`OF_ROW`] selects; null for none.
+/// Returns the footprint in an event's payload in the form that [`OF_ROW`] selects; null without a footprint.
 pub(crate) fn footprint_in_event(event: &Replayed<'_>) -> Option<Json> {
     let footprint = event.field("footprint")?;
     if footprint.is_null() {
@@ -118,7 +118,7 @@ pub(crate) fn footprint_in_event(event: &Replayed<'_>) -> Option<Json> {
     Some(format!("{repo} {mode} {items}").into())
 }
 
-/// Selects the footprint of a row `t` as one text; null if the row has none.
+/// SQL expression for the footprint of the thread `t` as one text; null if the thread has no footprint.
 pub(crate) const OF_ROW: &str = "
     case when t.footprint <> 0 then coalesce(
         (select coalesce(f.repo, '') || ' ' || f.mode || ' ' || f.items from footprints f
@@ -126,7 +126,8 @@ pub(crate) const OF_ROW: &str = "
         'unknown')
     end";
 
-/// Returns the id of a footprint in the caller's workspace, and stores it if it is new; 0 for none.
+/// Returns the id of a footprint in the caller's workspace, and stores the footprint if it is new. Returns 0
+/// without a footprint.
 pub(crate) fn intern(cx: &mut Write<'_>, footprint: Option<&Footprint>) -> Result<i64> {
     let Some(footprint) = footprint else { return Ok(0) };
     let digest = digest_of(footprint)?;

@@ -11,9 +11,9 @@ mod overlap;
 mod interned;
 
 pub(crate) use interned::{
-    OF_ROW, StoredItems, digest_of, footprint_in_event, in_row, intern, load, load_some,
+    OF_ROW, StoredItems, digest_of, footprint_in_event, footprint_in_row, intern, load, load_some,
 };
 pub(crate) use names::slot_key;
-pub(crate) use overlap::{Extent, Space, all_extents, extents};
+pub(crate) use overlap::{Extent, ItemSpace, all_extents, extents};
 pub(crate) use repo::{Repo, RepoKey};
 pub(crate) use value::{Footprint, Item, Mode, SlotName};

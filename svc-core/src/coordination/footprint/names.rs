@@ -1,8 +1,8 @@
 //! The names of footprint items: how a name is parsed, and the form in which it is compared.
 //!
 //! Canonically equivalent names are stored in the same form, Unicode's NFC, and invisible characters are
-//! rejected. Case matters, except in the name of a slot. Items that were stored before these rules are shown
-//! as they are, and compared in the same form as other items.
+//! rejected. Case matters, except in the name of a slot. Items that were stored before these rules are
+//! returned unchanged, but compared in the same form as other items.
 
 use std::borrow::Cow;
 
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::FOOTPRINT_ITEM_MAX;
 
-/// The type of thing that an item names.
+/// The kind of a footprint item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub(crate) enum ItemKind {
     Lane,
     Crate,
     Branch,
@@ -28,18 +28,18 @@ pub(crate) enum Kind {
 /// The prefix of a branch's full name.
 const BRANCHES: &str = "refs/heads/";
 
-/// Parses a name that a caller has sent, and returns the form in which it is stored.
+/// Parses a name from a caller, and returns the name in its stored form.
 ///
 /// Parsing the result returns it unchanged.
-pub(super) fn read(kind: Kind, sent: &str) -> Result<String, String> {
+pub(super) fn parse_name(kind: ItemKind, sent: &str) -> Result<String, String> {
     if let Some(found) = sent.chars().find(|c| is_invisible(*c)) {
         return Err(format!("the character U+{:04X} is not allowed: it is invisible", u32::from(found)));
     }
     let name = nfc(sent);
     let name = match kind {
-        Kind::Path | Kind::Glob => path(&name)?,
-        Kind::Branch => branch(&name)?.to_owned(),
-        Kind::Lane | Kind::Crate | Kind::Slot => name.into_owned(),
+        ItemKind::Path | ItemKind::Glob => parse_path(&name)?,
+        ItemKind::Branch => parse_branch(&name)?.to_owned(),
+        ItemKind::Lane | ItemKind::Crate | ItemKind::Slot => name.into_owned(),
     };
     if [sent, &name].iter().any(|text| *text != text.trim()) {
         return Err("expected no blanks at the beginning or the end".to_owned());
@@ -51,35 +51,35 @@ pub(super) fn read(kind: Kind, sent: &str) -> Result<String, String> {
     Ok(name)
 }
 
-/// Parses a name from the database, including forms from before the rules of [`read`].
-pub(super) fn stored(kind: Kind, text: &str) -> Result<String, String> {
+/// Parses a name from the database, including forms from before the rules of [`parse_name`].
+pub(super) fn parse_stored_name(kind: ItemKind, text: &str) -> Result<String, String> {
     match kind {
-        Kind::Path | Kind::Glob => path(text),
-        Kind::Lane | Kind::Crate | Kind::Branch | Kind::Slot => Ok(text.to_owned()),
+        ItemKind::Path | ItemKind::Glob => parse_path(text),
+        ItemKind::Lane | ItemKind::Crate | ItemKind::Branch | ItemKind::Slot => Ok(text.to_owned()),
     }
 }
 
-/// Returns the form in which a stored name is compared. Results of [`read`] already have that form.
-pub(super) fn compared(kind: Kind, stored: &str) -> Cow<'_, str> {
+/// Returns the form in which a stored name is compared. A result of [`parse_name`] already has that form.
+pub(super) fn comparison_form(kind: ItemKind, stored: &str) -> Cow<'_, str> {
     match (kind, nfc(stored)) {
-        (Kind::Branch, Cow::Borrowed(name)) => Cow::Borrowed(short(name)),
-        (Kind::Branch, Cow::Owned(name)) => Cow::Owned(short(&name).to_owned()),
+        (ItemKind::Branch, Cow::Borrowed(name)) => Cow::Borrowed(short_branch_name(name)),
+        (ItemKind::Branch, Cow::Owned(name)) => Cow::Owned(short_branch_name(&name).to_owned()),
         (_, name) => name,
     }
 }
 
 /// Returns the key under which slots are compared: the slot's name without case differences.
 pub(crate) fn slot_key(slot: &str) -> String {
-    folded(slot)
+    fold_case(slot)
 }
 
 /// Returns a name in NFC and without case differences, for comparison.
-pub(super) fn folded(name: &str) -> String {
-    nfc(&caseless(&nfc(name))).into_owned()
+pub(super) fn fold_case(name: &str) -> String {
+    nfc(&without_case(&nfc(name))).into_owned()
 }
 
 /// Returns a text without case differences.
-pub(super) fn caseless(text: &str) -> String {
+pub(super) fn without_case(text: &str) -> String {
     // Some letters have two lower-case forms, such as the Greek sigma.
     text.to_uppercase().to_lowercase()
 }
@@ -90,7 +90,7 @@ pub(super) fn nfc(text: &str) -> Cow<'_, str> {
 }
 
 /// The invisible characters below U+10000, as a character class of an ECMA-262 regular expression.
-pub(super) const UNSEEN: &str = concat!(
+pub(super) const INVISIBLE: &str = concat!(
     r"\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5",
     r"\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb",
 );
@@ -107,7 +107,7 @@ pub(super) fn is_invisible(c: char) -> bool {
 /// Returns a path relative to its repository's root, without empty segments and without `.` segments.
 ///
 /// The root itself is `.`.
-fn path(path: &str) -> Result<String, String> {
+fn parse_path(path: &str) -> Result<String, String> {
     if path.contains('\\') {
         return Err("a path has / between its parts, not \\".to_owned());
     }
@@ -119,8 +119,8 @@ fn path(path: &str) -> Result<String, String> {
 }
 
 /// Returns the short name of a branch. Fails unless `git check-ref-format --branch` accepts the name.
-fn branch(name: &str) -> Result<&str, String> {
-    let name = short(name);
+fn parse_branch(name: &str) -> Result<&str, String> {
+    let name = short_branch_name(name);
     let fault = if name.is_empty() {
         "it is empty"
     } else if name == "@" || name == "HEAD" {
@@ -144,7 +144,7 @@ fn branch(name: &str) -> Result<&str, String> {
 }
 
 /// Returns the name of a branch without `refs/heads/`.
-fn short(mut name: &str) -> &str {
+fn short_branch_name(mut name: &str) -> &str {
     while let Some(rest) = name.strip_prefix(BRANCHES) {
         name = rest;
     }
@@ -156,7 +156,8 @@ mod tests {
     use super::*;
     use crate::text::Text;
 
-    const KINDS: [Kind; 6] = [Kind::Lane, Kind::Crate, Kind::Branch, Kind::Path, Kind::Glob, Kind::Slot];
+    const KINDS: [ItemKind; 6] =
+        [ItemKind::Lane, ItemKind::Crate, ItemKind::Branch, ItemKind::Path, ItemKind::Glob, ItemKind::Slot];
 
     #[test]
     fn a_name_is_stored_in_nfc_whatever_it_names() {
@@ -171,12 +172,12 @@ mod tests {
                 ("\u{ff21}", "\u{ff21}"),
                 ("\u{fb01}", "\u{fb01}"),
             ] {
-                let read = read(kind, sent).unwrap();
+                let read = parse_name(kind, sent).unwrap();
                 assert_eq!(read, wanted, "{kind:?} {sent:?}");
-                assert_eq!(compared(kind, sent), wanted, "{kind:?} {sent:?}");
-                assert_eq!(compared(kind, &read), wanted, "{kind:?} {sent:?}");
+                assert_eq!(comparison_form(kind, sent), wanted, "{kind:?} {sent:?}");
+                assert_eq!(comparison_form(kind, &read), wanted, "{kind:?} {sent:?}");
             }
-            assert_ne!(read(kind, "Main"), read(kind, "main"), "case counts in what is stored");
+            assert_ne!(parse_name(kind, "Main"), parse_name(kind, "main"), "case counts in what is stored");
         }
     }
 
@@ -188,20 +189,27 @@ mod tests {
         for kind in KINDS {
             for c in hidden.chars() {
                 for sent in [format!("a{c}b"), format!("{c}ab"), format!("ab{c}"), c.to_string()] {
-                    let fault = read(kind, &sent).unwrap_err();
+                    let fault = parse_name(kind, &sent).unwrap_err();
                     assert!(fault.contains(&format!("U+{:04X}", u32::from(c))), "{kind:?} {sent:?}: {fault}");
                 }
             }
             for blank in [' ', '\u{a0}', '\u{1680}', '\u{2003}', '\u{202f}', '\u{3000}'] {
                 for sent in [format!("{blank}ab"), format!("ab{blank}"), blank.to_string()] {
-                    read(kind, &sent).unwrap_err();
+                    parse_name(kind, &sent).unwrap_err();
                 }
-                let is_branch_with_space = kind == Kind::Branch && blank == ' ';
-                assert_eq!(read(kind, &format!("a{blank}b")).is_ok(), !is_branch_with_space, "{kind:?}");
+                let is_branch_with_space = kind == ItemKind::Branch && blank == ' ';
+                assert_eq!(
+                    parse_name(kind, &format!("a{blank}b")).is_ok(),
+                    !is_branch_with_space,
+                    "{kind:?}"
+                );
             }
         }
         for sent in ["/ a", "./ a/", "a /", "/ "] {
-            assert!(read(Kind::Path, sent).is_err(), "{sent:?} would be stored with a blank at its end");
+            assert!(
+                parse_name(ItemKind::Path, sent).is_err(),
+                "{sent:?} would be stored with a blank at its end"
+            );
         }
     }
 
@@ -210,7 +218,7 @@ mod tests {
         let is_in_class = |c: char| {
             let mut from = None;
             let mut found = false;
-            for part in UNSEEN.split("\\u").skip(1) {
+            for part in INVISIBLE.split("\\u").skip(1) {
                 let end = u32::from_str_radix(&part[..4], 16).unwrap();
                 found |= (from.take().unwrap_or(end)..=end).contains(&u32::from(c));
                 from = part.ends_with('-').then_some(end);
@@ -227,7 +235,7 @@ mod tests {
     fn a_name_that_is_too_long_in_nfc_is_rejected() {
         let long = "\u{958}".repeat(FOOTPRINT_ITEM_MAX / 2 + 1);
         for kind in KINDS {
-            assert!(read(kind, &long).unwrap_err().contains("NFC"), "{kind:?}");
+            assert!(parse_name(kind, &long).unwrap_err().contains("NFC"), "{kind:?}");
         }
     }
 
@@ -248,8 +256,8 @@ mod tests {
             ("head", "head"),
             ("\u{e4}", "\u{e4}"),
         ] {
-            assert_eq!(read(Kind::Branch, sent).as_deref(), Ok(wanted), "{sent}");
-            assert_eq!(compared(Kind::Branch, sent), wanted, "{sent}");
+            assert_eq!(parse_name(ItemKind::Branch, sent).as_deref(), Ok(wanted), "{sent}");
+            assert_eq!(comparison_form(ItemKind::Branch, sent), wanted, "{sent}");
         }
         for sent in [
             "refs/heads/",
@@ -278,10 +286,10 @@ mod tests {
             "a\\b",
             "",
         ] {
-            let fault = read(Kind::Branch, sent).unwrap_err();
+            let fault = parse_name(ItemKind::Branch, sent).unwrap_err();
             assert!(fault.starts_with("git does not accept"), "{sent}: {fault}");
         }
-        assert_eq!(read(Kind::Lane, "refs/heads/main").as_deref(), Ok("refs/heads/main"));
+        assert_eq!(parse_name(ItemKind::Lane, "refs/heads/main").as_deref(), Ok("refs/heads/main"));
     }
 
     #[test]

@@ -1,19 +1,21 @@
-//! Decides whether two items overlap, and defines the form in which the database finds overlapping items.
+//! Decides whether two footprint items overlap, and defines the form in which the database finds overlapping
+//! items.
 //!
 //! Lanes, crates, branches and slots overlap if their values are equal. Paths and globs are compared by
 //! prefixes: the prefix of a path is its text with `/` at the end, and that of a glob is its text before the
 //! first wildcard. Two paths or globs overlap if one prefix begins with the other. Nothing here reads the
 //! database.
 
-use super::names::{Kind, caseless, compared, slot_key};
+use super::names::{ItemKind, comparison_form, slot_key, without_case};
 use super::repo::RepoKey;
 use super::value::{Footprint, Item, Mode};
 use crate::limits::FOOTPRINT_ITEM_MAX;
 use crate::store::{Param, ToParam};
 
-/// A group of items that are compared only with each other.
+/// A group of footprint items that are compared only with items of the same group. Paths and globs form one
+/// group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Space {
+pub(crate) enum ItemSpace {
     Lane,
     Crate,
     Branch,
@@ -21,7 +23,7 @@ pub(crate) enum Space {
     Slot,
 }
 
-impl Space {
+impl ItemSpace {
     /// Returns the name of the space in the database.
     pub fn name(self) -> &'static str {
         match self {
@@ -34,7 +36,7 @@ impl Space {
     }
 }
 
-impl ToParam for Space {
+impl ToParam for ItemSpace {
     fn param(&self) -> Param<'_> {
         Param::Text(self.name())
     }
@@ -43,9 +45,9 @@ impl ToParam for Space {
 /// A footprint item in the normalized form that overlap checks compare.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Extent {
-    /// The key of the repository; empty for a slot, which belongs to the workspace.
+    /// The key of the repository; empty for a slot, because the whole workspace shares slots.
     pub repo_key: RepoKey,
-    pub space: Space,
+    pub space: ItemSpace,
     /// The prefix of a path or glob; for other items the whole value.
     pub prefix: String,
     /// Whether the item conflicts with shared items too; always true for branches and slots.
@@ -54,49 +56,51 @@ pub(crate) struct Extent {
 
 impl Extent {
     fn of(item: &Item, repo: &RepoKey, mode: Mode) -> Self {
-        let value = compared(item.kind, &item.value);
+        let value = comparison_form(item.kind, &item.value);
         let prefix = match item.kind {
-            Kind::Lane | Kind::Crate | Kind::Branch => value.into_owned(),
-            Kind::Path => below(&value),
-            Kind::Glob => before_wildcard(&value),
-            Kind::Slot => slot_key(&value),
+            ItemKind::Lane | ItemKind::Crate | ItemKind::Branch => value.into_owned(),
+            ItemKind::Path => path_prefix(&value),
+            ItemKind::Glob => glob_prefix(&value),
+            ItemKind::Slot => slot_key(&value),
         };
         Self::new(item.kind, prefix, repo, mode)
     }
 
-    /// Returns the extent that claims recorded before names were normalised, if it differs from today's.
+    /// Returns the extent that earlier versions recorded for an item, or `None` if it equals the current
+    /// extent.
     fn former(item: &Item, repo: &RepoKey, mode: Mode) -> Option<Self> {
         let prefix = match item.kind {
-            Kind::Lane | Kind::Crate | Kind::Branch => item.value.clone(),
-            Kind::Path => below(&item.value),
-            Kind::Glob => before_wildcard(&item.value),
-            Kind::Slot => caseless(&item.value),
+            ItemKind::Lane | ItemKind::Crate | ItemKind::Branch => item.value.clone(),
+            ItemKind::Path => path_prefix(&item.value),
+            ItemKind::Glob => glob_prefix(&item.value),
+            ItemKind::Slot => without_case(&item.value),
         };
         let former = Self::new(item.kind, prefix, repo, mode);
         Some(former).filter(|former| *former != Self::of(item, repo, mode))
     }
 
-    fn new(kind: Kind, prefix: String, repo: &RepoKey, mode: Mode) -> Self {
+    fn new(kind: ItemKind, prefix: String, repo: &RepoKey, mode: Mode) -> Self {
         let space = match kind {
-            Kind::Lane => Space::Lane,
-            Kind::Crate => Space::Crate,
-            Kind::Branch => Space::Branch,
-            Kind::Path | Kind::Glob => Space::Path,
-            Kind::Slot => Space::Slot,
+            ItemKind::Lane => ItemSpace::Lane,
+            ItemKind::Crate => ItemSpace::Crate,
+            ItemKind::Branch => ItemSpace::Branch,
+            ItemKind::Path | ItemKind::Glob => ItemSpace::Path,
+            ItemKind::Slot => ItemSpace::Slot,
         };
         Self {
-            repo_key: if space == Space::Slot { RepoKey::default() } else { repo.clone() },
-            exclusive: mode == Mode::Exclusive || matches!(space, Space::Branch | Space::Slot),
+            repo_key: if space == ItemSpace::Slot { RepoKey::default() } else { repo.clone() },
+            exclusive: mode == Mode::Exclusive || matches!(space, ItemSpace::Branch | ItemSpace::Slot),
             space,
             prefix,
         }
     }
 
-    /// Returns the first text that sorts, by bytes, after every text that this extent's prefix covers.
+    /// Returns the exclusive upper bound, in byte order, of the texts that this extent's prefix covers.
     ///
-    /// For a path or glob these are all texts with the prefix, and for other items only the value itself.
+    /// The prefix of a path or glob covers all texts that begin with it; the prefix of other items covers
+    /// only itself.
     pub fn end(&self) -> String {
-        if self.space != Space::Path {
+        if self.space != ItemSpace::Path {
             // A value contains no control characters, so no other value sorts before this text.
             return format!("{}\u{1}", self.prefix);
         }
@@ -111,13 +115,13 @@ impl Extent {
         char::MAX.to_string().repeat(FOOTPRINT_ITEM_MAX + 2)
     }
 
-    /// Returns whether both extents touch the same thing, regardless of their modes.
+    /// Returns whether this extent and `other` overlap, regardless of the modes of the two extents.
     #[cfg(test)]
     pub fn overlaps(&self, other: &Self) -> bool {
         let same_space = self.space == other.space && self.repo_key == other.repo_key;
         same_space
             && match self.space {
-                Space::Path => {
+                ItemSpace::Path => {
                     self.prefix.starts_with(&other.prefix) || other.prefix.starts_with(&self.prefix)
                 }
                 _ => self.prefix == other.prefix,
@@ -133,7 +137,7 @@ pub(crate) fn extents(footprint: &Footprint) -> Vec<Extent> {
     footprint.items.iter().map(|item| Extent::of(item, &repo, footprint.mode)).collect()
 }
 
-/// Returns the extents of a footprint, followed by those recorded before names were normalised.
+/// Returns the current extents of a footprint, followed by the extents that earlier versions recorded for it.
 pub(crate) fn all_extents(footprint: &Footprint) -> Vec<Extent> {
     let repo = footprint.repo_key();
     let mut all = extents(footprint);
@@ -142,15 +146,15 @@ pub(crate) fn all_extents(footprint: &Footprint) -> Vec<Extent> {
 }
 
 /// Returns the prefix of a path and of all paths below it.
-fn below(path: &str) -> String {
+fn path_prefix(path: &str) -> String {
     if path == "." { String::new() } else { format!("{path}/") }
 }
 
 /// Returns the prefix of every path that a glob can match.
-fn before_wildcard(glob: &str) -> String {
+fn glob_prefix(glob: &str) -> String {
     match glob.find(['*', '?', '[', '{']) {
         Some(end) => glob.get(..end).unwrap_or_default().to_owned(),
-        None => below(glob),
+        None => path_prefix(glob),
     }
 }
 
@@ -219,12 +223,12 @@ mod tests {
 
     #[test]
     fn an_item_in_a_form_that_is_not_taken_any_longer_is_compared_like_others() {
-        let stored = |kind: Kind, value: &str| Item { kind, value: value.to_owned() };
+        let stored = |kind: ItemKind, value: &str| Item { kind, value: value.to_owned() };
         let repo = RepoKey::default();
         for (kind, old, new) in [
-            (Kind::Path, "docs/u\u{308}ber", "docs/\u{fc}ber"),
-            (Kind::Branch, "refs/heads/main", "main"),
-            (Kind::Slot, "U\u{308}", "\u{fc}"),
+            (ItemKind::Path, "docs/u\u{308}ber", "docs/\u{fc}ber"),
+            (ItemKind::Branch, "refs/heads/main", "main"),
+            (ItemKind::Slot, "U\u{308}", "\u{fc}"),
         ] {
             let old = stored(kind, old);
             let new = stored(kind, new);
@@ -272,7 +276,8 @@ mod tests {
             .prop_filter("an item has a value", |(_, value)| !value.is_empty())
     }
 
-    /// Returns whether both items touch some path, by comparing their prefixes character by character.
+    /// Returns whether two items touch a common path, by comparing the items' prefixes character by
+    /// character.
     fn overlaps_naively(one: (&str, &str), other: (&str, &str)) -> bool {
         let prefix = |(kind, value): (&str, &str)| -> Vec<char> {
             let parts: Vec<&str> = value.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
@@ -311,7 +316,7 @@ mod tests {
         }
     }
 
-    /// Returns whether an item touches a file, because it names the file or a folder above the file.
+    /// Returns whether an item covers a file, because it matches the file or a folder above the file.
     fn touches((kind, value): &(&str, String), file: &str) -> bool {
         let value: Vec<&str> = value.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
         let value: Vec<char> = value.join("/").chars().collect();
@@ -323,7 +328,7 @@ mod tests {
         }
     }
 
-    /// Generates files from the same segments as [`value`], so that items touch many of them.
+    /// Generates paths of files from the same segments as [`value`], so that items cover many of these files.
     fn file() -> impl Strategy<Value = String> {
         let part = prop::sample::select(vec!["a", "ab", "b", "A", "x", "ax", "a*", "0"]);
         proptest::collection::vec(part, 1..5).prop_map(|parts| parts.join("/"))

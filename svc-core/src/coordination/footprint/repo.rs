@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::clone_url::path_of;
-use super::names::folded;
+use super::names::fold_case;
 use crate::Result;
 use crate::limits::REPO_MAX;
 use crate::store::{FromValue, Param, ToParam, Value};
@@ -53,7 +53,7 @@ impl Repo {
 impl RepoKey {
     /// Returns the key of a repository's stored name.
     pub fn of(name: &str) -> Self {
-        Self(folded(name))
+        Self(fold_case(name))
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::names::{self, Kind, UNSEEN, slot_key};
+use super::names::{self, INVISIBLE, ItemKind, slot_key};
 use super::repo::{Repo, RepoKey};
 use crate::error::{Error, Result};
 use crate::limits::{FOOTPRINT_ITEM_MAX, FOOTPRINT_ITEMS_MAX};
@@ -36,26 +36,26 @@ impl Mode {
     }
 }
 
-/// One thing that a thread will touch.
+/// A footprint item: a file, folder or resource that a thread will touch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "SentItem")]
 pub(crate) struct Item {
-    pub kind: Kind,
+    pub kind: ItemKind,
     pub value: String,
 }
 
 impl Item {
-    /// Returns the key of the slot that the item names, or `None` if the item is not a slot.
+    /// Returns the slot key of an item that is a slot, or `None` for any other item.
     pub fn slot_key(&self) -> Option<String> {
-        (self.kind == Kind::Slot).then(|| slot_key(&self.value))
+        (self.kind == ItemKind::Slot).then(|| slot_key(&self.value))
     }
 }
 
-/// An item as a caller sent it, before it is checked.
+/// An unchecked item in a request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SentItem {
-    kind: Kind,
+    kind: ItemKind,
     value: Text<1, FOOTPRINT_ITEM_MAX>,
 }
 
@@ -63,7 +63,7 @@ impl TryFrom<SentItem> for Item {
     type Error = String;
 
     fn try_from(SentItem { kind, value }: SentItem) -> Result<Self, String> {
-        let value = names::read(kind, &value)?;
+        let value = names::parse_name(kind, &value)?;
         Ok(Self { kind, value })
     }
 }
@@ -76,7 +76,7 @@ impl TryFrom<StoredItem> for Item {
     type Error = String;
 
     fn try_from(StoredItem(SentItem { kind, value }): StoredItem) -> Result<Self, String> {
-        Ok(Self { kind, value: names::stored(kind, &value)? })
+        Ok(Self { kind, value: names::parse_stored_name(kind, &value)? })
     }
 }
 
@@ -89,7 +89,7 @@ impl TryFrom<Text<1, FOOTPRINT_ITEM_MAX>> for SlotName {
     type Error = String;
 
     fn try_from(sent: Text<1, FOOTPRINT_ITEM_MAX>) -> Result<Self, String> {
-        names::read(Kind::Slot, &sent).map(Self)
+        names::parse_name(ItemKind::Slot, &sent).map(Self)
     }
 }
 
@@ -116,16 +116,16 @@ impl JsonSchema for SlotName {
 fn name_schema() -> Schema {
     json_schema!({
         "type": "string", "minLength": 1, "maxLength": FOOTPRINT_ITEM_MAX,
-        "pattern": format!(r"^[^\s{UNSEEN}](?:[^{UNSEEN}]*[^\s{UNSEEN}])?$"),
+        "pattern": format!(r"^[^\s{INVISIBLE}](?:[^{INVISIBLE}]*[^\s{INVISIBLE}])?$"),
     })
 }
 
-/// Returns an ECMA-262 regular expression for the paths that an item may name.
+/// Returns an ECMA-262 regular expression for the values that a path or glob item may have.
 ///
-/// Each segment is any text but `..`, without invisible characters.
+/// Each segment is any text except `..`, without invisible characters.
 fn path_pattern() -> String {
-    let any = format!(r"[^/\\{UNSEEN}]");
-    let no_dot = format!(r"[^/.\\{UNSEEN}]");
+    let any = format!(r"[^/\\{INVISIBLE}]");
+    let no_dot = format!(r"[^/.\\{INVISIBLE}]");
     let part = format!(r"(?:{no_dot}{any}*|\.(?:{no_dot}{any}*)?|\.\.{any}+)");
     format!("^/*(?:{part}(?:/+{part})*/*)?$")
 }
@@ -137,20 +137,20 @@ impl JsonSchema for Item {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let value = described(
             name_schema(),
-            "Overlaps an equal value, in which case counts. A branch is a name that git check-ref-format \
-             accepts; refs/heads/ before it is left out.",
+            "Overlaps only an equal value; case matters. A branch is a name that git check-ref-format \
+             accepts; a leading refs/heads/ is removed.",
         );
         json_schema!({
-            "description": "One thing that a thread will touch. It is stored in Unicode's form NFC; blanks \
-                            at its ends and characters that are not seen are rejected.",
+            "description": "A file, folder or resource that a thread will touch. It is stored in Unicode's \
+                            form NFC; blanks at its ends and invisible characters are rejected.",
             "anyOf": [
                 {
                     "type": "object",
                     "properties": {
                         "kind": {
                             "type": "string", "enum": ["lane", "crate", "branch", "slot"],
-                            "description": "What the value names. A slot is a resource of the workspace, \
-                                            whatever the repository; it is compared without case.",
+                            "description": "Kind of the item. A slot is a resource of the workspace, \
+                                            regardless of the repository; case does not matter in its name.",
                         },
                         "value": value,
                     },
@@ -162,12 +162,14 @@ impl JsonSchema for Item {
                     "properties": {
                         "kind": {
                             "type": "string", "enum": ["path", "glob"],
-                            "description": "A path stands for itself and all below it, a glob for its text \
-                                            before the first of `*`, `?`, `[`, `{`.",
+                            "description": "A path covers itself and everything below it, a glob every \
+                                            path that begins with its text before the first of `*`, \
+                                            `?`, `[`, `{`.",
                         },
                         "value": {
-                            "description": "From the root of the repository, with `/`; `.` is all of it. \
-                                            Overlaps what it begins with and what begins with it.",
+                            "description": "From the root of the repository, with `/`; `.` is the whole \
+                                            repository. Overlaps each value that it begins with or that \
+                                            begins with it.",
                             "type": "string", "minLength": 1, "maxLength": FOOTPRINT_ITEM_MAX,
                             "pattern": path_pattern(),
                         },
@@ -190,7 +192,8 @@ pub(crate) struct Footprint {
     /// The repository, as `owner/name`; a clone URL is accepted. Optional if all items are slots.
     #[schemars(transform = brief("`owner/name` or a clone URL. Optional if all items are slots."))]
     pub repo: Option<Repo>,
-    /// `exclusive` conflicts with every overlap, `shared` only with an exclusive one. Default: `exclusive`.
+    /// `exclusive` conflicts with all overlapping footprints, `shared` only with exclusive ones. Default:
+    /// `exclusive`.
     ///
     /// A branch is always exclusive.
     #[serde(default)]
@@ -200,20 +203,20 @@ pub(crate) struct Footprint {
 }
 
 impl Footprint {
-    /// Returns the key of the footprint's repository; empty if it names none.
+    /// Returns the key of the footprint's repository, or an empty key if the footprint has no repository.
     pub fn repo_key(&self) -> RepoKey {
         self.repo.as_ref().map(Repo::key).unwrap_or_default()
     }
 
     /// Returns the footprint in its stored form, without repeated items, or `None` if it has no items.
     ///
-    /// Fails with `malformed` for the input field `repo` if an item belongs to a repository and the footprint
-    /// names none.
+    /// Fails with `malformed` for the input field `repo` if not all items are slots and the footprint has no
+    /// repository.
     pub fn checked(mut self, repo: &str) -> Result<Option<Self>> {
         if self.items.is_empty() {
             return Ok(None);
         }
-        if self.repo.is_none() && self.items.iter().any(|item| item.kind != Kind::Slot) {
+        if self.repo.is_none() && self.items.iter().any(|item| item.kind != ItemKind::Slot) {
             return Err(Error::in_field(repo, "missing, although not all items are slots"));
         }
         let mut seen = HashSet::new();
@@ -324,7 +327,7 @@ mod tests {
             };
             let leaves = sent.split('/').any(|part| part == "..") || sent.contains('\\');
             let hides = sent.contains(names::is_invisible);
-            // Normalising keeps the order of segments, and every meaning that a caller could have intended.
+            // Normalising keeps the order of segments, and the path that a caller could have meant.
             let nfc = names::nfc(&sent);
             let meant: Vec<&str> = nfc.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
             let stored = if meant.is_empty() { ".".to_owned() } else { meant.join("/") };

@@ -1,4 +1,4 @@
-//! Cancelling: the creator of a task withdraws the task.
+//! Cancelling a thread: the task is withdrawn without being done.
 //!
 //! A cancel closes the thread without checking the conditions of a close, and posts the reason as a message
 //! and a notice. Children are not affected; each can be cancelled separately.
@@ -33,8 +33,8 @@ pub(crate) fn feature() -> Feature {
                     .after(claims::expire_first)
                     .title("Cancel a thread")
                     .when(
-                        "Cancel a thread that is not to be done. Use `transition_thread` to close one whose \
-                         work is done.",
+                        "Cancel a thread whose task should not be done. Use `transition_thread` to close a \
+                         finished thread.",
                     )
                     .post("/threads/{thread_id}/cancel")
                     .needs(&[WorkspaceWrite])
@@ -47,17 +47,17 @@ pub(crate) fn feature() -> Feature {
         .events(vec![EventKind::of::<ThreadCancelled>()])
 }
 
-/// The kind of the notice about a cancel, also contained in the metadata of its message.
+/// The subject of the notice that reports a cancel, also contained in the metadata of the notice's message.
 const NOTICE: &str = "cancelled";
 
-/// A thread was cancelled. Members should stop working on it.
+/// A thread was cancelled. Members should stop working on the thread.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadCancelled<'a> {
-    /// The reason, as the member who cancelled the thread wrote it.
+    /// The reason for the cancel, as written by the member who cancelled the thread.
     reason: &'a str,
     /// The member who cancelled the thread; null for the service itself.
     cancelled_by: Option<MemberId>,
-    /// The message that contains the reason.
+    /// Id of the message that contains the reason.
     message_id: MessageId,
 }
 
@@ -66,11 +66,11 @@ impl Event for ThreadCancelled<'_> {
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
         event.row_of("threads", "$thread")?.set("cancelled_at", event.at()).keep()?;
-        notices::replay(event, NOTICE.into())
+        notices::replay_notice(event, NOTICE.into())
     }
 }
 
-/// Cancels a thread and returns it.
+/// Cancels a thread and returns the cancelled thread.
 ///
 /// The thread is closed regardless of its reviews, children and results; a live claim ends, and the reason is
 /// posted as a message. Threads that wait for it can be claimed unless something else blocks them. Cancelling
@@ -86,7 +86,7 @@ impl Event for ThreadCancelled<'_> {
 struct CancelThread {
     /// The thread.
     thread_id: ThreadId,
-    /// The reason, for members who worked on the thread or wait for it.
+    /// The reason, for members who worked on or wait for the thread.
     reason: Prose<1, CANCEL_REASON_MAX>,
 }
 
@@ -111,7 +111,7 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
         );
     }
     let place = visibility::visible_place(cx, thread.id)?;
-    transition::enter(cx, &thread, ThreadState::Closed, "cancel", Some(cx.now()))?;
+    transition::enter_state(cx, &thread, ThreadState::Closed, "cancel", Some(cx.now()))?;
     let cancelled_by = cx.caller().member;
     let message_id = post.message_id();
     let cancelled = ThreadCancelled { reason: &input.reason, cancelled_by, message_id };
@@ -120,11 +120,12 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
     dead_letters::settle(cx, &thread)?;
     dependencies::unblock_dependents(cx, &thread, false)?;
     messages::post_sealed(cx, &place, cancelled_by, post)?;
-    notices::add(cx, thread.id, cancelled.lsn, NOTICE, &input.reason, message_id)?;
+    notices::add_notice(cx, thread.id, cancelled.lsn, NOTICE, &input.reason, message_id)?;
     visible_thread(cx, thread.id)
 }
 
-/// Returns whether the caller created the thread or has `thread:transition`: a cancel requires either.
+/// Returns whether the caller may cancel the thread: its creator may, and so may a caller with
+/// `thread:transition`.
 fn may_cancel(caller: &Caller, thread: &Thread) -> bool {
     let created = caller.is_member() && thread.created_by == caller.member;
     created || caller.capabilities.has(ThreadTransition)

@@ -24,7 +24,7 @@ use crate::text::{Change, Items};
 /// A thread's title was changed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadUpdated<'a> {
-    /// The new title.
+    /// The thread's new title.
     title: &'a str,
 }
 
@@ -67,9 +67,9 @@ const SET_TITLE: &str = "update threads set title = $2 where id = $1";
 /// A thread's priority was changed.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadPriorityChanged {
-    /// The previous priority.
+    /// The thread's previous priority.
     from: i64,
-    /// The new priority.
+    /// The thread's new priority.
     to: i64,
 }
 
@@ -113,9 +113,9 @@ const SET_PRIORITY: &str = "update threads set priority = $2 where id = $1";
 /// The owner of a thread changed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadOwnerChanged {
-    /// The previous owner; null if there was none.
+    /// The thread's previous owner; null if the thread had no owner.
     from: Option<MemberId>,
-    /// The new owner; null if there is none.
+    /// The thread's new owner; null if the thread has no owner now.
     to: Option<MemberId>,
 }
 
@@ -193,10 +193,10 @@ impl Event for ThreadSkillsChanged<'_> {
 
 /// Replaces the skills that a member must have to claim a thread, and returns the thread.
 ///
-/// An empty list lets every member claim it. A live claim is not affected.
+/// With an empty list, any member can claim the thread. A live claim is not affected.
 ///
-/// Fails with 409 `wrong-state` if the thread is archived, or if the set is new and the workspace has 10000
-/// different ones.
+/// Fails with 409 `wrong-state` if the thread is archived, or if the set is new and the workspace already has
+/// 5000 different sets.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetRequiredSkills {

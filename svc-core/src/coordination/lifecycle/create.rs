@@ -1,7 +1,8 @@
 //! Creating threads, in a channel or below another thread.
 //!
-//! A new thread is open. Its event adds it to the ready queue unless it waits for other threads. Its first
-//! message is posted in the same transaction, so that no member can claim the thread before it is described.
+//! A new thread is open. The event of its creation adds it to the ready queue unless it waits for other
+//! threads. The first message is posted in the same transaction, so that no member can claim the thread
+//! before it is described.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,12 +31,12 @@ use crate::schema::{brief, default_is, explained_elsewhere};
 use crate::text::{Items, Prose, Text};
 use crate::time::Time;
 
-/// A thread was created. It can be claimed once it waits for no unfinished thread.
+/// A thread was created. The thread can be claimed once it waits for no unfinished thread.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadCreated<'a> {
     /// The thread's title: the task in one line.
     title: &'a str,
-    /// The thread's parent; null if it has none.
+    /// Id of the parent thread; null if the thread has no parent.
     parent_id: Option<ThreadId>,
     /// The thread's priority: threads with a higher priority are claimed first.
     priority: i64,
@@ -45,7 +46,7 @@ pub(in crate::coordination) struct ThreadCreated<'a> {
     depends_on: &'a [ThreadId],
     /// The tools that the creator advises the thread's worker to use.
     tools: &'a [&'a str],
-    /// The thread's footprint; null for none.
+    /// The thread's footprint; null if the thread has no footprint.
     footprint: Option<&'a Footprint>,
     /// The member who created the thread; null for the service itself.
     created_by: Option<MemberId>,
@@ -74,13 +75,13 @@ impl Event for ThreadCreated<'_> {
         let row = row.set_known("depth", above.map(|above| above.saturating_add(1).into()));
         let blocked = blocked::unfinished(event, event.list("depends_on"))?;
         let row = row.set_known("blocked", blocked.map(Value::from));
-        untouched(row).set("created_at", event.at()).set("lsn", event.lsn()).keep()?;
+        set_initial_columns(row).set("created_at", event.at()).set("lsn", event.lsn()).keep()?;
         blocked::replay_new(event)
     }
 }
 
 /// Sets the columns that have the same initial value in every new thread.
-fn untouched(row: RowChange<'_>) -> RowChange<'_> {
+fn set_initial_columns(row: RowChange<'_>) -> RowChange<'_> {
     let zero = [
         "worked_micros",
         "judged_from",
@@ -98,7 +99,7 @@ fn untouched(row: RowChange<'_>) -> RowChange<'_> {
 
 /// Declares the input of an operation that creates a thread: the location, followed by the task.
 ///
-/// Inputs are flat, so each has the fields of the task itself.
+/// Inputs are flat, so each input struct repeats the fields of the task.
 macro_rules! creates_thread {
     ($(#[$doc:meta])* $name:ident { $(#[$place_doc:meta])* $place:ident: $id:ty }) => {
         $(#[$doc])*
@@ -127,8 +128,8 @@ macro_rules! creates_thread {
             /// The footprint, as in `set_thread_footprint`.
             #[schemars(transform = default_is("nothing"), transform = explained_elsewhere)]
             footprint: Option<Footprint>,
-            /// The first message: the information that the thread's worker needs. It is posted under your
-            /// name, as by `post_message`, and needs `message:post` too.
+            /// The first message: the information that the thread's worker needs. The message is posted under
+            /// your name, as by `post_message`, and needs `message:post` too.
             #[schemars(transform = brief("The task description."), transform = default_is("none"))]
             body: Option<FirstBody>,
         }
@@ -154,7 +155,7 @@ macro_rules! creates_thread {
             }
 
             fn answer_repeat(cx: &Read<'_>, _: &$name, (thread, first): Self::Kept) -> Result<Self> {
-                created_before(cx, thread, first)
+                load_created(cx, thread, first)
             }
         }
     };
@@ -170,7 +171,7 @@ struct NewTask<'a> {
     footprint: Option<&'a Footprint>,
 }
 
-/// A newly created thread, with its first message if it has one.
+/// A newly created thread, with its first message if one was posted.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct CreatedThread {
     #[serde(flatten)]
@@ -179,19 +180,21 @@ pub(super) struct CreatedThread {
     first: Option<FirstMessage>,
 }
 
-/// The first message of a thread that was created with one.
+/// The first message of a new thread.
 #[derive(Debug, Serialize, JsonSchema)]
 struct FirstMessage {
-    /// The message with the text of `body`. Only with a `body`.
+    /// Id of the first message, which contains `body`. Absent without a `body`.
     first_message_id: MessageId,
-    /// The members that the message mentions by their handles, except yourself. Only with a `body`.
+    /// The members that the first message mentions by their handles, except yourself. Absent without a
+    /// `body`.
     mentioned: Vec<Mentioned>,
-    /// The mentions that reach no member. Only with a `body`.
+    /// The mentions in the first message that reach no member. Absent without a `body`.
     not_reached: Vec<NotReached>,
 }
 
-/// Returns a thread that an earlier call created, with the members that its first message would reach now.
-fn created_before(cx: &Read<'_>, thread: ThreadId, first: Option<MessageId>) -> Result<CreatedThread> {
+/// Answers a repeated call: returns the created thread, and the members that its first message would reach
+/// now.
+fn load_created(cx: &Read<'_>, thread: ThreadId, first: Option<MessageId>) -> Result<CreatedThread> {
     let thread = visible_thread(cx, thread)?;
     let Some(first_message_id) = first else { return Ok(CreatedThread { thread, first: None }) };
     let first =
@@ -210,24 +213,24 @@ creates_thread! {
     /// Pass `body` to post the task description in the same step, before an agent can claim the thread.
     ///
     /// The thread can be claimed by a member with the required skills once every thread in `depends_on` is
-    /// finished and its footprint conflicts with nothing; of several such threads, the oldest of those with
-    /// the highest priority is claimed first.
+    /// finished and nothing conflicts with the footprint. Threads with a higher priority are claimed first,
+    /// and older threads before newer threads.
     ///
     /// Fails with 409 `wrong-state` if the channel is archived, if 1000 threads already wait for a thread in
-    /// `depends_on`, or if `required_skills` is a new set and the workspace has 10000 different ones; 409
-    /// `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
+    /// `depends_on`, or if `required_skills` is a new set and the workspace already has 5000 different sets;
+    /// 409 `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
     CreateThread {
         /// The channel.
         channel_id: ChannelId
     }
 }
 
-pub(super) fn seal_first(
+pub(super) fn seal_first_message(
     input: &CreateThread,
     shared: &SharedState,
     now: Time,
 ) -> Result<Option<SealedPost>> {
-    seal(input.body.as_ref(), shared, now)
+    seal_body(input.body.as_ref(), shared, now)
 }
 
 pub(super) fn create_thread(
@@ -238,33 +241,33 @@ pub(super) fn create_thread(
     check_may_post(cx, first.as_ref())?;
     let channel = visibility::visible_channel(cx, input.channel_id)?;
     visibility::check_not_archived(&channel)?;
-    let thread = create_at(cx, &channel, None, &input.task())?;
-    with_first(cx, &channel, thread, first.as_ref())
+    let thread = create_unchecked(cx, &channel, None, &input.task())?;
+    post_first_message(cx, &channel, thread, first.as_ref())
 }
 
 creates_thread! {
-    /// Creates a thread below another one, in the same channel, and returns it.
+    /// Creates a child of a thread, in the same channel, and returns the child thread.
     ///
     /// Pass `body` to post the task description in the same step, before an agent can claim the thread.
     /// A parent cannot close while a child is open or in review, but a child may close before its parent.
     ///
     /// Fails with 409 `wrong-state` if the parent is closed or archived, if the channel is archived, if
     /// threads would be nested more than 16 deep, if 1000 threads already wait for a thread in `depends_on`,
-    /// or if `required_skills` is a new set and the workspace has 10000 different ones; 409 `spawn-rejected`
-    /// with `limit` if the workspace's spawn budget does not allow the child; 409 `not-visible-to-all` if a
-    /// thread in `depends_on` is in another, private channel.
+    /// or if `required_skills` is a new set and the workspace already has 5000 different sets; 409
+    /// `spawn-rejected` with `limit` if the workspace's spawn budget does not allow the child; 409
+    /// `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
     CreateChildThread {
-        /// The thread below which the new thread is created.
+        /// The parent of the new thread.
         thread_id: ThreadId
     }
 }
 
-pub(super) fn seal_first_of_child(
+pub(super) fn seal_first_message_of_child(
     input: &CreateChildThread,
     shared: &SharedState,
     now: Time,
 ) -> Result<Option<SealedPost>> {
-    seal(input.body.as_ref(), shared, now)
+    seal_body(input.body.as_ref(), shared, now)
 }
 
 pub(super) fn create_child_thread(
@@ -284,25 +287,25 @@ pub(super) fn create_child_thread(
         return Err(Error::wrong_state(detail).into());
     }
     spawn::check_child(cx, &parent, input.tools.len())?;
-    let child = create_at(cx, &channel, Some(&parent), &input.task())?;
+    let child = create_unchecked(cx, &channel, Some(&parent), &input.task())?;
     spawn::count_child(cx, parent.id)?;
-    Ok(with_first(cx, &channel, child, first.as_ref())?)
+    Ok(post_first_message(cx, &channel, child, first.as_ref())?)
 }
 
 type FirstBody = Prose<1, MESSAGE_MAX>;
 
 /// Seals the first message of a thread before the call enters the queue.
-fn seal(body: Option<&FirstBody>, shared: &SharedState, now: Time) -> Result<Option<SealedPost>> {
+fn seal_body(body: Option<&FirstBody>, shared: &SharedState, now: Time) -> Result<Option<SealedPost>> {
     body.map(|body| messages::seal_post(shared, now, body, &json!({}))).transpose()
 }
 
-/// Fails if there is a first message and the caller may not post messages.
+/// Fails if the call contains a first message and the caller may not post messages.
 fn check_may_post(cx: &Write<'_>, first: Option<&SealedPost>) -> Result<()> {
     if first.is_some() { cx.caller().check_has(MessagePost) } else { Ok(()) }
 }
 
-/// Posts the first message, if there is one, of a thread that was created in this transaction.
-fn with_first(
+/// Posts the first message, if any, in a thread that was created in this transaction.
+fn post_first_message(
     cx: &mut Write<'_>,
     channel: &ChannelPlace,
     thread: Thread,
@@ -321,7 +324,7 @@ fn with_first(
     Ok(CreatedThread { thread, first: Some(first) })
 }
 
-/// Creates a thread of a direct message, which is not a task. The channel must have been checked.
+/// Creates a thread in a direct message, without checking the channel. Such a thread is not a task.
 pub(in crate::coordination) fn open_conversation(
     cx: &mut Write<'_>,
     channel: &ChannelPlace,
@@ -329,17 +332,18 @@ pub(in crate::coordination) fn open_conversation(
 ) -> Result<Thread> {
     let task =
         NewTask { title, priority: None, required_skills: &[], depends_on: &[], tools: &[], footprint: None };
-    create_at(cx, channel, None, &task)
+    create_unchecked(cx, channel, None, &task)
 }
 
-/// Creates a thread in a channel, below `parent` if given. Both must have been checked.
-fn create_at(
+/// Creates a thread in a channel, as a child of `parent` if not `None`, without checking the channel or the
+/// parent.
+fn create_unchecked(
     cx: &mut Write<'_>,
     channel: &ChannelPlace,
     parent: Option<&Thread>,
     task: &NewTask<'_>,
 ) -> Result<Thread> {
-    let awaited = dependencies::visible_all(cx, task.depends_on, channel.id)?;
+    let awaited = dependencies::load_awaited(cx, task.depends_on, channel.id)?;
     let touched = task.footprint.cloned().map_or(Ok(None), |sent| sent.checked("footprint.repo"))?;
     let set = SkillSet::of(task.required_skills);
     let skill_set = skill_sets::intern(cx, &set)?;

@@ -1,4 +1,4 @@
-//! The life of a thread: it is created, changed, moved between states, and possibly cancelled.
+//! The lifecycle of a thread: creation, changes, transitions between states, and cancelling.
 //!
 //! This file lists the operations that create threads and change their fields. The files for transitions and
 //! cancelling list their own operations; the file for transitions also lists the conditions of a transition.
@@ -23,7 +23,7 @@ use change::{
 };
 pub(in crate::coordination) use change::{ThreadPriorityChanged, ThreadSkillsChanged};
 pub(in crate::coordination) use create::{ThreadCreated, open_conversation};
-use create::{create_child_thread, create_thread, seal_first, seal_first_of_child};
+use create::{create_child_thread, create_thread, seal_first_message, seal_first_message_of_child};
 
 type Title = Text<1, TITLE_MAX>;
 type Priority = Count<PRIORITY_MIN, PRIORITY_MAX>;
@@ -34,7 +34,7 @@ pub(crate) fn feature() -> Feature {
             "threads",
             vec![
                 changing("create_thread", Effect::Write)
-                    .prepare(seal_first)
+                    .prepare(seal_first_message)
                     .run(create_thread)
                     .title("Create a thread")
                     .when(
@@ -53,7 +53,7 @@ pub(crate) fn feature() -> Feature {
                         })
                     }),
                 changing("create_child_thread", Effect::Write)
-                    .prepare(seal_first_of_child)
+                    .prepare(seal_first_message_of_child)
                     .records_refusals(create_child_thread)
                     .title("Create a child thread")
                     .when("Create a subtask of a thread. Use `create_thread` for an independent task.")

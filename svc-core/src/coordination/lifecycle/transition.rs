@@ -33,7 +33,7 @@ pub(crate) enum Action {
 
 const START_REVIEW: &str = "start_review";
 const RETURN_TO_OPEN: &str = "return_to_open";
-/// The name of the closing action, by which its unmet conditions are looked up.
+/// The name of the action that closes a thread. Features register conditions of a close under this name.
 pub(crate) const CLOSE: &str = "close";
 const REOPEN: &str = "reopen";
 const ARCHIVE: &str = "archive";
@@ -105,11 +105,11 @@ pub(crate) fn feature() -> Feature {
 /// A thread moved to another state.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadStateChanged {
-    /// The previous state.
+    /// The thread's previous state.
     from: ThreadState,
-    /// The new state.
+    /// The thread's new state.
     to: ThreadState,
-    /// The action: one of `transition_thread`, or `cancel`.
+    /// The name of the action: an action of `transition_thread`, or `cancel`.
     action: &'static str,
 }
 
@@ -144,31 +144,31 @@ impl Event for ThreadStateChanged {
 /// reopened thread can be claimed again, unless a limit of its budget is used up: its usage and its attempts
 /// are kept.
 ///
-/// Fails with 409 `wrong-state` if the action does not start at the thread's state, or if it may not be
-/// reopened because its parent is finished; 409 `close-refused` with `reasons` if the thread may not close
-/// yet; 409 `stale-claim` if the claim that `claim_lease_id` names has ended or lapsed; 409 `claim-not-held`
-/// if another member holds that claim.
+/// Fails with 409 `wrong-state` if the action does not start at the thread's state, or if the thread cannot
+/// be reopened because its parent is finished; 409 `close-refused` with `reasons` if the thread may not close
+/// yet; 409 `stale-claim` if the claim with the lease id `claim_lease_id` has ended or lapsed; 409
+/// `claim-not-held` if another member holds that claim.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TransitionThread {
     /// The thread.
     thread_id: ThreadId,
-    /// The transition.
+    /// The transition to make.
     ///
     /// `state` of the response is the new state.
     action: Action,
     /// The lease id of the claim under which you act.
     ///
-    /// If given, the call fails unless you hold the live claim with this lease id.
+    /// With this field, the call fails unless you hold the live claim with this lease id.
     claim_lease_id: Option<LeaseId>,
 }
 
 /// The state of a thread after a transition.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct Moved {
-    /// The new state.
+    /// The thread's new state.
     pub state: ThreadState,
-    /// The holder of the live claim; null if there is none.
+    /// The holder of the live claim; null if the thread has no live claim.
     assignee_id: Option<MemberId>,
 }
 
@@ -186,7 +186,7 @@ impl Answer<TransitionThread> for Moved {
 }
 
 fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Option<Moved>> {
-    // A lapsed claim is ended as expired first; a dead letter that results is settled below.
+    // A lapsed claim is ended as expired first. If this adds a dead letter, the dead letter is settled below.
     if input.action == Action::Close && claims::expire_first(cx)? {
         return Ok(None);
     }
@@ -194,13 +194,17 @@ fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Opt
     if input.claim_lease_id.is_some() {
         claims::check_holder(cx, &thread, input.claim_lease_id)?;
     }
-    make(cx, &thread, input.action).map(Some)
+    make_transition(cx, &thread, input.action).map(Some)
 }
 
 /// Moves a thread to another state. Fails if the transition is not possible now.
-pub(in crate::coordination) fn make(cx: &mut Write<'_>, thread: &Thread, action: Action) -> Result<Moved> {
-    let transition = possible_now(cx, thread, action)?;
-    enter(cx, thread, transition.to, transition.name, None)?;
+pub(in crate::coordination) fn make_transition(
+    cx: &mut Write<'_>,
+    thread: &Thread,
+    action: Action,
+) -> Result<Moved> {
+    let transition = possible_transition(cx, thread, action)?;
+    enter_state(cx, thread, transition.to, transition.name, None)?;
     match transition.action {
         Action::Close => {
             claims::end_claim(cx, thread, ClaimEnd::Closed)?;
@@ -216,17 +220,17 @@ pub(in crate::coordination) fn make(cx: &mut Write<'_>, thread: &Thread, action:
 
 /// Fails if a transition of a thread is not possible now.
 pub(in crate::coordination) fn check_possible(cx: &Read<'_>, thread: &Thread, action: Action) -> Result<()> {
-    possible_now(cx, thread, action).map(drop)
+    possible_transition(cx, thread, action).map(drop)
 }
 
-fn possible_now(cx: &Read<'_>, thread: &Thread, action: Action) -> Result<&'static Transition> {
-    let transition = allowed(action, thread.state)?;
+fn possible_transition(cx: &Read<'_>, thread: &Thread, action: Action) -> Result<&'static Transition> {
+    let transition = allowed_transition(action, thread.state)?;
     check_conditions(cx, thread, transition)?;
     Ok(transition)
 }
 
-/// Returns the table's entry for `action`. Fails if the action does not start at `state`.
-fn allowed(action: Action, state: ThreadState) -> Result<&'static Transition> {
+/// Returns the entry of the transition table for `action`. Fails if the action does not start at `state`.
+fn allowed_transition(action: Action, state: ThreadState) -> Result<&'static Transition> {
     let line = TRANSITIONS.iter().find(|line| line.action == action);
     let line = line.ok_or_else(|| Error::internal("an action has no entry in the table"))?;
     if line.from.contains(&state) {
@@ -244,15 +248,15 @@ pub(crate) struct Reason {
     condition: &'static str,
     /// A description of the missing requirement, for people.
     detail: String,
-    /// The ids of the related objects, such as child threads; empty if there are none.
+    /// The ids of the related objects, such as child threads; empty if the condition has no related objects.
     ids: Vec<String>,
 }
 
 /// Fails if a condition of the transition is not met.
 ///
-/// All conditions are checked, so that the error names everything that is missing.
+/// All conditions are checked, so that the error lists every unmet condition.
 fn check_conditions(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> Result<()> {
-    let reasons = reasons_against(cx, thread, transition.name)?;
+    let reasons = unmet_conditions(cx, thread, transition.name)?;
     if reasons.is_empty() {
         return Ok(());
     }
@@ -262,7 +266,7 @@ fn check_conditions(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> 
 }
 
 /// Returns every condition of `action` that the thread does not meet now.
-fn reasons_against(cx: &Read<'_>, thread: &Thread, action: &str) -> Result<Vec<Reason>> {
+fn unmet_conditions(cx: &Read<'_>, thread: &Thread, action: &str) -> Result<Vec<Reason>> {
     let mut reasons = Vec::new();
     for Condition { name, unmet, .. } in cx.conditions(action) {
         let unmet = unmet(cx, thread.id)?.into_iter();
@@ -300,17 +304,18 @@ fn finished_parent(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>>
 const PARENT: &str =
     "select p.id, p.state from threads t join threads p on p.id = t.parent_id where t.id = $1";
 
-/// Returns the conditions that prevent a thread from closing; an empty list if it is finished.
+/// Returns the conditions that now prevent a thread from closing, or an empty list if the thread is already
+/// finished.
 pub(crate) fn against_closing(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Reason>> {
-    allowed(Action::Close, thread.state)
-        .map_or_else(|_| Ok(Vec::new()), |line| reasons_against(cx, thread, line.name))
+    allowed_transition(Action::Close, thread.state)
+        .map_or_else(|_| Ok(Vec::new()), |line| unmet_conditions(cx, thread, line.name))
 }
 
 /// Returns the names of the actions that would now succeed for the caller.
 ///
-/// `against_closing` is the result of [`against_closing`], passed in because the conditions of a close are
-/// the most expensive.
-pub(crate) fn possible(
+/// `against_closing` is the result of [`against_closing`], which callers pass in because the conditions of a
+/// close are the most expensive to check.
+pub(crate) fn possible_actions(
     cx: &Read<'_>,
     thread: &Thread,
     against_closing: &[Reason],
@@ -323,7 +328,7 @@ pub(crate) fn possible(
     for line in TRANSITIONS.iter().filter(|line| line.from.contains(&thread.state)) {
         let is_met = match line.action {
             Action::Close => against_closing.is_empty(),
-            _ => reasons_against(cx, thread, line.name)?.is_empty(),
+            _ => unmet_conditions(cx, thread, line.name)?.is_empty(),
         };
         if is_met {
             names.push(line.name);
@@ -332,11 +337,11 @@ pub(crate) fn possible(
     Ok(names)
 }
 
-/// Sets a thread's state.
+/// Stores a thread's new state, and emits the event of the change.
 ///
-/// A thread that becomes open loses its current result and its cancelled mark, and only reviews after that
+/// A thread that becomes open loses its current result and its cancelled mark, and earlier reviews no longer
 /// count.
-pub(crate) fn enter(
+pub(crate) fn enter_state(
     cx: &mut Write<'_>,
     thread: &Thread,
     to: ThreadState,
@@ -386,7 +391,7 @@ mod tests {
             for &from in ThreadState::ALL {
                 let wanted =
                     allowed_moves.iter().find(|(a, f, _)| (*a, *f) == (action, from)).map(|(_, _, to)| *to);
-                match allowed(action, from) {
+                match allowed_transition(action, from) {
                     Ok(line) => assert_eq!(Some(line.to), wanted, "{action:?} from {from:?}"),
                     Err(error) => {
                         assert_eq!(

@@ -1,4 +1,4 @@
-//! Finds the full slots of footprints, and the claims that use them.
+//! Finds the full slots of footprints, and the claims that use these slots.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::live_items::uses;
-use super::{Blocked, Conflict, ConflictReason, Obstacle, WorkspaceLimits};
+use super::{BlockingConflict, Conflict, ConflictReason, Obstacle, WorkspaceLimits};
 use crate::Result;
 use crate::conversation::visibility::visible;
 use crate::coordination::footprint::{Footprint, Item};
@@ -18,7 +18,7 @@ use crate::time::Time;
 /// A live claim that uses a slot: holder, lease end, thread, and whether the caller may see the thread.
 type SlotClaim = (MemberId, Time, ThreadId, bool);
 
-/// The full slots of a group of footprints.
+/// The full slots among the items of several footprints.
 pub(super) struct FullSlots(BTreeSet<Obstacle>);
 
 impl FullSlots {
@@ -30,29 +30,30 @@ impl FullSlots {
         own: Option<ThreadId>,
     ) -> Result<Self> {
         let items = footprints.iter().flat_map(|footprint| footprint.items.iter());
-        let limits: BTreeMap<Obstacle, i64> = items.filter_map(|item| slot_of(cx, item, limited)).collect();
+        let limits: BTreeMap<Obstacle, i64> =
+            items.filter_map(|item| slot_with_capacity(cx, item, limited)).collect();
         // A slot of capacity 0 is full without any claim.
         let (closed, open): (Vec<_>, Vec<_>) = limits.into_iter().partition(|(_, capacity)| *capacity == 0);
         let mut full: BTreeSet<Obstacle> = closed.into_iter().map(|(slot, _)| slot).collect();
         if !open.is_empty() {
-            full.extend(used_up(cx, open, own)?);
+            full.extend(slots_used_up(cx, open, own)?);
         }
         Ok(Self(full))
     }
 
     /// Returns whether any slot of a footprint is full.
     pub fn blocks(&self, cx: &Read<'_>, footprint: &Footprint) -> bool {
-        footprint.items.iter().filter_map(|item| obstacle_of(cx, item)).any(|slot| self.0.contains(&slot))
+        footprint.items.iter().filter_map(|item| slot_obstacle(cx, item)).any(|slot| self.0.contains(&slot))
     }
 
-    /// Returns up to `most` claims that use the full slots, for each slot in the order of their lease ends.
+    /// Returns up to `most` claims that use the full slots, ordered by lease end within each slot.
     pub fn holders(&self, cx: &Read<'_>, own: Option<ThreadId>, most: i64) -> Result<SlotClaims> {
         let mut holders = SlotClaims(self.0.iter().map(|slot| (*slot, Vec::new())).collect());
         if self.0.is_empty() {
             return Ok(holders);
         }
         let slots: Vec<Obstacle> = self.0.iter().copied().collect();
-        let sql = by_engine(cx, HOLDERS_SQLITE, HOLDERS_POSTGRES);
+        let sql = sql_of_engine(cx, HOLDERS_SQLITE, HOLDERS_POSTGRES);
         let own = own_id(own);
         let params = cx.caller().visibility.params();
         let asked = slots_param(slots.iter().copied());
@@ -75,13 +76,15 @@ impl SlotClaims {
     /// Returns the conflicts of a footprint with full slots: one for each claim that uses a slot.
     ///
     /// Conflicts are in the order of the footprint's items.
-    pub fn conflicts_with(&self, cx: &Read<'_>, footprint: &Footprint) -> Vec<Blocked> {
+    pub fn conflicts_with(&self, cx: &Read<'_>, footprint: &Footprint) -> Vec<BlockingConflict> {
         let mut found = Vec::new();
         for item in footprint.items.iter() {
-            let Some(obstacle) = obstacle_of(cx, item) else { continue };
+            let Some(obstacle) = slot_obstacle(cx, item) else { continue };
             let Some(holders) = self.0.get(&obstacle) else { continue };
-            let found_in = |conflict, thread| Blocked { conflict, thread, obstacle, exclusive: true };
-            let alone = Conflict { item: Some(item.clone()), ..Conflict::alone(ConflictReason::SlotFull) };
+            let found_in =
+                |conflict, thread| BlockingConflict { conflict, thread, obstacle, exclusive: true };
+            let alone =
+                Conflict { item: Some(item.clone()), ..Conflict::without_claim(ConflictReason::SlotFull) };
             if holders.is_empty() {
                 found.push(found_in(alone.clone(), None));
             }
@@ -99,13 +102,14 @@ impl SlotClaims {
     }
 }
 
-/// Returns the obstacle and the capacity of an item's slot; `None` without a slot or a capacity.
-fn slot_of(cx: &Read<'_>, item: &Item, limited: &WorkspaceLimits) -> Option<(Obstacle, i64)> {
+/// Returns the obstacle and the capacity of an item's slot, or `None` if the item is no slot or the slot has
+/// no capacity.
+fn slot_with_capacity(cx: &Read<'_>, item: &Item, limited: &WorkspaceLimits) -> Option<(Obstacle, i64)> {
     let key = item.slot_key()?;
     Some((Obstacle::slot(cx.caller().workspace_id, &key), limited.capacity(&key)?))
 }
 
-fn obstacle_of(cx: &Read<'_>, item: &Item) -> Option<Obstacle> {
+fn slot_obstacle(cx: &Read<'_>, item: &Item) -> Option<Obstacle> {
     Some(Obstacle::slot(cx.caller().workspace_id, &item.slot_key()?))
 }
 
@@ -113,20 +117,20 @@ fn own_id(own: Option<ThreadId>) -> Uuid {
     own.map(ThreadId::uuid).unwrap_or_default()
 }
 
-fn by_engine(cx: &Read<'_>, sqlite: &'static str, postgres: &'static str) -> &'static str {
+fn sql_of_engine(cx: &Read<'_>, sqlite: &'static str, postgres: &'static str) -> &'static str {
     match cx.engine() {
         Engine::Sqlite => sqlite,
         Engine::Postgres => postgres,
     }
 }
 
-/// Encodes slots as a parameter of the statements about slots.
+/// Encodes slots as the JSON parameter that `slots_sqlite!` and `slots_postgres!` read.
 fn slots_param(slots: impl Iterator<Item = Obstacle>) -> String {
     let slots: Vec<Value> = slots.map(|slot| json!(slot.uuid().simple().to_string())).collect();
     Value::from(slots).to_string()
 }
 
-/// A table of the slots in `$1`, or `$5`, with their numbers.
+/// A table of the slots in the JSON parameter `$slots`, each with its index.
 macro_rules! slots_sqlite {
     ($slots:literal) => {
         concat!("(select key as number, unhex(value) as slot from json_each(", $slots, "))")
@@ -144,17 +148,18 @@ macro_rules! slots_postgres {
     };
 }
 
-/// Returns the slots that are full: live claims, without the one on `own`, use their whole capacity.
+/// Returns the slots whose whole capacity is used by live claims, without counting a claim on the thread
+/// `own`.
 ///
 /// The stored counts change only as claims begin and end, so they include lapsed claims that have not been
 /// ended. The uses by the first [`LAPSED_MAX`] lapsed claims are subtracted.
-fn used_up(
+fn slots_used_up(
     cx: &Read<'_>,
     slots: Vec<(Obstacle, i64)>,
     own: Option<ThreadId>,
 ) -> Result<impl Iterator<Item = Obstacle>> {
     let asked = slots_param(slots.iter().map(|(slot, _)| *slot));
-    let counted: Vec<(i64, i64)> = cx.query(by_engine(cx, USES_SQLITE, USES_POSTGRES), &[&asked])?;
+    let counted: Vec<(i64, i64)> = cx.query(sql_of_engine(cx, USES_SQLITE, USES_POSTGRES), &[&asked])?;
     let mut left: BTreeMap<Obstacle, i64> = BTreeMap::new();
     for (number, uses) in counted {
         let slot = usize::try_from(number).ok().and_then(|number| slots.get(number));
@@ -173,7 +178,7 @@ fn used_up(
     Ok(left.into_iter().filter(|(_, left)| *left <= 0).map(|(slot, _)| slot))
 }
 
-/// Maximum lapsed claims whose uses are subtracted.
+/// Maximum lapsed claims whose uses are subtracted from the stored numbers of uses.
 const LAPSED_MAX: i64 = 50;
 
 macro_rules! uses_of {
@@ -197,21 +202,21 @@ const FREED: &str = "
     union all
     select l.obstacle from live_items l where l.thread_id = $3 and l.space = 'slot'";
 
-/// Returns the number of live claims that use each of these slots, counting up to `most` per slot.
-pub(in crate::coordination) fn used(
+/// Returns the number of live claims that use each slot in `slots`, counting up to `most` claims per slot.
+pub(in crate::coordination) fn count_uses(
     cx: &Read<'_>,
     slots: &[Obstacle],
     most: i64,
 ) -> Result<BTreeMap<Obstacle, i64>> {
-    let sql = by_engine(cx, USED_SQLITE, USED_POSTGRES);
+    let sql = sql_of_engine(cx, USED_SQLITE, USED_POSTGRES);
     let asked = slots_param(slots.iter().copied());
     let used: Vec<(i64, i64)> = cx.query(sql, &[&asked, &cx.now(), &most])?;
     let slot_at = |number: i64| usize::try_from(number).ok().and_then(|number| slots.get(number));
     Ok(used.into_iter().filter_map(|(number, used)| Some((*slot_at(number)?, used))).collect())
 }
 
-/// Counts the live claims that use each slot.
-macro_rules! used {
+/// Counts the live claims of each slot, in one statement.
+macro_rules! count_uses {
     ($slots:expr) => {
         concat!(
             "select p.number, (
@@ -226,9 +231,9 @@ macro_rules! used {
     };
 }
 
-const USED_SQLITE: &str = used!(slots_sqlite!("$1"));
+const USED_SQLITE: &str = count_uses!(slots_sqlite!("$1"));
 
-const USED_POSTGRES: &str = used!(slots_postgres!("$1"));
+const USED_POSTGRES: &str = count_uses!(slots_postgres!("$1"));
 
 macro_rules! holders {
     ($slots:expr) => {
@@ -252,10 +257,10 @@ const HOLDERS_SQLITE: &str = holders!(slots_sqlite!("$5"));
 
 const HOLDERS_POSTGRES: &str = holders!(slots_postgres!("$5"));
 
-/// Returns up to `most` live claims that use a slot, in the order of their lease ends.
+/// Returns up to `most` live claims that use a slot, ordered by lease end.
 ///
 /// Only the first `counted` claims that are read are considered.
-pub(in crate::coordination) fn holders(
+pub(in crate::coordination) fn slot_holders(
     cx: &Read<'_>,
     slot: Obstacle,
     counted: i64,

@@ -1,10 +1,10 @@
-//! The items that claims touch: rows that exist while a thread has a claim in its row.
+//! The items that claims touch, stored as rows while a thread has a claim in its row.
 //!
 //! The number of claims that use a slot is stored separately, so that the rows of a slot need not be counted.
 
 use super::Obstacle;
 use crate::Result;
-use crate::coordination::footprint::{Footprint, Space, all_extents, extents};
+use crate::coordination::footprint::{Footprint, ItemSpace, all_extents, extents};
 use crate::id::{ThreadId, WorkspaceId};
 use crate::op::Write;
 use crate::store::new_row;
@@ -21,7 +21,7 @@ pub(in crate::coordination) fn begin(
     extents.dedup();
     for extent in extents {
         let obstacle = Obstacle::of(workspace_id, &extent);
-        let is_slot = extent.space == Space::Slot;
+        let is_slot = extent.space == ItemSpace::Slot;
         cx.insert(&new_row!("insert into live_items" {
             workspace_id,
             repo_key: extent.repo_key,
@@ -70,7 +70,7 @@ pub(in crate::coordination) fn end(
         cx.execute_any(END_USES, &[&thread_id])?;
     }
     cx.execute_any(END, &[&thread_id])?;
-    Ok(of_claim(cx.caller().workspace_id, footprint))
+    Ok(obstacles_of_claim(cx.caller().workspace_id, footprint))
 }
 
 const END_USES: &str = "
@@ -79,8 +79,8 @@ const END_USES: &str = "
 
 const END: &str = "delete from live_items where thread_id = $1";
 
-/// Returns the obstacles that a claim with this footprint is for other threads.
-fn of_claim(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Obstacle> {
+/// Returns the obstacles that block other threads while a claim has this footprint.
+fn obstacles_of_claim(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Obstacle> {
     let mut touched: Vec<Obstacle> =
         all_extents(footprint).iter().map(|extent| Obstacle::of(workspace, extent)).collect();
     touched.sort();

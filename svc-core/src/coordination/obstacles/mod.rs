@@ -17,7 +17,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::Result;
-use crate::coordination::footprint::{Extent, Footprint, Item, RepoKey, Space, all_extents};
+use crate::coordination::footprint::{Extent, Footprint, Item, ItemSpace, RepoKey, all_extents};
 use crate::error::{Code, Error};
 use crate::hash::sha256;
 use crate::id::{MemberId, ThreadId, WorkspaceId};
@@ -26,28 +26,28 @@ use crate::op::Read;
 use crate::store::{FromValue, Param, ToParam, Value};
 use crate::time::Time;
 use full_slots::FullSlots;
-pub(in crate::coordination) use full_slots::{holders, used};
+pub(in crate::coordination) use full_slots::{count_uses, slot_holders};
 pub(in crate::coordination) use live_items::{begin, end, uses};
-use workspace_limits::{WorkspaceLimits, limited};
+use workspace_limits::{WorkspaceLimits, load_limits};
 
-/// The id of an obstacle, unique across workspaces: an item, a slot or a pause.
+/// The id of an obstacle, which is an item, a slot or a pause. The id is unique across workspaces.
 ///
-/// The id belongs to the item, not to a claim: the next claim of the same item is the same obstacle.
+/// The id identifies the item, not a claim: two claims that touch the same item are the same obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::coordination) struct Obstacle(Uuid);
 
 impl Obstacle {
-    /// Returns the obstacle that a claim with this extent is for other threads.
+    /// Returns the obstacle that blocks other threads while a claim touches this extent.
     pub fn of(workspace: WorkspaceId, extent: &Extent) -> Self {
         Self::new(workspace, &extent.repo_key, extent.space.name(), &extent.prefix)
     }
 
-    /// Returns the obstacle that a slot is while it is full.
+    /// Returns the obstacle that blocks threads while a slot is full.
     pub fn slot(workspace: WorkspaceId, slot_key: &str) -> Self {
-        Self::new(workspace, &RepoKey::default(), Space::Slot.name(), slot_key)
+        Self::new(workspace, &RepoKey::default(), ItemSpace::Slot.name(), slot_key)
     }
 
-    /// Returns the obstacle that a repository is while it is paused.
+    /// Returns the obstacle that blocks threads while a repository is paused.
     pub fn pause(workspace: WorkspaceId, repo: &RepoKey) -> Self {
         Self::new(workspace, repo, "pause", "")
     }
@@ -70,8 +70,8 @@ impl Obstacle {
     }
 }
 
-/// Returns the obstacles that could block a footprint through its items or a pause of its repository.
-pub(in crate::coordination) fn of_footprint(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Uuid> {
+/// Returns the ids of the obstacles that could block a footprint: its items, and a pause of its repository.
+pub(in crate::coordination) fn obstacle_ids(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Uuid> {
     let touched = all_extents(footprint).into_iter().map(|extent| Obstacle::of(workspace, &extent));
     let paused = Obstacle::pause(workspace, &footprint.repo_key());
     touched.chain([paused]).map(Obstacle::uuid).collect()
@@ -89,7 +89,7 @@ impl FromValue for Obstacle {
     }
 }
 
-/// The reason for which a thread cannot be claimed.
+/// The reason why a thread cannot be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -102,7 +102,7 @@ pub(crate) enum ConflictReason {
     SlotFull,
     /// The thread waits for unfinished threads.
     Dependencies,
-    /// No active member has all skills that the thread requires.
+    /// No active, unfrozen member has all skills that the thread requires.
     Skills,
     /// A limit of the thread's budget is used up.
     Budget,
@@ -116,27 +116,29 @@ pub(crate) struct Conflict {
     /// The reason: `overlap`, `repo-paused` or `slot-full`; in lists of deferred threads also `dependencies`,
     /// `skills`, `budget` or `dead-letter`.
     pub reason: ConflictReason,
-    /// The item of the footprint that conflicts; null if the whole repository is paused.
+    /// The item of the footprint that conflicts; null if the reason does not concern a single item.
     pub item: Option<Item>,
-    /// The member who holds the conflicting claim; null if there is no such claim.
+    /// The member who holds the conflicting claim; null if the conflict is not with a claim.
     pub holder: Option<MemberId>,
-    /// Time at which the conflicting claim lapses unless it is renewed; null if there is no such claim.
+    /// Time at which the conflicting claim lapses unless it is renewed; null if the conflict is not with a
+    /// claim.
     pub lease_expires_at: Option<Time>,
-    /// The thread of the conflicting claim; absent if there is no such claim or you may not see the thread.
+    /// The thread of the conflicting claim; absent if the conflict is not with a claim, or if you may not see
+    /// the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<ThreadId>,
 }
 
 impl Conflict {
-    /// Returns a conflict that is not with a particular claim.
-    pub fn alone(reason: ConflictReason) -> Self {
+    /// Returns a conflict without a conflicting claim and without an item.
+    pub fn without_claim(reason: ConflictReason) -> Self {
         Self { reason, item: None, holder: None, lease_expires_at: None, thread_id: None }
     }
 }
 
 /// A conflict, with the obstacle behind which the blocked thread would be parked.
 #[derive(Clone, Debug)]
-pub(in crate::coordination) struct Blocked {
+pub(in crate::coordination) struct BlockingConflict {
     pub conflict: Conflict,
     /// The thread of the conflicting claim, even if the caller may not see it; `None` without such a claim.
     pub thread: Option<ThreadId>,
@@ -147,14 +149,14 @@ pub(in crate::coordination) struct Blocked {
 
 /// Returns the conflicts with a footprint, up to `most`.
 ///
-/// A claim on the thread `own` does not count.
+/// A claim on the thread `own` is ignored.
 pub(in crate::coordination) fn conflicts_with(
     cx: &Read<'_>,
     footprint: &Footprint,
     own: Option<ThreadId>,
     most: i64,
-) -> Result<Vec<Blocked>> {
-    let limited = limited(cx)?;
+) -> Result<Vec<BlockingConflict>> {
+    let limited = load_limits(cx)?;
     let mut found = Vec::new();
     found.extend(limited.pause_of(cx.caller().workspace_id, footprint));
     let full = FullSlots::find(cx, &[footprint], &limited, own)?;
@@ -164,16 +166,17 @@ pub(in crate::coordination) fn conflicts_with(
     Ok(found)
 }
 
-/// Returns the conflicts of the first footprints, at least one, reading up to 1000 overlaps in all.
+/// Returns the conflicts with each footprint. If one read cannot find all overlaps, only the first footprints
+/// are covered, at least one.
 pub(in crate::coordination) fn conflicts_of_each(
     cx: &Read<'_>,
     footprints: &[&Footprint],
-) -> Result<Vec<Vec<Blocked>>> {
-    let limited = limited(cx)?;
+) -> Result<Vec<Vec<BlockingConflict>>> {
+    let limited = load_limits(cx)?;
     let full = FullSlots::find(cx, footprints, &limited, None)?.holders(cx, None, CONFLICTS_MAX)?;
     let overlaps = probe::overlaps_of_each(cx, footprints, CONFLICTS_MAX)?;
     let of_each = footprints.iter().zip(overlaps).map(|(footprint, overlaps)| {
-        let mut found: Vec<Blocked> = Vec::new();
+        let mut found: Vec<BlockingConflict> = Vec::new();
         found.extend(limited.pause_of(cx.caller().workspace_id, footprint));
         found.extend(full.conflicts_with(cx, footprint));
         found.extend(overlaps);
@@ -184,10 +187,10 @@ pub(in crate::coordination) fn conflicts_of_each(
 }
 
 /// Returns, for each footprint, whether anything conflicts with it.
-pub(in crate::coordination) fn blocked(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<Vec<bool>> {
-    let limited = limited(cx)?;
+pub(in crate::coordination) fn are_blocked(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<Vec<bool>> {
+    let limited = load_limits(cx)?;
     let full = FullSlots::find(cx, footprints, &limited, None)?;
-    let overlapped = probe::overlapped(cx, footprints)?;
+    let overlapped = probe::overlapped_footprints(cx, footprints)?;
     let workspace = cx.caller().workspace_id;
     let is_blocked = footprints.iter().enumerate().map(|(number, footprint)| {
         limited.pause_of(workspace, footprint).is_some()

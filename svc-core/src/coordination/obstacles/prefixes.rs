@@ -1,16 +1,17 @@
-//! Finds the prefixes with which a text begins, only by their sort order.
+//! Finds the known prefixes of a text, using only the sort order of the prefixes.
 //!
-//! Such a prefix sorts before the text, and all texts between the two begin with the prefix as well. So the
-//! longest remaining candidate is what the text has in common with the nearest prefix that sorts before it.
-//! The cost does not depend on the number of prefixes, nor on how many of them share a folder. Nothing here
-//! reads the database.
+//! A prefix sorts before each text that begins with it, and all texts between the two begin with the prefix
+//! as well. So the longest remaining candidate is the common beginning of the text and the nearest prefix
+//! that sorts before the text. The cost depends neither on the number of prefixes, nor on the number of
+//! prefixes that share a folder. Nothing here reads the database.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Result;
 use crate::coordination::footprint::{Extent, RepoKey};
 
-/// A set of prefixes to compare a text with: those of a repository's claims, or of its exclusive claims.
+/// The prefixes with which a text is compared: those of all claims in a repository, or only of exclusive
+/// claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PrefixScope {
     pub repo_key: RepoKey,
@@ -26,14 +27,15 @@ impl PrefixScope {
 
 /// Texts whose nearest prefix must still be looked up, each with a length.
 ///
-/// Prefixes up to that length are found by another entry.
+/// Another entry finds the prefixes up to that length.
 type PendingTexts = BTreeMap<(PrefixScope, String), usize>;
 
-/// Returns beginnings of the given texts, including every known prefix with which one of the texts begins.
+/// Returns beginnings of the texts in `texts`, including every known prefix with which one of these texts
+/// begins.
 ///
-/// `nearest` returns, for each text, the greatest prefix that sorts before the text, if there is one. It is
-/// called up to a dozen times, because each call halves the remaining text. A beginning that several texts of
-/// one scope share is looked up once.
+/// `nearest` returns, for each text, the greatest prefix that sorts before the text, or `None`. It is called
+/// up to a dozen times, because each call halves the remaining text. A beginning that several texts of one
+/// scope share is looked up once.
 pub(super) fn beginnings(
     texts: impl IntoIterator<Item = (PrefixScope, String)>,
     mut nearest: impl FnMut(&[&(PrefixScope, String)]) -> Result<Vec<Option<String>>>,
@@ -46,7 +48,7 @@ pub(super) fn beginnings(
         let mut left = PendingTexts::new();
         for (((place, text), &from), before) in open.iter().zip(before) {
             let Some(before) = before else { continue };
-            let common = common(text, &before);
+            let common = common_beginning(text, &before);
             if common.len() < from {
                 continue;
             }
@@ -67,7 +69,7 @@ pub(super) fn beginnings(
 }
 
 /// Returns the common beginning of two texts.
-fn common<'t>(one: &'t str, other: &str) -> &'t str {
+fn common_beginning<'t>(one: &'t str, other: &str) -> &'t str {
     let end = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
     one.split_at(one.floor_char_boundary(end)).0
 }

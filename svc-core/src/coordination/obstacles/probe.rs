@@ -1,19 +1,19 @@
-//! Finds the live claims that conflict with footprints, through indexes of the items that claims touch.
+//! Finds the live claims that conflict with footprints, by the indexes of the table `live_items`.
 //!
-//! An item overlaps the items that begin with it, which form one span of the sort order, and those with which
-//! it begins itself, which `above` finds. One statement reads these spans for the items of many footprints.
-//! For a shared item the statement reads no shared items, however many there are: the index keeps exclusive
-//! items separate.
+//! An item overlaps the items that begin with it, which form one span of the sort order, and the items with
+//! which it begins itself, which `prefixes_above` finds. One statement reads these spans for the items of
+//! many footprints. For a shared item the statement reads no shared items, regardless of their number: the
+//! index stores exclusive items separately.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use super::prefixes::{PrefixScope, beginnings};
-use super::{Blocked, Conflict, ConflictReason, Obstacle};
+use super::{BlockingConflict, Conflict, ConflictReason, Obstacle};
 use crate::Result;
 use crate::conversation::visibility::visible;
-use crate::coordination::footprint::{Extent, Footprint, Item, Space, extents};
+use crate::coordination::footprint::{Extent, Footprint, Item, ItemSpace, extents};
 use crate::error::Error;
 use crate::id::{MemberId, ThreadId};
 use crate::limits::CONFLICTS_MAX;
@@ -35,9 +35,9 @@ struct OverlappingClaim {
     is_visible: bool,
     /// The first prefix of the claim that the item overlaps.
     prefix: String,
-    /// Whether the claim is live, and not on the caller's own thread.
+    /// Whether the claim is live, and not on the thread `own` that the statement excludes.
     is_conflict: bool,
-    /// Number of the claim's items that overlap the item.
+    /// Number of the claim's items that overlap the footprint's item.
     items: i64,
 }
 
@@ -65,8 +65,8 @@ struct ProbedItems {
 }
 
 impl ProbedItems {
-    /// Prepares the items of footprints for comparison; `None` if there is nothing to compare.
-    fn about(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<Option<Self>> {
+    /// Prepares the items of footprints for comparison, or returns `None` if all items are slots.
+    fn prepare(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<Option<Self>> {
         let touched: Vec<(usize, Item, Extent)> = footprints
             .iter()
             .enumerate()
@@ -74,12 +74,12 @@ impl ProbedItems {
                 let items = footprint.items.iter().cloned().zip(extents(footprint));
                 items.map(move |(item, extent)| (number, item, extent))
             })
-            .filter(|(.., extent)| extent.space != Space::Slot)
+            .filter(|(.., extent)| extent.space != ItemSpace::Slot)
             .collect();
         if touched.is_empty() {
             return Ok(None);
         }
-        let above = above(cx, &touched)?;
+        let above = prefixes_above(cx, &touched)?;
         let mut spans: Vec<Value> = Vec::new();
         for (number, (.., extent)) in touched.iter().enumerate() {
             let Extent { repo_key, space, prefix, exclusive } = extent;
@@ -91,8 +91,8 @@ impl ProbedItems {
             for mode in modes {
                 span(*mode, prefix, extent.end());
             }
-            let above = above.get(&PrefixScope::of(extent)).filter(|_| *space == Space::Path);
-            for beginning in above.into_iter().flatten().filter(|text| is_above(text, prefix)) {
+            let above = above.get(&PrefixScope::of(extent)).filter(|_| *space == ItemSpace::Path);
+            for beginning in above.into_iter().flatten().filter(|text| is_proper_prefix(text, prefix)) {
                 for mode in modes {
                     // No prefix contains a control character, so this span contains `beginning` only.
                     span(*mode, beginning, format!("{beginning}\u{1}"));
@@ -102,11 +102,11 @@ impl ProbedItems {
         Ok(Some(Self { touched, spans: Value::from(spans).to_string() }))
     }
 
-    /// Reads the claims that overlap the items.
+    /// Reads the claims that overlap the items, up to the limits of one statement.
     ///
     /// A claim is one row for each item of the footprints that it overlaps, even if several of its own items
     /// overlap that item.
-    fn read(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Vec<OverlappingClaim>> {
+    fn read_overlaps(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Vec<OverlappingClaim>> {
         let sql = match cx.engine() {
             Engine::Sqlite => OVERLAPS_SQLITE,
             Engine::Postgres => OVERLAPS_POSTGRES,
@@ -114,7 +114,7 @@ impl ProbedItems {
         self.overlaps(cx, sql, own, &[&OVERLAPS_READ, &CONFLICTS_MAX])
     }
 
-    /// Returns the rows of a statement about overlaps; `limits` are the statement's last parameters.
+    /// Runs a statement that selects overlapping claims; `limits` are the statement's last parameters.
     fn overlaps(
         &self,
         cx: &Read<'_>,
@@ -129,19 +129,24 @@ impl ProbedItems {
         cx.query(sql, &cx.caller().visibility.params().and(&[about.as_slice(), limits].concat()))
     }
 
-    /// Reads one live claim that overlaps the items, if there is one.
-    fn first(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Option<Blocked>> {
+    /// Reads one live claim that overlaps any of the items, or returns `None` if no live claim does.
+    fn read_one(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Option<BlockingConflict>> {
         let sql = match cx.engine() {
             Engine::Sqlite => ONE_OVERLAP_SQLITE,
             Engine::Postgres => ONE_OVERLAP_POSTGRES,
         };
         let rows = self.overlaps(cx, sql, own, &[])?;
-        let found = rows.into_iter().map(|row| self.blocked(cx, row));
+        let found = rows.into_iter().map(|row| self.to_conflict(cx, row));
         Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().next().map(|(_, blocked)| blocked))
     }
 
-    /// Converts a row to a conflict, with the index of the footprint; `None` if the claim does not block it.
-    fn blocked(&self, cx: &Read<'_>, found: OverlappingClaim) -> Result<Option<(usize, Blocked)>> {
+    /// Converts a row to a conflict with the index of its footprint, or returns `None` if the claim is no
+    /// conflict.
+    fn to_conflict(
+        &self,
+        cx: &Read<'_>,
+        found: OverlappingClaim,
+    ) -> Result<Option<(usize, BlockingConflict)>> {
         let OverlappingClaim { number, holder, until, thread, is_visible, prefix, is_conflict, .. } = found;
         if !is_conflict {
             return Ok(None);
@@ -161,13 +166,13 @@ impl ProbedItems {
         let obstacle = Obstacle::new(workspace, &extent.repo_key, extent.space.name(), &prefix);
         Ok(Some((
             *footprint,
-            Blocked { conflict, thread: Some(thread), obstacle, exclusive: extent.exclusive },
+            BlockingConflict { conflict, thread: Some(thread), obstacle, exclusive: extent.exclusive },
         )))
     }
 }
 
-/// Returns whether `prefix` begins with `beginning` and is longer, so that its item is below the other one.
-fn is_above(beginning: &str, prefix: &str) -> bool {
+/// Returns whether `prefix` begins with `beginning` and is longer than `beginning`.
+fn is_proper_prefix(beginning: &str, prefix: &str) -> bool {
     beginning.len() < prefix.len() && prefix.starts_with(beginning)
 }
 
@@ -180,42 +185,42 @@ pub(super) fn overlaps(
     footprint: &Footprint,
     own: Option<ThreadId>,
     most: i64,
-) -> Result<Vec<Blocked>> {
-    let Some(asked) = ProbedItems::about(cx, &[footprint])? else { return Ok(Vec::new()) };
+) -> Result<Vec<BlockingConflict>> {
+    let Some(asked) = ProbedItems::prepare(cx, &[footprint])? else { return Ok(Vec::new()) };
     if most == 1 {
-        return Ok(asked.first(cx, own)?.into_iter().collect());
+        return Ok(asked.read_one(cx, own)?.into_iter().collect());
     }
-    let rows = asked.read(cx, own)?;
-    let is_all = is_all(&rows);
-    let found = rows.into_iter().map(|row| asked.blocked(cx, row)).filter_map(Result::transpose);
+    let rows = asked.read_overlaps(cx, own)?;
+    let is_all = is_complete(&rows);
+    let found = rows.into_iter().map(|row| asked.to_conflict(cx, row)).filter_map(Result::transpose);
     let mut found = found.map(|found| found.map(|(_, blocked)| blocked)).collect::<Result<Vec<_>>>()?;
     if found.is_empty() && !is_all {
         // All claims that were read have lapsed.
-        found.extend(asked.first(cx, own)?);
+        found.extend(asked.read_one(cx, own)?);
     }
     found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
     Ok(found)
 }
 
-/// Returns the live claims that overlap each of the first footprints.
+/// Returns, for each of the first footprints, the live claims that overlap it.
 ///
-/// As many footprints are covered as one read allows, and at least one if there is any.
+/// The result covers as many footprints as one read allows, and at least the first one.
 pub(super) fn overlaps_of_each(
     cx: &Read<'_>,
     footprints: &[&Footprint],
     most: i64,
-) -> Result<Vec<Vec<Blocked>>> {
-    let Some(asked) = ProbedItems::about(cx, footprints)? else {
+) -> Result<Vec<Vec<BlockingConflict>>> {
+    let Some(asked) = ProbedItems::prepare(cx, footprints)? else {
         return Ok(footprints.iter().map(|_| Vec::new()).collect());
     };
-    let rows = asked.read(cx, None)?;
+    let rows = asked.read_overlaps(cx, None)?;
     let last = rows.iter().map(|row| row.number).max().and_then(|number| usize::try_from(number).ok());
     let last = last.and_then(|number| asked.touched.get(number)).map(|(footprint, ..)| *footprint);
-    // The last footprint that was read may have more overlaps.
-    let read = last.filter(|_| !is_all(&rows)).unwrap_or(footprints.len());
-    let mut found: Vec<Vec<Blocked>> = footprints.iter().take(read).map(|_| Vec::new()).collect();
+    // The last footprint that was read may have more overlaps, so it is not covered.
+    let read = last.filter(|_| !is_complete(&rows)).unwrap_or(footprints.len());
+    let mut found: Vec<Vec<BlockingConflict>> = footprints.iter().take(read).map(|_| Vec::new()).collect();
     for row in rows {
-        if let Some((number, blocked)) = asked.blocked(cx, row)?
+        if let Some((number, blocked)) = asked.to_conflict(cx, row)?
             && let Some(of_footprint) = found.get_mut(number)
         {
             of_footprint.push(blocked);
@@ -228,8 +233,8 @@ pub(super) fn overlaps_of_each(
 }
 
 /// Returns the indexes of the footprints that a live claim overlaps.
-pub(super) fn overlapped(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<BTreeSet<usize>> {
-    let Some(asked) = ProbedItems::about(cx, footprints)? else { return Ok(BTreeSet::new()) };
+pub(super) fn overlapped_footprints(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<BTreeSet<usize>> {
+    let Some(asked) = ProbedItems::prepare(cx, footprints)? else { return Ok(BTreeSet::new()) };
     let sql = match cx.engine() {
         Engine::Sqlite => ANY_SQLITE,
         Engine::Postgres => ANY_POSTGRES,
@@ -242,7 +247,7 @@ pub(super) fn overlapped(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<BTr
 }
 
 /// Returns whether the rows are complete, because no limit of the statement was reached.
-fn is_all(rows: &[OverlappingClaim]) -> bool {
+fn is_complete(rows: &[OverlappingClaim]) -> bool {
     let items = rows.iter().fold(0_i64, |items, row| items.saturating_add(row.items));
     let claims = i64::try_from(rows.len()).unwrap_or(i64::MAX);
     items < OVERLAPS_READ && claims < CONFLICTS_MAX
@@ -252,12 +257,15 @@ fn is_all(rows: &[OverlappingClaim]) -> bool {
 ///
 /// A live prefix of a path is the prefix of a live claim with which the path begins. For paths that are not
 /// touched exclusively, only the prefixes of exclusive claims are included.
-fn above(cx: &Read<'_>, items: &[(usize, Item, Extent)]) -> Result<BTreeMap<PrefixScope, BTreeSet<String>>> {
+fn prefixes_above(
+    cx: &Read<'_>,
+    items: &[(usize, Item, Extent)],
+) -> Result<BTreeMap<PrefixScope, BTreeSet<String>>> {
     let sql = match cx.engine() {
         Engine::Sqlite => NEAREST_SQLITE,
         Engine::Postgres => NEAREST_POSTGRES,
     };
-    let paths = items.iter().filter(|(.., extent)| extent.space == Space::Path);
+    let paths = items.iter().filter(|(.., extent)| extent.space == ItemSpace::Path);
     let paths = paths.map(|(.., extent)| (PrefixScope::of(extent), extent.prefix.clone()));
     beginnings(paths, |texts| {
         let sent: Vec<Value> =
@@ -348,7 +356,8 @@ macro_rules! in_span {
     };
 }
 
-/// The columns of a claim `f` that was found, on a thread `t` in the channel `c`.
+/// The beginning of a statement that selects the columns of a found claim `f` on a thread `t` in the channel
+/// `c`.
 macro_rules! claim_columns {
     ($found:literal) => {
         concat!(
@@ -375,7 +384,7 @@ const OVERLAPS_SQLITE: &str = concat!(
      order by f.number, t.assignment_expires_at, t.id"
 );
 
-/// Without statistics, Postgres would read whole tables instead of using the index.
+/// Uses lateral joins, because Postgres without table statistics would otherwise read whole tables.
 const OVERLAPS_POSTGRES: &str = concat!(
     claim_columns!("f.items"),
     " from (

@@ -1,11 +1,12 @@
 //! The limits of a workspace: the capacities of its slots, and its paused repositories.
 //!
-//! Both are few and cached; the events that change them invalidate the cache.
+//! A workspace has few of these limits, so they are cached. The events that change a limit invalidate the
+//! cache.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Blocked, Conflict, ConflictReason, Obstacle};
+use super::{BlockingConflict, Conflict, ConflictReason, Obstacle};
 use crate::Result;
 use crate::coordination::footprint::{Footprint, RepoKey, slot_key};
 use crate::id::WorkspaceId;
@@ -30,11 +31,12 @@ impl WorkspaceLimits {
         self.capacities.get(slot_key).copied()
     }
 
-    /// Returns the conflict of a footprint whose repository is paused, or `None` if it is not paused.
-    pub fn pause_of(&self, workspace: WorkspaceId, footprint: &Footprint) -> Option<Blocked> {
+    /// Returns the conflict of a footprint whose repository is paused, or `None` if the repository is not
+    /// paused.
+    pub fn pause_of(&self, workspace: WorkspaceId, footprint: &Footprint) -> Option<BlockingConflict> {
         let repo = footprint.repo_key();
-        self.paused.contains(&repo).then(|| Blocked {
-            conflict: Conflict::alone(ConflictReason::RepoPaused),
+        self.paused.contains(&repo).then(|| BlockingConflict {
+            conflict: Conflict::without_claim(ConflictReason::RepoPaused),
             thread: None,
             obstacle: Obstacle::pause(workspace, &repo),
             exclusive: true,
@@ -43,11 +45,11 @@ impl WorkspaceLimits {
 }
 
 /// Returns the limits of the caller's workspace.
-pub(super) fn limited(cx: &Read<'_>) -> Result<WorkspaceLimits> {
+pub(super) fn load_limits(cx: &Read<'_>) -> Result<WorkspaceLimits> {
     let workspace = cx.caller().workspace_id;
     cx.cached_or_load(&ONLY, || {
         let capacities = cx.query::<(String, i64)>(CAPACITIES, &[&workspace])?.into_iter();
-        // A stored key may be older than the form in which slots are compared.
+        // A stored key may have an earlier form than the keys by which slots are now compared.
         let capacities = capacities.map(|(key, capacity)| (slot_key(&key), capacity));
         let paused = cx.query::<(RepoKey,)>(PAUSED, &[&workspace])?;
         Ok(WorkspaceLimits {

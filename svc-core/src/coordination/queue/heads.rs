@@ -1,7 +1,8 @@
-//! The first threads of the queue that a batch has read, kept for the jobs of the batch that claim them.
+//! A cache of the first threads of the queue, for the jobs of one batch that claim threads.
 //!
-//! One statement reads the first threads for a caller. A thread that a job takes from the queue is removed
-//! from the kept threads. When a job adds a thread to the queue, the kept threads are dropped and read again.
+//! One statement reads the first threads for a caller. A thread that a job removes from the queue is removed
+//! from the cache. When a job adds a thread to the queue, the cache is dropped, and the first threads are
+//! read again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub(super) struct HeadCriteria {
     pub repo: Option<RepoKey>,
 }
 
-/// The first threads that the batch has read, if it has read any.
+/// The cached first threads of the queue, or `None` if nothing is cached.
 #[derive(Clone, Default)]
 struct QueueHeads(Option<HeadWindow>);
 
@@ -45,48 +46,49 @@ impl Cached for QueueHeads {
 /// The first threads of the queue that meet some criteria, in order.
 #[derive(Clone)]
 struct HeadWindow {
-    of: HeadCriteria,
-    first: VecDeque<NextThread>,
+    criteria: HeadCriteria,
+    threads: VecDeque<NextThread>,
     /// Whether no further threads of the queue meet the criteria.
-    is_all: bool,
+    is_complete: bool,
 }
 
-/// The next thread of the queue, as far as a batch knows it.
-pub(super) enum Next {
-    Is(NextThread),
-    /// The queue has no such thread.
+/// The next thread of the queue according to the cache of a batch.
+pub(super) enum CachedHead {
+    Known(NextThread),
+    /// The queue has no thread that meets the criteria.
     Nothing,
-    /// The next thread is not known, because it has not been read since a thread entered the queue.
+    /// The next thread is not cached, so it must be read from the queue.
     Unread,
 }
 
-/// Returns what the batch knows about the next thread.
-pub(super) fn next(cx: &Read<'_>, sought: &HeadCriteria) -> Result<Next> {
+/// Returns the next thread that meets the criteria `sought`, according to the cache of the batch.
+pub(super) fn next_head(cx: &Read<'_>, sought: &HeadCriteria) -> Result<CachedHead> {
     cx.with_cached(&ONLY, |QueueHeads(window)| {
-        let window = window.as_ref().filter(|window| window.of == *sought);
-        Ok(match window.map(|window| (window.first.front(), window.is_all)) {
-            Some((Some(next), _)) => Next::Is(*next),
-            Some((None, true)) => Next::Nothing,
-            Some((None, false)) | None => Next::Unread,
+        let window = window.as_ref().filter(|window| window.criteria == *sought);
+        Ok(match window.map(|window| (window.threads.front(), window.is_complete)) {
+            Some((Some(next), _)) => CachedHead::Known(*next),
+            Some((None, true)) => CachedHead::Nothing,
+            Some((None, false)) | None => CachedHead::Unread,
         })
     })
 }
 
-/// Keeps the first threads of the queue, up to [`WINDOW`], for later jobs of the batch.
-pub(super) fn keep(cx: &Read<'_>, of: HeadCriteria, first: &[NextThread]) {
-    let window = HeadWindow { of, first: first.iter().copied().collect(), is_all: first.len() < WINDOW };
+/// Caches the first threads of the queue, up to [`WINDOW`], for later jobs of the batch.
+pub(super) fn cache_heads(cx: &Read<'_>, criteria: HeadCriteria, first: &[NextThread]) {
+    let window =
+        HeadWindow { criteria, threads: first.iter().copied().collect(), is_complete: first.len() < WINDOW };
     cx.keep(&ONLY, QueueHeads(Some(window)));
 }
 
-/// Removes a thread that has left the queue from the kept threads.
+/// Removes a thread from the cache, because the thread has left the queue.
 pub(super) fn remove(cx: &Read<'_>, thread: ThreadId) -> Result<()> {
     cx.with_cached(&ONLY, |QueueHeads(window)| {
-        window.iter_mut().for_each(|window| window.first.retain(|next| next.thread_id != thread));
+        window.iter_mut().for_each(|window| window.threads.retain(|next| next.thread_id != thread));
         Ok(())
     })
 }
 
-/// Drops the kept threads, because a thread has entered the queue.
+/// Drops the cached threads, because a thread has entered the queue.
 pub(super) fn forget(cx: &Read<'_>) {
     cx.keep(&ONLY, QueueHeads(None));
 }

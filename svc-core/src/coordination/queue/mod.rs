@@ -3,12 +3,12 @@
 //! A thread is ready while it is open, unclaimed, without a current result, a dead letter, a used-up budget
 //! limit or an unfinished dependency, and in a channel that is not archived: the table of `rules` lists these
 //! conditions. This file derives the queue's rows from the threads, in the transaction that changes a thread;
-//! nothing else writes them. It is called by `queue_projector`, which processes the events of the thread
-//! itself, and by `dependencies` when the event belongs to another thread. The next thread is the best of the
-//! candidates: the first thread of each skill set that the member covers. So the cost does not depend on the
-//! number of waiting threads. A thread whose footprint conflicts stays in the queue until a claim finds it
-//! there and parks it. If other threads with its footprint are parked already, it is parked with them at
-//! once.
+//! nothing else writes these rows. It is called by `queue_projector`, which processes the events of the
+//! thread itself, and by `dependencies` when the event is on another thread. The next thread is the best of
+//! the candidates: the first thread of each skill set that the member covers. So the cost does not depend on
+//! the number of waiting threads. A thread whose footprint conflicts stays in the queue until a claim finds
+//! and parks the thread. If other threads with the same footprint are parked already, the thread is parked
+//! with them immediately.
 
 mod probes;
 mod heads;
@@ -27,15 +27,15 @@ use crate::id::{ChannelId, ThreadId};
 use crate::op::Write;
 pub(in crate::coordination) use heads::NextThread;
 pub(in crate::coordination) use next::{QueueRequest, QueueScope, count, first, next};
-pub(in crate::coordination) use parked::{free, park, waited_for};
-pub(in crate::coordination) use supply::supply;
+pub(in crate::coordination) use parked::{free, obstacles_waited_for, park};
+pub(in crate::coordination) use supply::count_made_ready;
 
 /// Updates a thread's row in the queue: removes it, and adds the thread again if it is ready.
 ///
 /// The thread's footprint must not have changed: a thread without a footprint is never parked.
 pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
     if thread.footprint_id != 0 {
-        return refresh_anywhere(cx, thread.id);
+        return refresh_with_parked(cx, thread.id);
     }
     if thread.has_result {
         // The thread is still not ready: its claim has ended, but now it has a result.
@@ -49,13 +49,14 @@ pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: &Thread) -> R
     cx.save_any(ADD_THREAD, &[&thread.id])
 }
 
-/// Updates the queue for a thread that may be parked, or may have returned from being parked.
-pub(in crate::coordination) fn refresh_anywhere(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
+/// Updates the rows of a thread in the queue and among the parked threads, whether or not the thread was
+/// parked.
+pub(in crate::coordination) fn refresh_with_parked(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     parked::follow(cx, thread)?;
     parked::remove(cx, thread)?;
     cx.execute_any(REMOVE_THREAD, &[&thread])?;
     cx.execute_any(ADD_THREAD, &[&thread])?;
-    parked::join(cx, thread)
+    parked::park_with_alike(cx, thread)
 }
 
 /// Removes a channel's threads from the queue and adds those that are ready.
@@ -67,7 +68,7 @@ pub(in crate::coordination) fn refresh_channel(cx: &mut Write<'_>, channel: Chan
 
 /// Moves the queue's rows of a channel to the pool that matches the channel's privacy.
 ///
-/// All rows of a channel are in one pool, so one of them shows whether there is anything to do.
+/// All rows of a channel are in one pool, so one row shows whether the rows must be moved.
 pub(in crate::coordination) fn move_pool(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
     let found: Option<(Option<Uuid>, Option<Uuid>, Uuid)> = cx.one(POOLS, &[&channel])?;
     let Some((ready, parked, wanted)) = found else { return Ok(()) };
@@ -80,7 +81,7 @@ pub(in crate::coordination) fn move_pool(cx: &mut Write<'_>, channel: ChannelId)
     Ok(())
 }
 
-/// A statement that adds those threads `t` to the queue that meet a condition and are ready.
+/// A statement that adds each ready thread `t` to the queue, limited by the condition `$which`.
 macro_rules! add_ready {
     ($which:literal) => {
         concat!(

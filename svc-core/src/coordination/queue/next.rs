@@ -1,4 +1,4 @@
-//! The next thread of a member: the best of those that its skills cover.
+//! Finds the next thread of a member: the best thread in the queue whose required skills the member has.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::log::event::Invalidates;
 use crate::op::Read;
 use crate::store::{Engine, ToParam};
 
-/// The channels from which the next thread is taken.
+/// The channels in which to find the next thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::coordination) enum QueueScope {
     /// One channel, which the caller may see.
@@ -33,11 +33,11 @@ pub(in crate::coordination) enum QueueScope {
     Workspace,
 }
 
-/// The threads among which the next thread is searched.
+/// The criteria by which a caller requests the next thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::coordination) struct QueueRequest {
     pub scope: QueueScope,
-    /// Only threads whose footprint names this repository.
+    /// Only threads whose footprint is in this repository; `None` for all threads.
     pub repo: Option<RepoKey>,
 }
 
@@ -46,16 +46,16 @@ const CHECKED_MAX: usize = 100;
 
 /// Returns the thread that the caller would claim next, skipping threads whose footprints conflict.
 ///
-/// After very many of these it returns the first thread that was not checked; a claim, which parks blocked
-/// threads, then checks it. So reads are short, and none misses a thread that could be claimed. The search
-/// includes threads that will be ready once lapsed claims are ended.
+/// After [`CHECKED_MAX`] checks it returns the first thread that was not checked; a claim, which parks
+/// blocked threads, then checks that thread. So reads are short, and no read misses a thread that could be
+/// claimed. The search includes threads that will be ready once lapsed claims are ended.
 pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &QueueRequest) -> Result<Option<NextThread>> {
     let eligible = Eligibility::of_caller(cx, wanted)?;
-    cx.with_cached(&ONLY, |found: &mut QueueFindings| {
+    cx.with_cached(&ONLY, |found: &mut QueueLookups| {
         if let Some((_, next)) = found.next.iter().find(|(of, _)| *of == eligible) {
             return Ok(*next);
         }
-        let next = best(cx, &eligible, &mut FootprintChecks::beginning(&mut found.free))?;
+        let next = best_thread(cx, &eligible, &mut FootprintChecks::new(&mut found.free))?;
         found.next.push((eligible, next));
         Ok(next)
     })
@@ -63,25 +63,25 @@ pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &QueueRequest) -> Res
 
 /// Queue lookups that are cached for one snapshot and shared by its reads.
 ///
-/// Waiting callers with equal skills and visibility are polled in one snapshot, because the next thread is
-/// the same for all of them.
+/// Waiting callers with equal skills and visibility are polled in one snapshot, because all these callers
+/// have the same next thread.
 #[derive(Clone, Default)]
-pub(super) struct QueueFindings {
+pub(super) struct QueueLookups {
     /// Whether a footprint has no conflict, by the footprint's id, for each footprint that was checked.
     pub free: HashMap<i64, bool>,
     /// The next thread for each set of criteria.
     next: Vec<(Eligibility, Option<NextThread>)>,
-    /// Number of threads that may have become claimable because some claim ended.
+    /// Number of threads that may have become claimable because a claim ended.
     pub freed: Option<i64>,
     /// Number of threads that will become claimable once lapsed claims are ended.
     pub left_by_lapsed: Option<i64>,
 }
 
-impl Cached for QueueFindings {
+impl Cached for QueueLookups {
     const LIFETIME: Lifetime = Lifetime::Transaction;
 }
 
-fn best(
+fn best_thread(
     cx: &Read<'_>,
     eligible: &Eligibility,
     checks: &mut FootprintChecks<'_>,
@@ -91,18 +91,18 @@ fn best(
         QueueScope::Channel(channel) => vec![channel.uuid()],
         QueueScope::Workspace => eligible.pools.clone(),
     };
-    let mut passed: Vec<i64> = Vec::new();
+    let mut skipped: Vec<i64> = Vec::new();
     let mut others: Vec<NextThread> = Vec::new();
     let found = loop {
-        let Some(found) = first_at(cx, &places, wanted, &passed)? else { break None };
+        let Some(found) = first_in_places(cx, &places, wanted, &skipped)? else { break None };
         if checks.is_free(cx, found.footprint)? {
             break Some(found);
         }
-        passed.push(found.footprint);
-        others.extend(follower(cx, eligible, found.footprint, checks)?);
+        skipped.push(found.footprint);
+        others.extend(best_follower(cx, eligible, found.footprint, checks)?);
     };
-    for group in returning::threads_to_return(cx, |standing| eligible.covers(standing))? {
-        others.extend(first_free(cx, group, checks)?);
+    for group in returning::threads_to_return(cx, |queue_place| eligible.covers(queue_place))? {
+        others.extend(first_without_conflict(cx, group, checks)?);
     }
     Ok(found.into_iter().chain(others).min())
 }
@@ -118,10 +118,11 @@ pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
     };
     let found: Option<(i64,)> = cx.one(sql, &[&pools, &most])?;
     let mut total = found.map_or(0, |(count,)| count);
-    cx.with_cached(&ONLY, |found: &mut QueueFindings| {
-        let mut checks = FootprintChecks::beginning(&mut found.free);
-        for group in returning::threads_to_return(cx, |standing| pools.contains(&standing.pool))? {
-            total = total.saturating_add(i64::from(first_free(cx, group, &mut checks)?.is_some()));
+    cx.with_cached(&ONLY, |found: &mut QueueLookups| {
+        let mut checks = FootprintChecks::new(&mut found.free);
+        for group in returning::threads_to_return(cx, |queue_place| pools.contains(&queue_place.pool))? {
+            total =
+                total.saturating_add(i64::from(first_without_conflict(cx, group, &mut checks)?.is_some()));
         }
         Ok(total.min(most))
     })
@@ -134,15 +135,15 @@ const COUNT_SQLITE: &str = "
 const COUNT_POSTGRES: &str =
     "select count(*) from (select 1 from ready where pool = any($1) limit $2) counted";
 
-/// Checks whether footprints have conflicts, using the results that the snapshot already has.
+/// Checks whether footprints have conflicts, and caches the results for one snapshot.
 pub(super) struct FootprintChecks<'f> {
     known: &'f mut HashMap<i64, bool>,
-    /// Number of footprints whose conflicts this read has looked up.
+    /// Number of footprints whose conflicts the current read has looked up.
     looked_up: usize,
 }
 
 impl<'f> FootprintChecks<'f> {
-    pub fn beginning(known: &'f mut HashMap<i64, bool>) -> Self {
+    pub fn new(known: &'f mut HashMap<i64, bool>) -> Self {
         Self { known, looked_up: 0 }
     }
 
@@ -169,11 +170,12 @@ impl<'f> FootprintChecks<'f> {
     }
 }
 
-/// The criteria by which threads in the queue, or returning to it, are claimable for a caller.
+/// The criteria for threads that the caller can claim: the request, the pools of the queue, and the skill
+/// sets.
 #[derive(Clone, PartialEq, Eq)]
 struct Eligibility {
     wanted: QueueRequest,
-    /// The pools in which these threads may be.
+    /// The pools of the queue that may contain threads for the caller.
     pools: Vec<Uuid>,
     sets: Arc<Vec<i64>>,
 }
@@ -184,35 +186,35 @@ impl Eligibility {
             QueueScope::Channel(channel) => vec![channel.uuid(), cx.caller().workspace_id.uuid()],
             QueueScope::Workspace => pools(cx)?,
         };
-        Ok(Self { wanted: wanted.clone(), pools, sets: eligible_sets(cx, &skill_sets::sets(cx)?)? })
+        Ok(Self { wanted: wanted.clone(), pools, sets: eligible_sets(cx, &skill_sets::cached_sets(cx)?)? })
     }
 
-    fn covers(&self, standing: &QueuePlace) -> bool {
+    fn covers(&self, queue_place: &QueuePlace) -> bool {
         let is_in_scope = match self.wanted.scope {
-            QueueScope::Channel(channel) => channel == standing.channel,
-            QueueScope::Workspace => self.pools.contains(&standing.pool),
+            QueueScope::Channel(channel) => channel == queue_place.channel,
+            QueueScope::Workspace => self.pools.contains(&queue_place.pool),
         };
         is_in_scope
-            && self.wanted.repo.as_ref().is_none_or(|repo| **repo == *standing.repo_key)
-            && self.sets.binary_search(&standing.skill_set).is_ok()
+            && self.wanted.repo.as_ref().is_none_or(|repo| **repo == *queue_place.repo_key)
+            && self.sets.binary_search(&queue_place.skill_set).is_ok()
     }
 }
 
-/// Returns the best claimable parked thread that would replace the queued threads with the blocked footprint
-/// `passed`.
+/// Returns the best claimable parked thread among those that would replace the queued threads with the
+/// blocked footprint `skipped`.
 ///
 /// A read cannot park those threads, so it looks up their successors here.
-fn follower(
+fn best_follower(
     cx: &Read<'_>,
     eligible: &Eligibility,
-    passed: i64,
+    skipped: i64,
     checks: &mut FootprintChecks<'_>,
 ) -> Result<Option<NextThread>> {
     let mut best: Option<NextThread> = None;
     for pool in &eligible.pools {
-        for ((_, channel, skill_set, repo_key, _), group) in parked::following(cx, pool, passed)? {
+        for ((_, channel, skill_set, repo_key, _), group) in parked::followers(cx, pool, skipped)? {
             if eligible.covers(&QueuePlace { pool: *pool, channel, skill_set, repo_key }) {
-                best = best.into_iter().chain(first_free(cx, group, checks)?).min();
+                best = best.into_iter().chain(first_without_conflict(cx, group, checks)?).min();
             }
         }
     }
@@ -221,8 +223,9 @@ fn follower(
 
 /// Returns the first thread of a group whose footprint has no conflict.
 ///
-/// If the group may have more threads than were read, the last one read is returned without a check.
-pub(super) fn first_free(
+/// If the group may have more threads than were read, the last thread that was read is returned without a
+/// check.
+pub(super) fn first_without_conflict(
     cx: &Read<'_>,
     group: Vec<NextThread>,
     checks: &mut FootprintChecks<'_>,
@@ -237,28 +240,28 @@ pub(super) fn first_free(
     Ok(None)
 }
 
-/// Returns the first thread of the queue for the caller, except for threads with the footprints `passed`.
+/// Returns the first thread of the queue for the caller, except for threads with the footprints `skipped`.
 ///
-/// This is the oldest of the most urgent threads whose required skills the caller covers. Conflicts are not
+/// This is the oldest of the most urgent threads whose required skills the caller has. Conflicts are not
 /// checked.
 pub(in crate::coordination) fn first(
     cx: &Read<'_>,
     wanted: &QueueRequest,
-    passed: &[i64],
+    skipped: &[i64],
 ) -> Result<Option<NextThread>> {
     let places = match wanted.scope {
         QueueScope::Channel(channel) => vec![channel.uuid()],
         QueueScope::Workspace => pools(cx)?,
     };
-    first_at(cx, &places, wanted, passed)
+    first_in_places(cx, &places, wanted, skipped)
 }
 
-/// Returns the first thread of the queue at some places: a channel, or the pools of the caller.
-fn first_at(
+/// Returns the first thread of the queue in `places`, which are one channel or the pools of the caller.
+fn first_in_places(
     cx: &Read<'_>,
     places: &[Uuid],
     wanted: &QueueRequest,
-    passed: &[i64],
+    skipped: &[i64],
 ) -> Result<Option<NextThread>> {
     let probes = match (wanted.scope, wanted.repo.is_some()) {
         (QueueScope::Channel(_), false) => &IN_CHANNELS,
@@ -266,7 +269,7 @@ fn first_at(
         (QueueScope::Workspace, false) => &IN_POOLS,
         (QueueScope::Workspace, true) => &OF_REPO_IN_POOLS,
     };
-    let mut sets = skill_sets::sets(cx)?;
+    let mut sets = skill_sets::cached_sets(cx)?;
     loop {
         let eligible = eligible_sets(cx, &sets)?;
         let sought = HeadCriteria {
@@ -274,14 +277,14 @@ fn first_at(
             eligible: Arc::clone(&eligible),
             repo: wanted.repo.clone(),
         };
-        if passed.is_empty() {
-            match heads::next(cx, &sought)? {
-                heads::Next::Is(next) => return Ok(Some(next)),
-                heads::Next::Nothing => return Ok(None),
-                heads::Next::Unread => {}
+        if skipped.is_empty() {
+            match heads::next_head(cx, &sought)? {
+                heads::CachedHead::Known(next) => return Ok(Some(next)),
+                heads::CachedHead::Nothing => return Ok(None),
+                heads::CachedHead::Unread => {}
             }
         }
-        let query = QueueQuery { probes, places, eligible: &eligible, repo: &wanted.repo, passed };
+        let query = QueueQuery { probes, places, eligible: &eligible, repo: &wanted.repo, skipped };
         let found = match cx.engine() {
             Engine::Sqlite => query.on_sqlite(cx, sets.newest())?,
             Engine::Postgres => query.on_postgres(cx, sets.newest())?,
@@ -289,10 +292,10 @@ fn first_at(
         match found {
             QueueResult::First(first) => return Ok(first),
             QueueResult::Heads(first) => {
-                heads::keep(cx, sought, &first);
+                heads::cache_heads(cx, sought, &first);
                 return Ok(first.first().copied());
             }
-            QueueResult::UnknownSets => sets = skill_sets::newer_sets(cx)?,
+            QueueResult::UnknownSets => sets = skill_sets::all_sets(cx)?,
         }
     }
 }
@@ -303,12 +306,12 @@ struct QueueQuery<'q> {
     places: &'q [Uuid],
     eligible: &'q [i64],
     repo: &'q Option<RepoKey>,
-    passed: &'q [i64],
+    skipped: &'q [i64],
 }
 
 /// The result of a query for the first threads of the queue.
 enum QueueResult {
-    /// The first thread, if there is one.
+    /// The first thread, or `None` if no thread meets the criteria.
     First(Option<NextThread>),
     /// The first threads, in order, as many as one statement reads ahead.
     Heads(Vec<NextThread>),
@@ -316,7 +319,8 @@ enum QueueResult {
     UnknownSets,
 }
 
-/// Returns the pools of the caller: that of the workspace and those of its private channels.
+/// Returns the pools of the caller: the pool of the workspace, and one pool for each private channel of the
+/// caller.
 fn pools(cx: &Read<'_>) -> Result<Vec<Uuid>> {
     let private = visibility::private_channels_of(cx, cx.caller().member_id()?)?;
     let workspace = cx.caller().workspace_id.uuid();
@@ -325,10 +329,10 @@ fn pools(cx: &Read<'_>) -> Result<Vec<Uuid>> {
 
 /// The ids of the skill sets that one member covers, ascending.
 ///
-/// They are cached for the member until some member's skills change, and extended as sets are added.
+/// The ids are cached for the member until the skills of any member change, and extended as sets are added.
 #[derive(Clone, Default)]
 struct EligibleSets {
-    /// The member's skills, once they have been read.
+    /// The member's skills, or `None` if the skills have not been read.
     own: Option<Arc<HashSet<String>>>,
     sets: Arc<Vec<i64>>,
     /// The id of the newest set that was considered.
@@ -359,13 +363,13 @@ fn eligible_sets(cx: &Read<'_>, sets: &SkillSets) -> Result<Arc<Vec<i64>>> {
     })
 }
 
-/// Returns the ids of the sets that the skills `own` cover.
+/// Returns the ids of the skill sets whose skills are all in `own`.
 fn covered(own: &HashSet<String>, sets: &[(i64, Arc<[String]>)]) -> Vec<i64> {
     let covers = |required: &[String]| required.iter().all(|skill| own.contains(skill));
     sets.iter().filter(|(_, required)| covers(required)).map(|(id, _)| *id).collect()
 }
 
-/// The first row of a skill set's part of the queue. Candidates are ordered as threads are claimed.
+/// The first row of the queue with one skill set. Candidates are ordered as threads are claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct QueueCandidate {
     urgency: i64,
@@ -377,7 +381,7 @@ struct QueueCandidate {
 }
 
 impl QueueCandidate {
-    fn thread(self) -> NextThread {
+    fn into_next_thread(self) -> NextThread {
         let Self { urgency, lsn, thread_id, channel_id, footprint, .. } = self;
         NextThread { urgency, lsn, thread_id, channel_id, footprint }
     }
@@ -388,29 +392,29 @@ impl QueueQuery<'_> {
         if cx.one::<(i64,)>(UNKNOWN_SET, &[&cx.caller().workspace_id, &newest])?.is_some() {
             return Ok(QueueResult::UnknownSets);
         }
-        let passed = (!self.passed.is_empty()).then(|| json!(self.passed).to_string());
+        let skipped = (!self.skipped.is_empty()).then(|| json!(self.skipped).to_string());
         let mut best: Option<QueueCandidate> = None;
         for place in self.places {
             let candidate = best_candidate(self.eligible, |skill_set| {
-                self.first_of_set(cx, place, skill_set, passed.as_ref())
+                self.first_of_set(cx, place, skill_set, skipped.as_ref())
             })?;
             best = best.into_iter().chain(candidate).min();
         }
-        Ok(QueueResult::First(best.map(QueueCandidate::thread)))
+        Ok(QueueResult::First(best.map(QueueCandidate::into_next_thread)))
     }
 
-    /// Returns the first candidate at a place whose skill set is `skill_set` or a later one.
+    /// Returns the first row of the queue in `place` with the lowest skill set id from `skill_set` on.
     fn first_of_set(
         &self,
         cx: &Read<'_>,
         place: &Uuid,
         skill_set: i64,
-        passed: Option<&String>,
+        skipped: Option<&String>,
     ) -> Result<Option<QueueCandidate>> {
         let mut params: Vec<&dyn ToParam> = vec![place, &skill_set];
         params.extend(self.repo.as_ref().map(|repo| -> &dyn ToParam { repo }));
-        params.extend(passed.map(|passed| -> &dyn ToParam { passed }));
-        let sql = if passed.is_some() { self.probes.passing_sqlite } else { self.probes.first_sqlite };
+        params.extend(skipped.map(|skipped| -> &dyn ToParam { skipped }));
+        let sql = if skipped.is_some() { self.probes.skipping_sqlite } else { self.probes.first_sqlite };
         let row: Option<(i64, i64, i64, ThreadId, ChannelId, i64)> = cx.one(sql, &params)?;
         Ok(row.map(|(skill_set, urgency, lsn, thread_id, channel_id, footprint)| QueueCandidate {
             urgency,
@@ -424,7 +428,7 @@ impl QueueQuery<'_> {
 
     fn on_postgres(&self, cx: &Read<'_>, newest: i64) -> Result<QueueResult> {
         let parts = self.places.len().saturating_mul(self.eligible.len());
-        let may_read_ahead = self.passed.is_empty() && parts <= WINDOW_PARTS_MAX;
+        let may_read_ahead = self.skipped.is_empty() && parts <= WINDOW_PARTS_MAX;
         let takes = if may_read_ahead { cx.take_claim_count() } else { 0 };
         let sql = match parts {
             _ if takes > 1 => self.probes.window_postgres,
@@ -432,15 +436,15 @@ impl QueueQuery<'_> {
             _ => self.probes.walk_postgres,
         };
         let mut params: Vec<&dyn ToParam> =
-            vec![&self.places, &self.eligible, &cx.caller().workspace_id, &newest, &self.passed];
+            vec![&self.places, &self.eligible, &cx.caller().workspace_id, &newest, &self.skipped];
         params.extend(self.repo.as_ref().map(|repo| -> &dyn ToParam { repo }));
-        let found: Vec<PostgresRow> = cx.query(sql, &params)?;
+        let found: Vec<CandidateRow> = cx.query(sql, &params)?;
         let (has_unknown, ..) =
             found.first().ok_or_else(|| Error::internal("a join to one row returned none"))?;
         if *has_unknown {
             return Ok(QueueResult::UnknownSets);
         }
-        let next = |(_, thread, channel, footprint, urgency, lsn): PostgresRow| {
+        let next = |(_, thread, channel, footprint, urgency, lsn): CandidateRow| {
             Some(NextThread {
                 urgency: urgency?,
                 lsn: lsn?,
@@ -459,22 +463,24 @@ impl QueueQuery<'_> {
     }
 }
 
-/// Whether there are unknown skill sets, and the columns of the candidate if there is one.
-type PostgresRow = (bool, Option<ThreadId>, Option<ChannelId>, Option<i64>, Option<i64>, Option<i64>);
+/// Whether the workspace has uncached skill sets, and the columns of a candidate, or nulls without a
+/// candidate.
+type CandidateRow = (bool, Option<ThreadId>, Option<ChannelId>, Option<i64>, Option<i64>, Option<i64>);
 
-/// Maximum parts of the queue, each of one place and skill set, from which a statement reads ahead.
+/// Maximum parts of the queue from which a statement reads ahead. A part has one place and one skill set.
 const WINDOW_PARTS_MAX: usize = 16;
 
-/// Maximum parts of the queue whose first threads one statement reads part by part.
+/// Maximum parts of the queue that a statement reads one by one. A part has one place and one skill set.
 ///
 /// For more parts, a statement walks over the skill sets that have rows.
 const CANDIDATES_MAX: usize = 256;
 
 const UNKNOWN_SET: &str = "select id from skill_sets where workspace_id = $1 and id > $2 order by id limit 1";
 
-/// Returns the best among the candidates of the skill sets `eligible` (ascending).
+/// Returns the candidate that is claimed first. Only the skill sets `eligible`, in ascending order, are
+/// considered.
 ///
-/// `seek` returns the candidate of the first set, from a given set on, that has any row. Each call either
+/// `seek` returns the candidate of the first set with rows that is not below a given set. Each call either
 /// finds an eligible set, or skips all sets up to the next eligible set or the next set with rows. So the
 /// number of calls is bounded both by the eligible sets and by one more than the sets with rows.
 fn best_candidate(
@@ -485,8 +491,8 @@ fn best_candidate(
     let mut rest = eligible;
     while let Some(first) = rest.first() {
         let Some(candidate) = seek(*first)? else { break };
-        let passed = rest.partition_point(|set| *set < candidate.skill_set);
-        rest = rest.get(passed..).unwrap_or_default();
+        let skipped = rest.partition_point(|set| *set < candidate.skill_set);
+        rest = rest.get(skipped..).unwrap_or_default();
         if let Some((set, after)) = rest.split_first()
             && *set == candidate.skill_set
         {
@@ -533,7 +539,7 @@ mod tests {
         }
     }
 
-    /// Returns the best candidate of a queue that contains `candidates`, and the number of calls of `seek`.
+    /// Returns the best of `candidates` for the skill sets `eligible`, and the number of calls of `seek`.
     fn best(eligible: &[i64], candidates: &[QueueCandidate]) -> (Option<QueueCandidate>, usize) {
         let queue: BTreeMap<i64, QueueCandidate> =
             candidates.iter().map(|candidate| (candidate.skill_set, *candidate)).collect();

@@ -1,11 +1,11 @@
 //! Parked threads: threads that are ready except for the obstacle that blocked them when a claim found them.
 //!
-//! A claim parks the blocked threads that it finds, so that later claims do not find them again. When an
-//! obstacle is freed, only the first thread of each group behind it returns to the queue; when that thread
-//! leaves the queue and the obstacle is still free, the next one follows. A group consists of the threads of
-//! one channel, skill set and repository that wait in the same mode: a member who can claim one of them can
-//! claim each. So no claimable thread stays hidden, and freeing an obstacle costs the same whether many or
-//! few threads wait for it.
+//! A claim parks the blocked threads that it finds, so that later claims do not find these threads again.
+//! When an obstacle is freed, only the first thread of each group behind the obstacle returns to the queue;
+//! when that thread leaves the queue and the obstacle is still free, the next thread of the group follows. A
+//! group consists of the threads of one channel, skill set and repository that wait in the same mode: a
+//! member who can claim one of these threads can claim each of them. So no claimable thread stays hidden, and
+//! freeing an obstacle costs the same whether many or few threads wait for it.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ use uuid::Uuid;
 use super::REMOVE_THREAD;
 use super::heads::NextThread;
 use crate::Result;
-use crate::coordination::obstacles::{Blocked, Obstacle, uses};
+use crate::coordination::obstacles::{BlockingConflict, Obstacle, uses};
 use crate::id::{ChannelId, ThreadId};
 use crate::op::{Read, Write};
 
-/// Whether the obstacle `$o` blocks a thread that waits for it in mode `$exclusive`.
+/// SQL condition: the obstacle `$o` blocks a thread that waits behind it in mode `$exclusive`.
 ///
-/// `$live` is a further condition on the items `l` of claims. A read uses it to leave out lapsed claims, and
-/// subtracts `$lapsed`, their uses, from the uses of a slot `s`.
+/// `$live` is a further condition on the items `l` of claims, by which a read excludes lapsed claims.
+/// `$lapsed` subtracts the uses of lapsed claims from the uses of a slot `s`.
 macro_rules! held {
     ($o:literal, $exclusive:literal) => {
         held!($o, $exclusive, "", "")
@@ -54,18 +54,18 @@ macro_rules! held {
     };
 }
 
-/// Parks a thread that has entered the queue, if its footprint is parked and it cannot be claimed first.
+/// Parks a thread that has entered the queue, if threads with the same footprint are parked and must be
+/// claimed first.
 ///
-/// It cannot be claimed first if the obstacle behind which threads with its footprint are parked still blocks
-/// them, or if a thread of the same group has returned from behind the obstacle and is claimed before this
-/// one, which then follows it. So any number of new threads with one footprint adds to the queue no more than
-/// the first one.
-pub(super) fn join(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
+/// The thread is parked if the obstacle still blocks the parked threads, or if a thread of the same group has
+/// returned to the queue and is claimed before the new thread, which then follows that thread. So any number
+/// of new threads with one footprint adds only one thread to the queue.
+pub(super) fn park_with_alike(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     cx.execute_any(JOIN, &[&thread])?;
     cx.execute_any(LEAVE_TO_JOIN, &[&thread])
 }
 
-/// Uses the index of footprints, and prefers a parked thread of the same group to any other.
+/// Uses the index of footprints, and prefers a parked thread of the same group to any other parked thread.
 const JOIN: &str = concat!(
     "insert into parked (obstacle, channel_id, skill_set, repo_key, exclusive, urgency, lsn, thread_id, pool,
         footprint)
@@ -89,20 +89,21 @@ const LEAVE_TO_JOIN: &str = "
     delete from ready
     where thread_id = $1 and exists (select 1 from parked p where p.thread_id = $1)";
 
-/// The origin of a row of the queue: the obstacle, and the group behind it.
+/// The origin of a thread that returned to the queue: the obstacle, and the columns of the group behind the
+/// obstacle.
 pub(super) type ParkedOrigin = (Obstacle, ChannelId, i64, String, bool);
 
 /// Parks a thread of the queue, together with threads that have the same footprint and pool.
 ///
-/// Returns the number of parked threads, up to [`ALIKE_MAX`]. Further threads of this kind in the queue are
-/// parked when a claim finds them.
+/// Returns the number of parked threads, up to [`ALIKE_MAX`]. Further such threads in the queue are parked
+/// when a claim finds them.
 pub(in crate::coordination) fn park(
     cx: &mut Write<'_>,
     thread: ThreadId,
-    blocked: &Blocked,
+    blocked: &BlockingConflict,
 ) -> Result<usize> {
-    let Blocked { obstacle, exclusive, .. } = blocked;
-    let alike: Vec<ParkedRow> = cx.query(ALIKE, &[&thread, &ALIKE_MAX.saturating_sub(1)])?;
+    let BlockingConflict { obstacle, exclusive, .. } = blocked;
+    let alike: Vec<RowToPark> = cx.query(ALIKE, &[&thread, &ALIKE_MAX.saturating_sub(1)])?;
     let mut origins: BTreeSet<ParkedOrigin> = BTreeSet::new();
     for (thread, came_from, channel, skill_set, repo_key, mode) in &alike {
         cx.execute_any(PARK, &[thread, obstacle, exclusive])?;
@@ -118,9 +119,9 @@ pub(in crate::coordination) fn park(
 }
 
 /// A row of the queue that is to be parked: its thread, and the origin of the row.
-type ParkedRow = (ThreadId, Option<Obstacle>, ChannelId, i64, String, bool);
+type RowToPark = (ThreadId, Option<Obstacle>, ChannelId, i64, String, bool);
 
-/// Maximum threads of one footprint that are parked at once.
+/// Maximum threads with one footprint that one call of [`park`] parks.
 const ALIKE_MAX: i64 = 256;
 
 const ALIKE: &str = "
@@ -164,26 +165,30 @@ const NEXT_OF_GROUP: &str = return_parked!(
 
 /// Removes the parked rows of threads that returned from behind an obstacle to the queue.
 ///
-/// It does not compare `parked.obstacle`, or an engine would scan all threads that wait behind the obstacle.
+/// The statement does not compare `parked.obstacle`, because an engine would then scan all threads that wait
+/// behind the obstacle.
 const UNPARK: &str =
     "delete from parked where thread_id in (select thread_id from ready where came_from = $1)";
 
-/// Returns the parked threads that would follow the queue's threads with a footprint.
+/// Returns the parked threads that would follow the queued threads with this footprint.
 ///
-/// The threads of the queue must have come from behind an obstacle that is free now. A read skips such a
-/// thread if something blocks it, but cannot park it; it finds here the threads that would have returned in
-/// its place. Each list is one group, in order.
-pub(super) fn following(
+/// The queued threads must have returned from behind an obstacle that is free now. A read skips a queued
+/// thread that is blocked, but cannot park that thread. So this function finds the threads that would have
+/// returned instead. Each list is one group, in order.
+pub(super) fn followers(
     cx: &Read<'_>,
     pool: &Uuid,
     footprint: i64,
 ) -> Result<Vec<(ParkedOrigin, Vec<NextThread>)>> {
     let origins: Vec<ParkedOrigin> = cx.query(ORIGINS_IN_POOL, &[pool, &footprint])?;
-    origins.into_iter().map(|origin| Ok((origin.clone(), group(cx, &origin)?))).collect()
+    origins.into_iter().map(|origin| Ok((origin.clone(), group_behind(cx, &origin)?))).collect()
 }
 
 /// Returns the obstacles among the items of a thread's claim behind which threads are parked.
-pub(in crate::coordination) fn waited_for(cx: &Read<'_>, thread: ThreadId) -> Result<BTreeSet<Obstacle>> {
+pub(in crate::coordination) fn obstacles_waited_for(
+    cx: &Read<'_>,
+    thread: ThreadId,
+) -> Result<BTreeSet<Obstacle>> {
     let found: Vec<(Obstacle,)> = cx.query(WAITED_FOR, &[&thread])?;
     Ok(found.into_iter().map(|(obstacle,)| obstacle).collect())
 }
@@ -192,7 +197,7 @@ const WAITED_FOR: &str = "
     select l.obstacle from live_items l
     where l.thread_id = $1 and exists (select 1 from parked p where p.obstacle = l.obstacle)";
 
-/// A thread's place in the queue: its pool, channel, skill set and repository.
+/// The pool, channel, skill set and repository of a thread in the queue.
 pub(super) struct QueuePlace {
     pub pool: Uuid,
     pub channel: ChannelId,
@@ -200,24 +205,24 @@ pub(super) struct QueuePlace {
     pub repo_key: String,
 }
 
-/// Returns the first threads of each wanted group behind an obstacle that, lapsed claims aside, is free.
-pub(super) fn behind(
+/// Returns the first threads of each wanted group behind an obstacle that is free, apart from lapsed claims.
+pub(super) fn groups_behind(
     cx: &Read<'_>,
     obstacle: Obstacle,
     is_wanted: impl Fn(&QueuePlace) -> bool,
 ) -> Result<Vec<Vec<NextThread>>> {
     let mut groups = Vec::new();
     for (pool, channel, skill_set, repo_key, mode) in cx.query(GROUPS, &[&obstacle])? {
-        let standing = QueuePlace { pool, channel, skill_set, repo_key };
-        if is_wanted(&standing) {
-            groups.push(group(cx, &(obstacle, channel, skill_set, standing.repo_key, mode))?);
+        let queue_place = QueuePlace { pool, channel, skill_set, repo_key };
+        if is_wanted(&queue_place) {
+            groups.push(group_behind(cx, &(obstacle, channel, skill_set, queue_place.repo_key, mode))?);
         }
     }
     Ok(groups)
 }
 
-/// Returns the first threads of a group behind an obstacle that, lapsed claims aside, is free.
-fn group(cx: &Read<'_>, origin: &ParkedOrigin) -> Result<Vec<NextThread>> {
+/// Returns the first threads of a group behind an obstacle that is free, apart from lapsed claims.
+fn group_behind(cx: &Read<'_>, origin: &ParkedOrigin) -> Result<Vec<NextThread>> {
     let (obstacle, channel, skill_set, repo_key, mode) = origin;
     let rows: Vec<(i64, i64, ThreadId, ChannelId, i64)> =
         cx.query(FOLLOWING, &[obstacle, channel, skill_set, repo_key, mode, &cx.now()])?;
@@ -257,11 +262,11 @@ const FOLLOWING: &str = concat!(
     " order by n.urgency, n.lsn limit 100"
 );
 
-/// Returns the next thread of a group to the queue when a thread of the group leaves the queue.
+/// Puts the next thread of a group back into the queue when a thread of the group leaves the queue.
 ///
-/// Does nothing if the leaving thread did not come from behind an obstacle, or the obstacle is not free. The
-/// leaving thread's row must still be in the queue. Neither statement has a condition that `came_from` is not
-/// null: an engine without statistics would scan all rows that meet it.
+/// Does nothing if the leaving thread did not return from behind an obstacle, or if the obstacle is not free.
+/// The leaving thread's row must still be in the queue. Neither statement has a condition that `came_from` is
+/// not null: an engine without statistics would scan all rows that meet the condition.
 pub(super) fn follow(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     cx.execute_any(FOLLOW, &[&thread])?;
     cx.execute_any(UNPARK_FOLLOWER, &[&thread])
@@ -282,21 +287,22 @@ const UNPARK_FOLLOWER: &str = "
         select n.thread_id from ready r join ready n on n.came_from = r.came_from
         where r.thread_id = $1)";
 
-/// Returns the first thread of each group behind an obstacle to the queue, if the obstacle does not block it.
+/// Puts the first thread of each group behind an obstacle back into the queue, unless the obstacle still
+/// blocks that thread.
 ///
-/// A group is skipped if a thread of it is in the queue and is claimed first. Its first parked thread can be
-/// more urgent than that one, because it may have been parked later. Called when a claim on the obstacle has
-/// ended, or a capacity or pause has changed.
+/// A group is skipped if a thread of the group is in the queue and is claimed before the first parked thread.
+/// The first parked thread can be more urgent than the queued thread, because it may have been parked later.
+/// Called when a claim on the obstacle has ended, or a capacity or pause has changed.
 pub(in crate::coordination) fn free(cx: &mut Write<'_>, obstacle: Obstacle) -> Result<()> {
     cx.execute_any(FIRST_OF_GROUPS, &[&obstacle])?;
     cx.execute_any(UNPARK, &[&obstacle])
 }
 
-/// Steps from the first thread of one group to that of the next, by the primary key.
+/// Selects the first thread of each group behind an obstacle, with one lookup in the primary key per group.
 ///
-/// SQLite compares rows by the index only as far as the right side has no affinity, hence the sum and the
-/// concatenation. SQLite also begins at the first row that is equal, hence an urgency that no thread has:
-/// without it, each step would read a whole group.
+/// SQLite uses the index for a comparison of rows only if the values on the right side have no affinity,
+/// hence the sum and the concatenation. SQLite also begins at the first row that is equal, hence an urgency
+/// that no thread has: otherwise each step would read a whole group.
 macro_rules! firsts {
     () => {
         "with recursive firsts (thread_id) as (

@@ -4,17 +4,17 @@
 pub(super) struct QueueStatements {
     pub first_sqlite: &'static str,
     /// Skips threads with the footprints in the last parameter.
-    pub passing_sqlite: &'static str,
+    pub skipping_sqlite: &'static str,
     pub first_postgres: &'static str,
     /// Finds the first [`WINDOW`] threads.
     pub window_postgres: &'static str,
     pub walk_postgres: &'static str,
 }
 
-/// The end of a statement that has found the `candidate`.
+/// The end of a statement whose common table expression `candidate` contains the found threads.
 ///
-/// It returns whether the workspace has skill sets that the connection has not cached, and the candidate if
-/// there is one.
+/// It selects whether the workspace has skill sets that the connection has not cached, and the candidates, or
+/// one row of nulls without a candidate.
 macro_rules! unknown_sets_or_candidate {
     () => {
         "select exists (select 1 from skill_sets where workspace_id = $3 and id > $4),
@@ -68,12 +68,12 @@ macro_rules! first_postgres {
 /// Number of threads that one statement reads ahead for the jobs of a batch.
 pub(super) const WINDOW: usize = 64;
 
-/// The statements of one order of the queue.
+/// Builds the statements that read the queue by the column `$place`.
 ///
-/// The `$of_repo_*` conditions limit them to a repository, by parameter 3 on SQLite and 6 on Postgres;
-/// `$passed` is the number of SQLite's last parameter.
+/// The `$of_repo_*` conditions limit the statements to a repository, by parameter 3 on SQLite and 6 on
+/// Postgres; `$skipped` is the number of SQLite's last parameter.
 macro_rules! probes {
-    ($place:literal, $of_repo_sqlite:literal, $of_repo_postgres:literal, $passed:literal) => {
+    ($place:literal, $of_repo_sqlite:literal, $of_repo_postgres:literal, $skipped:literal) => {
         QueueStatements {
             first_sqlite: concat!(
                 "select skill_set, urgency, lsn, thread_id, channel_id, footprint from ready where ",
@@ -82,13 +82,13 @@ macro_rules! probes {
                 $of_repo_sqlite,
                 " order by skill_set, urgency, lsn limit 1"
             ),
-            passing_sqlite: concat!(
+            skipping_sqlite: concat!(
                 "select skill_set, urgency, lsn, thread_id, channel_id, footprint from ready where ",
                 $place,
                 " = $1 and skill_set >= $2",
                 $of_repo_sqlite,
                 " and footprint not in (select value from json_each(",
-                $passed,
+                $skipped,
                 ")) order by skill_set, urgency, lsn limit 1"
             ),
             first_postgres: first_postgres!($place, $of_repo_postgres, "1"),

@@ -16,7 +16,7 @@ use crate::id::ThreadId;
 use crate::op::Read;
 use crate::store::{FromRow, Row};
 
-/// Returns the wanted threads that ending the lapsed claims would add to the queue.
+/// Returns the wanted threads that would enter the queue if the lapsed claims were ended.
 ///
 /// Each list is one group, in order, and contributes its first thread that has no conflict. Covers the first
 /// [`LAPSED_MAX`] lapsed claims.
@@ -28,15 +28,16 @@ pub(super) fn threads_to_return(
     let workspace = cx.caller().workspace_id;
     let lapsed: Vec<LapsedThread> = cx.query(LAPSED, &[&workspace, &cx.now(), &LAPSED_MAX])?;
     let touch_something = lapsed.iter().any(|lapsed| lapsed.next.footprint != 0);
-    for LapsedThread { is_able, is_budgeted, next, standing } in lapsed {
-        if is_able && is_wanted(&standing) && !(is_budgeted && fails_by_lapse(cx, next.thread_id)?) {
+    for LapsedThread { is_able, is_budgeted, next, queue_place } in lapsed {
+        if is_able && is_wanted(&queue_place) && !(is_budgeted && lapse_adds_dead_letter(cx, next.thread_id)?)
+        {
             groups.push(vec![next]);
         }
     }
     if touch_something {
         let obstacles: Vec<(Obstacle,)> = cx.query(WAITED_FOR, &[&workspace, &cx.now(), &LAPSED_MAX])?;
         for (obstacle,) in obstacles {
-            groups.extend(parked::behind(cx, obstacle, &is_wanted)?);
+            groups.extend(parked::groups_behind(cx, obstacle, &is_wanted)?);
         }
     }
     Ok(groups)
@@ -49,7 +50,7 @@ struct LapsedThread {
     /// Whether the thread's budget has limits.
     is_budgeted: bool,
     next: NextThread,
-    standing: QueuePlace,
+    queue_place: QueuePlace,
 }
 
 impl FromRow for LapsedThread {
@@ -69,7 +70,7 @@ impl FromRow for LapsedThread {
             is_able,
             is_budgeted,
             next,
-            standing: QueuePlace { pool, channel: channel_id, skill_set, repo_key },
+            queue_place: QueuePlace { pool, channel: channel_id, skill_set, repo_key },
         })
     }
 }
@@ -99,6 +100,6 @@ const WAITED_FOR: &str = "
     where exists (select 1 from parked p where p.obstacle = l.obstacle)
     order by l.obstacle limit 256";
 
-fn fails_by_lapse(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
-    thread_of_workspace(cx, thread)?.map_or(Ok(false), |thread| budget::fails_by_lapse(cx, &thread))
+fn lapse_adds_dead_letter(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
+    thread_of_workspace(cx, thread)?.map_or(Ok(false), |thread| budget::lapse_adds_dead_letter(cx, &thread))
 }

@@ -1,8 +1,8 @@
 //! Results: the outcome of a thread, as a JSON object that its worker sets.
 //!
 //! Setting a result ends the claim; the thread stays open and cannot be claimed again until it is reopened. A
-//! reopened thread can get another result; reads return the latest. One call can submit a result and move the
-//! thread to another state. A result is stored as the canonical text whose hash its event contains.
+//! reopened thread can have another result; reads return the latest result. One call can submit a result and
+//! move the thread to another state. A result is stored as the canonical text whose hash the event contains.
 
 mod kind;
 
@@ -45,7 +45,7 @@ pub(crate) fn feature() -> Feature {
             "results",
             vec![
                 changing("set_thread_result", Effect::Write)
-                    .prepare(stored_form)
+                    .prepare(to_stored_result)
                     .run(set_thread_result)
                     .title("Set a thread's result")
                     .when(
@@ -85,8 +85,8 @@ pub(crate) fn feature() -> Feature {
                 wait("wait_for_result", wait_for_result)
                     .title("Wait for a thread's result")
                     .when(
-                        "Wait until a thread, such as a child, has a result. Use `get_thread_result` to \
-                         return at once.",
+                        "Wait until a thread, such as a child, has a result. Use `get_thread_result` to read \
+                         without waiting.",
                     )
                     .get("/threads/{thread_id}/wait/result")
                     .needs(&[WorkspaceRead])
@@ -121,14 +121,14 @@ pub(crate) fn feature() -> Feature {
 /// The result of a thread.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ThreadResult {
-    /// The thread.
+    /// Id of the thread that has the result.
     thread_id: ThreadId,
     /// The result as it was set, with numbers in canonical form (RFC 8785): `-0` is `0`, `1.0` is `1`. Null
     /// if the result was purged.
     pub result: Option<Map<String, Value>>,
     /// Whether the result was purged, so that `result` is null and only the log keeps its hash.
     purged: bool,
-    /// The kind of the result, if the worker named one: `<namespace>.<name>/<n>`.
+    /// The kind of the result, as `<namespace>.<name>/<n>`; null if the worker sent no kind.
     result_kind: Option<String>,
     /// The member who set the result.
     pub produced_by: MemberId,
@@ -153,9 +153,9 @@ columns! {
 /// The holder of a thread's claim set the thread's result.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadResultSet<'a> {
-    /// The thread.
+    /// Id of the thread whose result was set.
     thread_id: ThreadId,
-    /// The kind of the result, if the worker named one.
+    /// The kind of the result; null if the worker sent no kind.
     result_kind: Option<&'a str>,
     /// The member who set the result.
     produced_by: MemberId,
@@ -202,7 +202,7 @@ struct SetThreadResult {
     /// The lease id of your claim. If given, it must be the lease id of the live claim.
     #[schemars(transform = brief("Lease id of your claim: always send it."))]
     claim_lease_id: Option<LeaseId>,
-    /// Action on the thread afterwards, as by `transition_thread`. Default: none.
+    /// Transition to make afterwards, as by `transition_thread`. Default: none.
     action: Option<Then>,
 }
 
@@ -228,7 +228,7 @@ impl From<Then> for Action {
 struct NewResult {
     #[serde(flatten)]
     set: ThreadResult,
-    /// The thread's state after the action. Only with an `action`.
+    /// The thread's state after the action. Absent without an `action`.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<ThreadState>,
 }
@@ -247,16 +247,16 @@ impl Answer<SetThreadResult> for NewResult {
     }
 }
 
-/// A result in its stored form.
-struct StoredForm {
-    /// The result as reads will return it.
+/// A result in the form in which the database stores it.
+struct StoredResult {
+    /// The result in the form that reads return.
     result: Map<String, Value>,
     text: String,
     hash: String,
     bytes: u64,
 }
 
-fn stored_form(input: &SetThreadResult, _: &SharedState, _: Time) -> Result<StoredForm> {
+fn to_stored_result(input: &SetThreadResult, _: &SharedState, _: Time) -> Result<StoredResult> {
     let text = canonical::to_string(&input.result).map_err(|error| error.about("result"))?;
     if text.len() > JSON_MAX_BYTES {
         let length = text.len();
@@ -270,16 +270,20 @@ fn stored_form(input: &SetThreadResult, _: &SharedState, _: Time) -> Result<Stor
     }
     let bytes = u64::try_from(text.len()).map_err(Error::internal)?;
     let result = serde_json::from_str(&text).map_err(Error::internal)?;
-    Ok(StoredForm { result, hash: hash_text(&sha256(text.as_bytes())), bytes, text })
+    Ok(StoredResult { result, hash: hash_text(&sha256(text.as_bytes())), bytes, text })
 }
 
-fn set_thread_result(cx: &mut Write<'_>, input: &SetThreadResult, stored: &StoredForm) -> Result<NewResult> {
+fn set_thread_result(
+    cx: &mut Write<'_>,
+    input: &SetThreadResult,
+    stored: &StoredResult,
+) -> Result<NewResult> {
     let thread = visible_thread(cx, input.thread_id)?;
     check_holder(cx, &thread, input.claim_lease_id)?;
     let action = input.action.map(Action::from);
     if let Some(action) = action {
-        // Setting the result cannot make this possible, but can make it impossible: it is checked again
-        // below.
+        // Setting the result can make the transition impossible, but not possible, so the transition is
+        // checked again below.
         transition::check_possible(cx, &thread, action)?;
     }
     let worker = cx.caller().member_id()?;
@@ -302,7 +306,7 @@ fn set_thread_result(cx: &mut Write<'_>, input: &SetThreadResult, stored: &Store
     let state = match action {
         Some(action) => {
             let done = visible_thread(cx, thread.id)?;
-            Some(transition::make(cx, &done, action)?.state)
+            Some(transition::make_transition(cx, &done, action)?.state)
         }
         None => None,
     };
@@ -322,7 +326,7 @@ const ADD: &str = "
     insert into results (thread_id, lsn, workspace_id, result_kind, result, produced_by, produced_at)
     values ($1, $2, $3, $4, $5, $6, $7)";
 
-/// Clears the results that were set up to the position `up_to`, as the event of a purge states.
+/// Clears the results up to the position `up_to` in the log, as the event of a purge states.
 pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     event.rows("results", &[], |result| {
         let lsn = result.key().get(1).and_then(Value::as_i64);
@@ -371,7 +375,7 @@ fn get_thread_result(cx: &Read<'_>, input: &GetThreadResult) -> Result<ThreadRes
     })
 }
 
-/// Returns the latest result of a thread that the caller may see, or `None` if none was ever set.
+/// Returns the latest result of a thread that the caller may see, or `None` if no result was ever set.
 pub(crate) fn latest(cx: &Read<'_>, thread: ThreadId) -> Result<Option<ThreadResult>> {
     cx.one(LATEST, &[&thread])
 }
@@ -390,7 +394,7 @@ const LATEST: &str = concat!(
 #[serde(deny_unknown_fields)]
 #[schemars(transform = brief(""))]
 struct ListThreadResults {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
     /// Only results of exactly this kind.
     result_kind: Option<ResultKind>,
@@ -427,7 +431,7 @@ const HORIZON: &str =
 
 /// Waits until a thread has a current result, and returns the result.
 ///
-/// If there is a result already, it is returned at once. Returns `{"timed_out": true}` on a timeout.
+/// An existing result is returned immediately. Returns `{"timed_out": true}` on a timeout.
 ///
 /// A result from before the thread was last reopened does not count.
 #[derive(Deserialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! The usage of a workspace: the daily sums of its members and models, added up.
+//! The operation that adds up the daily usage sums of a workspace, by member and model.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,15 +18,15 @@ use crate::time::Time;
 /// The totals include channels that you may not see. They cover whole UTC days, up to now; `since` in the
 /// response is the start of the first day.
 ///
-/// `since` in the response is later than the day that you requested only if there are more than 10,000 daily
-/// sums after that day; the latest of them are then added up. Returns the 1000 largest totals, by tokens.
-/// Models beyond the first 50 of a member and day are counted under a model named `other`.
+/// `since` in the response is later than the day that you requested only if more than 10,000 daily sums exist
+/// after that day; only the latest sums are then added up. Returns the 1000 largest totals, by tokens. Models
+/// beyond the first 50 of a member and day are counted under a model named `other`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetWorkspaceUsage {
-    /// The workspace. It must be yours.
+    /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
-    /// Only reports on the day of this time, in UTC, or later. Default: 30 days ago.
+    /// Only reports since the UTC day of this time. Default: 30 days ago.
     since: Option<Time>,
     cursor: Option<Cursor>,
 }
@@ -45,15 +45,15 @@ pub(super) struct WorkspaceUsage {
 struct UsageSum {
     /// The member who reported the usage.
     member_id: MemberId,
-    /// The model; null for reports without one. `other` includes models of a day without their own sum.
+    /// The model; null for reports without a model. `other` combines models without their own daily sum.
     model: Option<String>,
-    /// Number of reports.
+    /// Number of usage reports by the member with the model.
     reports: i64,
-    /// Tokens in these reports.
+    /// Total tokens that the member reported with the model.
     tokens: i64,
-    /// Money in these reports, in millionths of a US dollar.
+    /// Total money that the member reported with the model, in millionths of a US dollar.
     usd_micros: i64,
-    /// Turns in these reports.
+    /// Total turns that the member reported with the model.
     turns: i64,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn get_workspace_usage(cx: &Read<'_>, input: &GetWorkspaceUsage) -> R
     let asked = input.since.map_or(today.saturating_sub(USAGE_DAYS_DEFAULT), day_of);
     let others = USAGE_SCAN_MAX.saturating_sub(1);
     let too_many: Option<(i64,)> = cx.one(TOO_MANY, &[&workspace_id, &asked, &others])?;
-    // Today's sums are always included: the limits on members and models bound the number of their rows.
+    // Today's sums are always included: the limits on members and models limit the number of rows per day.
     let first = too_many.map_or(asked, |(day,)| day.saturating_add(1).min(today).max(asked));
     let sums: Vec<UsageSum> = cx.query(SUMS, &[&workspace_id, &first, &USAGE_SUMS_MAX])?;
     let since = Time::from_micros(first.saturating_mul(DAY_MICROS));
