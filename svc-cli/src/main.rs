@@ -1,9 +1,9 @@
-//! The `svc` command.
+//! Runs the command `svc`.
 //!
-//! The command sets up a service, verifies its event logs and signs checkpoints of them, exports and imports
+//! The command sets up a service, verifies event logs and signs checkpoints of them, exports and imports
 //! workspaces, rewraps keys, mints tokens, freezes members, prints contracts, and serves an agent over
-//! standard input and output. It parses the command line, calls the core and prints the result; all decisions
-//! are made in the core.
+//! standard input and output. The command parses the command line, calls the core and prints the result; the
+//! core makes all decisions.
 
 mod output;
 mod commands;
@@ -18,7 +18,7 @@ use mimalloc::MiMalloc;
 use output::Printer;
 use svc_core::config::Config;
 
-// Uses the same allocator as `svc-http`, so that both behave alike.
+// Uses the same allocator as `svc-http`, so that both programs behave alike.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,6 +1,7 @@
-//! Prints the output of the command, and defines its exit codes.
+//! Prints the output of the command `svc`, and lists its exit codes.
 //!
-//! Results go to standard output, for people or, with `--json`, for programs. Errors go to standard error.
+//! Results are printed on standard output: as text for people or, with `--json`, as JSON for programs. Errors
+//! are printed on standard error.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -23,21 +24,21 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// Creates a printer of JSON for programs if `json` is set, otherwise of text for people.
+    /// Creates a printer that prints JSON for programs if `json` is set, and text for people otherwise.
     pub fn new(json: bool) -> Self {
         Self { json }
     }
 
-    /// Prints a result: `value` for programs, `text` for people.
+    /// Prints a result: `value` as JSON for programs, or `text` for people.
     pub fn show(&self, value: &impl Serialize, text: &str) -> Result<()> {
         match self.print(value, text)? {
-            // The reader has closed the output because it needs no more, which is not an error.
+            // The reader has closed the output because it needs no more data, which is not an error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             printed => printed.map_err(Error::internal),
         }
     }
 
-    /// Prints one of many results on a separate line: `value` for programs, `text` for people.
+    /// Prints one of many results on a separate line: `value` as JSON for programs, or `text` for people.
     pub fn show_line(&self, value: &impl Serialize, text: &str) -> Result<()> {
         let line =
             if self.json { serde_json::to_string(value).map_err(Error::internal)? } else { text.to_owned() };
@@ -47,10 +48,10 @@ impl Printer {
         }
     }
 
-    /// Prints a result that contains a secret which cannot be shown again.
+    /// Prints a result with a secret that cannot be shown again.
     ///
-    /// Fails if the result cannot be printed, even if only because the reader has closed the output. `lost`
-    /// returns the error message: what was done, and how to get another secret.
+    /// Fails if the result cannot be printed, even if the reader has only closed the output. `lost` returns
+    /// the error message: what the command has done, and how to create another secret.
     pub fn show_once(&self, value: &impl Serialize, text: &str, lost: impl FnOnce() -> String) -> Result<()> {
         self.print(value, text)?.map_err(|error| Error::new(Code::Internal, lost()).caused_by(error))
     }
@@ -65,21 +66,21 @@ impl Printer {
         Ok(writeln!(out, "{printed}").and_then(|()| out.flush()))
     }
 
-    /// Prints a remark about ignored settings on standard error, unless the output is JSON: programs expect
-    /// only errors there.
+    /// Prints a remark about ignored settings on standard error. With JSON output, prints nothing, because
+    /// programs expect only errors there.
     pub fn remark(&self, ignored: Option<String>) {
         if let Some(ignored) = ignored.filter(|_| !self.json) {
-            // If standard error is closed there is nowhere to report it.
+            // If standard error is closed, the failure cannot be reported.
             let _ = writeln!(io::stderr().lock(), "svc: {ignored}");
         }
     }
 
-    /// Prints an error on one line, with its causes, and returns its exit code.
+    /// Prints an error and its causes on one line, and returns the exit code for the error.
     pub fn refuse(&self, error: &Error) -> ExitCode {
         if !self.json {
-            return svc_mcp_stdio::refuse("svc", error);
+            return svc_mcp_stdio::report_fatal_error("svc", error);
         }
-        // If standard error is closed there is nowhere to report it.
+        // If standard error is closed, the failure cannot be reported.
         let _ = writeln!(io::stderr().lock(), "{}", json_line(error));
         ExitCode::from(error.code().exit_code())
     }
@@ -93,7 +94,7 @@ pub fn progress(what: &'static str, bytes: u64) -> ProgressBar {
 }
 
 /// Returns a spinner with the elapsed time on standard error, which is shown only on a terminal.
-pub fn working(what: &'static str) -> ProgressBar {
+pub fn spinner(what: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {spinner} {elapsed}")
         .unwrap_or_else(|_| ProgressStyle::default_spinner());
     let bar = ProgressBar::new_spinner().with_style(style);
@@ -104,7 +105,7 @@ pub fn working(what: &'static str) -> ProgressBar {
 /// Interval between movements of the spinner.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Encodes the problem of an error together with its causes, as one line of JSON.
+/// Encodes the problem and the causes of an error as one line of JSON.
 fn json_line(error: &Error) -> String {
     let mut problem = error.problem();
     let causes = error.causes();

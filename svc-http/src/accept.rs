@@ -3,11 +3,11 @@
 use hyper::HeaderMap;
 use hyper::header::ACCEPT;
 
-/// The media types that a client accepts, with their weights.
+/// Media types that a client accepts, each with a weight.
 pub(crate) struct AcceptedTypes<'a>(Vec<MediaRange<'a>>);
 
 impl<'a> AcceptedTypes<'a> {
-    /// Reads the Accept headers of a request. A media range that cannot be parsed matches nothing.
+    /// Parses the Accept headers of a request. An invalid media range matches no media type.
     pub fn of(headers: &'a HeaderMap) -> Self {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         Self(accepted.flat_map(|value| value.split(',')).map(MediaRange::read).collect())
@@ -27,8 +27,9 @@ impl<'a> AcceptedTypes<'a> {
 }
 
 impl AcceptedTypes<'_> {
-    /// Returns whether the client names this media type, and does not accept it only through a wildcard.
-    pub fn names(&self, kind: &str, subtype: &str) -> bool {
+    /// Returns whether the client lists exactly this media type with a weight above 0. Wildcards do not
+    /// count.
+    pub fn lists(&self, kind: &str, subtype: &str) -> bool {
         let named = |range: &MediaRange<'_>| {
             range.weight > 0.0
                 && range.kind.eq_ignore_ascii_case(kind)
@@ -53,7 +54,7 @@ impl<'a> MediaRange<'a> {
     }
 }
 
-/// Returns the value of the parameter `q`, or 1 if there is none.
+/// Returns the weight in the parameter `q` of a header item, or 1 if the item has no valid `q`.
 pub(crate) fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> f32 {
     let of = |parameter: &str| {
         let (name, value) = parameter.split_once('=')?;

@@ -10,7 +10,7 @@ use svc_core::limits::{
 use crate::connection::STREAMS_MAX;
 use crate::limits::body::{BYTES_MAX, UNFINISHED_MAX};
 use crate::limits::in_flight::CLIENT_DIVISOR;
-use crate::limits::transfer::{TRANSFERS_MAX, TRANSFERS_OF_ONE};
+use crate::limits::transfer::{TRANSFERS_MAX, TRANSFERS_OF_CLIENT_MAX};
 use crate::limits::unread;
 use crate::limits::{HANDSHAKES_MAX, PROVIDER_CALLS_MAX};
 use crate::mcp::sessions;
@@ -19,7 +19,7 @@ use crate::settings::HttpSettings;
 
 const PAGE: &str = include_str!("../../man/svc-http.8");
 
-/// Content of a table cell for a ceiling without a number.
+/// Content of a table cell for a limit that does not exist.
 const NONE: &str = "\\-";
 const SHARE: &str = "share";
 
@@ -44,7 +44,7 @@ fn row(ceiling: &str, all: &str, workspace: &str, client: &str) -> String {
     [ceiling, all, workspace, client].join("\t")
 }
 
-fn of_the_code() -> Vec<String> {
+fn expected_rows() -> Vec<String> {
     let settings = HttpSettings::default();
     let requests = usize::try_from(settings.concurrent_requests.unwrap().get()).unwrap();
     let (connections, of_address) = settings.connections();
@@ -68,7 +68,7 @@ fn of_the_code() -> Vec<String> {
             SHARE,
             &share_and(&count(sessions::OF_CLIENT_MAX)),
         ),
-        row("MCP sessions of one credential", &count(sessions::OF_ONE_MAX), NONE, NONE),
+        row("MCP sessions of one credential", &count(sessions::OF_CREDENTIAL_MAX), NONE, NONE),
         row("Unanswered requests of one MCP session", &count(sessions::ANSWERS_MAX), NONE, NONE),
         row("Resources that one token subscribes to", &count(RESOURCE_SUBSCRIPTIONS_MAX), NONE, NONE),
         row("Parked waits", &count(WAITS_MAX), SHARE, &share_and(&count(WAITS_OF_CLIENT_MAX))),
@@ -86,7 +86,7 @@ fn of_the_code() -> Vec<String> {
             "File transfers: uploads and exports",
             &count(TRANSFERS_MAX),
             SHARE,
-            &share_and(&count(TRANSFERS_OF_ONE)),
+            &share_and(&count(TRANSFERS_OF_CLIENT_MAX)),
         ),
         row("Files that are verified as they arrive", &count(FILES_JUDGED_MAX), NONE, NONE),
         row("Files that are read: imports, verifications", &count(FILES_READ_MAX), SHARE, SHARE),
@@ -124,5 +124,5 @@ fn the_manual_has_each_ceiling_with_its_numbers() {
     let (_, table) = PAGE.split_once("\\fBCeiling\\fR\t").unwrap();
     let (table, _) = table.split_once("\n.TE\n").unwrap();
     let listed: Vec<&str> = table.lines().skip(1).collect();
-    assert_eq!(listed, of_the_code());
+    assert_eq!(listed, expected_rows());
 }

@@ -14,13 +14,16 @@ use tokio::time::sleep;
 use crate::limits::HEAD_TIMEOUT;
 use crate::phase::{Phase, closing};
 
-/// Time for a peer to close an idle connection once the server closes.
+/// Minimum time that an idle connection stays open during shutdown, so that the peer can close the connection
+/// first.
 const LEAVE_TIME: Duration = Duration::from_secs(1);
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// Maximum bytes of a request's head, and maximum bytes of a body that are read ahead.
+/// Maximum bytes in the buffer of an HTTP/1 connection, and maximum unsent bytes of an HTTP/2 stream.
+///
+/// The head of an HTTP/1 request must fit into the buffer.
 const BUFFER_MAX: usize = 64 << 10;
-/// Maximum bytes of a request's head over HTTP/2.
+/// Maximum bytes of the header list of an HTTP/2 request.
 const HEAD_MAX: u32 = 16 << 10;
 /// HTTP/2 flow-control window in bytes: the smallest that the protocol permits for a connection.
 const WINDOW: u32 = (64 << 10) - 1;
@@ -43,9 +46,9 @@ pub(crate) fn builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Rejects a connection above the connection limit.
+/// Sends a 503 response on a connection above the connection limit, and closes the connection.
 ///
-/// This neither reads from the connection nor waits, so the peer may not see the reason.
+/// The server neither reads from the connection nor waits, so the peer may not receive the response.
 pub(crate) fn reject(stream: TcpStream, refusal: &Error) {
     let body = serde_json::to_string(&refusal.problem()).unwrap_or_default();
     let answer = format!(
@@ -57,11 +60,11 @@ pub(crate) fn reject(stream: TcpStream, refusal: &Error) {
     drop(stream.into_std().and_then(|mut stream| stream.write_all(answer.as_bytes())));
 }
 
-/// Resolves once the server closes and no request is in progress on this connection.
+/// Resolves during shutdown, once no request is in progress on the connection.
 ///
-/// This is needed because hyper sends an HTTP/2 peer a GOAWAY frame and then waits for its reply without a
+/// During shutdown hyper sends a GOAWAY frame to an HTTP/2 peer, and then waits for the peer without a
 /// timeout.
-pub(crate) async fn left_idle(phase: &mut watch::Receiver<Phase>, busy: &Arc<()>) {
+pub(crate) async fn idle_at_shutdown(phase: &mut watch::Receiver<Phase>, busy: &Arc<()>) {
     closing(phase).await;
     loop {
         sleep(LEAVE_TIME).await;

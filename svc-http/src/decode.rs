@@ -1,7 +1,7 @@
 //! Decodes requests: percent-encoding, the credential and the idempotency key.
 //!
-//! The decoder is strict wherever leniency would let two parsers interpret the same bytes differently. The
-//! core interprets the fields.
+//! The decoder rejects bytes that two parsers could interpret differently. The core interprets the decoded
+//! fields.
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderValue};
@@ -9,7 +9,7 @@ use svc_core::limits::QUERY_FIELDS_MAX;
 use svc_core::op::{self, Credential, IdempotencyKey, SessionKey};
 use svc_core::{Error, Result};
 
-/// Names and values of text fields, in the form that the core accepts.
+/// Decoded names and values of the fields in a path, a query or a form.
 pub(crate) type TextFields = Vec<(String, String)>;
 
 /// Appends the fields of a query string to `text`.
@@ -27,14 +27,14 @@ pub(crate) fn query(raw: Option<&str>, text: &mut TextFields) -> Result<()> {
     Ok(())
 }
 
-/// Interpretation of a plus sign: as a space in a query, as itself in a path.
+/// Meaning of a plus sign: a space in a query, a plus sign in a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlusSign {
     IsSpace,
     IsPlus,
 }
 
-/// Percent-decodes `raw`. Fails if an escape is incomplete or the result is not UTF-8.
+/// Percent-decodes `raw`. Fails if an escape is invalid or the result is not UTF-8.
 pub(crate) fn unescape(raw: &str, plus: PlusSign) -> Result<String> {
     let plain = |byte: u8| byte != b'%' && (byte != b'+' || plus == PlusSign::IsPlus);
     if raw.bytes().all(plain) {
@@ -58,13 +58,13 @@ pub(crate) fn unescape(raw: &str, plus: PlusSign) -> Result<String> {
     String::from_utf8(decoded).map_err(|_| Error::malformed("the URL is not UTF-8 once decoded"))
 }
 
-/// Returns the credential of a request. A session cookie counts only if `key` verifies it.
+/// Returns the credential of a request. A session cookie is accepted only if `key` verifies the cookie.
 pub(crate) fn credential(headers: &HeaderMap, key: Option<&SessionKey>) -> Result<Credential> {
     let values = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes);
     op::read_credential(values(AUTHORIZATION), values(COOKIE), key)
 }
 
-/// Returns the idempotency key in the headers of a request, if there is one.
+/// Returns the idempotency key of a request, or `None` if the request has no `Idempotency-Key` header.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>> {
     let mut values = headers.get_all("idempotency-key").iter();
     let Some(value) = values.next() else { return Ok(None) };

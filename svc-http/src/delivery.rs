@@ -1,4 +1,5 @@
-//! Encodes the frames for a subscriber: the start of the subscription, events, and positions in the log.
+//! Encodes the frames that the server sends to a subscriber: the start of the subscription, events, and
+//! positions in the log.
 //!
 //! The frames are the same over WebSocket and as server-sent events.
 
@@ -12,16 +13,16 @@ use svc_core::ops::{
 use svc_core::time::Monotonic;
 use svc_core::{Error, Result};
 
-/// Version of the schema of the frames.
+/// Version of the frame format, which the frame `subscribe_ack` reports.
 const SCHEMA_VERSION: u32 = 1;
-/// Maximum events and bytes in one batch.
+/// Maximum events, and maximum bytes of events, in one batch for a subscriber.
 pub(crate) const BATCH: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
-/// Maximum wait for events before the frames of the client are processed.
+/// Maximum time that one poll waits for events.
 const WAIT: Duration = Duration::from_secs(10);
-/// Maximum wait for events if the client acknowledges events, so that its acknowledgements are processed
-/// sooner.
+/// Maximum time that one poll waits for events if the client acknowledges events. Acknowledgements are
+/// processed between polls.
 const WAIT_FOR_ACKS: Duration = Duration::from_secs(1);
-/// Time without a matching event after which a position frame is sent.
+/// Time without a matching event after which the server sends a position frame.
 const POSITION_EVERY: Duration = Duration::from_secs(60);
 
 fn encode(frame: &ServerFrame) -> Result<Bytes> {
@@ -58,21 +59,21 @@ pub(crate) fn must_refetch(error: &Error) -> Result<Bytes> {
 /// Delivers the events of one subscription over its connection.
 pub(crate) struct FrameDelivery {
     pub subscriber: Subscriber,
-    /// Whether the client has requested position frames.
+    /// Whether the client requested position frames.
     positions: bool,
     acknowledges: bool,
-    /// Whether `replay_truncated` was sent, and the client has not yet asked to continue.
+    /// Whether the server has sent `replay_truncated` and waits for the client's position.
     sent_truncated: bool,
-    /// Whether the first batch was processed.
+    /// Whether the first batch of events has been processed.
     has_begun: bool,
-    /// Whether the subscriber had received all events of the log after the last batch.
+    /// Whether the last batch reached the end of the log.
     was_live: bool,
-    /// Time when a position was last sent, either with an event or in a position frame.
+    /// Time at which the server last sent an event or a position frame.
     positioned: Monotonic,
 }
 
 impl FrameDelivery {
-    /// Begins a delivery. Returns the frames that announce the start of the subscription.
+    /// Begins to deliver a subscription. Also returns the frames that announce its start.
     pub fn begin(begun: BegunSubscription, positions: bool) -> Result<(Self, Vec<Frame>)> {
         let BegunSubscription { subscriber, workspace_id, after_id, room_lsn, hint } = begun;
         let resume_token = subscriber.resume_token(after_id)?;
@@ -96,30 +97,30 @@ impl FrameDelivery {
         Ok((delivery, frames))
     }
 
-    /// Applies the requests in the frames that the client has sent.
-    pub fn apply_requests(&mut self, said: ClientRequests) -> Result<()> {
-        if let Some(ack) = said.ack {
+    /// Applies the acknowledgement and the new position that the client has requested.
+    pub fn apply_requests(&mut self, requests: ClientRequests) -> Result<()> {
+        if let Some(ack) = requests.ack {
             self.subscriber.acknowledge(ack)?;
         }
-        if let Some(after_id) = said.after_id {
+        if let Some(after_id) = requests.after_id {
             self.subscriber.continue_from(after_id)?;
             self.sent_truncated = false;
         }
         Ok(())
     }
 
-    /// Returns the maximum time to wait for the next events.
+    /// Returns the maximum time that the next poll waits for events.
     pub fn wait(&self) -> Duration {
         match (self.positions, self.acknowledges) {
-            // A subscriber that has already received all events is notified at once.
+            // A subscriber that has already received all events gets a position frame immediately.
             (true, _) if !self.has_begun => Duration::ZERO,
             (_, true) => WAIT_FOR_ACKS,
             (_, false) => WAIT,
         }
     }
 
-    /// Returns the frames for a batch of events, followed by frames with the subscriber's position if they
-    /// are due.
+    /// Returns the frames for a batch of events, followed by `replay_truncated` or a position frame if
+    /// necessary.
     pub fn frames(&mut self, batch: EventBatch) -> Result<Vec<Frame>> {
         let EventBatch { frames, after_id, room_lsn, state } = batch;
         let has_events = !frames.is_empty();
@@ -133,7 +134,7 @@ impl FrameDelivery {
         let caught_up = is_live && !self.was_live;
         let now = self.subscriber.timer_now();
         let is_silent = !has_events && now.since(self.positioned) >= POSITION_EVERY;
-        // A truncated subscriber gets no further frames until it sends the position at which to continue.
+        // After `replay_truncated`, the server sends no position frames until the client has sent a position.
         let is_due = caught_up || (is_silent && state != FeedState::Truncated);
         if self.positions && is_due {
             let resume_token = self.subscriber.resume_token(after_id)?;
@@ -146,7 +147,7 @@ impl FrameDelivery {
         Ok(out)
     }
 
-    /// Returns whether `replay_truncated` was sent, and the client has not yet asked to continue.
+    /// Returns whether the server has sent `replay_truncated` and waits for the client's position.
     pub fn is_truncated(&self) -> bool {
         self.sent_truncated
     }

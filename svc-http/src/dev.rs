@@ -1,5 +1,5 @@
-//! Formats the output of `--dev`: the link to the board and the tokens, which can be shown only once, and a
-//! configuration for MCP clients.
+//! Formats the output of `--dev`: a link to the board, the new tokens and a configuration for MCP clients.
+//! The tokens are shown only once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,11 +15,11 @@ pub(crate) const WORKSPACE: &str = "Workspace";
 /// Handle of the administrator of the first workspace.
 pub(crate) const ADMIN: &str = "admin";
 
-/// Placeholder for a token that can no longer be shown. MCP clients replace it with the value of the
-/// environment variable.
-const UNKNOWN: &str = "${SVC_TOKEN}";
+/// Placeholder for a token that can no longer be shown. MCP clients replace the placeholder with the value of
+/// the environment variable `SVC_TOKEN`.
+const TOKEN_PLACEHOLDER: &str = "${SVC_TOKEN}";
 
-/// Returns everything that `--dev` prints after the first line.
+/// Returns the text that `--dev` prints after the line with the server's address.
 ///
 /// The configuration for MCP clients refers to the `inherited` variables by name and does not contain their
 /// values.
@@ -52,13 +52,16 @@ pub(crate) fn greeting(
             board_link(public, address, "").trim_end_matches('#'),
         ),
     };
-    let token = made.map_or(UNKNOWN, |made| &made.agent_token.secret);
+    let token = made.map_or(TOKEN_PLACEHOLDER, |made| &made.agent_token.secret);
     let configuration = configuration(&command(), &data, address, token, inherited);
-    format!("{tokens}MCP client configuration, by command or by URL:\n{}", short(&configuration))
+    format!(
+        "{tokens}MCP client configuration, by command or by URL:\n{}",
+        format_configuration(&configuration)
+    )
 }
 
 /// Formats the configuration as JSON, with one line for each server entry.
-fn short(configuration: &Value) -> String {
+fn format_configuration(configuration: &Value) -> String {
     let ways = configuration.as_object().into_iter().flatten();
     let lines: Vec<String> = ways.map(|(name, way)| format!("  {}: {way}", json!(name))).collect();
     format!("{{\"mcpServers\": {{\n{}\n}}}}\n", lines.join(",\n"))
@@ -66,7 +69,7 @@ fn short(configuration: &Value) -> String {
 
 /// Returns the MCP configuration with two alternative entries: `svc` (a command) and `svc-http` (a URL).
 fn configuration(command: &str, data: &str, address: SocketAddr, token: &str, inherited: &[&str]) -> Value {
-    // Clients replace these placeholders with values from their own environment.
+    // MCP clients replace each `${NAME}` with the value of that variable in their own environment.
     let inherited = inherited.iter().map(|name| ((*name).to_owned(), format!("${{{name}}}")));
     let env: BTreeMap<String, String> =
         std::iter::once(("SVC_TOKEN".to_owned(), token.to_owned())).chain(inherited).collect();
@@ -84,7 +87,7 @@ fn configuration(command: &str, data: &str, address: SocketAddr, token: &str, in
     })
 }
 
-/// Returns the path of the `svc` program next to this one, or just `svc` if there is none.
+/// Returns the path of the program `svc` in the folder of this program, or `svc` if that file does not exist.
 fn command() -> String {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("svc"));
     let beside = beside.filter(|path| path.is_file());
@@ -98,7 +101,7 @@ mod tests {
     #[test]
     fn the_configuration_names_both_ways() {
         let made = configuration("svc", "/d", "0.0.0.0:80".parse().unwrap(), "svc_1", &["DATABASE_URL"]);
-        let made: Value = serde_json::from_str(&short(&made)).unwrap();
+        let made: Value = serde_json::from_str(&format_configuration(&made)).unwrap();
         assert_eq!(made.pointer("/mcpServers/svc/env/SVC_TOKEN").unwrap(), "svc_1");
         assert_eq!(made.pointer("/mcpServers/svc/env/DATABASE_URL").unwrap(), "${DATABASE_URL}");
         assert_eq!(made.pointer("/mcpServers/svc-http/url").unwrap(), "http://127.0.0.1:80/mcp/worker");
@@ -108,7 +111,7 @@ mod tests {
     #[test]
     fn a_later_start_shows_no_token() {
         let text = greeting(Path::new("/d"), ("127.0.0.1:80".parse().unwrap(), None), None, &[]);
-        assert!(text.contains("svc token mint") && text.contains(UNKNOWN), "{text}");
+        assert!(text.contains("svc token mint") && text.contains(TOKEN_PLACEHOLDER), "{text}");
         assert!(text.starts_with("board http://127.0.0.1:80/ui/\n"), "{text}");
     }
 }

@@ -47,8 +47,8 @@ pub(crate) fn remove_lsn(headers: &mut HeaderMap) {
 
 /// Adds the headers `RateLimit-Policy` and `RateLimit`, so that a client can slow down before it is rejected.
 ///
-/// They follow the IETF draft `draft-ietf-httpapi-ratelimit-headers`, version 10.
-pub(crate) fn insert_standings(headers: &mut HeaderMap, standings: &[LimitState]) {
+/// Both headers follow the IETF draft `draft-ietf-httpapi-ratelimit-headers`, version 10.
+pub(crate) fn insert_rate_limits(headers: &mut HeaderMap, standings: &[LimitState]) {
     let list = |item: &dyn Fn(&LimitState) -> String| {
         let items: Vec<String> = standings.iter().map(item).collect();
         HeaderValue::from_str(&items.join(", "))
@@ -59,7 +59,7 @@ pub(crate) fn insert_standings(headers: &mut HeaderMap, standings: &[LimitState]
         return;
     }
     for (name, value) in [(RATE_LIMIT_POLICY, list(&policy)), (RATE_LIMIT, list(&left))] {
-        // The names of the limits are visible ASCII, so the conversion always succeeds.
+        // The names of the rate limits are visible ASCII, so the conversion always succeeds.
         value.into_iter().for_each(|value| drop(headers.insert(&name, value)));
     }
 }
@@ -84,14 +84,15 @@ pub(crate) fn reply(reply: &Reply) -> Response {
     response
 }
 
-/// Returns the response with a file as an attachment, which a browser saves under the name of the file.
+/// Returns a response that contains a file as an attachment. A browser saves the attachment under the file's
+/// name.
 fn file(reply: &Reply, content: &FileContent) -> Response {
     let mut response = empty(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK));
     *response.body_mut() = content.spooled.clone().into();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content.media_type));
     let disposition = format!("attachment; filename=\"{}\"", content.file_name);
-    // The name consists of ids and numbers.
+    // The file name contains only ids and numbers, so the conversion always succeeds.
     if let Ok(disposition) = HeaderValue::from_str(&disposition) {
         headers.insert(CONTENT_DISPOSITION, disposition);
     }
@@ -146,7 +147,7 @@ pub(crate) fn empty(status: StatusCode) -> Response {
     response
 }
 
-/// Returns an empty 204 whose `Allow` header names the methods of the path.
+/// Returns an empty 204 response whose `Allow` header lists the methods of the path.
 pub(crate) fn options(allow: HeaderValue) -> Response {
     let mut response = hyper::Response::new(ResponseBody::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -154,9 +155,10 @@ pub(crate) fn options(allow: HeaderValue) -> Response {
     response
 }
 
-/// Turns the response to a GET into that to a HEAD: removes the body and keeps its length as a header.
+/// Converts the response to a GET into the response to a HEAD: removes the body, and sets `Content-Length` to
+/// the length of the body.
 pub(crate) fn without_body(mut response: Response) -> Response {
-    // If the body is omitted because the client already has it, its length is not known here.
+    // A 304 response has no body, so the length of the file is not known here.
     let length = response.body().size_hint().exact();
     if let Some(length) = length.filter(|_| response.status() != StatusCode::NOT_MODIFIED) {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());

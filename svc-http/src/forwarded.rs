@@ -18,7 +18,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Returns the sender of a request that arrived from `remote` through `hops` trusted proxies.
 ///
-/// If there are fewer entries than proxies, the first entry is the sender. If there are none, `remote` is the
+/// If there are fewer entries than proxies, the first entry is the sender. Without any entry, `remote` is the
 /// sender.
 pub(crate) fn peer(remote: IpAddr, headers: &HeaderMap, hops: usize) -> Peer {
     let simple = entry(headers, &X_FORWARDED_FOR, hops);
@@ -26,15 +26,15 @@ pub(crate) fn peer(remote: IpAddr, headers: &HeaderMap, hops: usize) -> Peer {
     sender.map_or_else(|| remote.into(), parse_sender)
 }
 
-/// Returns the header entry that the outermost trusted proxy has written.
+/// Returns the entry of a header that the outermost of `hops` trusted proxies has written. If there are fewer
+/// entries, returns the first entry.
 fn entry<'h>(headers: &'h HeaderMap, name: &HeaderName, hops: usize) -> Option<&'h [u8]> {
     let lines = headers.get_all(name).iter().rev();
     let entries = lines.flat_map(|line| ReversedEntries(Some(line.as_bytes())));
     entries.filter(|entry| !entry.is_empty()).take(hops).last()
 }
 
-/// Iterates over the entries of a header line from the last to the first, without the white space around
-/// them.
+/// Iterates over the entries of a header line from the last to the first, and trims each entry.
 struct ReversedEntries<'h>(Option<&'h [u8]>);
 
 impl<'h> Iterator for ReversedEntries<'h> {
@@ -70,8 +70,8 @@ fn split_last(line: &[u8]) -> (Option<&[u8]>, &[u8]) {
     }
 }
 
-/// Returns the text before the opening quotation mark of a quoted string whose closing mark comes right after
-/// `text`.
+/// Returns the text before a quoted string. `text` ends right before the closing quotation mark of that
+/// string.
 fn before_opening(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text;
     loop {
@@ -106,12 +106,12 @@ fn sender_in(entry: &[u8]) -> &[u8] {
     value.trim_ascii()
 }
 
-/// Parses the sender that a proxy has written: an address, with or without a port, or else a name.
+/// Parses a sender as written by a proxy: an address with an optional port, or else a name.
 fn parse_sender(sender: &[u8]) -> Peer {
     let sender = unquoted(sender);
     let bare = without_port(&sender);
     let forms = [&*sender, bare].into_iter().filter_map(|form| std::str::from_utf8(form).ok());
-    // If another colon remains, the removed part may have belonged to an incomplete IPv6 address.
+    // If another colon remains, the removed text may be the end of an incomplete IPv6 address.
     let name = if bare.contains(&b':') { &*sender } else { bare };
     forms.filter_map(address).next().map_or_else(|| Peer::named(name), Peer::from)
 }
@@ -137,7 +137,7 @@ fn without_port(sender: &[u8]) -> &[u8] {
     }
 }
 
-/// Parses an IP address, possibly in brackets or with a zone.
+/// Parses an IP address with optional brackets and an optional zone, which is ignored.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let (address, _zone) = bare.split_once('%').unwrap_or((bare, ""));
@@ -163,7 +163,7 @@ mod tests {
         Peer::named(name.as_bytes())
     }
 
-    /// Returns the peer of a request with these header lines.
+    /// Returns the peer that is determined for a request with the given header lines.
     fn peer_of(lines: &[(HeaderName, &[u8])], hops: usize) -> Peer {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_long_list_is_read_in_time() {
-        // Each of these inputs would take far longer if parsing were quadratic.
+        // Parsing any of the following inputs would take far longer if parsing time were quadratic.
         for piece in ["\\\"", "\"", ",", "\",", "\\\",", "\"\\", "for=\";"] {
             let line = piece.repeat((64 << 10) / piece.len());
             for header in [X_FORWARDED_FOR, FORWARDED] {
@@ -327,7 +327,7 @@ mod tests {
         }
     }
 
-    /// Pieces from which the property tests build header lines.
+    /// Pieces of text from which the property tests build header lines.
     const PIECES: [&str; 22] = [
         ",",
         ",",
@@ -375,7 +375,8 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// For any input, the peer of a client that the proxy names is never the proxy's own address.
+        /// The peer is the address of the connection only without trusted proxies or without an entry, for
+        /// any input.
         #[test]
         fn the_proxy_never_stands_for_its_clients(
             sent in strangers::sent(&PIECES),
@@ -390,8 +391,8 @@ mod tests {
             }
         }
 
-        /// The entry of the outermost trusted proxy determines the peer, whatever the client has written
-        /// before it.
+        /// The entry of the outermost trusted proxy determines the peer, whatever entries the client has
+        /// sent.
         #[test]
         fn what_trusted_proxies_have_written_counts(
             forged in strangers::sent(&PIECES),
@@ -406,7 +407,7 @@ mod tests {
             for forged in forged.iter().filter(|forged| HeaderValue::from_bytes(forged).is_ok()) {
                 let mut lines: Vec<Vec<u8>> = vec![forged.clone()];
                 match joined {
-                    // A proxy extends the line of the client, or adds a separate one.
+                    // A proxy extends the client's header line, or adds a separate header line.
                     true => lines[0].extend(format!(", {}", entries.join(", ")).into_bytes()),
                     false => lines.extend(entries.iter().cloned().map(String::into_bytes)),
                 }

@@ -1,7 +1,7 @@
 //! Responds to the liveness and readiness checks.
 //!
-//! The checks need no credential, and no limit applies to them, so they respond even when other routes do
-//! not.
+//! Neither check needs a credential or counts against a limit, so the server responds even when it rejects
+//! other requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,10 +19,10 @@ pub(crate) fn liveness() -> Response {
     encode::json(StatusCode::OK, r#"{"status":"ok"}"#.into())
 }
 
-/// Returns the readiness response: whether the process can do its work.
+/// Returns the readiness response: 200 if all health checks pass and the server is not shutting down,
+/// otherwise 503.
 ///
-/// The response has an entry for each health check: `ok`, the fault, or a remark about a component that
-/// works.
+/// The response contains an entry for each health check: `ok`, a fault, or a remark if the check passes.
 pub(crate) async fn readiness(service: &Service, phase: Phase) -> Response {
     let parts = timeout(TIMEOUT, service.health())
         .await

@@ -1,9 +1,9 @@
 //! Checks the Host and Origin of requests against the host names of this server.
 //!
 //! A page of another site can make a browser send requests here under a name that resolves to this machine
-//! (DNS rebinding). Such a page must not reach routes that need no credential. Pages that do not come from a
-//! web site, such as those inside desktop programs, and pages served by this machine may call the server with
-//! a token, because no other page can make them do so.
+//! (DNS rebinding). Such a page must not reach routes that need no credential. A page outside of web sites,
+//! such as one inside a desktop program, or a page served by this machine may call the server with a token,
+//! because no other page can make it do so.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +11,7 @@ use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Uri, Version};
 use svc_core::{Code, Error, Result};
 
-/// Error message for a request without a credential that names an unknown host.
+/// Error message for a request without a credential whose Host or Origin is unknown.
 const UNKNOWN_NAME: &str = "without a credential Host and Origin must name this server: its operator sets \
     SVC_PUBLIC_URL to the address under which browsers reach it, or lists further names in SVC_ALLOWED_HOSTS";
 
@@ -34,17 +34,17 @@ impl ServerHosts {
         }
     }
 
-    /// Rejects a request whose target host or Origin is not this server.
+    /// Rejects a request whose target host or Origin is not a name of this server.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
         let is_own = values(headers, ORIGIN).all(|origin| self.is_own(site_of(origin)));
-        if is_own && self.targets_this_server(uri, headers) { Ok(()) } else { Err(unknown_name()) }
+        if is_own && self.targets_this_server(uri, headers) { Ok(()) } else { Err(unknown_host()) }
     }
 
-    /// Checks the host and the origin of a request whose token arrives later, such as in the first WebSocket
-    /// frame.
+    /// Checks the target host and the Origin of a request whose token arrives later, such as in the first
+    /// WebSocket frame.
     pub fn check_before_token(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
         let may_send_token = values(headers, ORIGIN).all(|origin| self.may_send_token(origin));
-        if may_send_token && self.targets_this_server(uri, headers) { Ok(()) } else { Err(unknown_name()) }
+        if may_send_token && self.targets_this_server(uri, headers) { Ok(()) } else { Err(unknown_host()) }
     }
 
     /// Returns whether the target host of a request is this server.
@@ -54,11 +54,11 @@ impl ServerHosts {
         host.is_some_and(|host| self.is_own(host))
     }
 
-    /// Returns whether a page of this origin may send a token: a page of this server or of this machine, or
-    /// one that does not come from a web site.
+    /// Returns whether pages of an origin may send a token: pages of this server, of this machine, or outside
+    /// of web sites.
     fn may_send_token(&self, origin: &str) -> bool {
         let Some((scheme, site)) = origin.split_once("://") else {
-            return origin == OPAQUE || self.is_own(origin);
+            return origin == OPAQUE_ORIGIN || self.is_own(origin);
         };
         let is_web = ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web));
         match is_web {
@@ -67,8 +67,8 @@ impl ServerHosts {
         }
     }
 
-    /// Returns the target host of a request, or `None` if that is not this server.
-    pub fn named<'a>(&self, uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    /// Returns the target host of a request, or `None` if the host is not a name of this server.
+    pub fn own_target_host<'a>(&self, uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
         let host = uri.authority().map(|authority| authority.as_str());
         let host = host.or_else(|| headers.get(HOST).and_then(|host| host.to_str().ok()));
         host.filter(|host| self.is_own(host))
@@ -91,8 +91,8 @@ fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
 }
 
-/// Origin that browsers send for a page that does not come from a web site, such as a local file.
-const OPAQUE: &str = "null";
+/// Origin that browsers send for pages outside of web sites, such as local files.
+const OPAQUE_ORIGIN: &str = "null";
 
 /// Returns the host and port of an origin.
 fn site_of(origin: &str) -> &str {
@@ -104,10 +104,10 @@ fn site_of(origin: &str) -> &str {
 fn is_below_localhost(site: &str) -> bool {
     let site = site.to_ascii_lowercase();
     let below = host_of(&site).strip_suffix(".localhost");
-    below.is_some_and(|below| !below.is_empty() && below.bytes().all(is_of_name))
+    below.is_some_and(|below| !below.is_empty() && below.bytes().all(is_host_name_byte))
 }
 
-fn is_of_name(byte: u8) -> bool {
+fn is_host_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
@@ -117,14 +117,14 @@ fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.bytes().all(is_of_scheme)
 }
 
-fn unknown_name() -> Error {
+fn unknown_host() -> Error {
     Error::new(Code::Forbidden, UNKNOWN_NAME)
 }
 
 /// Rejects a request with more than one Host header, or with none in HTTP/1.1 (RFC 9112, 3.2).
 ///
 /// Otherwise a proxy and this server might use different Host headers.
-pub(crate) fn check_single(version: Version, headers: &HeaderMap) -> Result<()> {
+pub(crate) fn check_single_host(version: Version, headers: &HeaderMap) -> Result<()> {
     match headers.get_all(HOST).iter().count() {
         1 => Ok(()),
         0 if version != Version::HTTP_11 => Ok(()),
@@ -255,14 +255,14 @@ mod tests {
     #[test]
     fn a_request_has_one_host() {
         let mut headers = HeaderMap::new();
-        assert!(check_single(Version::HTTP_11, &headers).is_err());
-        assert!(check_single(Version::HTTP_10, &headers).is_ok());
-        assert!(check_single(Version::HTTP_2, &headers).is_ok());
+        assert!(check_single_host(Version::HTTP_11, &headers).is_err());
+        assert!(check_single_host(Version::HTTP_10, &headers).is_ok());
+        assert!(check_single_host(Version::HTTP_2, &headers).is_ok());
         headers.append(HOST, HeaderValue::from_static("a"));
-        assert!(check_single(Version::HTTP_11, &headers).is_ok());
+        assert!(check_single_host(Version::HTTP_11, &headers).is_ok());
         headers.append(HOST, HeaderValue::from_static("a"));
         for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2] {
-            assert!(check_single(version, &headers).is_err(), "{version:?}");
+            assert!(check_single_host(version, &headers).is_err(), "{version:?}");
         }
     }
 }

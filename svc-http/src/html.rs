@@ -12,13 +12,13 @@ use svc_core::{Error, Result};
 use crate::accept::AcceptedTypes;
 use crate::encode::{self, Response};
 
-/// Format in which a client gets the output of an operation.
+/// Format of an operation's output in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// JSON, because the operation has no page.
     Json,
-    /// JSON, although the operation has a page.
-    JsonOfPage,
+    /// JSON, because the client does not prefer the operation's page.
+    JsonPreferred,
     /// The HTML page.
     Page,
 }
@@ -31,7 +31,7 @@ impl Form {
         }
         let accepted = AcceptedTypes::of(headers);
         let wants_page = accepted.weight("text", "html") > accepted.weight("application", "json");
-        if wants_page { Self::Page } else { Self::JsonOfPage }
+        if wants_page { Self::Page } else { Self::JsonPreferred }
     }
 
     /// Returns the response for a successful reply in this format.
@@ -41,7 +41,7 @@ impl Form {
             return response;
         }
         response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
-        if self == Self::JsonOfPage {
+        if self == Self::JsonPreferred {
             return response;
         }
         match page(operation.docs().title, reply) {
@@ -49,7 +49,7 @@ impl Form {
                 *response.body_mut() = page.into();
                 let headers = response.headers_mut();
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-                headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(LOADS_NOTHING));
+                headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(LOADS_NOTHING_POLICY));
                 headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
                 response
             }
@@ -58,11 +58,12 @@ impl Form {
     }
 }
 
-const LOADS_NOTHING: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const LOADS_NOTHING_POLICY: &str =
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 fn page(title: &str, reply: &Reply) -> Result<bytes::Bytes> {
     let output: Value = serde_json::from_slice(&reply.body()?).map_err(Error::internal)?;
-    let title = escaped(title);
+    let title = escape_html(title);
     let mut body = String::new();
     write_value(&mut body, &output);
     Ok(format!(
@@ -85,9 +86,9 @@ fn write_value(page: &mut String, value: &Value) {
             }
             page.push_str("</ul>\n");
         }
-        Value::String(text) => page.push_str(&escaped(text)),
+        Value::String(text) => page.push_str(&escape_html(text)),
         Value::Null => page.push_str("none"),
-        Value::Bool(_) | Value::Number(_) => page.push_str(&escaped(&value.to_string())),
+        Value::Bool(_) | Value::Number(_) => page.push_str(&escape_html(&value.to_string())),
     }
 }
 
@@ -95,7 +96,7 @@ fn write_members(page: &mut String, members: &Map<String, Value>) {
     page.push_str("<dl>\n");
     for (name, value) in members {
         page.push_str("<dt>");
-        page.push_str(&escaped(&name.replace('_', " ")));
+        page.push_str(&escape_html(&name.replace('_', " ")));
         page.push_str("</dt>\n<dd>");
         write_value(page, value);
         page.push_str("</dd>\n");
@@ -104,7 +105,7 @@ fn write_members(page: &mut String, members: &Map<String, Value>) {
 }
 
 /// Escapes text for HTML.
-pub(crate) fn escaped(text: &str) -> String {
+pub(crate) fn escape_html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -1,14 +1,13 @@
 //! The HTTP shell: REST, WebSocket and MCP on one listener.
 //!
-//! The crate is built directly on hyper and serves HTTP/1.1 and HTTP/2 in plaintext. It handles framing and
-//! calls the core, which contains all rules of the service. Routes come from the operation table, so adding
-//! an operation takes no code in this crate.
+//! The crate is built directly on hyper and serves HTTP/1.1 and HTTP/2 in plaintext. The crate handles
+//! framing and calls the core, which contains all rules of the service. The operation table defines the
+//! routes, so a new operation needs no code in this crate.
 //!
-//! A request passes, in order: the connection limit, the Host check, routing, admission by the core (from the
-//! head alone), the body checks (size, rate and media type), the limit on requests in flight, and then the
-//! operation. No resources are held for a client that has not been admitted, and no buffer grows because a
-//! client does not read. TLS and compression are omitted on purpose: a proxy in front of the server provides
-//! them.
+//! A request passes these steps in order: the connection limit, the Host check, routing, admission by the
+//! core (from the head alone), the body checks (size, rate and media type), the limit on requests in flight,
+//! and the operation. The server holds no resources for a client that has not been admitted, and no buffer
+//! grows because a client does not read. TLS and compression are left to a proxy in front of the server.
 //!
 //! Requests to other servers, such as the identity provider, go through one client that reaches only public
 //! addresses. This crate also sends mail and web push notifications.

@@ -9,11 +9,11 @@ use tokio::net::{TcpListener, TcpSocket};
 /// Maximum connections that wait to be accepted. The system may allow fewer (`net.core.somaxconn`).
 const BACKLOG: u32 = 4096;
 
-/// Listens on `address`. Must be called within a Tokio runtime.
+/// Opens a TCP listener on `address`. Must be called within a Tokio runtime.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Otherwise old connections of a server that has exited would prevent the next server from binding the
-    // port.
+    // Without this option, old connections of a server that has exited would prevent the next server from
+    // binding the port.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

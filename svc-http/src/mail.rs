@@ -1,8 +1,9 @@
 //! Sends mail over SMTP.
 //!
-//! All mails of a batch go over one connection. If the mail server cannot be reached, or rejects the sender
-//! or the password, the operator must act, and the mails are retried. A rejected receiver is retried, or the
-//! address is suspended; a rejected mail is retried or dropped. Neither addresses nor content are logged.
+//! All mails of a batch are sent over one connection. If the mail server cannot be reached, or rejects the
+//! sender or the password, the operator must act, and the mails are retried. A temporarily rejected mail is
+//! retried. If the mail server rejects a receiver permanently, the address is suspended; if it rejects a mail
+//! permanently, the mail is dropped. Neither addresses nor content are logged.
 
 use std::time::Duration;
 
@@ -29,11 +30,11 @@ use crate::workers::{BatchSender, SEND_TIMEOUT, TakenBatch};
 
 /// Maximum time to connect to the mail server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time reserved at the end of a batch's lease: the last mail must have been sent before it begins.
+/// Time at the end of the maximum send time of a batch in which no mail is sent.
 const RESERVE: Duration = Duration::from_secs(10);
-/// Maximum time for the QUIT command.
+/// Maximum time for each of the commands RSET and QUIT.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum characters of the mail server's response that are shown to the receiver.
+/// Maximum characters of a mail server's reply in the error that a member sees.
 const DETAIL_MAX: usize = 300;
 
 /// Sends batches of mail through the configured mail server.
@@ -44,7 +45,7 @@ pub(crate) struct MailSender {
     hello: ClientId,
 }
 
-/// Subject of an SMTP command, to which a rejection of the command refers.
+/// Object that a mail server accepts or rejects in reply to an SMTP command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommandSubject {
     /// The session: the connection, the login or the sender.
@@ -55,38 +56,38 @@ enum CommandSubject {
     Content,
 }
 
-/// Treatment of a mail after the mail server has rejected it.
+/// Consequence of a rejection by the mail server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RejectedMail {
-    /// The mail server accepts nothing from this service: the operator must act.
-    Operator,
-    /// Retry the mail, since it may be accepted later.
-    Later,
-    /// Drop the mail, since the server does not accept it.
-    Mail,
-    /// Suspend the address, since it does not accept mail.
-    Address,
+enum RejectionOutcome {
+    /// The mail server accepts no mail from this service, so the operator must act. The mail is retried.
+    OperatorMustAct,
+    /// Retry the mail, since the mail server may accept it later.
+    Retry,
+    /// Drop the mail, since the mail server rejects it permanently.
+    DropMail,
+    /// Suspend the address, since the mail server accepts no mail for it.
+    SuspendAddress,
 }
 
-/// Decides how to treat a mail after this reply to a command.
+/// Returns the consequence of a rejecting reply to a command.
 ///
-/// The subject of the command matters only if the reply is not more specific: some servers reject the sender
-/// only in reply to the receiver, and the receiver only after the mail was sent.
-fn verdict(step: CommandSubject, reply: &Reply) -> RejectedMail {
+/// After the sender was accepted, the codes in the reply take precedence over `step`: some servers reject the
+/// sender only in reply to the command with the receiver, and the receiver only after the mail was sent.
+fn verdict(step: CommandSubject, reply: &Reply) -> RejectionOutcome {
     match (step, reply.code, reply.status()) {
-        (CommandSubject::Session, ..) => RejectedMail::Operator,
-        (_, ..500, _) => RejectedMail::Later,
+        (CommandSubject::Session, ..) => RejectionOutcome::OperatorMustAct,
+        (_, ..500, _) => RejectionOutcome::Retry,
         // The command is unknown, out of order, or lacks the required login.
-        (_, 500 | 502..=504 | 530 | 534 | 535 | 538, _) => RejectedMail::Operator,
+        (_, 500 | 502..=504 | 530 | 534 | 535 | 538, _) => RejectionOutcome::OperatorMustAct,
         // The syntax or the domain of the sender's address is invalid.
-        (_, _, Some(Status(5, 1, 7 | 8))) => RejectedMail::Operator,
-        (_, _, Some(Status(5, 1, _) | Status(5, 2, 1))) => RejectedMail::Address,
-        (CommandSubject::Receiver, _, None) => RejectedMail::Address,
-        _ => RejectedMail::Mail,
+        (_, _, Some(Status(5, 1, 7 | 8))) => RejectionOutcome::OperatorMustAct,
+        (_, _, Some(Status(5, 1, _) | Status(5, 2, 1))) => RejectionOutcome::SuspendAddress,
+        (CommandSubject::Receiver, _, None) => RejectionOutcome::SuspendAddress,
+        _ => RejectionOutcome::DropMail,
     }
 }
 
-/// Reason why the mail server did not accept a mail, or any mail.
+/// Reason why a mail was not sent.
 enum MailFailure {
     /// An SMTP command failed.
     Command(CommandSubject, Failure),
@@ -113,18 +114,19 @@ impl MailSender {
         let opened = smtp_stream::open(server, &self.tls, &self.hello, CONNECT_TIMEOUT).await;
         let stream = opened.map_err(|failure| MailFailure::Command(CommandSubject::Session, failure))?;
         let connected = AsyncSmtpConnection::connect_with_transport(stream, &self.hello).await;
-        let mut connection = connected.map_err(MailFailure::at(CommandSubject::Session))?;
+        let mut connection = connected.map_err(MailFailure::in_step(CommandSubject::Session))?;
         if let Some(login) = &server.login {
             let [name, password] =
                 [&login.name, &login.password].map(|secret| secret.expose_secret().to_owned());
             let mechanisms = [Mechanism::Plain, Mechanism::Login];
             let login = connection.auth(&mechanisms, &Credentials::new(name, password)).await;
-            login.map_err(MailFailure::at(CommandSubject::Session))?;
+            login.map_err(MailFailure::in_step(CommandSubject::Session))?;
         }
         Ok(connection)
     }
 
-    /// Sends the mails of a batch, as many as the time and the connection permit.
+    /// Sends the mails of a batch until the time runs out or the connection fails. Returns a result for each
+    /// mail.
     async fn deliver(&self, taken: &TakenBatch<Letter>) -> Vec<DeliveryResult> {
         let letters = taken.batch.notifications();
         let until = Instant::now() + SEND_TIMEOUT.saturating_sub(RESERVE);
@@ -139,7 +141,8 @@ impl MailSender {
         };
         let (mut failing, mut dropped): (Vec<&MailAddress>, i64) = (Vec::new(), 0);
         for (place, (letter, result)) in letters.iter().zip(&mut results).enumerate() {
-            // The message may have been read or withdrawn since the mail was written.
+            // The member may have read the message, or its author may have deleted it, since the mail was
+            // written.
             if failing.contains(&letter.to()) || !taken.is_current(place).await {
                 continue;
             }
@@ -151,18 +154,18 @@ impl MailSender {
             };
             *result = failed.result();
             match result {
-                // The address has already been suspended.
+                // After several dropped mails in a row, the core has suspended the address.
                 DeliveryResult::Dropped { .. } => dropped = dropped.saturating_add(1),
                 _ => failing.push(letter.to()),
             }
-            // The current mail transaction is aborted, so that the next mail can follow.
-            let goes_on = dropped < MAIL_REFUSALS_MAX && failed.leaves_connection();
+            // RSET aborts the current SMTP transaction, so that the next mail can follow.
+            let can_continue = dropped < MAIL_REFUSALS_MAX && failed.keeps_connection();
             let reset = timeout(QUIT_TIMEOUT, connection.command(Rset));
-            if !goes_on || !reset.await.is_ok_and(|reset| reset.is_ok()) {
+            if !can_continue || !reset.await.is_ok_and(|reset| reset.is_ok()) {
                 break;
             }
         }
-        // All results have already been settled, so the server's response does not matter.
+        // All results are already known, so the mail server's reply to QUIT does not matter.
         let _ = timeout(QUIT_TIMEOUT, connection.abort()).await;
         results
     }
@@ -175,13 +178,13 @@ impl MailSender {
         let to = address(letter.to()).map_err(|_| MailFailure::NoAddress)?;
         let message = self.message(letter, &to)?;
         let from = Mail::new(Some(self.from.clone()), Vec::new());
-        connection.command(from).await.map_err(MailFailure::at(CommandSubject::Session))?;
+        connection.command(from).await.map_err(MailFailure::in_step(CommandSubject::Session))?;
         connection
             .command(Rcpt::new(to, Vec::new()))
             .await
-            .map_err(MailFailure::at(CommandSubject::Receiver))?;
-        connection.command(Data).await.map_err(MailFailure::at(CommandSubject::Content))?;
-        connection.message(&message).await.map_err(MailFailure::at(CommandSubject::Content))?;
+            .map_err(MailFailure::in_step(CommandSubject::Receiver))?;
+        connection.command(Data).await.map_err(MailFailure::in_step(CommandSubject::Content))?;
+        connection.message(&message).await.map_err(MailFailure::in_step(CommandSubject::Content))?;
         Ok(())
     }
 
@@ -211,14 +214,16 @@ impl MailSender {
 }
 
 impl MailFailure {
-    fn at(step: CommandSubject) -> impl Fn(SmtpError) -> Self {
+    fn in_step(step: CommandSubject) -> impl Fn(SmtpError) -> Self {
         move |error| Self::Command(step, error.into())
     }
 
-    /// Returns whether another mail can be sent on the same connection after this failure.
-    fn leaves_connection(&self) -> bool {
+    /// Returns whether the connection can still send another mail after this failure.
+    fn keeps_connection(&self) -> bool {
         match self {
-            Self::Command(step, Failure::Rejected(reply)) => verdict(*step, reply) != RejectedMail::Operator,
+            Self::Command(step, Failure::Rejected(reply)) => {
+                verdict(*step, reply) != RejectionOutcome::OperatorMustAct
+            }
             Self::Command(_, Failure::Unreadable | Failure::Broken(_)) | Self::Slow => false,
             Self::NoAddress | Self::Malformed(_) => true,
         }
@@ -228,7 +233,7 @@ impl MailFailure {
     fn result(&self) -> DeliveryResult {
         let later = |detail: &str| DeliveryResult::Later { detail: detail.to_owned(), after: None };
         match self {
-            Self::Command(step, Failure::Rejected(reply)) => rejected(*step, reply),
+            Self::Command(step, Failure::Rejected(reply)) => rejection_result(*step, reply),
             Self::NoAddress => {
                 DeliveryResult::Refused { detail: "mail cannot be sent to such an address".to_owned() }
             }
@@ -237,8 +242,8 @@ impl MailFailure {
                 later("the mail server could not be reached")
             }
             Self::Command(_, Failure::Unreadable) => {
-                tracing::warn!("the mail server has given no reply that can be read");
-                later("the mail server has given no reply that can be read")
+                tracing::warn!("the mail server sent an invalid reply");
+                later("the mail server sent an invalid reply")
             }
             Self::Slow => {
                 tracing::warn!("the mail server took too long");
@@ -252,29 +257,30 @@ impl MailFailure {
     }
 }
 
-/// Returns the delivery result for a mail after this reply, and logs a permanent rejection.
-fn rejected(step: CommandSubject, reply: &Reply) -> DeliveryResult {
+/// Returns the delivery result for a mail that was rejected with `reply`. Logs every rejection that is not
+/// temporary.
+fn rejection_result(step: CommandSubject, reply: &Reply) -> DeliveryResult {
     let verdict = verdict(step, reply);
     let detail = reply.text(DETAIL_MAX);
     let code = reply.code;
     let status = reply.status().map(|status| status.to_string());
     match verdict {
-        RejectedMail::Operator => {
-            tracing::warn!(?step, code, status, "the mail server does not take mail from this service");
-            let detail = "the mail server does not take mail from this service".to_owned();
+        RejectionOutcome::OperatorMustAct => {
+            tracing::warn!(?step, code, status, "the mail server does not accept mail from this service");
+            let detail = "the mail server does not accept mail from this service".to_owned();
             DeliveryResult::Later { detail, after: None }
         }
-        RejectedMail::Later => DeliveryResult::Later { detail, after: None },
-        RejectedMail::Mail => {
-            tracing::warn!(?step, code, status, "the mail server has refused a mail, which is dropped");
+        RejectionOutcome::Retry => DeliveryResult::Later { detail, after: None },
+        RejectionOutcome::DropMail => {
+            tracing::warn!(?step, code, status, "the mail server rejected a mail, which is dropped");
             DeliveryResult::Dropped { detail }
         }
-        RejectedMail::Address => {
+        RejectionOutcome::SuspendAddress => {
             tracing::warn!(
                 ?step,
                 code,
                 status,
-                "the mail server takes nothing for an address, which is suspended"
+                "the mail server accepts no mail for an address, which is suspended"
             );
             DeliveryResult::Refused { detail }
         }
@@ -282,7 +288,7 @@ fn rejected(step: CommandSubject, reply: &Reply) -> DeliveryResult {
 }
 
 fn address(address: &MailAddress) -> Result<Address> {
-    address.as_str().parse().map_err(|_| Error::internal("an address that is not one for the mail library"))
+    address.as_str().parse().map_err(|_| Error::internal("the mail library cannot parse a mail address"))
 }
 
 impl BatchSender for MailSender {
@@ -306,9 +312,9 @@ mod tests {
     use super::*;
     use crate::smtp_stream::failures;
 
-    /// Connects to a mail server that offers a login but no STARTTLS. Returns whether that succeeded, and the
-    /// commands that the server received.
-    async fn told(security: SmtpSecurity) -> (bool, String) {
+    /// Connects to a mail server that offers a login but no STARTTLS. Returns whether the connection
+    /// succeeded, and the commands that the server received.
+    async fn connect_without_starttls(security: SmtpSecurity) -> (bool, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let login = SmtpLogin { name: "ada".into(), password: SecretString::from("a secret") };
@@ -337,72 +343,84 @@ mod tests {
     #[test]
     fn nothing_is_said_to_a_server_that_does_not_encrypt() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let (connected, all) = runtime.block_on(told(SmtpSecurity::StartTls));
+        let (connected, all) = runtime.block_on(connect_without_starttls(SmtpSecurity::StartTls));
         assert!(!connected && !all.contains("AUTH") && !all.contains("MAIL"), "{all}");
-        let (connected, all) = runtime.block_on(told(SmtpSecurity::Local));
+        let (connected, all) = runtime.block_on(connect_without_starttls(SmtpSecurity::Local));
         assert!(connected && all.contains("AUTH PLAIN"), "a control: {all}");
     }
 
     #[test]
     fn a_rejection_is_of_the_address_the_mail_or_the_service() {
         use CommandSubject::{Content, Receiver, Session};
-        use RejectedMail::{Address, Later, Mail, Operator};
+        use RejectionOutcome::{DropMail, OperatorMustAct, Retry, SuspendAddress};
         let cases = [
-            (Receiver, "550 5.1.1 <ada@example.com>: Recipient address rejected: User unknown", Address),
-            (Receiver, "550-5.1.1 The email account does not exist.\r\n550 5.1.1 Please try", Address),
+            (
+                Receiver,
+                "550 5.1.1 <ada@example.com>: Recipient address rejected: User unknown",
+                SuspendAddress,
+            ),
+            (Receiver, "550-5.1.1 The email account does not exist.\r\n550 5.1.1 Please try", SuspendAddress),
             (
                 Receiver,
                 "550-The account does not exist\r\n550-5.1.1 Please check\r\n550 the spelling",
-                Address,
+                SuspendAddress,
             ),
             (
                 Receiver,
                 "550 5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient not found by SMTP address",
-                Address,
+                SuspendAddress,
             ),
-            (Receiver, "550 5.1.0 Address rejected", Address),
-            (Receiver, "550 #5.1.0 Address rejected.", Address),
-            (Receiver, "553 5.1.3 bad address syntax", Address),
-            (Receiver, "550 5.1.2 no such domain", Address),
-            (Receiver, "551 5.1.6 has moved", Address),
-            (Receiver, "556 5.1.10 the domain does not accept mail", Address),
-            (Receiver, "550 5.2.1 the mailbox is disabled", Address),
-            (Receiver, "550 sorry, no mailbox here by that name (#5.1.1)", Address),
-            (Receiver, "550 No Such User Here", Address),
-            (Receiver, "553 sorry, that domain is not in my list", Address),
-            (Receiver, "550", Address),
-            (Receiver, "550 192.0.2.1 does not know 5.1.1.7", Address),
-            (Content, "550 5.1.1 no such user", Address),
-            (Content, "554 5.2.1 disabled", Address),
-            (Receiver, "552 5.2.2 the mailbox is full", Mail),
-            (Receiver, "550 5.4.1 Recipient address rejected: Access denied", Mail),
-            (Receiver, "550 5.7.1 blocked by the policy of 192.0.2.1", Mail),
-            (Receiver, "550 4.1.1 of another class", Mail),
-            (Content, "554 5.7.1 the content is spam", Mail),
-            (Content, "550 5.6.0 cannot be read", Mail),
-            (Content, "552 5.3.4 too large", Mail),
-            (Content, "554-delivery error: dd\r\n554 this message is spam", Mail),
-            (Content, "550 no such user", Mail),
-            (Content, "550", Mail),
-            (Content, "554 192.0.2.1 is listed, see 5.1.1.7", Mail),
-            (Content, "554 5.1.1.7 is listed", Mail),
-            (Receiver, "450 4.2.0 greylisted", Later),
-            (Receiver, "451 5.1.1 the code says later", Later),
-            (Receiver, "452 too many recipients", Later),
-            (Receiver, "450", Later),
-            (Receiver, "421 4.7.0 closing", Later),
-            (Content, "451 4.3.0 out of disk", Later),
-            (Session, "550 5.1.1 the sender is unknown", Operator),
-            (Session, "553 5.7.1 <svc@example.com>: Sender address rejected: not owned by user", Operator),
-            (Session, "535 5.7.8 authentication failed", Operator),
-            (Session, "454 4.7.0 TLS not available", Operator),
-            (Session, "554 no SMTP service here", Operator),
-            (Receiver, "550 5.1.8 <svc@example.com>: Sender address rejected: Domain not found", Operator),
-            (Receiver, "553 5.1.7 bad sender", Operator),
-            (Receiver, "530 5.7.0 Must issue a STARTTLS command first", Operator),
-            (Receiver, "530 Authentication required", Operator),
-            (Receiver, "503 5.5.1 MAIL first", Operator),
-            (Content, "502 not implemented", Operator),
+            (Receiver, "550 5.1.0 Address rejected", SuspendAddress),
+            (Receiver, "550 #5.1.0 Address rejected.", SuspendAddress),
+            (Receiver, "553 5.1.3 bad address syntax", SuspendAddress),
+            (Receiver, "550 5.1.2 no such domain", SuspendAddress),
+            (Receiver, "551 5.1.6 has moved", SuspendAddress),
+            (Receiver, "556 5.1.10 the domain does not accept mail", SuspendAddress),
+            (Receiver, "550 5.2.1 the mailbox is disabled", SuspendAddress),
+            (Receiver, "550 sorry, no mailbox here by that name (#5.1.1)", SuspendAddress),
+            (Receiver, "550 No Such User Here", SuspendAddress),
+            (Receiver, "553 sorry, that domain is not in my list", SuspendAddress),
+            (Receiver, "550", SuspendAddress),
+            (Receiver, "550 192.0.2.1 does not know 5.1.1.7", SuspendAddress),
+            (Content, "550 5.1.1 no such user", SuspendAddress),
+            (Content, "554 5.2.1 disabled", SuspendAddress),
+            (Receiver, "552 5.2.2 the mailbox is full", DropMail),
+            (Receiver, "550 5.4.1 Recipient address rejected: Access denied", DropMail),
+            (Receiver, "550 5.7.1 blocked by the policy of 192.0.2.1", DropMail),
+            (Receiver, "550 4.1.1 of another class", DropMail),
+            (Content, "554 5.7.1 the content is spam", DropMail),
+            (Content, "550 5.6.0 cannot be read", DropMail),
+            (Content, "552 5.3.4 too large", DropMail),
+            (Content, "554-delivery error: dd\r\n554 this message is spam", DropMail),
+            (Content, "550 no such user", DropMail),
+            (Content, "550", DropMail),
+            (Content, "554 192.0.2.1 is listed, see 5.1.1.7", DropMail),
+            (Content, "554 5.1.1.7 is listed", DropMail),
+            (Receiver, "450 4.2.0 greylisted", Retry),
+            (Receiver, "451 5.1.1 the code says later", Retry),
+            (Receiver, "452 too many recipients", Retry),
+            (Receiver, "450", Retry),
+            (Receiver, "421 4.7.0 closing", Retry),
+            (Content, "451 4.3.0 out of disk", Retry),
+            (Session, "550 5.1.1 the sender is unknown", OperatorMustAct),
+            (
+                Session,
+                "553 5.7.1 <svc@example.com>: Sender address rejected: not owned by user",
+                OperatorMustAct,
+            ),
+            (Session, "535 5.7.8 authentication failed", OperatorMustAct),
+            (Session, "454 4.7.0 TLS not available", OperatorMustAct),
+            (Session, "554 no SMTP service here", OperatorMustAct),
+            (
+                Receiver,
+                "550 5.1.8 <svc@example.com>: Sender address rejected: Domain not found",
+                OperatorMustAct,
+            ),
+            (Receiver, "553 5.1.7 bad sender", OperatorMustAct),
+            (Receiver, "530 5.7.0 Must issue a STARTTLS command first", OperatorMustAct),
+            (Receiver, "530 Authentication required", OperatorMustAct),
+            (Receiver, "503 5.5.1 MAIL first", OperatorMustAct),
+            (Content, "502 not implemented", OperatorMustAct),
         ];
         let lines: Vec<String> = cases.iter().map(|(_, reply, _)| format!("{reply}\r\n")).collect();
         let failures = failures(&lines.iter().map(String::as_bytes).collect::<Vec<_>>());
@@ -414,9 +432,9 @@ mod tests {
             assert_eq!(verdict(step, read), wanted, "{step:?}: {reply}");
             let result = failed.result();
             let is_as_wanted = match wanted {
-                Operator | Later => matches!(result, DeliveryResult::Later { .. }),
-                Mail => matches!(result, DeliveryResult::Dropped { .. }),
-                Address => matches!(result, DeliveryResult::Refused { .. }),
+                OperatorMustAct | Retry => matches!(result, DeliveryResult::Later { .. }),
+                DropMail => matches!(result, DeliveryResult::Dropped { .. }),
+                SuspendAddress => matches!(result, DeliveryResult::Refused { .. }),
             };
             assert!(is_as_wanted, "{step:?}: {reply}: {result:?}");
         }
@@ -426,7 +444,7 @@ mod tests {
     fn a_reply_that_cannot_be_read_is_tried_again() {
         for failure in failures(&[b"550no such user\r\n", b"550-no\r\n551 such user\r\n", b"571 no\r\n"]) {
             let failed = MailFailure::Command(CommandSubject::Receiver, failure);
-            assert!(matches!(failed.result(), DeliveryResult::Later { .. }) && !failed.leaves_connection());
+            assert!(matches!(failed.result(), DeliveryResult::Later { .. }) && !failed.keeps_connection());
         }
     }
 }

@@ -18,7 +18,7 @@ use svc_core::data_dir::PublishedAddress;
 use svc_core::setup::{self, SetupResult, Variables};
 use svc_core::{Code, Error, Result, Service, data_dir};
 use svc_http::{HttpSettings, listen, raise_descriptors, serve};
-use svc_mcp_stdio::{outlive_size_limit, refuse, start_logging};
+use svc_mcp_stdio::{outlive_size_limit, report_fatal_error, start_logging};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -51,7 +51,7 @@ struct Cli {
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => refuse("svc-http", &error),
+        Err(error) => report_fatal_error("svc-http", &error),
     }
 }
 
@@ -102,7 +102,7 @@ async fn listen_and_serve(
     service: Service,
     made: Option<SetupResult>,
 ) -> Result<()> {
-    let shutdown_requested = signals(config.shutdown_drain.saturating_add(EXIT_TIMEOUT))?;
+    let shutdown_requested = handle_signals(config.shutdown_drain.saturating_add(EXIT_TIMEOUT))?;
     let wanted = cli.listen.unwrap_or(config.listen_addr);
     let cannot = |error: io::Error| cannot_listen(wanted, &error);
     let listener = listen(wanted).map_err(cannot)?;
@@ -114,7 +114,7 @@ async fn listen_and_serve(
             &cli.data,
             (address, config.public_url.as_ref()),
             made.as_ref(),
-            &svc_mcp_stdio::config_print::inherited(),
+            &svc_mcp_stdio::config_print::inherited_variables(),
         ));
     }
     let mut out = io::stdout().lock();
@@ -133,7 +133,7 @@ fn cannot_listen(wanted: SocketAddr, error: &io::Error) -> Error {
     let next = match error.kind() {
         io::ErrorKind::AddrInUse => {
             format!(
-                ": end what listens there (`ss -ltnp sport = :{}` names it), or choose another port",
+                ": stop the program that listens there (see `ss -ltnp sport = :{}`), or choose another port",
                 wanted.port()
             )
         }
@@ -141,7 +141,7 @@ fn cannot_listen(wanted: SocketAddr, error: &io::Error) -> Error {
             ": choose a port from 1024 on, or give the program CAP_NET_BIND_SERVICE".to_owned()
         }
         io::ErrorKind::AddrNotAvailable => {
-            ": this machine has no such address; 0.0.0.0 stands for all that it has".to_owned()
+            ": this machine has no such address; 0.0.0.0 listens on all of its addresses".to_owned()
         }
         _ => String::new(),
     };
@@ -150,21 +150,21 @@ fn cannot_listen(wanted: SocketAddr, error: &io::Error) -> Error {
 
 /// Writes the server's address to the data folder, for the links that `svc token mint` prints.
 ///
-/// Without this file the links contain the configured address.
+/// Without this file, the links contain the configured address.
 fn publish_address(data: &Path, address: SocketAddr) -> Option<PublishedAddress> {
     let left = data.is_dir().then(|| PublishedAddress::leave(data, address))?;
     left.inspect_err(|error| tracing::warn!(reason = error.detail(), "the address was not recorded")).ok()
 }
 
-/// Maximum time from the end of the drain until the process exits, whatever is still running.
+/// Maximum time from the end of the drain until the process exits, even if requests are still running.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(14);
 
 /// Installs the handlers for SIGINT and SIGTERM, and returns a receiver that resolves at the first signal.
 ///
-/// The first signal requests a graceful shutdown. A second signal ends the process at once, and so does the
-/// expiry of `most`. A separate thread handles the signals, so that this works even while the process is
-/// blocked on a database that does not respond.
-fn signals(most: Duration) -> Result<oneshot::Receiver<()>> {
+/// The first signal requests a graceful shutdown. After that, a second signal or the expiry of the time
+/// `most` ends the process immediately. A separate thread handles the signals, so that they work even while
+/// the process is blocked on a database that does not respond.
+fn handle_signals(most: Duration) -> Result<oneshot::Receiver<()>> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let entered = runtime.enter();
@@ -174,12 +174,12 @@ fn signals(most: Duration) -> Result<oneshot::Receiver<()>> {
     let (request_shutdown, shutdown_requested) = oneshot::channel();
     let body = move || {
         runtime.block_on(async {
-            either(&mut interrupt, &mut terminate).await;
+            either_signal(&mut interrupt, &mut terminate).await;
             tracing::info!("shutting down: finishing the requests in progress; a second signal ends at once");
             // If the receiver is gone, the server has already stopped.
             let _ = request_shutdown.send(());
-            if timeout(most, either(&mut interrupt, &mut terminate)).await.is_err() {
-                tracing::warn!("the process did not end in time; what still runs is cut off");
+            if timeout(most, either_signal(&mut interrupt, &mut terminate)).await.is_err() {
+                tracing::warn!("the process did not end in time; requests in progress are aborted");
             }
         });
         std::process::exit(0);
@@ -192,7 +192,7 @@ fn listen_for(kind: SignalKind) -> Result<Signal> {
     signal(kind).map_err(Error::internal)
 }
 
-async fn either(one: &mut Signal, other: &mut Signal) {
+async fn either_signal(one: &mut Signal, other: &mut Signal) {
     tokio::select! {
         _ = one.recv() => {}
         _ = other.recv() => {}

@@ -96,7 +96,7 @@ fn describe(own: Fixed) -> Description {
     }
 }
 
-fn answer(description: &str, media: &str, schema: &Value) -> Value {
+fn response_object(description: &str, media: &str, schema: &Value) -> Value {
     json!({"description": description, "content": {media: {"schema": schema}}})
 }
 
@@ -118,8 +118,8 @@ fn health() -> Description {
         summary: "Readiness",
         description: "Returns whether this server can do its work, part by part. Needs no credential.",
         responses: json!({
-            "200": answer("The server is ready.", JSON, &schema),
-            "503": answer("The server is not ready, or is shutting down.", JSON, &schema),
+            "200": response_object("The server is ready.", JSON, &schema),
+            "503": response_object("The server is not ready, or is shutting down.", JSON, &schema),
         }),
         refused: &[500],
         more: json!({}),
@@ -131,7 +131,7 @@ fn liveness() -> Description {
     Description {
         summary: "Liveness",
         description: "Returns 200 while the process is up. Needs no credential.",
-        responses: json!({"200": answer("The process is up.", JSON, &schema)}),
+        responses: json!({"200": response_object("The process is up.", JSON, &schema)}),
         refused: &[500],
         more: json!({}),
     }
@@ -141,7 +141,7 @@ fn this_document() -> Description {
     Description {
         summary: "This document",
         description: "Returns the OpenAPI document of the service. Needs no credential.",
-        responses: json!({"200": answer("The document.", JSON, &json!({"type": "object"}))}),
+        responses: json!({"200": response_object("The document.", JSON, &json!({"type": "object"}))}),
         refused: &[400, 403, 429, 500, 503],
         more: json!({}),
     }
@@ -167,7 +167,7 @@ fn room_scheme() -> Description {
         summary: "Where the record of a workspace is",
         description: "Returns how addresses of this service are made, and the templates of the paths at \
                       which the record of a workspace is read. Names no workspace, and needs no credential.",
-        responses: json!({"200": answer("The card.", JSON, &schema)}),
+        responses: json!({"200": response_object("The card.", JSON, &schema)}),
         refused: &[400, 403, 429, 500, 503],
         more: json!({}),
     }
@@ -258,16 +258,16 @@ fn mcp_schemas() -> Map<String, Value> {
 const REQUEST: &str = "JsonRpcRequest";
 const RESPONSE: &str = "JsonRpcResponse";
 
-fn named(schema: &str) -> Value {
+fn schema_ref(schema: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{schema}")})
 }
 
 fn refusal() -> Value {
-    answer("The request was refused, for the reason in `data`.", JSON, &named(RESPONSE))
+    response_object("The request was refused, for the reason in `data`.", JSON, &schema_ref(RESPONSE))
 }
 
 fn events() -> Value {
-    answer("The events.", "text/event-stream", &json!({"type": "string"}))
+    response_object("The events.", "text/event-stream", &json!({"type": "string"}))
 }
 
 fn mcp_session() -> Description {
@@ -345,8 +345,8 @@ const MCP_PROFILE: &str = "Takes the messages of `POST /mcp`, and shows a fixed 
     that the token cannot call is listed, and refused when it is called.";
 
 fn mcp(summary: &'static str, description: &'static str) -> Description {
-    let request = named(REQUEST);
-    let response = named(RESPONSE);
+    let request = schema_ref(REQUEST);
+    let response = schema_ref(RESPONSE);
     let batch = json!({"type": "array", "items": request, "minItems": 1, "maxItems": BATCH_MAX});
     let answers = json!({"anyOf": [response, {"type": "array", "items": response}]});
     Description {
@@ -358,8 +358,12 @@ fn mcp(summary: &'static str, description: &'static str) -> Description {
                 "text/event-stream": {"schema": {"type": "string"}},
             }},
             "202": {"description": "A notification was accepted; there is no response."},
-            "400": answer("The body is not a message of the revision that it names.", JSON, &response),
-            "404": answer("The revision has no such method.", JSON, &response),
+            "400": response_object(
+                "The body is not a message of the revision that it names.",
+                JSON,
+                &response,
+            ),
+            "404": response_object("The revision has no such method.", JSON, &response),
             "default": refusal(),
         }),
         refused: &[],

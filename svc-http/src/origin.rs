@@ -1,10 +1,11 @@
-//! Decides whether a request comes from a page of this service, so that its session cookie counts.
+//! Decides whether the session cookie of a request is accepted: only if no page of another site has sent the
+//! request.
 //!
-//! A browser adds the session cookie to every request to this server, from any page. So a cookie is a
-//! credential only if the browser confirms that the page has the same origin, by `Sec-Fetch-Site` or else by
-//! `Origin`, following the rules of Go's `CrossOriginProtection`. Cookies ignore ports, so another port of
-//! this host is another origin. A client that sends neither header is not a browser, so no page controls its
-//! requests.
+//! A browser adds the session cookie to every request to this server, from any page. So the cookie is
+//! accepted only if the browser confirms with `Sec-Fetch-Site`, or else with `Origin`, that the page has the
+//! same origin. The rules are those of Go's `CrossOriginProtection`. Another port of this host is another
+//! origin, although browsers send the cookie to every port. A client that sends neither header is not a
+//! browser, so no page controls its requests.
 
 use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Method, Request};
@@ -14,23 +15,23 @@ const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// Purpose for which a request uses the session cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    /// Reading. A link on another site may lead to such a request.
+pub(crate) enum CookieUse {
+    /// Reading data. A link on another site may cause such a request.
     Read,
     /// Changing data, or opening a WebSocket.
     Change,
 }
 
-impl Use {
-    /// Returns the use that a request with this method makes of the session cookie.
+impl CookieUse {
+    /// Returns the purpose for which a request with this method uses the session cookie.
     pub fn of(method: &Method) -> Self {
         if method == Method::GET || method == Method::HEAD { Self::Read } else { Self::Change }
     }
 }
 
-/// Returns whether the session cookie of a request counts as a credential, on a server whose public origin is
-/// `public`.
-pub(crate) fn cookie_counts<B>(request: &Request<B>, used: Use, public: Option<&str>) -> bool {
+/// Returns whether the session cookie of a request is accepted as a credential. `public` is the public origin
+/// of this server.
+pub(crate) fn accepts_cookie<B>(request: &Request<B>, used: CookieUse, public: Option<&str>) -> bool {
     let headers = request.headers();
     let host = request.uri().authority().map(|authority| authority.as_str());
     let host = host.or_else(|| values(headers, HOST).next()).unwrap_or_default();
@@ -48,8 +49,8 @@ pub(crate) fn cookie_counts<B>(request: &Request<B>, used: Use, public: Option<&
     let navigates = || values(headers, SEC_FETCH_MODE).all(|mode| mode == "navigate");
     let has_mode = headers.contains_key(SEC_FETCH_MODE);
     let counts = match used {
-        Use::Change => same,
-        Use::Read => same || (has_mode && navigates()),
+        CookieUse::Change => same,
+        CookieUse::Read => same || (has_mode && navigates()),
     };
     counts && own_origin()
 }
@@ -62,7 +63,7 @@ fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    /// Request headers, and whether the cookie is expected to count for a read and for a change.
+    /// Request headers, and whether the cookie must be accepted for a read and for a change.
     type Case<'a> = (&'a [(&'a str, &'a str)], [bool; 2]);
 
     #[test]
@@ -102,14 +103,14 @@ mod tests {
                 request = request.header(*name, *value);
             }
             let request = request.body(()).unwrap();
-            let found = [Use::Read, Use::Change]
-                .map(|used| cookie_counts(&request, used, Some("https://board.example")));
+            let found = [CookieUse::Read, CookieUse::Change]
+                .map(|used| accepts_cookie(&request, used, Some("https://board.example")));
             assert_eq!(found, *wanted, "{headers:?}");
         }
         let http2 =
             Request::builder().uri("http://svc.example:8080/").header("origin", OWN).body(()).unwrap();
-        assert!(cookie_counts(&http2, Use::Change, None), "HTTP/2 names its host in the URI");
+        assert!(accepts_cookie(&http2, CookieUse::Change, None), "HTTP/2 names its host in the URI");
         let nowhere = Request::builder().uri("/").header("origin", "http://").body(()).unwrap();
-        assert!(!cookie_counts(&nowhere, Use::Change, None));
+        assert!(!accepts_cookie(&nowhere, CookieUse::Change, None));
     }
 }

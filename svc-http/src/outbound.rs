@@ -1,9 +1,10 @@
-//! Sends requests to other servers. All such requests go through this module.
+//! Sends all HTTP requests of this service to other servers.
 //!
-//! A host name is resolved once, and the connection goes to one of its public addresses; an IP address in the
-//! URL must be public as well. So an attacker who can make this service send a request cannot reach private
-//! servers near it. The operator may exempt one host, or all hosts for development. The client follows no
-//! redirects, uses no proxy, reuses no connection, and limits the time and the bytes of a response.
+//! A host name is resolved once, and the client connects only to a public address of the host. An IP address
+//! in the URL must be public as well. So an attacker that makes this service send a request cannot reach
+//! private servers in its network. The operator may exempt one host, or all hosts for development. The client
+//! follows no redirects, uses no proxy, reuses no connection, and limits the time and the bytes of a
+//! response.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +24,7 @@ pub(crate) const NAME_TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time from the start of a request to the end of its response.
 pub(crate) const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum bytes of a response body.
+/// Maximum bytes of a response body from another server.
 const BODY_MAX: usize = 512 << 10;
 
 /// Servers that the client may reach in addition to public addresses over HTTPS.
@@ -46,13 +47,13 @@ pub(crate) struct OutboundClient {
 /// Reason why an outbound request has no usable response.
 #[derive(Debug)]
 pub(crate) enum OutboundFailure {
-    /// Requests to this address are not allowed.
+    /// Requests to the URL are not allowed, for the contained reason.
     Forbidden(&'static str),
     /// The connection failed, broke or timed out.
     Transport(reqwest::Error),
     /// The response body is too large.
     TooLarge,
-    /// The server responded with this status, which the caller does not accept.
+    /// The server responded with the contained status, which is a failure for the caller.
     Faulty(u16),
 }
 
@@ -86,7 +87,7 @@ impl std::error::Error for OutboundFailure {
 }
 
 impl OutboundClient {
-    /// Creates a client that may reach these servers.
+    /// Creates a client that may reach the servers in `reach`.
     pub fn new(reach: AllowedServers) -> Result<Self, OutboundFailure> {
         let names = NameResolver { private_host: reach.private_host.clone(), egress: reach.egress };
         let client = Client::builder()
@@ -102,12 +103,12 @@ impl OutboundClient {
         Ok(Self { client: client.map_err(OutboundFailure::Transport)?, reach })
     }
 
-    /// Fails if requests to this address are never allowed.
+    /// Fails if requests to a URL are not allowed, without resolving the host name.
     pub fn check(&self, url: &Url) -> Result<(), OutboundFailure> {
         self.reach.check(url)
     }
 
-    /// Sends a request and returns the response with its whole body. A status of 500 or above is a failure.
+    /// Sends a request and returns the response with its whole body. Fails if the status is 500 or above.
     pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, OutboundFailure> {
         let mut response = self.exchange(request).await?;
         if response.status().is_server_error() {
@@ -130,7 +131,7 @@ impl OutboundClient {
     ///
     /// The body of the response is not read.
     ///
-    /// A failure does not contain the address, which may be a secret.
+    /// A failure does not contain the URL, which may be a secret.
     pub async fn send_for_head(&self, request: Request<Vec<u8>>) -> Result<Response<()>, OutboundFailure> {
         let mut response = self.exchange(request).await.map_err(OutboundFailure::without_address)?;
         let mut head = Response::new(());
@@ -145,10 +146,10 @@ impl OutboundClient {
         self.client.execute(request).await.map_err(OutboundFailure::Transport)
     }
 
-    /// Fetches an address and returns the response body. Fails unless the status is 200.
+    /// Fetches a URL and returns the response body. Fails unless the status is 200.
     pub async fn get(&self, url: &str) -> Result<Vec<u8>, OutboundFailure> {
         let mut request = Request::new(Vec::new());
-        *request.uri_mut() = url.parse().map_err(|_| OutboundFailure::Forbidden("it is no address"))?;
+        *request.uri_mut() = url.parse().map_err(|_| OutboundFailure::Forbidden("it is not a URL"))?;
         let accept = http::HeaderValue::from_static("application/json");
         request.headers_mut().insert(http::header::ACCEPT, accept);
         let response = self.send(request).await?;
@@ -161,8 +162,8 @@ impl OutboundClient {
 }
 
 impl AllowedServers {
-    /// Checks a URL before its host name is resolved. An IP address is checked only here, since it needs no
-    /// resolver.
+    /// Checks a URL before its host name is resolved. A URL with an IP address is checked only here, since no
+    /// host name is resolved.
     fn check(&self, url: &Url) -> Result<(), OutboundFailure> {
         if self.egress.is_open {
             return self.egress.check(url).map_err(OutboundFailure::Forbidden);
@@ -183,7 +184,7 @@ impl AllowedServers {
     }
 }
 
-/// Resolves host names to allowed addresses.
+/// Resolves host names, and returns only the addresses that the client may reach.
 struct NameResolver {
     private_host: Option<String>,
     egress: Egress,
@@ -248,7 +249,7 @@ mod tests {
         }
     }
 
-    /// The name resolves to this machine, whose address is not public.
+    /// The host name resolves to this machine, whose address is not public.
     #[test]
     fn a_name_is_connected_to_only_at_a_public_address() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

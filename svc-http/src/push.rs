@@ -1,8 +1,8 @@
-//! Sends web push notifications: encrypts each for a browser, signs the request, and sends it to the
-//! browser's push service (RFC 8030, RFC 8188, RFC 8291, RFC 8292).
+//! Sends web push notifications: encrypts each notification for a browser, and sends it in a signed request
+//! to the browser's push service (RFC 8030, RFC 8188, RFC 8291, RFC 8292).
 //!
 //! A push service learns the sender, the urgency, and which notifications replace each other. Each
-//! notification is sent once, and retried later after a failure. No part of an address or a key is logged.
+//! notification is sent once, and is retried later after a failure. No part of an address or a key is logged.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -27,11 +27,12 @@ use web_push_native::{Auth, encrypt};
 use crate::outbound::{AllowedServers, NAME_TIMEOUT, OutboundClient, TOTAL_TIMEOUT};
 use crate::workers::{BatchSender, SEND_TIMEOUT, TakenBatch};
 
-/// Text before the status in the stored delivery result.
-const DETAIL: &str = "the push service answered";
-/// Maximum push services, by origin, whose tokens are cached.
+/// Start of the text in a stored delivery result, before the HTTP status.
+const DETAIL_PREFIX: &str = "the push service answered";
+/// Maximum push services whose tokens are cached. A push service is identified by its origin.
 const TOKENS_MAX: usize = 256;
-/// Validity of a token, from the start of the hour in which it was created. Push services accept up to a day.
+/// Validity of a token from the start of the hour in which the token was created. Push services accept up to
+/// a day.
 const TOKEN_LIFE: Duration = Duration::from_secs(12 * HOUR);
 const HOUR: u64 = 3600;
 
@@ -45,7 +46,11 @@ impl WebPush {
     pub fn new(config: &PushConfig, egress: Egress) -> Result<Self> {
         if let Some(problem) = config.subject_problem() {
             let subject = config.subject.as_deref();
-            tracing::warn!(subject, problem, "some push services will refuse what this service pushes");
+            tracing::warn!(
+                subject,
+                problem,
+                "some push services will refuse the notifications of this service"
+            );
         }
         let outbound = OutboundClient::new(AllowedServers { egress, ..AllowedServers::default() })
             .map_err(Error::internal)?;
@@ -62,7 +67,8 @@ impl WebPush {
         let mut results = Vec::new();
         let mut has_failed = false;
         for (place, piece) in pieces {
-            // The message may have been read or withdrawn since the notification was created.
+            // The member may have read the message, or its author may have deleted it, since the notification
+            // was created.
             let result = match has_failed || Instant::now() >= last || !taken.is_current(*place).await {
                 true => DeliveryResult::NotTried,
                 false => self.send_one(piece).await,
@@ -73,7 +79,7 @@ impl WebPush {
             | DeliveryResult::Refused { detail } = &result
             {
                 let subscription = piece.subscription;
-                tracing::warn!(%subscription, %detail, "a push service has not taken a notification");
+                tracing::warn!(%subscription, %detail, "a push service did not accept a notification");
             }
             results.push(result);
         }
@@ -101,7 +107,8 @@ impl WebPush {
         let auth = Auth::clone_from_slice(browser.auth.bytes());
         let body = encrypt(piece.payload.clone(), &key, &auth)
             .map_err(|error| Error::internal(error.to_string()))?;
-        let url = Url::parse(&browser.endpoint).map_err(|_| Error::internal("an endpoint is no address"))?;
+        let url =
+            Url::parse(&browser.endpoint).map_err(|_| Error::internal("a push endpoint is not a URL"))?;
         let signed = self.signer.authorization(&url, piece.taken_at)?;
         let request = Request::post(url.as_str())
             .header("TTL", PUSH_TTL.as_secs())
@@ -110,8 +117,8 @@ impl WebPush {
             .header(CONTENT_ENCODING, "aes128gcm")
             .header(CONTENT_TYPE, "application/octet-stream")
             .header(AUTHORIZATION, signed);
-        // The error would contain the address, which is a secret.
-        request.body(body).map_err(|_| Error::internal("a notification is no request"))
+        // The error would contain the URL of the push service, which is a secret.
+        request.body(body).map_err(|_| Error::internal("a notification cannot be sent as a request"))
     }
 }
 
@@ -120,8 +127,8 @@ impl BatchSender for WebPush {
 
     const CHANNEL: &'static DeliveryChannel<PushPiece> = &WEB_PUSH;
 
-    /// Sends to all browsers of a member concurrently, so that a slow push service does not delay the other
-    /// browsers.
+    /// Sends notifications to all browsers of a member concurrently, so that a slow push service does not
+    /// delay the other browsers.
     async fn send(&self, taken: &TakenBatch<PushPiece>) -> Vec<DeliveryResult> {
         let pieces: Vec<(usize, &PushPiece)> = taken.batch.notifications().iter().enumerate().collect();
         let browsers = pieces.chunk_by(|(_, one), (_, other)| one.subscription == other.subscription);
@@ -130,19 +137,19 @@ impl BatchSender for WebPush {
     }
 }
 
-/// Returns the delivery result for a response with this status and these headers. The body is irrelevant.
+/// Returns the delivery result for a push service's response with the given status and headers.
 fn result(status: StatusCode, headers: &HeaderMap, now: Time) -> DeliveryResult {
-    let detail = format!("{DETAIL} {}", status.as_u16());
+    let detail = format!("{DETAIL_PREFIX} {}", status.as_u16());
     match (status, retry_after(headers, now)) {
         _ if status.is_success() => DeliveryResult::Accepted,
         (StatusCode::NOT_FOUND | StatusCode::GONE, _) => DeliveryResult::Refused { detail },
-        // The same bytes would be refused again, and would delay other notifications.
+        // The push service would refuse the same bytes again, and a retry would delay other notifications.
         (StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE, None) => DeliveryResult::Dropped { detail },
         (_, after) => DeliveryResult::Later { detail, after },
     }
 }
 
-/// Returns the delay that a push service requests: seconds, or a date (RFC 9110, 10.2.3).
+/// Returns the delay that a push service requests with `Retry-After`: seconds, or a date (RFC 9110, 10.2.3).
 fn retry_after(headers: &HeaderMap, now: Time) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let asked = match text.parse() {
@@ -153,16 +160,16 @@ fn retry_after(headers: &HeaderMap, now: Time) -> Option<Duration> {
     Some(asked.min(PUSH_TTL))
 }
 
-/// Signs requests to push services, with a token per push service that is renewed each hour.
+/// Signs requests to push services. There is one token per push service, which is renewed each hour.
 struct RequestSigner {
     key: EncodingKey,
     public: String,
     subject: Option<String>,
-    /// The current hour, and its tokens by the origin of the push service.
+    /// The current hour, and the tokens of that hour by the origin of the push service.
     tokens: Mutex<(i64, HashMap<String, HeaderValue>)>,
 }
 
-/// The claims of a token (RFC 8292, 2).
+/// Claims of a token for a push service (RFC 8292, 2).
 #[derive(Serialize)]
 struct VapidClaims<'a> {
     aud: &'a str,

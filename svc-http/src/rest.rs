@@ -1,4 +1,4 @@
-//! Handles REST requests: turns a request at the path of an operation into a call of that operation.
+//! Handles REST requests: calls the operation at the path of a request.
 //!
 //! The body is read only after the request has been admitted by its head. A running operation counts as a
 //! request in flight; a parked wait does not.
@@ -18,7 +18,7 @@ use crate::decode::{self, TextFields};
 use crate::encode::Response;
 use crate::html::Form;
 use crate::limits::body::{self, OPEN_BODY_MAX};
-use crate::limits::in_flight::in_turns;
+use crate::limits::in_flight::run_with_busy_slot;
 use crate::limits::transfer;
 use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 
@@ -38,7 +38,7 @@ pub(crate) async fn handle(
     let admission = match state.service.admit(Some(operation), request_head).await {
         Ok(admission) => admission,
         Err(refusal) => {
-            unverified.tell(refusal.standings());
+            unverified.store_limits(refusal.standings());
             Box::pin(body::discard(request, state.settings.body_max_bytes)).await;
             return Err(refusal.into());
         }
@@ -52,7 +52,7 @@ pub(crate) async fn handle(
         Ok(input) => input,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };
-    let place = match state.transfers.place_of(operation, holder).await {
+    let place = match state.transfers.place_for(operation, holder).await {
         Ok(place) => place,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };
@@ -63,7 +63,7 @@ pub(crate) async fn handle(
         let admission = if is_again { admission.follow_up() } else { admission.clone() };
         run(state, operation, admission, &input, holder, form)
     };
-    match state.unread.answer(holder, !operation.effect().changes_nothing(), run).await {
+    match state.unread.produce_response(holder, !operation.effect().changes_nothing(), run).await {
         Err(refusal) if !again.load(Ordering::Relaxed) => {
             Err(state.service.refuse(Some(operation), admission, refusal).await)
         }
@@ -73,7 +73,7 @@ pub(crate) async fn handle(
         }),
         Ok(mut response) => {
             if let Some(place) = place {
-                response.body_mut().sent(link.pace.sending(), place);
+                response.body_mut().hold_transfer(link.pace.sending(), place);
             }
             Ok(response)
         }
@@ -96,8 +96,8 @@ async fn input(
             decode::query(head.uri.query(), &mut text)?;
             let input = op::Input { text, ..op::Input::default() };
             state.service.check_before_file(operation, admission, &input).await?;
-            // The transfer slot is released while the received file waits to be processed, when no bytes are
-            // transferred.
+            // The transfer slot is released before the operation processes the received file, because no
+            // bytes are transferred then.
             let _place = state.transfers.place(holder).await?;
             let file = transfer::receive(&state.service, holder, &head.headers, &mut body).await?;
             Ok(op::Input { file: file.map(Upload::File), ..input })
@@ -131,7 +131,7 @@ async fn run(
         Ok(places) => places,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };
-    let run = in_turns(busy, state.service.run(operation, admission, input));
+    let run = run_with_busy_slot(busy, state.service.run(operation, admission, input));
     let reply = if operation.effect() == Effect::Wait {
         // A parked wait does not count as in flight.
         drop(slot);

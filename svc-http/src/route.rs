@@ -1,7 +1,7 @@
 //! Routes a request by method and path, to a row of the operation table or to a fixed route.
 //!
-//! Rows declare their paths, and the core lists the few fixed routes. Paths are matched before
-//! percent-decoding, and then their variables are decoded. A slash at the end of a path is ignored, except in
+//! Rows declare their paths, and the core lists the few fixed routes. A path is matched before
+//! percent-decoding, and then its variables are decoded. A slash at the end of a path is ignored, except in
 //! file names.
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Routes {
     router: matchit::Router<RouteMethods>,
 }
 
-/// The methods of one path template, with their targets.
+/// Methods of one path template, each with its target.
 struct RouteMethods {
     methods: Vec<(Method, RouteTarget)>,
     allow: HeaderValue,
@@ -48,13 +48,14 @@ struct RouteMethods {
 pub(crate) enum RoutingOutcome {
     /// A matching route, with the variables of the path or the error from decoding them.
     Target(RouteTarget, Result<TextFields>),
-    /// The path exists, but not with this method. Contains the value of the Allow header.
+    /// The path exists, but does not support the method. Contains the value of the Allow header.
     Allow(HeaderValue),
     NoRoute,
 }
 
 impl Routes {
-    /// Builds the routes of an operation table and the fixed routes. Fails if two of them collide.
+    /// Builds the routes of an operation table and the fixed routes. Fails if two routes have the same method
+    /// and path.
     pub fn build(table: &Table) -> Result<Self> {
         let mut places: Vec<(&'static str, Vec<(Method, RouteTarget)>)> = Vec::new();
         let of_rows = table.shared_rows().flat_map(|row| {
@@ -81,9 +82,9 @@ impl Routes {
         Ok(Self { router })
     }
 
-    /// Finds the route for `method` and `path`. HEAD uses the route of GET, unless that changes data.
+    /// Finds the route for `method` and `path`. HEAD uses the route of GET, unless that route changes data.
     pub fn find(&self, method: &Method, path: &str) -> RoutingOutcome {
-        let Some(found) = self.at(path) else { return RoutingOutcome::NoRoute };
+        let Some(found) = self.match_path(path) else { return RoutingOutcome::NoRoute };
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
         let of_method = |(known, target): &&(Method, RouteTarget)| {
             known == wanted && (method != Method::HEAD || target.changes_nothing())
@@ -94,8 +95,9 @@ impl Routes {
         RoutingOutcome::Target(target.clone(), variables(&found.params))
     }
 
-    /// Matches a path as a whole, without a slash at its end, or as the path of a file.
-    fn at<'k, 'p>(&'k self, path: &'p str) -> Option<matchit::Match<'k, 'p, &'k RouteMethods>> {
+    /// Finds the template for a path. A slash at the end of the path is ignored, unless the template is for a
+    /// file.
+    fn match_path<'k, 'p>(&'k self, path: &'p str) -> Option<matchit::Match<'k, 'p, &'k RouteMethods>> {
         let whole = self.router.at(path).ok();
         if whole.as_ref().is_some_and(|found| !found.value.has_file) {
             return whole;

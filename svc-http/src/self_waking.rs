@@ -1,8 +1,8 @@
-//! Polls a future again at once if it has woken itself.
+//! Polls a future again immediately if the future has woken itself.
 //!
 //! While a connection is polled, hyper wakes the same connection whenever the body of a request is read. A
-//! multi-threaded runtime then queues the task and wakes another thread, which steals it. That takes longer
-//! than answering a small request.
+//! multi-threaded runtime then queues the task and wakes another thread, which steals the task. Stealing
+//! takes longer than answering a small request.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 
-/// Maximum polls of a future in a row before other tasks get their turn.
-const POLLS: usize = 4;
+/// Maximum consecutive polls of a future before other tasks run.
+const POLLS_MAX: usize = 4;
 
 /// State: the future has not been woken since its last poll.
 const IDLE: u8 = 0;
@@ -21,7 +21,7 @@ const POLLING: u8 = 1;
 /// State: the future was woken and must be polled again.
 const WOKEN: u8 = 2;
 
-/// Future that polls an inner future, and polls it again if it was woken during the poll.
+/// Future that polls an inner future, and polls the inner future again if it was woken during the poll.
 pub(crate) struct SelfWaking<'a, F> {
     future: Pin<&'a mut F>,
     wakes: Arc<WakeState>,
@@ -47,7 +47,7 @@ impl Wake for WakeState {
 
 impl<'a, F: Future> SelfWaking<'a, F> {
     /// Wraps `future`.
-    pub fn of(future: Pin<&'a mut F>) -> Self {
+    pub fn new(future: Pin<&'a mut F>) -> Self {
         let wakes = Arc::new(WakeState { state: AtomicU8::new(IDLE), task: AtomicWaker::new() });
         Self { future, waker: Waker::from(Arc::clone(&wakes)), wakes }
     }
@@ -59,7 +59,7 @@ impl<F: Future> Future for SelfWaking<'_, F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let Self { future, wakes, waker } = &mut *self;
         wakes.task.register(cx.waker());
-        for _ in 0..POLLS {
+        for _ in 0..POLLS_MAX {
             wakes.state.store(POLLING, Ordering::Release);
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(waker)) {
                 return Poll::Ready(output);
@@ -104,7 +104,7 @@ mod tests {
             }
             Poll::<()>::Pending
         }));
-        let polled = pin!(SelfWaking::of(future)).poll(&mut Context::from_waker(&Arc::clone(&count).into()));
+        let polled = pin!(SelfWaking::new(future)).poll(&mut Context::from_waker(&Arc::clone(&count).into()));
         assert_eq!(polled, Poll::Pending);
         (polls, count.0.load(Ordering::Relaxed))
     }
@@ -113,8 +113,8 @@ mod tests {
     fn a_future_that_wakes_itself_is_polled_again_but_not_for_ever() {
         assert_eq!(polled(0), (1, 0));
         assert_eq!(polled(1), (2, 0));
-        assert_eq!(polled(POLLS - 1), (POLLS, 0));
-        assert_eq!(polled(usize::MAX), (POLLS, 1), "its task goes on with it");
+        assert_eq!(polled(POLLS_MAX - 1), (POLLS_MAX, 0));
+        assert_eq!(polled(usize::MAX), (POLLS_MAX, 1), "its task goes on with it");
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
             Poll::<()>::Pending
         }));
         {
-            let mut polled = pin!(SelfWaking::of(future));
+            let mut polled = pin!(SelfWaking::new(future));
             for _ in 0..2 {
                 let waker = Arc::clone(&count).into();
                 assert_eq!(polled.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);

@@ -32,7 +32,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::connection::{builder, left_idle, reject};
+use crate::connection::{builder, idle_at_shutdown, reject};
 use crate::encode::{self, Response};
 use crate::limits::body;
 use crate::limits::pace::ReadPace;
@@ -56,11 +56,12 @@ struct Server {
     mcp: Arc<mcp::Endpoint>,
     document: Document,
     connections: Ceiling,
-    /// Limits HTTP/2 requests whose credential has not been verified. Each counts until its response is sent.
+    /// Limits HTTP/2 requests whose credential has not been verified. A request counts until it is admitted,
+    /// or until its error response is sent.
     unverified: Ceiling,
 }
 
-/// Reason for resetting a stream without a response.
+/// Reason for resetting an HTTP/2 stream without a response.
 type StreamRejected = &'static str;
 
 /// Serves requests until `shutdown` resolves, and then shuts down gracefully.
@@ -76,7 +77,7 @@ pub async fn serve(
     serve_layer(service, router, listener, settings, shutdown).await
 }
 
-/// Serves like [`serve`], but with the given MCP router instead of the service's own.
+/// Works like [`serve`], but with the MCP router `router` instead of the default router.
 pub async fn serve_layer(
     service: Service,
     router: Router,
@@ -130,7 +131,7 @@ pub async fn serve_layer(
         while working.join_next().await.is_some() {}
     };
     if timeout(CLOSE_TIMEOUT, finished).await.is_err() {
-        tracing::warn!("some connections did not finish in time and were cut off");
+        tracing::warn!("some connections did not finish in time and were aborted");
     }
     // A task that is blocked on the database does not end; the process does not wait for it.
     let aborted = async {
@@ -138,15 +139,15 @@ pub async fn serve_layer(
         working.shutdown().await;
     };
     if timeout(ABORT_TIMEOUT, aborted).await.is_err() {
-        tracing::warn!("some requests could not be cut off");
+        tracing::warn!("some requests could not be aborted");
     }
-    // These numbers are zero unless a resource outlives its connection.
+    // The following numbers are zero unless a resource outlives its connection.
     tracing::debug!(
         connections = server.connections.taken(),
         in_flight = server.state.in_flight.taken(),
         sockets = server.state.sockets.taken(),
         handshakes = server.state.handshakes.taken(),
-        bodies = server.state.bodies.unfinished(),
+        bodies = server.state.bodies.unfinished_count(),
         body_bytes = server.state.bodies.bytes(),
         unread_bytes = server.state.unread.taken(),
         "closed"
@@ -160,11 +161,11 @@ fn start_senders(state: &ServerState) -> Result<JoinSet<()>> {
     let mut working = JoinSet::new();
     if let Some(mail) = &settings.mail {
         let sender = Arc::new(MailSender::new(mail)?);
-        working.spawn(workers::work(service.clone(), sender, phase.subscribe()));
+        working.spawn(workers::run_worker(service.clone(), sender, phase.subscribe()));
     }
     if let Some(push) = &settings.push {
         let sender = Arc::new(WebPush::new(push, settings.egress)?);
-        working.spawn(workers::work(service.clone(), sender, phase.subscribe()));
+        working.spawn(workers::run_worker(service.clone(), sender, phase.subscribe()));
     }
     Ok(working)
 }
@@ -172,7 +173,7 @@ fn start_senders(state: &ServerState) -> Result<JoinSet<()>> {
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum concurrent HTTP/2 requests from one address whose credential is not verified yet.
 ///
-/// The limit applies to all connections of the address together.
+/// The limit applies to all connections from the address together.
 pub(crate) const UNVERIFIED_MAX: usize = 512;
 
 async fn connection(
@@ -206,15 +207,15 @@ async fn connection(
         let link = Arc::clone(&link);
         let busy = is_busy.upgrade();
         async move {
-            let mut answered = server.answer(&link, request).await;
-            answered.iter_mut().for_each(|response| response.body_mut().keeps(busy.clone()));
+            let mut answered = server.response_to(&link, request).await;
+            answered.iter_mut().for_each(|response| response.body_mut().hold_busy(busy.clone()));
             answered
         }
     });
     let stream = TokioIo::new(TimeoutStream::new(stream, WRITE_STALL_TIMEOUT));
     let conn = builder.serve_connection_with_upgrades(stream, service);
     let watched = pin!(watcher.watch(conn));
-    let mut conn = pin!(SelfWaking::of(watched));
+    let mut conn = pin!(SelfWaking::new(watched));
     let begun = poll_fn(|cx| match conn.as_mut().poll(cx) {
         Poll::Pending if request_seen.load(Ordering::Relaxed) => Poll::Ready(None),
         polled => polled.map(Some),
@@ -233,7 +234,7 @@ async fn connection(
             () = pace.stalled(WRITE_STALL_TIMEOUT) => {
                 return tracing::debug!("a peer that does not read its responses was disconnected");
             }
-            () = left_idle(&mut phase, &busy), if has_streams.load(Ordering::Relaxed) => return,
+            () = idle_at_shutdown(&mut phase, &busy), if has_streams.load(Ordering::Relaxed) => return,
         },
     };
     if let Err(error) = ended {
@@ -246,7 +247,7 @@ async fn connection(
 enum FailureForm {
     /// A JSON-RPC error, below the MCP path.
     Mcp { has_token: bool },
-    /// The error of a frame at its path, or a problem at any other path.
+    /// The format of a frame at the frame's paths, or a problem at other paths.
     At(Option<Frame>),
 }
 
@@ -256,12 +257,12 @@ impl FailureForm {
         if mcp::refusals::is_below(path) {
             return Self::Mcp { has_token: mcp::refusals::has_token(request.headers()) };
         }
-        Self::At(frames::at(path))
+        Self::At(frames::frame_at(path))
     }
 
     fn refusal(self, error: &Error) -> Response {
         match self {
-            Self::Mcp { has_token } => mcp::refusals::refused(None, error, has_token),
+            Self::Mcp { has_token } => mcp::refusals::error_response(None, error, has_token),
             Self::At(frame) => frames::refusal(frame, error),
         }
     }
@@ -303,8 +304,9 @@ impl Server {
         })
     }
 
-    /// Returns the response to a request. If the request fails or panics, that is an error response.
-    async fn answer(
+    /// Returns the response to a request. If the request fails or its handler panics, returns an error
+    /// response.
+    async fn response_to(
         &self,
         link: &PeerLink,
         request: Request<Incoming>,
@@ -312,7 +314,7 @@ impl Server {
         let head = request.method() == Method::HEAD;
         let place = FailureForm::of(&request);
         let has_streams = request.version() == Version::HTTP_2;
-        let mut unverified = self.unverified(link, &request)?;
+        let mut unverified = self.unverified_slot(link, &request)?;
         let respond = AssertUnwindSafe(self.respond(link, request, &mut unverified)).catch_unwind();
         let response = match respond.await {
             Ok(Ok(response)) => response,
@@ -321,7 +323,7 @@ impl Server {
         };
         let mut response = if head { encode::without_body(response) } else { response };
         if has_streams {
-            response.body_mut().watched(&link.pace);
+            response.body_mut().watch(&link.pace);
         }
         unverified.complete(&mut response);
         Ok(response)
@@ -329,8 +331,8 @@ impl Server {
 
     /// Takes a slot for an HTTP/2 request whose credential is not verified yet.
     ///
-    /// A request over HTTP/1 needs no slot, since a connection has only one request at a time.
-    fn unverified(
+    /// An HTTP/1 request needs no slot, since a connection has only one HTTP/1 request at a time.
+    fn unverified_slot(
         &self,
         link: &PeerLink,
         request: &Request<Incoming>,
@@ -350,9 +352,9 @@ impl Server {
         request: Request<Incoming>,
         unverified: &mut UnverifiedRequest,
     ) -> Result<Response> {
-        hosts::check_single(request.version(), request.headers())?;
-        // All futures except those of operations are boxed: they are rare, and would make the future of every
-        // request large.
+        hosts::check_single_host(request.version(), request.headers())?;
+        // Only the futures of operations are not boxed. All other futures are rare, and would enlarge the
+        // future of every request.
         match self.routes.find(request.method(), request.uri().path()) {
             RoutingOutcome::Target(RouteTarget::Row(row), text) => match row.http().frame {
                 None => rest::handle(&self.state, &row, text, link, request, unverified).await,
@@ -362,13 +364,13 @@ impl Server {
                 }
             },
             RoutingOutcome::Target(RouteTarget::Fixed(fixed), _) => {
-                Box::pin(self.fixed(fixed, link, request, unverified)).await
+                Box::pin(self.respond_fixed(fixed, link, request, unverified)).await
             }
-            not_found => Box::pin(self.unrouted(not_found, link, request, unverified)).await,
+            not_found => Box::pin(self.respond_unrouted(not_found, link, request, unverified)).await,
         }
     }
 
-    async fn fixed(
+    async fn respond_fixed(
         &self,
         target: Fixed,
         link: &PeerLink,
@@ -407,18 +409,18 @@ impl Server {
             Fixed::McpSessionEnd => Ok(self.mcp.end(&self.state, link, request, unverified).await),
             Fixed::McpStream => mcp::stream::handle(&self.state, link, &request, unverified).await,
             Fixed::McpWorker => {
-                let shown = ToolSelection::Of(Profile::Worker);
+                let shown = ToolSelection::OfProfile(Profile::Worker);
                 Ok(self.mcp.post(shown, &self.state, link, request, unverified).await)
             }
             Fixed::McpReviewer => {
-                let shown = ToolSelection::Of(Profile::Reviewer);
+                let shown = ToolSelection::OfProfile(Profile::Reviewer);
                 Ok(self.mcp.post(shown, &self.state, link, request, unverified).await)
             }
         }
     }
 
-    /// Responds to a request that matches no route: to OPTIONS, or with 405 or 404.
-    async fn unrouted(
+    /// Responds to a request that matches no route: lists the methods for OPTIONS, or fails with 405 or 404.
+    async fn respond_unrouted(
         &self,
         found: RoutingOutcome,
         link: &PeerLink,
@@ -428,7 +430,7 @@ impl Server {
         let allow = match found {
             RoutingOutcome::Allow(allow) if request.method() == Method::OPTIONS => {
                 self.admit_open(link, &request).await?;
-                return Ok(frames::options(frames::at(request.uri().path()), allow));
+                return Ok(frames::options(frames::frame_at(request.uri().path()), allow));
             }
             RoutingOutcome::Allow(allow) => Some(allow),
             _ => None,
@@ -444,7 +446,7 @@ impl Server {
             }
         };
         let refusal = self.state.service.refuse_unrouted(head, refusal).await;
-        unverified.tell(refusal.standings());
+        unverified.store_limits(refusal.standings());
         let refusal = Error::from(refusal);
         let place = FailureForm::of(&request);
         body::discard(request, self.state.settings.body_max_bytes).await;
@@ -458,9 +460,9 @@ impl Server {
         }
     }
 
-    /// Admits a request for a document that needs no credential. A credential that is sent is not checked.
+    /// Admits a request for a document that needs no credential. A credential in the request is not verified.
     ///
-    /// If no credential is sent, the Host must be one of this server's names.
+    /// Fails if the request has no credential and the Host or the Origin is not this server.
     async fn admit_open(&self, link: &PeerLink, request: &Request<Incoming>) -> Result<()> {
         let head = self.state.head(link, request).await?;
         self.state.check_host(&head, request)?;

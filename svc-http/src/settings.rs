@@ -22,13 +22,13 @@ pub struct HttpSettings {
     /// Number of proxies in front of the server whose entries in `X-Forwarded-For` or `Forwarded` are
     /// trusted.
     pub trusted_proxy_hops: usize,
-    /// Host names of this server in addition to localhost and its address, in lower case.
+    /// Host names of this server in lower case, in addition to localhost and the server's IP address.
     pub allowed_hosts: Vec<String>,
     /// Whether browsers send the session cookie only over HTTPS.
     pub cookie_secure: bool,
-    /// The address under which browsers reach the server.
+    /// URL under which browsers reach the server.
     pub public_url: Option<PublicUrl>,
-    /// Settings for sign-in at an identity provider; `None` if that is off.
+    /// Settings for sign-in at an identity provider; `None` if such sign-in is off.
     pub oidc: Option<OidcConfig>,
     /// Settings for mail to members; `None` if mail is off.
     pub mail: Option<MailConfig>,
@@ -90,8 +90,7 @@ impl From<&Config> for HttpSettings {
 }
 
 impl HttpSettings {
-    /// Returns these settings with the connection limit lowered to what a limit of `descriptors` file
-    /// descriptors permits.
+    /// Lowers the connection limit to the connections that are possible with `descriptors` file descriptors.
     #[must_use]
     pub fn within(self, descriptors: usize) -> Self {
         let left = u32::try_from(descriptors.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(u32::MAX).max(1);
@@ -99,18 +98,18 @@ impl HttpSettings {
         Self { connections, ..self }
     }
 
-    /// Returns the host names of this server, including that of its public address.
+    /// Returns the host names of this server, including the host of its public URL.
     pub(crate) fn own_hosts(&self) -> Vec<String> {
         // A proxy may omit the port that browsers use.
         let public = self.public_url.iter().flat_map(|url| [url.host(), url.host_name()]);
         self.allowed_hosts.iter().cloned().chain(public.map(str::to_owned)).collect()
     }
 
-    /// Returns the limits on connections in total and from one address.
+    /// Returns the maximum connections in total and from one address.
     pub(crate) fn connections(&self) -> (usize, usize) {
         let max = self.connections.and_then(|max| usize::try_from(max.get()).ok());
         let Some(max) = max else { return (usize::MAX, usize::MAX) };
-        // Behind a trusted proxy all connections come from the proxy's address.
+        // Behind a trusted proxy, all connections come from the proxy's address.
         let each = if self.trusted_proxy_hops == 0 { (max / PEER_DIVISOR).max(1) } else { max };
         (max, each)
     }
@@ -118,7 +117,7 @@ impl HttpSettings {
 
 /// Number of file descriptors reserved for the database, files and the runtime.
 const RESERVED_DESCRIPTORS: usize = 128;
-/// Divisor of the connection limit that gives the maximum connections of one address.
+/// Divisor of the connection limit; the result is the maximum connections from one address.
 const PEER_DIVISOR: usize = 10;
 
 #[cfg(test)]

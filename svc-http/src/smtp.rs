@@ -1,7 +1,7 @@
-//! Parses the replies with which mail servers reject a command.
+//! Parses the replies in which mail servers reject SMTP commands.
 //!
-//! The lines of a reply are joined by spaces. A reply with several enhanced status codes, or none, is
-//! ambiguous.
+//! The lines of a reply are joined by spaces. A reply without an enhanced status code is judged by its reply
+//! code alone.
 
 use std::error::Error as _;
 use std::{fmt, io};
@@ -36,8 +36,8 @@ impl From<SmtpError> for Failure {
     fn from(error: SmtpError) -> Self {
         match Reply::of(&error) {
             Some(reply) => Self::Rejected(reply),
-            // The message of the error is not kept, since it repeats the server's text, which may name the
-            // receiver.
+            // The message of the error is not kept, since it repeats the server's text, which may contain the
+            // receiver's address.
             None if error.is_response() => Self::Unreadable,
             None => Self::Broken(error.to_string()),
         }
@@ -58,13 +58,13 @@ impl From<Response> for Reply {
 }
 
 impl Reply {
-    /// Extracts the server's reply from an error, if there is one.
+    /// Returns the server's reply that an error contains, or `None` if the error contains no reply.
     fn of(error: &SmtpError) -> Option<Self> {
         let code = error.status()?.into();
         Some(Self { code, text: error.source().map(ToString::to_string).unwrap_or_default() })
     }
 
-    /// Returns the enhanced status code in the text of the reply, if there is one.
+    /// Returns the enhanced status code in the text of the reply, or `None` if the text contains none.
     pub fn status(&self) -> Option<Status> {
         Status::find(&self.text)
     }
@@ -77,8 +77,8 @@ impl Reply {
 }
 
 impl Status {
-    /// Finds the enhanced status code in the text of a reply. It begins each line (RFC 2034), or follows a
-    /// `#`, as with qmail.
+    /// Returns the first enhanced status code in the text of a reply. The code begins each line (RFC 2034),
+    /// or follows a `#`, as with qmail.
     fn find(text: &str) -> Option<Self> {
         text.split_whitespace().find_map(|word| Self::at_start(word.trim_start_matches(['(', '#'])))
     }
@@ -87,7 +87,7 @@ impl Status {
         let (class, rest) = number(text)?;
         let (subject, rest) = number(rest.strip_prefix('.')?)?;
         let (detail, rest) = number(rest.strip_prefix('.')?)?;
-        // With a fourth number it would be an IP address.
+        // Four numbers are an IP address.
         let is_longer =
             rest.strip_prefix('.').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         (matches!(class, 2 | 4 | 5) && !is_longer).then_some(Self(class, subject, detail))

@@ -1,8 +1,9 @@
-//! The connection to a mail server, over which lettre speaks SMTP.
+//! Opens the connection to a mail server, over which the library lettre speaks SMTP.
 //!
-//! It is encrypted before lettre gets it: lettre would keep plain text after the reply to STARTTLS, and treat
-//! it as replies to encrypted commands. lettre parses neither a code alone nor text that is not UTF-8, and
-//! buffers a line until it ends; here a line is bounded, and converted to one that lettre parses.
+//! The connection is encrypted before lettre uses it, because lettre would keep plaintext after the reply to
+//! STARTTLS, and treat the plaintext as replies to encrypted commands. lettre parses neither a reply code
+//! without text nor text that is not UTF-8, and buffers lines of any length. So this module limits the length
+//! of a line, and converts the line to a form that lettre parses.
 
 use std::fmt::Debug;
 use std::io;
@@ -31,14 +32,14 @@ use tokio_rustls::client::TlsStream;
 
 use crate::smtp::Failure;
 
-/// Maximum bytes that a server may send between two writes. Replies have fewer.
+/// Maximum bytes that a mail server may send after each write to it. Valid replies are shorter.
 const READ_MAX: usize = 256 << 10;
-/// Maximum bytes of a line that are kept. lettre accepts 1,000.
+/// Maximum bytes of a line that are passed to lettre, which accepts 1,000. Further bytes are dropped.
 const LINE_MAX: usize = 900;
-/// The greeting for lettre if the server's has been read already.
+/// Greeting for lettre, after this module has read the server's greeting.
 const GREETING: &[u8] = b"220 \r\n";
 
-/// Returns TLS that trusts the system's certificate authorities.
+/// Returns a TLS client that trusts the certificate authorities of the system.
 pub(crate) fn system_tls() -> Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -51,7 +52,8 @@ fn tls(roots: RootCertStore) -> Result<TlsConnector> {
     Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()).into())
 }
 
-/// Connects to a server within `patience`, and encrypts the connection according to its settings.
+/// Connects to a mail server within `patience`, and encrypts the connection according to the server's
+/// settings.
 pub(crate) async fn open(
     server: &SmtpServer,
     tls: &TlsConnector,
@@ -73,16 +75,16 @@ pub(crate) async fn open(
     Ok(Box::new(stream.encrypt(tls, &server.host).await?))
 }
 
-/// A connection that is read one line at a time.
+/// Connection to a mail server that is read one line at a time.
 #[derive(Debug)]
 struct MailStream<S> {
     stream: BufReader<S>,
     peer: SocketAddr,
-    /// The start of the next line.
+    /// Bytes of the line that is not complete yet.
     line: Vec<u8>,
-    /// Bytes to be read before the rest of the stream.
+    /// Bytes that lettre reads before further bytes of the stream.
     ready: Bytes,
-    /// Bytes that the server may send until the next write.
+    /// Bytes that the server may still send before the next write.
     left: usize,
 }
 
@@ -91,12 +93,13 @@ impl MailStream<TcpStream> {
         let until = Instant::now() + patience;
         let resolved = timeout_at(until, lookup_host(at)).await;
         let addresses = resolved.map_err(|_| io::Error::other("the name was not resolved in time"))??;
-        let stream = reach(&addresses.collect::<Vec<_>>(), until).await?;
+        let stream = connect_to_first(&addresses.collect::<Vec<_>>(), until).await?;
         let peer = stream.peer_addr()?;
         Ok(Self::new(stream, peer, Bytes::new()))
     }
 
-    /// Sends STARTTLS and returns true if the server offers it; lettre sees neither.
+    /// Sends STARTTLS if the server offers it, and returns whether the server does. lettre does not see this
+    /// exchange.
     async fn start_tls(&mut self, hello: &ClientId) -> Result<bool, Failure> {
         self.reply().await?;
         let offer = self.command(&Ehlo::new(hello.clone()).to_string()).await?;
@@ -113,7 +116,7 @@ impl MailStream<TcpStream> {
         self.reply().await
     }
 
-    /// Reads a reply, and nothing after it.
+    /// Reads one reply, and no bytes after the reply. Fails if the reply rejects the command.
     async fn reply(&mut self) -> Result<Response, Failure> {
         let mut lines = BufReader::new(self);
         let mut text = String::new();
@@ -130,10 +133,10 @@ impl MailStream<TcpStream> {
         if response.is_positive() { Ok(response) } else { Err(Failure::Rejected(response.into())) }
     }
 
-    /// Encrypts the rest of the connection, if the server proves that it is `host`.
+    /// Encrypts the connection. Fails unless the server proves with its certificate that it is `host`.
     async fn encrypt(self, tls: &TlsConnector, host: &str) -> io::Result<MailStream<TlsStream<TcpStream>>> {
         if !self.stream.buffer().is_empty() {
-            return Err(io::Error::other("the mail server sent more in plain text than it was asked for"));
+            return Err(io::Error::other("the mail server sent plaintext after its reply to STARTTLS"));
         }
         let host = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let stream = tls.connect(host, self.stream.into_inner()).await?;
@@ -147,8 +150,9 @@ impl<S: AsyncRead> MailStream<S> {
     }
 }
 
-/// Connects to the first of these addresses that accepts. Each gets its share of the remaining time.
-async fn reach(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
+/// Connects to the first address that accepts the connection. Each attempt gets an equal share of the
+/// remaining time.
+async fn connect_to_first(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
     let mut failed = io::Error::from(io::ErrorKind::NotFound);
     let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for (address, sharers) in addresses.iter().zip((1..=count).rev()) {
@@ -162,14 +166,15 @@ async fn reach(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream
     Err(failed)
 }
 
-/// Returns a line of a reply in a form that lettre parses.
-fn readable(line: &[u8]) -> String {
+/// Converts a line of a reply to a form that lettre parses.
+fn lettre_line(line: &[u8]) -> String {
     let mut text = String::new();
     for chunk in line.trim_ascii_end().utf8_chunks() {
         text.push_str(chunk.valid());
         text.extend(chunk.invalid().iter().map(|_| '?'));
     }
-    // lettre requires a word in the reply to EHLO: a control character is one, and is not shown.
+    // lettre requires text in the reply to EHLO. A control character is enough for lettre, and is not shown
+    // to members.
     text.push_str(match text.len() {
         3 => " \u{7f}",
         4 => "\u{7f}",
@@ -195,14 +200,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for MailStream<S> {
             let rest = read.iter().position(|byte| *byte == b'\n').map(|end| end.saturating_add(1));
             let count = rest.unwrap_or(read.len());
             let Some(left) = this.left.checked_sub(count) else {
-                return Poll::Ready(Err(io::Error::other("the mail server sends too much")));
+                return Poll::Ready(Err(io::Error::other("the mail server sent too many bytes")));
             };
             this.left = left;
             let kept = count.min(LINE_MAX.saturating_sub(this.line.len()));
             this.line.extend(read.iter().take(kept));
             Pin::new(&mut this.stream).consume(count);
             if rest.is_some() {
-                this.ready = readable(&std::mem::take(&mut this.line)).into();
+                this.ready = lettre_line(&std::mem::take(&mut this.line)).into();
             }
         }
         let count = this.ready.len().min(buf.remaining());
@@ -251,7 +256,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }
 
-    /// Connects to a server that sends these replies, one at a time.
+    /// Connects to a server that sends the given replies, one reply at a time.
     async fn replying(replies: Vec<Vec<u8>>) -> Result<AsyncSmtpConnection, Failure> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -266,7 +271,7 @@ mod tests {
         Ok(AsyncSmtpConnection::connect_with_transport(Box::new(stream), &ClientId::default()).await?)
     }
 
-    /// Returns the failures of commands that get these replies.
+    /// Returns the failures of commands to which a server sends the given replies.
     pub(crate) fn failures(replies: &[&[u8]]) -> Vec<Failure> {
         let before = [&b"220 here\r\n"[..], b"250 here\r\n"];
         run(async {
@@ -324,18 +329,18 @@ mod tests {
         });
     }
 
-    /// The behaviour of a server that offers TLS for `localhost`.
+    /// Behaviour of a mail server that offers TLS for `localhost`.
     #[derive(Clone)]
-    struct Manner {
+    struct ServerBehaviour {
         greeting: Vec<u8>,
-        /// Plain text that it sends after its reply to STARTTLS; then it is silent.
+        /// Plaintext that the server sends after its reply to STARTTLS. After that the server sends nothing.
         injected: &'static [u8],
-        /// Whether it sends that after the client has begun with TLS.
+        /// Whether the server sends the plaintext only after the client has begun the TLS handshake.
         is_late: bool,
         noop: Vec<u8>,
     }
 
-    impl Default for Manner {
+    impl Default for ServerBehaviour {
         fn default() -> Self {
             Self {
                 greeting: b"220 here\r\n".to_vec(),
@@ -346,7 +351,7 @@ mod tests {
         }
     }
 
-    impl Manner {
+    impl ServerBehaviour {
         async fn serve(self, stream: TcpStream, tls: TlsAcceptor, is_tls_first: bool) -> io::Result<()> {
             if is_tls_first {
                 return self.talk(&mut BufReader::new(tls.accept(stream).await?), true).await;
@@ -369,7 +374,7 @@ mod tests {
             Ok(())
         }
 
-        /// Answers commands up to STARTTLS.
+        /// Answers commands until STARTTLS or the end of the connection.
         async fn talk(
             &self,
             stream: &mut (impl AsyncBufRead + AsyncWrite + Unpin),
@@ -406,7 +411,7 @@ mod tests {
         (Arc::new(server).into(), tls(roots).unwrap())
     }
 
-    /// Encrypts as a client does that keeps the plain text after the reply to STARTTLS.
+    /// Encrypts a connection like a client that keeps plaintext after the reply to STARTTLS.
     async fn open_and_keep(
         server: &SmtpServer,
         tls: &TlsConnector,
@@ -419,8 +424,13 @@ mod tests {
         Ok(Box::new(MailStream::new(encrypted, stream.peer, kept.into())))
     }
 
-    /// Sends NOOP to such a server, and returns the result.
-    fn noop(manner: &Manner, security: SmtpSecurity, has_login: bool, keeps: bool) -> Result<(), Failure> {
+    /// Sends NOOP to a server with the given behaviour, and returns the result.
+    fn noop(
+        manner: &ServerBehaviour,
+        security: SmtpSecurity,
+        has_login: bool,
+        keeps: bool,
+    ) -> Result<(), Failure> {
         run(async {
             let (acceptor, connector) = certified();
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -431,7 +441,7 @@ mod tests {
             let manner = manner.clone();
             let serving = async {
                 let (stream, _) = listener.accept().await.unwrap();
-                // Only the client's interpretation matters.
+                // Failures of the server do not matter, only how the client interprets the replies.
                 let _ = manner.serve(stream, acceptor, security == SmtpSecurity::Tls).await;
                 std::future::pending().await
             };
@@ -458,19 +468,19 @@ mod tests {
     #[test]
     fn replies_in_plain_text_answer_no_encrypted_command() {
         for security in [SmtpSecurity::StartTls, SmtpSecurity::Local] {
-            noop(&Manner::default(), security, true, false).unwrap();
+            noop(&ServerBehaviour::default(), security, true, false).unwrap();
             for injected in [NO_SUCH_USER, TAKEN] {
-                let manner = Manner { injected, ..Manner::default() };
+                let manner = ServerBehaviour { injected, ..ServerBehaviour::default() };
                 let failed = noop(&manner, security, true, false).unwrap_err();
                 let Failure::Broken(reason) = &failed else { panic!("{failed:?}") };
                 assert!(reason.contains("more in plain text"), "{reason}");
-                let manner = Manner { is_late: true, ..manner };
+                let manner = ServerBehaviour { is_late: true, ..manner };
                 let failed = noop(&manner, security, true, false).unwrap_err();
                 assert!(matches!(failed, Failure::Broken(_)), "{failed:?}");
             }
         }
         let kept = |injected| {
-            let manner = Manner { injected, ..Manner::default() };
+            let manner = ServerBehaviour { injected, ..ServerBehaviour::default() };
             noop(&manner, SmtpSecurity::StartTls, true, true)
         };
         let believed = kept(NO_SUCH_USER).unwrap_err();
@@ -489,8 +499,8 @@ mod tests {
         ] {
             for length in [READ_MAX + 1, READ_MAX * 100] {
                 for manner in [
-                    Manner { greeting: line(length), ..Manner::default() },
-                    Manner { noop: line(length), ..Manner::default() },
+                    ServerBehaviour { greeting: line(length), ..ServerBehaviour::default() },
+                    ServerBehaviour { noop: line(length), ..ServerBehaviour::default() },
                 ] {
                     let failed = noop(&manner, security, has_login, false).unwrap_err();
                     let Failure::Broken(reason) = &failed else { panic!("{failed:?}") };
@@ -499,7 +509,7 @@ mod tests {
             }
             let end = b"\r\n250 ok\r\n";
             let longest = [b"250-", &*line(READ_MAX - 4 - end.len()), end].concat();
-            let manner = Manner { noop: longest, ..Manner::default() };
+            let manner = ServerBehaviour { noop: longest, ..ServerBehaviour::default() };
             noop(&manner, security, has_login, false).unwrap_or_else(|failed| {
                 panic!("a control: {security:?}: {failed:?}");
             });
@@ -527,11 +537,11 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let good = listener.local_addr().unwrap();
             let until = || Instant::now() + Duration::from_millis(600);
-            let reached = reach(&[first, second, good], until()).await.unwrap();
+            let reached = connect_to_first(&[first, second, good], until()).await.unwrap();
             assert_eq!(reached.peer_addr().unwrap(), good);
-            let failed = reach(&[first, second], until()).await.unwrap_err();
+            let failed = connect_to_first(&[first, second], until()).await.unwrap_err();
             assert_eq!(failed.kind(), io::ErrorKind::TimedOut, "a control");
-            assert_eq!(reach(&[], until()).await.unwrap_err().kind(), io::ErrorKind::NotFound);
+            assert_eq!(connect_to_first(&[], until()).await.unwrap_err().kind(), io::ErrorKind::NotFound);
         });
     }
 }

@@ -1,5 +1,5 @@
-//! The state that all requests to a server share. Also determines the sender and the credential of a request
-//! from its head.
+//! Holds the state that all requests to a server share, and determines the sender and the credential of a
+//! request.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::limits::pace::ReadPace;
 use crate::limits::transfer::Transfers;
 use crate::limits::unread::UnreadAnswers;
 use crate::oidc::Provider;
-use crate::origin::{Use, cookie_counts};
+use crate::origin::{CookieUse, accepts_cookie};
 use crate::phase::{Phase, closing};
 use crate::settings::HttpSettings;
 use crate::ui::Board;
@@ -58,7 +58,7 @@ pub(crate) struct PeerLink {
     pub slot: Arc<PlaceGuard>,
 }
 
-/// The slot of a request while its credential is not verified yet, and later the caller's remaining quotas.
+/// Slot of a request whose credential is not verified yet, and the remaining quotas to report to the caller.
 #[derive(Default)]
 pub(crate) struct UnverifiedRequest {
     /// Slot in the limit on unverified requests from the same address.
@@ -71,22 +71,22 @@ impl UnverifiedRequest {
         Self { slot, standings: Vec::new() }
     }
 
-    /// Releases the slot once the request is admitted, and stores the caller's remaining quotas.
+    /// Releases the slot of an admitted request, and stores the remaining quotas to report to the caller.
     pub fn end(&mut self, standings: &[LimitState]) {
         self.slot = None;
-        self.tell(standings);
+        self.store_limits(standings);
     }
 
     /// Stores the remaining quotas to report to the caller of a request that was not admitted.
-    pub fn tell(&mut self, standings: &[LimitState]) {
+    pub fn store_limits(&mut self, standings: &[LimitState]) {
         self.standings = standings.to_vec();
     }
 
-    /// Adds the remaining quotas to the response. A slot that is still taken is released once the response is
-    /// read.
+    /// Adds the remaining quotas to the response. A slot that is still held is released once the response is
+    /// sent.
     pub fn complete(self, response: &mut Response) {
-        encode::insert_standings(response.headers_mut(), &self.standings);
-        self.slot.into_iter().for_each(|slot| response.body_mut().keep(slot));
+        encode::insert_rate_limits(response.headers_mut(), &self.standings);
+        self.slot.into_iter().for_each(|slot| response.body_mut().hold_slot(slot));
     }
 }
 
@@ -124,17 +124,17 @@ impl ServerState {
 
     /// Returns the request head with which the core admits a request before its body is read.
     pub async fn head(&self, link: &PeerLink, request: &Request<Incoming>) -> Result<op::RequestHead> {
-        self.head_for(link, request, AcceptedCredentials::All, Use::of(request.method())).await
+        self.head_for(link, request, AcceptedCredentials::All, CookieUse::of(request.method())).await
     }
 
-    /// Returns the request head for a route that accepts only some kinds of credentials and makes this use of
-    /// a cookie.
+    /// Returns the request head for a route that accepts the credentials `takes`. `used` is the purpose of
+    /// the session cookie.
     pub async fn head_for(
         &self,
         link: &PeerLink,
         request: &Request<Incoming>,
         takes: AcceptedCredentials,
-        used: Use,
+        used: CookieUse,
     ) -> Result<op::RequestHead> {
         let peer = self.peer(link, request.headers());
         let credential = match takes {
@@ -153,7 +153,7 @@ impl ServerState {
 
     /// Returns the credential of the first person instead of a missing credential, if authentication is off.
     ///
-    /// This requires that the request names one of this server's hosts.
+    /// Fails in that case if the Host or the Origin of the request is not this server.
     fn stand_in(&self, credential: Credential, request: &Request<Incoming>) -> Result<Credential> {
         if !(credential.is_nothing() && self.settings.auth_disabled) {
             return Ok(credential);
@@ -162,13 +162,15 @@ impl ServerState {
         Ok(Credential::FirstPerson)
     }
 
-    /// Returns the key that verifies the session cookie of a request, or `None` if the cookie does not count.
-    fn session_key_for(&self, request: &Request<Incoming>, used: Use) -> Option<&SessionKey> {
-        let counts = || cookie_counts(request, used, self.public_origin());
+    /// Returns the key that verifies the session cookie of a request, or `None` if the cookie is absent or
+    /// not accepted.
+    fn session_key_for(&self, request: &Request<Incoming>, used: CookieUse) -> Option<&SessionKey> {
+        let counts = || accepts_cookie(request, used, self.public_origin());
         self.service.session_key().filter(|_| request.headers().contains_key(COOKIE) && counts())
     }
 
-    /// Returns the credential in the headers of a request. A session cookie counts only if `key` verifies it.
+    /// Returns the credential in the headers of a request. A session cookie is accepted only if `key`
+    /// verifies the cookie.
     ///
     /// If the credential cannot be parsed, the request counts against the rate limit of its address.
     pub async fn credential(
@@ -189,7 +191,7 @@ impl ServerState {
         forwarded::peer(link.remote, headers, self.settings.trusted_proxy_hops)
     }
 
-    /// Rejects a request that has no credential and names another host than this server.
+    /// Rejects a request without a credential if the Host or the Origin is not this server.
     pub fn check_host(&self, head: &op::RequestHead, request: &Request<Incoming>) -> Result<()> {
         if !head.credential.is_nothing() {
             return Ok(());
@@ -197,30 +199,32 @@ impl ServerState {
         self.hosts.check(request.uri(), request.headers())
     }
 
-    /// Returns the base URL of this service: the one that the operator has set, or the one that the client
-    /// used, if its host is one of this server's names. Otherwise returns an empty text, so that URLs begin
-    /// with the path and never repeat a foreign host name.
+    /// Returns the base URL of this service: the public URL that the operator has set, or else a URL with the
+    /// request's host.
+    ///
+    /// If the request's host is not a name of this server, returns an empty text. Then URLs begin with the
+    /// path and never contain a foreign host name.
     pub fn own_address(&self, uri: &Uri, headers: &HeaderMap) -> String {
         if let Some(public) = &self.settings.public_url {
             return public.to_string();
         }
-        let host = self.hosts.named(uri, headers);
+        let host = self.hosts.own_target_host(uri, headers);
         host.map_or_else(String::new, |host| format!("http://{host}"))
     }
 
-    /// Returns the origin of the service's pages, if the operator has set it.
+    /// Returns the origin of the public URL, or `None` if the operator has set no public URL.
     pub fn public_origin(&self) -> Option<&str> {
         self.settings.public_url.as_ref().map(PublicUrl::origin)
     }
 
-    /// Returns the path of the session cookie: that of the public address, so that the browser does not send
-    /// the cookie to other services on the same host.
+    /// Returns the path of the session cookie: the path of the public URL, or `/`. With the path, the browser
+    /// does not send the cookie to other services on the same host.
     pub fn cookie_path(&self) -> &str {
         let public = self.settings.public_url.as_ref().map(PublicUrl::path);
         public.filter(|path| !path.is_empty()).unwrap_or("/")
     }
 
-    /// Returns a reference to `path`, for a response to a request for `path`.
+    /// Returns a URL reference to `path`, for the response to a request for the same path.
     ///
     /// The reference is relative if a proxy strips a path, because clients may connect through that proxy or
     /// directly.
@@ -230,8 +234,9 @@ impl ServerState {
 
     /// Returns the Location that redirects a browser from `path` to `to`, which begins with a slash.
     ///
-    /// If the operator has set the public address, the location begins with its path, which a proxy strips
-    /// from requests. Otherwise the location is relative, so that it works whatever a proxy strips.
+    /// If the operator has set the public URL, the location begins with the path of that URL, which a proxy
+    /// strips from requests. Otherwise the location is relative, so that it works with any prefix that a
+    /// proxy strips.
     pub fn location(&self, path: &str, to: &str) -> String {
         match &self.settings.public_url {
             Some(public) => format!("{}{to}", public.path()),
@@ -239,7 +244,8 @@ impl ServerState {
         }
     }
 
-    /// Returns the outcome of `work`, or fails with `closing` if the server closes first.
+    /// Returns the outcome of `work`. Fails with 503 `closing` if the server closes before `work` has
+    /// finished.
     pub async fn unless_closing<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         let mut phase = self.phase.subscribe();
         tokio::select! {

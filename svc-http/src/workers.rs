@@ -1,9 +1,9 @@
 //! Runs the delivery workers, which take due notifications, send them, and store the results.
 //!
-//! Each delivery channel for which this process has a sender gets a loop, which polls for due notifications
-//! twice a second and after each delivery. A batch is leased, so that other servers do not take it; if a
-//! server dies, its batches become available again. Once a shutdown begins, the loop takes no more batches,
-//! and it ends when the taken batches are sent.
+//! Each delivery channel for which this process has a sender has a loop, which polls for due notifications
+//! twice a second and after each delivery. The loop leases a batch, so that other servers do not send the
+//! same notifications. If a server dies, the leases of its batches expire. Once a shutdown begins, the loop
+//! leases no more batches, and it ends when the leased batches are sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +21,11 @@ pub(crate) trait BatchSender: Send + Sync + 'static {
     /// Type of one notification of the delivery channel.
     type Piece: Send + Sync + 'static;
 
-    /// The delivery channel that this sender serves.
+    /// Delivery channel of the notifications that this sender sends.
     const CHANNEL: &'static DeliveryChannel<Self::Piece>;
 
-    /// Sends the notifications of a batch that are still [current](TakenBatch::is_current), and returns the
-    /// result of each notification in the order of the batch.
+    /// Sends the notifications of a batch that are still [current](TakenBatch::is_current). Returns the
+    /// result of each notification, in the order of the batch.
     ///
     /// An implementation must return within [`SEND_TIMEOUT`].
     fn send(&self, taken: &TakenBatch<Self::Piece>) -> impl Future<Output = Vec<DeliveryResult>> + Send;
@@ -38,14 +38,14 @@ pub(crate) struct TakenBatch<T: 'static> {
 }
 
 impl<T: Send + Sync + 'static> TakenBatch<T> {
-    /// Returns whether the notification at index `place` should still be sent. Returns false if that cannot
-    /// be determined.
+    /// Returns whether the notification at index `place` should still be sent. Returns false if the core
+    /// cannot check the notification.
     pub async fn is_current(&self, place: usize) -> bool {
         let is_current = self.service.is_current(&self.batch, place).await;
         is_current.unwrap_or_else(|error| {
             let channel = self.batch.channel().name;
             let cause = error.cause();
-            tracing::warn!(channel, %error, ?cause, "a piece is not sent now");
+            tracing::warn!(channel, %error, ?cause, "a notification could not be checked and is not sent");
             false
         })
     }
@@ -54,23 +54,23 @@ impl<T: Send + Sync + 'static> TakenBatch<T> {
 /// Maximum time to send a batch, which is shorter than the lease of a batch.
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(45);
 /// Interval between polls for due notifications.
-const PAUSE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Delay before the next poll after a failure.
-const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
+const POLL_INTERVAL_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// Sends the due notifications of a delivery channel until the server begins to shut down.
-pub(crate) async fn work<S: BatchSender>(
+pub(crate) async fn run_worker<S: BatchSender>(
     service: Service,
     sender: Arc<S>,
     mut phase: watch::Receiver<Phase>,
 ) {
     let mut sending = JoinSet::new();
     loop {
-        let mut pause = PAUSE;
-        if let Err(error) = take(&service, &sender, &mut sending).await {
+        let mut pause = POLL_INTERVAL;
+        if let Err(error) = start_batches(&service, &sender, &mut sending).await {
             let channel = S::CHANNEL.name;
-            tracing::warn!(channel, %error, cause = ?error.cause(), "nothing could be taken");
-            pause = PAUSE_AFTER_FAILURE;
+            tracing::warn!(channel, %error, cause = ?error.cause(), "due notifications could not be leased");
+            pause = POLL_INTERVAL_AFTER_FAILURE;
         }
         tokio::select! {
             () = sleep(pause) => {}
@@ -82,8 +82,8 @@ pub(crate) async fn work<S: BatchSender>(
     while sending.join_next().await.is_some() {}
 }
 
-/// Takes as many batches as there are free slots, and starts to send them.
-async fn take<S: BatchSender>(
+/// Leases a batch of due notifications for each free slot, and starts to send the batches.
+async fn start_batches<S: BatchSender>(
     service: &Service,
     sender: &Arc<S>,
     sending: &mut JoinSet<()>,
@@ -103,7 +103,7 @@ async fn take<S: BatchSender>(
 async fn send<S: BatchSender>(sender: &S, taken: TakenBatch<S::Piece>) {
     let channel = S::CHANNEL.name;
     let Ok(results) = timeout(SEND_TIMEOUT, sender.send(&taken)).await else {
-        return tracing::warn!(channel, "a batch was not sent in time and is taken again later");
+        return tracing::warn!(channel, "a batch was not sent in time and will be retried");
     };
     if let Err(error) = taken.service.settle(taken.batch, results).await {
         let cause = error.cause();

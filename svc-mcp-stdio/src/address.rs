@@ -4,7 +4,7 @@ use std::fmt;
 
 use svc_core::id::{ChannelId, ThreadId, WorkspaceId};
 
-/// Address of a resource, which names its subject.
+/// Address of a resource: the kind and the id of the object that the resource describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Address {
     Workspace(WorkspaceId),
@@ -14,7 +14,7 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// Parses an address. Returns `None` if `uri` is not an address in canonical form.
+    /// Parses an address. Returns `None` if `uri` is not a resource address in canonical form.
     pub fn of(uri: &str) -> Option<Self> {
         let (kind, id) = uri.strip_prefix("svc://")?.split_once('/')?;
         let address = match kind {

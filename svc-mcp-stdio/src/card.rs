@@ -1,7 +1,7 @@
-//! The card that shows an approval gate in a client's window.
+//! Defines the card that shows an approval gate in a client's window.
 //!
-//! The card loads nothing from the network. It sends messages to the client that hosts it, which calls tools
-//! and opens links on its behalf.
+//! The card loads nothing from the network. The card sends messages to the client, which calls tools and
+//! opens links for the card.
 
 use serde_json::{Value, json};
 
@@ -18,12 +18,12 @@ const CARD: &str = concat!(
     "</script>\n</body>\n</html>\n"
 );
 
-/// Resource for clients that show cards (the extension MCP Apps).
+/// Card as a resource, for clients that show cards (the extension MCP Apps).
 #[derive(Clone, Debug)]
 pub struct Card {
     /// Entry of the card in the list of resources.
     pub item: Value,
-    /// Contents of the card, for a read of the resource.
+    /// Contents of the card, as returned by a read of the resource.
     pub contents: Value,
 }
 

@@ -1,7 +1,7 @@
-//! Lists the tools as clients see them, built once from the operation table.
+//! Builds the tools that clients see from the operation table, once, and lists them.
 //!
-//! Each tool is encoded once for each [`ToolShape`]. A list of tools joins these bytes, and is cached by
-//! audience.
+//! Each tool is encoded once for each [`ToolShape`]. A list of tools concatenates the encoded tools, and is
+//! cached for its audience.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use crate::tool_filter::ToolFilter;
 /// Maximum cached lists of tools.
 const LISTS_MAX: usize = 64;
 
-/// A tool with its operation.
+/// Tool of the catalogue, with the operation that the tool calls.
 #[derive(Debug)]
 pub(crate) struct CatalogueEntry {
     pub operation: Arc<Operation>,
@@ -43,7 +43,7 @@ impl CatalogueEntry {
     }
 }
 
-/// Set of members with which a tool is listed.
+/// Form of a tool in a list, which determines the members of the tool's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ToolShape {
     /// Without titles and output schemas, for revision 2024-11-05.
@@ -93,10 +93,10 @@ pub(crate) const CARD_URI: &str = "ui://svc/approval-card.html";
 /// Tools whose results the card shows.
 const CARD_TOOLS: [&str; 2] = ["approval_decide", "get_approval_gate"];
 
-/// Properties of a caller that determine its list of tools.
+/// Properties of a caller that determine the caller's list of tools.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ToolAudience {
-    /// Capabilities of the caller's credential; `None` if the list does not depend on them.
+    /// Capabilities of the caller's credential; `None` if the list does not depend on capabilities.
     pub held: Option<Capabilities>,
     /// Whether the caller has no credential.
     pub is_anonymous: bool,
@@ -139,16 +139,17 @@ impl Catalogue {
     }
 
     /// Returns the names of the tools that the filter `view` shows.
-    pub fn shown(&self, view: &ToolFilter) -> impl Iterator<Item = &str> {
+    pub fn shown_names(&self, view: &ToolFilter) -> impl Iterator<Item = &str> {
         let operations = self.entries.iter().map(|entry| &entry.operation);
         operations.filter(|operation| view.shows(operation)).map(|operation| operation.name())
     }
 
-    /// Returns the last part of the `tools/list` result for this audience, as JSON.
+    /// Returns the encoded list of the tools that an audience sees, up to the end of the `tools/list`
+    /// response.
     ///
     /// The list is never split into pages, because the reference clients read only one page.
     pub fn list(&self, audience: ToolAudience) -> Bytes {
-        if let Some(list) = self.kept().get(&audience) {
+        if let Some(list) = self.cached_lists().get(&audience) {
             return list;
         }
         let mut list = LIST.to_vec();
@@ -163,11 +164,11 @@ impl Catalogue {
         list.push(b']');
         list.extend_from_slice(END);
         let list = Bytes::from(list);
-        self.kept().put(audience, list.clone());
+        self.cached_lists().put(audience, list.clone());
         list
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, CachedLists> {
+    fn cached_lists(&self) -> std::sync::MutexGuard<'_, CachedLists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -175,27 +176,27 @@ impl Catalogue {
 /// Cache of the most recently requested lists.
 #[derive(Debug, Default)]
 struct CachedLists {
-    kept: HashMap<ToolAudience, (Bytes, u64)>,
+    by_audience: HashMap<ToolAudience, (Bytes, u64)>,
     uses: u64,
 }
 
 impl CachedLists {
     fn get(&mut self, audience: &ToolAudience) -> Option<Bytes> {
         self.uses += 1;
-        let (list, used) = self.kept.get_mut(audience)?;
+        let (list, used) = self.by_audience.get_mut(audience)?;
         *used = self.uses;
         Some(list.clone())
     }
 
-    /// Caches a list, and evicts the least recently requested one if necessary.
+    /// Caches a list, and evicts the least recently requested list if the cache is full.
     fn put(&mut self, audience: ToolAudience, list: Bytes) {
-        if self.kept.len() >= LISTS_MAX {
-            let oldest = self.kept.iter().min_by_key(|(_, (_, used))| *used);
+        if self.by_audience.len() >= LISTS_MAX {
+            let oldest = self.by_audience.iter().min_by_key(|(_, (_, used))| *used);
             if let Some(audience) = oldest.map(|(audience, _)| audience.clone()) {
-                self.kept.remove(&audience);
+                self.by_audience.remove(&audience);
             }
         }
-        self.kept.insert(audience, (list, self.uses));
+        self.by_audience.insert(audience, (list, self.uses));
     }
 }
 
@@ -253,8 +254,8 @@ mod tests {
             catalogue.list(ToolAudience { view, ..first.clone() });
             catalogue.list(first.clone());
         }
-        let kept = catalogue.kept();
-        assert_eq!(kept.kept.len(), LISTS_MAX);
-        assert!(kept.kept.contains_key(&first), "what is in use stays");
+        let kept = catalogue.cached_lists();
+        assert_eq!(kept.by_audience.len(), LISTS_MAX);
+        assert!(kept.by_audience.contains_key(&first), "what is in use stays");
     }
 }

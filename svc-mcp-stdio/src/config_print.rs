@@ -29,8 +29,8 @@ pub enum ClientProgram {
 impl ClientProgram {
     /// Returns the configuration with which the client starts `program` on a data folder.
     ///
-    /// The configuration does not contain the token: the client takes it from its environment, or asks for
-    /// it. If `choice` selects no tools, the agent gets those of a worker.
+    /// The configuration does not contain the token: the client reads the token from its environment, or asks
+    /// its user for the token. If `choice` selects no tools, the configuration selects the tools of a worker.
     fn configuration(self, program: &Path, data: &Path, choice: &ToolChoice, inherited: &[&str]) -> String {
         let takes_command = program.file_stem().is_none_or(|name| name != "svc-mcp-stdio");
         let command = takes_command.then(|| "mcp-stdio".to_owned());
@@ -49,13 +49,13 @@ impl ClientProgram {
         let value = match self {
             Self::Claude => servers(|name| format!("${{{name}}}")),
             Self::Gemini => servers(|name| format!("${name}")),
-            Self::Cursor => servers(of_editor),
+            Self::Cursor => servers(editor_reference),
             Self::Vscode => json!({
                 "inputs": [{
                     "type": "promptString", "id": "svc-token", "description": "Token of svc",
                     "password": true,
                 }],
-                "servers": {"svc": with_type(server("${input:svc-token}", of_editor))},
+                "servers": {"svc": with_type(server("${input:svc-token}", editor_reference))},
             }),
             Self::Codex => return toml(&program, &arguments, inherited),
         };
@@ -63,10 +63,10 @@ impl ClientProgram {
     }
 }
 
-/// Environment variables that another process needs to find the same database and keys.
+/// Environment variables that another process needs to use the same database and keys.
 ///
-/// Variables that are not set in the environment are read from svc.env.
-const SHARED: [&str; 6] = [
+/// The other process reads variables that are not set in its environment from svc.env.
+const SHARED_VARIABLES: [&str; 6] = [
     "DATABASE_URL",
     "DATABASE_URL_FILE",
     "SVC_CONTENT_KEK",
@@ -75,25 +75,25 @@ const SHARED: [&str; 6] = [
     "SVC_CONTENT_KEK_PREVIOUS_FILE",
 ];
 
-/// Returns the shared variables that are set in this process's environment.
-pub fn inherited() -> Vec<&'static str> {
-    SHARED.into_iter().filter(|name| std::env::var_os(name).is_some()).collect()
+/// Returns the names of the shared variables that are set in the environment of this process.
+pub fn inherited_variables() -> Vec<&'static str> {
+    SHARED_VARIABLES.into_iter().filter(|name| std::env::var_os(name).is_some()).collect()
 }
 
-fn of_editor(name: &str) -> String {
+fn editor_reference(name: &str) -> String {
     format!("${{env:{name}}}")
 }
 
 /// Prints the configuration with which an MCP client starts this program.
 ///
-/// If this program is `svc`, the configuration also contains the subcommand `mcp-stdio`. It names those
-/// variables for the database and the keys that are set now, without their values. Fails if `choice` contains
-/// an unknown name.
+/// If this program is `svc`, the configuration also contains the subcommand `mcp-stdio`. The configuration
+/// refers to the variables for the database and the keys that are set in this process, without their values.
+/// Fails if `choice` contains an unknown name.
 pub fn print(client: ClientProgram, data: &Path, choice: &ToolChoice) -> Result<()> {
     ToolFilter::chosen(&operation_table()?, choice).map_err(Error::malformed)?;
     let program = std::env::current_exe().map_err(Error::internal)?;
     let data = std::path::absolute(data).map_err(Error::internal)?;
-    let text = client.configuration(&program, &data, choice, &inherited());
+    let text = client.configuration(&program, &data, choice, &inherited_variables());
     io::stdout().lock().write_all(text.as_bytes()).map_err(Error::internal)
 }
 
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// Parses the one TOML table that is printed, whose values are also valid JSON.
+    /// Parses the printed TOML, a single table whose values are also valid JSON.
     fn parse_toml(text: &str) -> Value {
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some("[mcp_servers.svc]"));

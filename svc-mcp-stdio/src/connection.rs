@@ -1,4 +1,4 @@
-//! State of a connection that stays open between requests: its notifications and subscriptions.
+//! Stores the state of a connection that stays open between requests: the notifications and subscriptions.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +11,10 @@ use tokio::task::AbortHandle;
 use crate::address::Address;
 use crate::notifier::Notifier;
 
-/// Maximum resources to which one client can be subscribed.
+/// Maximum resources that one connection, request or stream can be subscribed to.
 pub(crate) const SUBSCRIBED_MAX: usize = 100;
 
-/// Set of addresses that several tasks share.
+/// Set of resource addresses that several tasks share.
 pub(crate) type Addresses = Arc<Mutex<BTreeSet<Address>>>;
 
 /// State that all requests of a connection share. Dropping the last handle ends the subscriptions.
@@ -33,9 +33,10 @@ impl Connection {
         (Arc::new(connection), said)
     }
 
-    /// Adds an address to the subscriptions, or removes it. Fails with 409 `wrong-state` if there are too
-    /// many.
-    pub(crate) fn set(&self, address: Address, is_wanted: bool) -> Result<()> {
+    /// Subscribes the connection to a resource, or ends the subscription if `is_wanted` is false.
+    ///
+    /// Fails with 409 `wrong-state` if the connection already has [`SUBSCRIBED_MAX`] subscriptions.
+    pub(crate) fn set_subscription(&self, address: Address, is_wanted: bool) -> Result<()> {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_wanted {
             addresses.remove(&address);
@@ -59,7 +60,7 @@ impl Connection {
         &self.addresses
     }
 
-    /// Starts the task that watches the subscriptions with `start`, unless one is already running.
+    /// Starts the task that watches the subscriptions with `start`, unless such a task is running.
     pub(crate) async fn watch(&self, start: impl Future<Output = Result<AbortHandle>>) -> Result<()> {
         let mut watcher = self.watcher.lock().await;
         if watcher.as_ref().is_none_or(AbortHandle::is_finished) {

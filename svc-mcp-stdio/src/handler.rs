@@ -1,6 +1,6 @@
 //! Defines the handler of a server's MCP methods, independent of the transport.
 //!
-//! The service is one implementation (`service`); a test suite may use another.
+//! The module `service` contains one implementation; a test suite may use another implementation.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use crate::request_context::RequestContext;
 use crate::response::Response;
 use crate::wire::Message;
 
-/// Outcome of a request.
+/// Outcome of an MCP request: a result or a refusal.
 pub type Outcome = Result<Response, Refusal>;
 
-/// A `tools/call` request.
+/// Tool call of a `tools/call` request.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Name of the tool.
     pub name: String,
-    /// Arguments of the call, unparsed; empty if there are none.
+    /// Arguments of the call as unparsed JSON; empty if the call has no arguments.
     pub arguments: Bytes,
-    /// Message of the call, for its other parameters.
+    /// Message of the call, which contains further parameters.
     pub message: Arc<Message>,
 }
 
@@ -42,11 +42,11 @@ pub struct CallProperties {
     pub changes: bool,
 }
 
-/// Maximum bytes of a `subscriptions/listen` message, which names up to 100 addresses.
+/// Maximum bytes of a `subscriptions/listen` message, which contains up to 100 addresses.
 const LISTEN_MAX_BYTES: usize = 16 << 10;
 
 impl CallProperties {
-    /// Checks the size of a message that is kept in memory while it waits.
+    /// Fails if the message of a wait is too large to be kept in memory while the call is parked.
     pub fn check_size(self, message: &Message) -> svc_core::Result<()> {
         let most = if message.method == "tools/call" { WAIT_INPUT_MAX_BYTES } else { LISTEN_MAX_BYTES };
         if !self.waits || message.size <= most {
@@ -59,7 +59,7 @@ impl CallProperties {
 
 /// Handles the methods of an MCP server.
 ///
-/// A method is called only if its capability is declared.
+/// A router calls a method only if the handler declares the method's capability.
 pub trait Handler: Send + Sync {
     /// Returns the capabilities that the server declares.
     fn declares(&self, context: &RequestContext) -> ServerCapabilities;
@@ -70,19 +70,19 @@ pub trait Handler: Send + Sync {
     /// Returns how a transport must treat a call of this tool.
     fn manner(&self, tool: &str) -> CallProperties;
 
-    /// Returns how a transport must treat a repeated call that brings the input which the first call
+    /// Returns how a transport must treat a repeated call, which contains the input that the first call
     /// requested.
-    fn manner_of_next(&self, tool: &str) -> CallProperties {
+    fn manner_of_repeated_call(&self, tool: &str) -> CallProperties {
         self.manner(tool)
     }
 
     /// Returns the schema of a tool's arguments, or `None` if no header repeats an argument.
     fn input_schema(&self, tool: &str) -> Option<&serde_json::Value>;
 
-    /// Lists the tools.
+    /// Lists the tools that the client sees.
     fn tools<'a>(&'a self, context: &'a RequestContext) -> BoxFuture<'a, Outcome>;
 
-    /// Calls a tool.
+    /// Calls a tool and returns the result.
     fn call<'a>(
         &'a self,
         context: &'a RequestContext,
@@ -90,7 +90,7 @@ pub trait Handler: Send + Sync {
         notifier: &'a Notifier,
     ) -> BoxFuture<'a, Outcome>;
 
-    /// Lists the resources.
+    /// Lists the resources that the caller sees.
     fn resources<'a>(&'a self, context: &'a RequestContext) -> BoxFuture<'a, Outcome>;
 
     /// Lists the resource templates.
@@ -99,10 +99,10 @@ pub trait Handler: Send + Sync {
     /// Reads the resource at an address.
     fn read<'a>(&'a self, context: &'a RequestContext, uri: String) -> BoxFuture<'a, Outcome>;
 
-    /// Lists the prompts.
+    /// Lists the prompts that the client sees.
     fn prompts<'a>(&'a self, context: &'a RequestContext) -> BoxFuture<'a, Outcome>;
 
-    /// Returns a prompt with its arguments filled in.
+    /// Returns the text of a prompt with the arguments filled in.
     fn prompt<'a>(
         &'a self,
         context: &'a RequestContext,
@@ -124,8 +124,8 @@ pub trait Handler: Send + Sync {
         is_wanted: bool,
     ) -> BoxFuture<'a, Outcome>;
 
-    /// Sends notifications of changes until the client disconnects, for the subscription `id` of revision
-    /// 2026-07-28.
+    /// Sends notifications of changes for the subscription `id` until the client disconnects. Only revision
+    /// 2026-07-28 has such subscriptions.
     fn listen<'a>(
         &'a self,
         context: &'a RequestContext,

@@ -1,8 +1,8 @@
-//! The Model Context Protocol on top of the service.
+//! Implements the Model Context Protocol for the service.
 //!
 //! One router implements the methods of all revisions for every transport, and the transports do the framing.
-//! This crate contains the transport over standard input and output; those over HTTP are in `svc-http`. The
-//! protocol types come from rmcp's model.
+//! This crate contains the transport over standard input and output; the HTTP transports are in `svc-http`.
+//! The crate rmcp defines the protocol types.
 
 pub mod wire;
 pub mod revision;
@@ -51,17 +51,18 @@ pub use service::NotificationPart;
 use service::ServiceHandler;
 use tool_filter::{ToolChoice, ToolFilter};
 
-/// Returns a router for the operations of a service.
+/// Returns a router whose tools are the operations of a service.
 pub fn router(service: &Service) -> Router {
     Router::new(Arc::new(ServiceHandler::new(service.clone())))
 }
 
-/// Returns a stream of notifications for these addresses and for the subscriptions of the caller's token.
+/// Returns a stream of notifications for the resources `uris` and for the subscriptions of the caller's
+/// token.
 ///
-/// The stream begins after a position in the log, or at its end, and the first part contains that position.
-/// If the log no longer has the next events, the stream begins with notifications for everything that may
-/// have changed. The stream ends when the credential does. Fails if reading one of the addresses would fail,
-/// with the same error.
+/// The stream begins after the position `after` in the log, or at the end of the log, and the first item
+/// contains that position. If the log no longer contains the next events, the stream begins with
+/// notifications for everything that may have changed. The stream ends when the caller's credential ends. If
+/// the caller cannot read one of the resources, fails with the error of that read.
 pub async fn notifications(
     service: &Service,
     caller: &Principal,
@@ -72,10 +73,10 @@ pub async fn notifications(
     ServiceHandler::new(service.clone()).notifications(caller, revision, uris, after).await
 }
 
-/// Serves one caller over any pair of byte streams.
+/// Serves one caller over a pair of byte streams.
 ///
-/// Returns when the input has ended and all running requests are answered. Fails at once if the token is not
-/// live.
+/// Returns when the input has ended and all running requests are answered. Fails immediately if the token is
+/// not live.
 pub async fn serve<R, W>(service: Service, token: SecretString, view: ToolFilter, pipes: (R, W)) -> Result<()>
 where
     R: AsyncRead + Unpin + Send + 'static,
@@ -86,9 +87,9 @@ where
 
 /// Runs the whole program: starts logging, opens the service, and serves until standard input ends.
 ///
-/// The diagnostic log goes to standard error. `config` describes the service and contains the caller's token,
-/// and `choice` selects the caller's tools. The service is closed at the end.
-pub fn process(config: &Config, choice: &ToolChoice) -> Result<()> {
+/// The diagnostic log is written to standard error. `config` describes the service and contains the caller's
+/// token, and `choice` selects the caller's tools. The service is closed at the end.
+pub fn run_stdio(config: &Config, choice: &ToolChoice) -> Result<()> {
     let token = config.token()?;
     start_logging(config)?;
     let service = setup::open(config)?;
@@ -104,20 +105,20 @@ pub fn process(config: &Config, choice: &ToolChoice) -> Result<()> {
 
 /// Makes writes beyond the file size limit (`ulimit -f`) fail instead of ending the process.
 ///
-/// This handles SIGXFSZ, so that such a write fails like one to a full disk.
+/// The process handles SIGXFSZ, so that such a write fails like a write to a full disk.
 pub fn outlive_size_limit() -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let _entered = runtime.enter();
-    // Installing the handler is enough. It stays installed after the runtime has ended, and nothing has to
-    // react to the signal.
+    // Installing the handler is enough. The handler stays installed after the runtime has ended, and no code
+    // has to react to the signal.
     signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map(drop).map_err(Error::internal)
 }
 
-/// Reports a fatal error on standard error and returns the exit code for it, as listed in svc(1).
+/// Reports a fatal error on standard error, and returns the exit code that svc(1) lists for the error.
 ///
 /// The report is one line that contains all causes.
-pub fn refuse(program: &str, error: &Error) -> ExitCode {
+pub fn report_fatal_error(program: &str, error: &Error) -> ExitCode {
     // If standard error is closed, the error cannot be reported.
     let _ = writeln!(io::stderr().lock(), "{program}: {}", error.line());
     ExitCode::from(error.code().exit_code())
@@ -143,8 +144,8 @@ pub fn start_logging(config: &Config) -> Result<()> {
 
 /// Returns whether a log record contains no secrets and may be written.
 ///
-/// The libraries for MCP and WebSocket log whole messages, including tokens, so only their errors are
-/// written, whatever the filter says.
+/// The libraries for MCP and WebSocket log whole messages, including tokens, so only the errors of these
+/// libraries are written, whatever filter is set.
 fn is_safe_to_log(metadata: &Metadata<'_>) -> bool {
     match metadata.target().split("::").next() {
         Some("rmcp" | "tungstenite" | "tokio_tungstenite") => *metadata.level() == Level::ERROR,

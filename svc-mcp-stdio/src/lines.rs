@@ -2,7 +2,7 @@
 //!
 //! Each request runs separately and may be cancelled. The output consists only of whole lines with protocol
 //! messages. When the input ends, running requests are still answered, but waits are dropped without an
-//! answer, since a client that has closed its end may fail on one.
+//! answer, since a client that has closed the input may fail when it receives one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::connection::Connection;
-use crate::notifier::{Notifier, relaying};
+use crate::notifier::{Notifier, relay_notifications};
 use crate::principal::Principal;
 use crate::refusal::Refusal;
 use crate::request_context::{AgreedSettings, RequestContext};
@@ -26,14 +26,15 @@ use crate::router::Router;
 use crate::tool_filter::ToolFilter;
 use crate::wire::{self, InvalidMessage, Kind, Message, Payload, WAIT_BATCH_MAX};
 
-/// Maximum bytes of a line.
+/// Maximum bytes of an input line.
 const LINE_MAX: usize = 4 << 20;
-/// Maximum requests in progress.
+/// Maximum requests in progress on a connection, including parked waits.
 const IN_PROGRESS_MAX: usize = 1024;
-/// Maximum bytes of requests in progress. No further line is read until there is room for the previous one.
+/// Maximum total bytes of the requests in progress. The server reads no further line until the last request
+/// fits.
 const BYTES_MAX: usize = 4 * LINE_MAX;
-/// Maximum requests that are being processed or whose answers wait to be written. Parked waits do not count.
-const WORKED_ON_MAX: usize = 64;
+/// Maximum requests that are running or have an answer that is not written yet. Parked waits do not count.
+const ACTIVE_MAX: usize = 64;
 /// Maximum bytes of lines that are combined in one write.
 const WRITE_BUFFER: usize = 16 << 10;
 /// Maximum lines that are queued to be written.
@@ -51,7 +52,7 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    // Clients show why a server has exited, but rarely why it lists no tools.
+    // Clients show the reason why a server has exited, but rarely the reason why it lists no tools.
     if let Err(error) = Principal::local(token.clone()).capabilities(service).await
         && error.code() == Code::Unauthenticated
     {
@@ -59,7 +60,7 @@ where
     }
     let (lines, queue) = mpsc::channel(QUEUE_MAX);
     let writing = tokio::spawn(write_lines(writer, queue));
-    let agreed = AgreedSettings::on(Revision::UNSTATED);
+    let agreed = AgreedSettings::for_revision(Revision::UNSTATED);
     let in_progress = Arc::default();
     let (connection, mut said) = Connection::new();
     let said_lines = lines.clone();
@@ -69,14 +70,14 @@ where
             let _ = said_lines.send(notification).await;
         }
     });
-    let room = MemoryLimits { bytes: semaphore(BYTES_MAX), places: semaphore(WORKED_ON_MAX) };
+    let room = MemoryLimits { bytes: semaphore(BYTES_MAX), places: semaphore(ACTIVE_MAX) };
     let running = JoinSet::new();
     let pipe = PipeState { router, token, view, lines, connection, in_progress, agreed, room, running };
     pipe.run(BufReader::new(reader)).await;
     writing.await.map_err(Error::internal)
 }
 
-/// Writes the queued lines until the queue is closed or the reader of the output is gone.
+/// Writes the queued lines until the queue is closed or the client has closed the output.
 ///
 /// Short lines that are queued together are sent in one write.
 async fn write_lines<W: AsyncWrite + Unpin>(out: W, mut queue: mpsc::Receiver<Bytes>) {
@@ -107,7 +108,7 @@ struct PipeState {
     running: JoinSet<()>,
 }
 
-/// Limits on memory for a client that sends much or reads little.
+/// Limits on the memory for requests and answers, in case a client sends much or reads little.
 struct MemoryLimits {
     bytes: Arc<Semaphore>,
     places: Arc<Semaphore>,
@@ -117,17 +118,16 @@ fn semaphore(permits: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(permits))
 }
 
-/// The requests that have not been answered yet.
+/// Requests of a connection that have not been answered yet.
 ///
-/// A request is identified by a number as well as its id, because the client may reuse the id of a cancelled
-/// request.
+/// A request has a number in addition to its id, because the client may reuse the id of a cancelled request.
 #[derive(Default)]
 struct PendingRequests {
     requests: HashMap<RequestId, RunningRequest>,
     last_number: u64,
 }
 
-/// A request in progress.
+/// Request in progress on a connection.
 struct RunningRequest {
     number: u64,
     waits: bool,
@@ -155,9 +155,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ResponseSink {
-    /// Takes a response, or `None` for a request without one. Returns the line to write now: the response, or
-    /// a completed batch.
-    fn take(&self, response: Option<Vec<u8>>) -> Option<Bytes> {
+    /// Adds a response, or `None` for a request without a response. Returns the line to write, if any: the
+    /// response, or all responses of a completed batch.
+    fn add_response(&self, response: Option<Vec<u8>>) -> Option<Bytes> {
         match self {
             Self::Line => response.map(Bytes::from),
             Self::Batch(batch) => {
@@ -179,7 +179,8 @@ impl ResponseSink {
 }
 
 impl PendingRequests {
-    /// Adds a request and returns its number. Fails if its id is in use or there are too many requests.
+    /// Adds a request and returns its number. Fails if the id is in use or the connection has too many
+    /// requests.
     fn begin(
         &mut self,
         id: &RequestId,
@@ -201,7 +202,7 @@ impl PendingRequests {
     }
 
     /// Stores the task that runs a request, so that the request can be cancelled.
-    fn runs(&mut self, id: &RequestId, number: u64, task: AbortHandle) {
+    fn set_task(&mut self, id: &RequestId, number: u64, task: AbortHandle) {
         if let Some(running) = self.requests.get_mut(id).filter(|running| running.number == number) {
             running.task = Some(task);
         }
@@ -213,14 +214,14 @@ impl PendingRequests {
         self.requests.remove(id).map(|running| running.sink)
     }
 
-    /// Cancels a request. Returns a line to write if that completes its batch.
+    /// Cancels a request. If that completes a batch, returns the line with the responses of the batch.
     fn cancel(&mut self, id: &RequestId) -> Option<Bytes> {
         let running = self.requests.remove(id)?;
         running.task.inspect(AbortHandle::abort);
-        running.sink.take(None)
+        running.sink.add_response(None)
     }
 
-    /// Cancels all waits, and returns the lines of batches that are complete without them.
+    /// Cancels all waits. Returns the lines with the responses of the batches that this completes.
     fn abandon_waits(&mut self) -> Vec<Bytes> {
         let waits: Vec<RequestId> =
             self.requests.iter().filter(|(_, running)| running.waits).map(|(id, _)| id.clone()).collect();
@@ -228,7 +229,7 @@ impl PendingRequests {
     }
 }
 
-/// Error that ends a connection because the reader of its output is gone.
+/// Error that ends a connection because the client has closed the output.
 struct OutputClosed;
 
 impl PipeState {
@@ -240,7 +241,7 @@ impl PipeState {
                 () = self.lines.closed() => return,
             };
             let handled = match read {
-                Line::Whole => self.line(std::mem::take(&mut line).into()).await,
+                Line::Whole => self.handle_line(std::mem::take(&mut line).into()).await,
                 Line::TooLong => {
                     let detail = format!("a line is longer than {LINE_MAX} bytes");
                     let refusal = Refusal::of(Error::new(Code::BodyTooLarge, detail));
@@ -263,7 +264,7 @@ impl PipeState {
         while self.running.join_next().await.is_some() {}
     }
 
-    async fn line(&mut self, line: Bytes) -> std::result::Result<(), OutputClosed> {
+    async fn handle_line(&mut self, line: Bytes) -> std::result::Result<(), OutputClosed> {
         let line = line.slice_ref(without_mark_bytes(&line));
         if line.trim_ascii().is_empty() {
             return Ok(());
@@ -278,7 +279,8 @@ impl PipeState {
         }
     }
 
-    /// Starts all messages of a batch. The line with the responses is written once the last one is complete.
+    /// Starts all messages of a batch. The line with the responses is written once the last response is
+    /// complete.
     async fn batch(
         &mut self,
         items: Vec<std::result::Result<Message, InvalidMessage>>,
@@ -297,7 +299,7 @@ impl PipeState {
                 }
                 Ok(mut message) => {
                     if size > WAIT_BATCH_MAX {
-                        // The whole batch stays in memory while one of its waits is parked.
+                        // The whole batch stays in memory while a wait of the batch is parked.
                         message.size = size;
                     }
                     if message.kind == Kind::Request {
@@ -311,7 +313,7 @@ impl PipeState {
             more();
             self.respond(&sink, refusal(&invalid)).await?;
         }
-        self.write(sink.take(None)).await
+        self.write(sink.add_response(None)).await
     }
 
     /// Starts a request, or processes a notification. Ignores responses, because this server sends no
@@ -364,7 +366,8 @@ impl PipeState {
             }
         };
         if matches!(message.method.as_str(), "initialize" | "logging/setLevel") {
-            // This is answered before the next message is read, because later messages depend on it.
+            // The server answers this request before it reads the next message, because later messages depend
+            // on the new settings.
             let answer = self.router.answer(&context, &message, &Notifier::closed()).await;
             locked(&self.in_progress).end(&id, number);
             let Some(answer) = answer else { return Ok(()) };
@@ -384,20 +387,21 @@ impl PipeState {
             let _bytes = bytes;
             let _place = if waits { None } else { Some(places.acquire_owned().await) };
             let (notifier, said) = Notifier::new();
-            let answer = relaying(router.answer(&context, &message, &notifier), said, &lines).await;
+            let answer =
+                relay_notifications(router.answer(&context, &message, &notifier), said, &lines).await;
             let response = answer.map(|answer| answer.bytes.joined());
             let ended = locked(&in_progress).end(&key, number);
-            if let Some(line) = ended.and_then(|sink| sink.take(response)) {
+            if let Some(line) = ended.and_then(|sink| sink.add_response(response)) {
                 // Sending fails only if the output is broken, which ends the connection.
                 let _ = lines.send(line).await;
             }
         });
-        locked(&self.in_progress).runs(&id, number, task);
+        locked(&self.in_progress).set_task(&id, number, task);
         Ok(())
     }
 
     async fn respond(&self, sink: &ResponseSink, response: Vec<u8>) -> std::result::Result<(), OutputClosed> {
-        self.write(sink.take(Some(response))).await
+        self.write(sink.add_response(Some(response))).await
     }
 
     async fn refuse(&self, invalid: &InvalidMessage) -> std::result::Result<(), OutputClosed> {
@@ -422,7 +426,7 @@ enum Line {
     End,
 }
 
-/// Reads up to the end of the line or of the input, and never buffers more than [`LINE_MAX`] bytes.
+/// Reads the next line, up to a line break or the end of the input. Buffers no more than [`LINE_MAX`] bytes.
 async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Line {
     line.clear();
     let mut too_long = false;

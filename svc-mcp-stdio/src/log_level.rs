@@ -1,7 +1,7 @@
-//! Defines the levels of log messages, which are those of syslog (RFC 5424, section 6.2.1).
+//! Defines the levels of log messages, which equal the levels of syslog (RFC 5424, section 6.2.1).
 //!
-//! rmcp's model has these levels too, but marks them as deprecated, because future revisions will remove
-//! them.
+//! The library rmcp also defines these levels, but marks them as deprecated, because future revisions of the
+//! protocol will remove them.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub enum LogLevel {
     Error,
     /// A fault of an important component.
     Critical,
-    /// A fault that must be corrected at once.
+    /// A fault that must be corrected immediately.
     Alert,
     /// The system does not work.
     Emergency,

@@ -1,4 +1,5 @@
-//! `svc-mcp-stdio`: `svc mcp-stdio` as a separate program, for installations that need nothing else.
+//! Runs `svc mcp-stdio` as the separate program `svc-mcp-stdio`, for installations that need no other
+//! command.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,8 +12,8 @@ use svc_mcp_stdio::tool_filter::ToolChoice;
 
 /// Serve one agent over standard input and output with the Model Context Protocol.
 ///
-/// The agent acts as the member of the token in SVC_TOKEN, or in the file that SVC_TOKEN_FILE names. Several
-/// such processes and a server may share one data folder. The log goes to standard error.
+/// The agent acts as the member of the token in SVC_TOKEN, or in the file whose path is in SVC_TOKEN_FILE.
+/// Several such processes and a server may share one data folder. The log is written to standard error.
 #[derive(Parser)]
 #[command(name = "svc-mcp-stdio", version)]
 struct Cli {
@@ -31,13 +32,13 @@ fn main() -> ExitCode {
     if let Some(client) = cli.print_config {
         return match config_print::print(client, &cli.data, &cli.choice) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => svc_mcp_stdio::refuse("svc-mcp-stdio", &error),
+            Err(error) => svc_mcp_stdio::report_fatal_error("svc-mcp-stdio", &error),
         };
     }
     let config = Config::read(std::env::vars_os(), &cli.data);
     let ready = svc_mcp_stdio::outlive_size_limit().and(config);
-    match ready.and_then(|config| svc_mcp_stdio::process(&config, &cli.choice)) {
+    match ready.and_then(|config| svc_mcp_stdio::run_stdio(&config, &cli.choice)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => svc_mcp_stdio::refuse("svc-mcp-stdio", &error),
+        Err(error) => svc_mcp_stdio::report_fatal_error("svc-mcp-stdio", &error),
     }
 }

@@ -14,24 +14,24 @@ const QUEUE_MAX: usize = 16;
 
 /// Sender of the notifications of a request.
 ///
-/// If the transport cannot send notifications, they are dropped.
+/// If the transport cannot send notifications, the sender drops them.
 #[derive(Clone, Debug, Default)]
 pub struct Notifier(Option<mpsc::Sender<Bytes>>);
 
 impl Notifier {
-    /// Creates a sender, and the receiver from which the transport takes the notifications.
+    /// Creates a sender, and the receiver from which the transport reads the notifications.
     pub fn new() -> (Self, mpsc::Receiver<Bytes>) {
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         (Self(Some(sender)), receiver)
     }
 
-    /// Returns a sender for a transport that cannot send notifications, which drops them.
+    /// Returns a sender that drops all notifications, for a transport that cannot send them.
     pub fn closed() -> Self {
         Self(None)
     }
 
-    /// Sends a notification, after waiting for room in the queue. Returns false if it cannot reach the
-    /// client.
+    /// Sends a notification, after waiting for room in the queue. Returns false if the notification cannot
+    /// reach the client.
     pub async fn send(&self, method: &str, params: &impl Serialize) -> bool {
         match &self.0 {
             Some(sender) => sender.send(notification(method, params)).await.is_ok(),
@@ -39,8 +39,8 @@ impl Notifier {
         }
     }
 
-    /// Sends a notification, or drops it if the queue is full.
-    fn offer(&self, method: &str, params: &impl Serialize) {
+    /// Sends a notification, or drops the notification if the queue is full.
+    fn try_send(&self, method: &str, params: &impl Serialize) {
         if let Some(sender) = &self.0 {
             // Notifications that the client does not need are dropped if the queue is full.
             let _ = sender.try_send(notification(method, params));
@@ -52,19 +52,19 @@ impl Notifier {
         let params = ProgressNotificationParam::new(token.clone(), f64::from(done))
             .with_total(f64::from(total))
             .with_message(message);
-        self.offer("notifications/progress", &params);
+        self.try_send("notifications/progress", &params);
     }
 
     /// Sends a log message.
     pub fn log(&self, level: LogLevel, data: &Value) {
-        self.offer("notifications/message", &json!({"level": level, "logger": "svc", "data": data}));
+        self.try_send("notifications/message", &json!({"level": level, "logger": "svc", "data": data}));
     }
 }
 
-/// Runs `answer` to its end, and forwards its notifications to the client until then.
+/// Runs `answer` to its end, and until then forwards the notifications of the request to the client.
 ///
-/// Notifications that were sent before the answer also arrive before it.
-pub async fn relaying<T>(
+/// Notifications that were sent before the answer also arrive before the answer.
+pub async fn relay_notifications<T>(
     answer: impl Future<Output = T>,
     mut said: mpsc::Receiver<Bytes>,
     to: &mpsc::Sender<Bytes>,
@@ -73,7 +73,7 @@ pub async fn relaying<T>(
     let answer = loop {
         tokio::select! {
             biased;
-            // If the reader is gone, sending the answer will report that.
+            // If the client has disconnected, sending the answer will report that.
             Some(notification) = said.recv() => drop(to.send(notification).await),
             answer = &mut answer => break answer,
         }
@@ -84,7 +84,7 @@ pub async fn relaying<T>(
     answer
 }
 
-/// Encodes a notification.
+/// Encodes a JSON-RPC notification.
 pub(crate) fn notification(method: &str, params: &impl Serialize) -> Bytes {
     json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string().into()
 }

@@ -1,4 +1,5 @@
-//! The caller of a message: its credential, its admission, and data for the response headers.
+//! Represents the caller of a message: the credential, the admission of the message, and data for response
+//! headers.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 /// Path that the audit trail records for tool calls.
 const PATH: &str = "/mcp";
 
-/// The caller of a message.
+/// Caller of a message, identified by a credential.
 ///
 /// Clones share the admission of the message.
 #[derive(Clone, Debug)]
@@ -24,23 +25,24 @@ pub struct Principal {
     admission: Arc<Mutex<MessageAdmission>>,
     holder: Option<Holder>,
     standings: Arc<[LimitState]>,
-    /// Time at which the caller's waits end, whatever timeout they request.
+    /// Time at which the caller's waits end, whatever timeout a wait requests.
     deadline: Option<Instant>,
     room_lsn: Arc<AtomicI64>,
-    /// URL under which the caller has reached the service; empty if that is not known.
+    /// URL under which the caller has reached the service; empty if the URL is unknown.
     address: Arc<str>,
 }
 
-/// Admission of a message, which is counted and audited once, with its first request to the core.
+/// Admission of a message. The message is counted and audited once, with the first request that it makes to
+/// the core.
 #[derive(Debug, Default)]
 enum MessageAdmission {
     /// The message is not admitted: each request to the core is admitted separately.
     #[default]
     NotAdmitted,
-    /// The message is admitted, and has made no request to the core yet.
-    Unasked(Admission),
+    /// The message is admitted, and has not made a request to the core yet.
+    Unused(Admission),
     /// The message is admitted and has made a request to the core; later requests use this admission.
-    RequestContext(Admission),
+    Used(Admission),
 }
 
 impl MessageAdmission {
@@ -48,10 +50,10 @@ impl MessageAdmission {
     fn next(&mut self) -> Option<Admission> {
         let (admission, follow_up) = match std::mem::take(self) {
             Self::NotAdmitted => return None,
-            Self::Unasked(admission) => (admission.clone(), admission.follow_up()),
-            Self::RequestContext(admission) => (admission.clone(), admission),
+            Self::Unused(admission) => (admission.clone(), admission.follow_up()),
+            Self::Used(admission) => (admission.clone(), admission),
         };
-        *self = Self::RequestContext(follow_up);
+        *self = Self::Used(follow_up);
         Some(admission)
     }
 }
@@ -59,7 +61,7 @@ impl MessageAdmission {
 impl Principal {
     /// Creates the caller for a request head, without admitting a message.
     ///
-    /// Each request to the core is counted separately, and the credential is checked each time.
+    /// The core counts each request of the caller separately, and checks the credential each time.
     pub fn new(head: RequestHead) -> Self {
         Self {
             head: head.into(),
@@ -78,71 +80,71 @@ impl Principal {
         Self { address: address.into(), ..self }
     }
 
-    /// Returns the URL under which the caller has reached the service; empty if it is not known.
+    /// Returns the URL under which the caller has reached the service; empty if the URL is unknown.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Admits one message of the caller, which is counted. Fails unless the credential is live.
+    /// Creates the caller for a request head, and admits and counts one message. Fails unless the credential
+    /// is live.
     pub async fn admitted(
         service: &Service,
         head: RequestHead,
     ) -> std::result::Result<Self, AdmissionFailure> {
-        Self::new(head).again(service).await
+        Self::new(head).admit_next(service).await
     }
 
-    /// Admits another message of the same caller, which is counted.
-    pub async fn again(&self, service: &Service) -> std::result::Result<Self, AdmissionFailure> {
+    /// Admits and counts another message of the same caller.
+    pub async fn admit_next(&self, service: &Service) -> std::result::Result<Self, AdmissionFailure> {
         let admission = service.admit(None, self.head.as_ref().clone()).await?;
         let holder = admission.holder();
         let standings = admission.standings().into();
-        let admission = Arc::new(Mutex::new(MessageAdmission::Unasked(admission)));
+        let admission = Arc::new(Mutex::new(MessageAdmission::Unused(admission)));
         Ok(Self { admission, holder, standings, ..self.clone() })
     }
 
     /// Returns the caller with an admitted message, so that all requests to the core for this message count
-    /// once.
-    pub(crate) async fn once(&self, service: &Service) -> Result<Self> {
+    /// as one.
+    pub(crate) async fn with_admission(&self, service: &Service) -> Result<Self> {
         let is_admitted = !matches!(*self.lock(), MessageAdmission::NotAdmitted);
-        if is_admitted { Ok(self.clone()) } else { Ok(self.again(service).await?) }
+        if is_admitted { Ok(self.clone()) } else { Ok(self.admit_next(service).await?) }
     }
 
-    /// Sets a common deadline for all waits of the caller, so that together they take no longer than one
+    /// Sets a common deadline for all waits of the caller, so that all waits together take no longer than one
     /// wait.
     #[must_use]
     pub fn until(self, deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..self }
     }
 
-    /// Returns the holder to which slots for the caller's requests are charged, if the message was admitted.
+    /// Returns the holder to which slots for the caller's requests are charged, or `None` if the message was
+    /// not admitted.
     pub fn holder(&self) -> Option<Holder> {
         self.holder
     }
 
-    /// Returns a hash that identifies the credential: equal for all of its requests, and different for every
-    /// other credential.
+    /// Returns a hash that identifies the credential. Requests with the same credential have the same hash.
     pub fn mark(&self) -> [u8; 32] {
         self.head.credential.mark()
     }
 
-    /// Returns the remaining quotas of the rate limits that the message counts against; empty if it was not
-    /// admitted.
+    /// Returns the remaining quotas of the rate limits that the message counts against; empty if the message
+    /// was not admitted.
     pub fn standings(&self) -> &[LimitState] {
         &self.standings
     }
 
-    /// Returns whether the message is admitted but has made no request to the core, which would check its
-    /// credential again.
-    pub fn is_unasked(&self) -> bool {
-        matches!(*self.lock(), MessageAdmission::Unasked(_))
+    /// Returns whether the message is admitted but has not made a request to the core, which would record the
+    /// message.
+    pub fn is_unused(&self) -> bool {
+        matches!(*self.lock(), MessageAdmission::Unused(_))
     }
 
-    /// Makes a request to the core if the message has made none, so that it is recorded like any other
-    /// message.
+    /// Makes a request to the core if the message has made none, so that the core records the message.
     ///
     /// Fails if the credential has ended.
     pub async fn confirm(&self, service: &Service) -> Result<()> {
-        if self.is_unasked() {
+        if self.is_unused() {
             self.capabilities(service).await?;
         }
         Ok(())
@@ -172,12 +174,12 @@ impl Principal {
         Some(self.room_lsn.load(Ordering::Relaxed)).filter(|lsn| *lsn != UNKNOWN_LSN)
     }
 
-    /// Returns the last position in the log, after querying the core if it has not replied yet. Returns
-    /// `None` if the core refuses or takes too long.
+    /// Returns the last position in the log, after a query to the core if no reply has contained the position
+    /// yet. Returns `None` if the query is refused or takes too long.
     pub async fn room_lsn_by_now(&self, service: &Service) -> Option<i64> {
         if self.room_lsn().is_none() {
             // If this query is refused, the answer to the request reports the reason.
-            let _ = timeout(ASK_MAX, self.capabilities(service)).await;
+            let _ = timeout(POSITION_QUERY_TIMEOUT, self.capabilities(service)).await;
         }
         self.room_lsn()
     }
@@ -186,7 +188,7 @@ impl Principal {
         self.room_lsn.store(lsn.unwrap_or(UNKNOWN_LSN), Ordering::Relaxed);
     }
 
-    /// Resolves at the deadline of the caller's waits. Never resolves if there is none.
+    /// Resolves at the deadline of the caller's waits. Never resolves if the caller has no deadline.
     pub(crate) async fn deadline_passed(&self) {
         match self.deadline {
             Some(deadline) => sleep_until(deadline).await,
@@ -214,7 +216,7 @@ impl Principal {
 
     /// Returns the error for a message that calls no operation or cannot be parsed.
     ///
-    /// This is `refusal`, unless the credential has ended: then it is the error of the credential.
+    /// The error is `refusal`, or the error of the credential if the credential has ended.
     pub async fn refuse(&self, service: &Service, refusal: Error) -> Error {
         let error = match self.admission(service, None).await {
             Ok(admission) => service.refuse(None, admission, refusal).await,
@@ -235,7 +237,7 @@ impl Principal {
         service: &Service,
         wanted: Subscription,
     ) -> Result<BegunSubscription> {
-        service.subscribe(self.follower(service).await?, wanted).await
+        service.subscribe(self.subscription_admission(service).await?, wanted).await
     }
 
     /// Subscribes the caller's token to a resource, or ends the subscription.
@@ -245,16 +247,16 @@ impl Principal {
         uri: &str,
         is_wanted: bool,
     ) -> Result<()> {
-        let admission = self.follower(service).await?;
+        let admission = self.subscription_admission(service).await?;
         service.resource_subscriptions().set(admission, uri.to_owned(), is_wanted).await
     }
 
     /// Returns the addresses of the resources that the caller's token is subscribed to.
     pub(crate) async fn resource_subscriptions(&self, service: &Service) -> Result<Vec<String>> {
-        service.resource_subscriptions().of(self.follower(service).await?).await
+        service.resource_subscriptions().of(self.subscription_admission(service).await?).await
     }
 
-    async fn follower(&self, service: &Service) -> Result<Admission> {
+    async fn subscription_admission(&self, service: &Service) -> Result<Admission> {
         self.admission(service, Some(WAIT_FOR_EVENT.operation(service.table())?)).await
     }
 
@@ -267,7 +269,7 @@ impl Principal {
         Ok(self.bearer(service).await?.capabilities)
     }
 
-    /// Returns whether the caller's credential has ended. Returns false for an anonymous caller.
+    /// Returns whether the caller's credential has ended; false for an anonymous caller.
     pub async fn has_ended(&self, service: &Service) -> bool {
         self.capabilities(service).await.is_err_and(|error| error.code() == Code::Unauthenticated)
     }
@@ -283,8 +285,8 @@ pub fn head(credential: Credential, peer: Option<Peer>) -> RequestHead {
     RequestHead { credential, surface: Surface::Mcp, path: PATH.to_owned(), peer }
 }
 
-/// Maximum time that the head of a response waits for the last position in the log.
-const ASK_MAX: Duration = Duration::from_millis(200);
+/// Maximum time that a response head waits for the query of the last position in the log.
+const POSITION_QUERY_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Value for a last position in the log that is not known.
+/// Value that represents an unknown last position in the log.
 const UNKNOWN_LSN: i64 = -1;

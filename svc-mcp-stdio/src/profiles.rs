@@ -1,6 +1,7 @@
-//! Defines the profiles: fixed selections of tools for one kind of agent, each with its own instructions.
+//! Defines the profiles. A profile is a fixed selection of tools for one kind of agent, with instructions for
+//! that agent.
 
-/// A fixed selection of tools for one kind of agent.
+/// Fixed selection of tools for one kind of agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Profile {
     /// Tools for an agent that claims tasks and submits results.
@@ -21,8 +22,8 @@ impl Profile {
         }
     }
 
-    /// Returns the profile called `name`.
-    pub fn named(name: &str) -> Option<Self> {
+    /// Returns the profile with the name `name`, or `None` if there is none.
+    pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.name() == name)
     }
 
@@ -102,25 +103,25 @@ const REVIEWER: &[&str] = &[
 
 const WORKER_INSTRUCTIONS: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result. \
-You take up tasks and hand in results.\n\
-1. `claim_next_workspace_thread` with `acknowledge` and `include_context` gives you the next task, its brief \
-and a lease. If there is none, `wait_for_ready` waits until there is.\n\
-2. While you work, call `renew_claim` before the lease expires: a lapsed claim goes to somebody else. Say \
-what you are doing with `post_message`. If the work is large, `create_child_thread` splits it up.\n\
-3. `set_thread_result` with the `action` \"start_review\" hands in the outcome. If you cannot finish, call \
+You claim tasks and submit results.\n\
+1. `claim_next_workspace_thread` with `acknowledge` and `include_context` returns your next task, its brief \
+and a lease. If no task is ready, `wait_for_ready` waits for one.\n\
+2. While you work, call `renew_claim` before the lease expires: after that, others can claim the task. \
+Report your progress with `post_message`. If the work is large, `create_child_thread` splits it up.\n\
+3. `set_thread_result` with the `action` \"start_review\" submits your result. If you cannot finish, call \
 `release_claim`, or `hand_off_claim` to a member.\n\
 Always send the `claim_lease_id` that your claim returned. An error says what was wrong and what to do.";
 
 const REVIEWER_INSTRUCTIONS: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result. \
-You look over what others have done.\n\
+You review the work of other members.\n\
 1. `get_workspace_context` lists the reviews and approvals that wait for you.\n\
-2. `get_thread_context` returns the task and what was said about it, `get_thread_result` its outcome. Read \
-both before you judge.\n\
-3. `submit_review` records your verdict with findings. If a finding was dealt with, `resolve_finding` \
-settles it; if a change is to land, `set_land_gate` says whether it may. `get_review_status` tells what is \
-still missing. `transition_thread` then closes the thread, or returns it to open.\n\
-4. `approval_decide` decides what an agent has asked for by an approval gate.\n\
+2. `get_thread_context` returns the task and its messages, `get_thread_result` its result. Read both before \
+you decide.\n\
+3. `submit_review` records your verdict with findings. If a finding is fixed, `resolve_finding` settles it; \
+if a change is to land, `set_land_gate` records whether it may. `get_review_status` lists what is still \
+missing. `transition_thread` then closes the thread, or returns it to open.\n\
+4. `approval_decide` decides an approval gate that an agent has requested.\n\
 An error says what was wrong and what to do.";
 
 #[cfg(test)]

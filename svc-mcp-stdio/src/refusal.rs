@@ -1,7 +1,7 @@
 //! Creates JSON-RPC errors, for requests that end without a result.
 //!
 //! If an operation refuses a call, the refusal is a tool result, which a model reads. JSON-RPC errors are for
-//! requests that no operation has answered. A transport maps the [`Fault`] to a status.
+//! requests that no operation has answered. A transport maps the [`Fault`] to an HTTP status.
 
 use std::borrow::Cow;
 
@@ -18,9 +18,9 @@ use crate::wire::InvalidMessage;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The message is not JSON.
-    Unreadable,
-    /// The JSON is not a valid message, or the message is not allowed here.
-    NoMessage,
+    NotJson,
+    /// The JSON is not a valid JSON-RPC message, or the server does not accept such a message.
+    NotAMessage,
     /// A header differs from the message.
     Headers,
     /// The requested revision is not supported.
@@ -31,43 +31,43 @@ pub enum Fault {
     Meta,
     /// The method does not exist.
     Method,
-    /// The parameters are malformed, or name an object that does not exist.
+    /// The parameters are malformed, or refer to an object that does not exist.
     Params,
-    /// The request names a resource that does not exist.
+    /// The requested resource does not exist, or the caller may not see it.
     Resource,
-    /// The service has refused the request before it reached an operation, or with an error that has its own
-    /// JSON-RPC code.
+    /// The service has refused the request before it reached an operation, or with an error that has a
+    /// separate JSON-RPC code.
     Refused(Code),
     /// The client has cancelled the request.
-    GivenUp,
+    Cancelled,
 }
 
-/// A JSON-RPC error with its fault.
+/// JSON-RPC error for a request, with the fault of the request.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// Fault of the request.
     pub fault: Fault,
     code: i32,
     message: Cow<'static, str>,
-    /// Data that the protocol requires in the error in addition to the problem.
+    /// Data that the protocol requires in the error, in addition to the problem.
     data: Option<Value>,
-    /// Error of the service that caused the refusal, if there is one.
+    /// Error of the service that caused the refusal; `None` if the protocol layer refused the request.
     pub error: Option<Box<Error>>,
 }
 
 impl Refusal {
-    /// Creates the refusal for a fault, with a message.
+    /// Creates the refusal for a fault with an error message.
     pub fn new(fault: Fault, message: impl Into<Cow<'static, str>>) -> Self {
         let code = match fault {
-            Fault::Unreadable => -32_700,
-            Fault::NoMessage => -32_600,
+            Fault::NotJson => -32_700,
+            Fault::NotAMessage => -32_600,
             Fault::Headers => -32_020,
             Fault::ClientCapability => -32_021,
             Fault::Revision => -32_022,
             Fault::Meta | Fault::Params | Fault::Resource => -32_602,
             Fault::Method => -32_601,
             Fault::Refused(code) => i32::from(code.status()),
-            Fault::GivenUp => 499,
+            Fault::Cancelled => 499,
         };
         Self { fault, code, message: message.into(), data: None, error: None }
     }
@@ -83,9 +83,9 @@ impl Refusal {
     }
 
     /// Creates the refusal of a revision that is not supported.
-    pub fn revision(context: &str) -> Self {
-        let refusal = Self::new(Fault::Revision, format!("the revision {} is not known", echo(context)));
-        Self { data: Some(json!({"supported": Revision::dates(), "requested": echo(context)})), ..refusal }
+    pub fn revision(date: &str) -> Self {
+        let refusal = Self::new(Fault::Revision, format!("the revision {} is not known", echo(date)));
+        Self { data: Some(json!({"supported": Revision::dates(), "requested": echo(date)})), ..refusal }
     }
 
     /// Creates the refusal for a resource that does not exist or that the caller may not see.
@@ -94,16 +94,17 @@ impl Refusal {
         Self { code: revision.resource_missing_code(), data: Some(json!({"uri": uri})), ..refusal }
     }
 
-    /// Creates the refusal of a request that needs a capability which the client has not declared.
+    /// Creates the refusal of a request that needs an undeclared capability of the client.
     pub fn client_capability(required: Value) -> Self {
-        let message = "the client has not declared a capability that this takes";
+        let message = "the client has not declared a capability that this request needs";
         let refusal = Self::new(Fault::ClientCapability, message);
         Self { data: Some(json!({"requiredCapabilities": required})), ..refusal }
     }
 
     /// Converts an error of the service, for a request whose result cannot contain a problem.
     ///
-    /// Many clients show the message of an error without its data, so the message also says what to do.
+    /// Many clients show the message of an error without its data, so the message also contains the next
+    /// step.
     pub fn of(error: Error) -> Self {
         let code = match mcp::error_form(error.code()) {
             ErrorForm::Error(code) => code,
@@ -140,7 +141,7 @@ impl Refusal {
         data
     }
 
-    /// Returns whether this is the refusal of a repeated request that was already refused the first time.
+    /// Returns whether the refusal repeats the outcome of an earlier request with the same idempotency key.
     fn is_repeated(&self) -> bool {
         self.error.as_ref().is_some_and(|error| error.is_repeated())
     }
@@ -150,7 +151,8 @@ impl Refusal {
         let data = ErrorData::new(ErrorCode(self.code), self.message.clone(), Some(self.data()));
         let mut response = json!(JsonRpcError::new(id.cloned(), data));
         if let (None, Some(members)) = (id, response.as_object_mut()) {
-            // An id that could not be read is null instead of absent (JSON-RPC 2.0, section 5).
+            // The id of a request whose id could not be parsed is null instead of absent (JSON-RPC 2.0,
+            // section 5).
             members.insert("id".to_owned(), Value::Null);
         }
         response.to_string().into_bytes()
@@ -159,7 +161,7 @@ impl Refusal {
 
 impl From<&InvalidMessage> for Refusal {
     fn from(invalid: &InvalidMessage) -> Self {
-        let fault = if invalid.is_unreadable { Fault::Unreadable } else { Fault::NoMessage };
+        let fault = if invalid.is_unreadable { Fault::NotJson } else { Fault::NotAMessage };
         Self::new(fault, invalid.message.clone())
     }
 }

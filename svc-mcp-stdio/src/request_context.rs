@@ -1,4 +1,5 @@
-//! Context of a request: the sender, and the settings that come from outside the message.
+//! Determines the context of a request: the caller, and the settings from the message and from earlier
+//! messages.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,12 +23,12 @@ const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS_TOKEN: &str = "progressToken";
 
-/// Name of the extension that clients declare if they show cards.
+/// Name of the extension that a client declares if it shows cards.
 const UI_EXTENSION: &str = "io.modelcontextprotocol/ui";
 
-/// Capabilities that a client declares, as far as responses depend on them.
+/// Capabilities of a client that affect responses.
 ///
-/// This type stays small because sessions store it, while declarations may be large.
+/// This type is small because sessions store it, while the declaration of a client may be large.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
     /// Whether the client shows cards.
@@ -41,7 +42,8 @@ pub struct ClientCapabilities {
 }
 
 impl ClientCapabilities {
-    /// Parses the declared capabilities of a client. A capability with the wrong type counts as not declared.
+    /// Parses the declared capabilities of a client. A capability of the wrong type is treated as not
+    /// declared.
     pub fn of(capabilities: &Value) -> Self {
         let is_declared = |path: &str| capabilities.pointer(path).is_some_and(Value::is_object);
         let extensions = capabilities.get("extensions").and_then(Value::as_object);
@@ -57,21 +59,21 @@ impl ClientCapabilities {
 /// Settings that apply to all messages of a connection or of an HTTP request.
 #[derive(Clone, Copy, Debug)]
 pub struct AgreedSettings {
-    /// Revision of messages that do not state one.
+    /// Revision of messages that contain no revision.
     pub revision: Revision,
     /// Capabilities that the client has declared.
     pub declared: ClientCapabilities,
-    /// Minimum level of log messages that the client has set, if any.
+    /// Minimum level of log messages to send; `None` if the client has set no level.
     pub log_level: Option<LogLevel>,
 }
 
 impl AgreedSettings {
-    /// Returns the default settings of a connection before its first message.
-    pub fn on(revision: Revision) -> Self {
+    /// Returns the default settings for a revision, before the first message of a connection.
+    pub fn for_revision(revision: Revision) -> Self {
         Self { revision, declared: ClientCapabilities::default(), log_level: None }
     }
 
-    /// Sets that the client shows cards.
+    /// Returns the same settings for a client that shows cards.
     #[must_use]
     pub fn showing_cards(mut self) -> Self {
         self.declared.cards = true;
@@ -79,7 +81,7 @@ impl AgreedSettings {
     }
 }
 
-/// Change of the settings by a request, for later requests.
+/// Change of the settings that a request makes for later requests.
 #[derive(Clone, Copy, Debug)]
 pub enum SettingsChange {
     /// All settings, from a handshake.
@@ -99,7 +101,7 @@ impl SettingsChange {
     }
 }
 
-/// Sender and settings of a request.
+/// Caller and settings of a request.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
     /// Caller of the request.
@@ -114,9 +116,9 @@ pub struct RequestContext {
     pub log_level: Option<LogLevel>,
     /// Token for progress notifications.
     pub progress: Option<ProgressToken>,
-    /// Idempotency key as JSON, if the client sent one.
+    /// Idempotency key as JSON; `None` if the client sent no key.
     pub(crate) key: Option<Box<str>>,
-    /// Connection of the request, if it stays open between requests.
+    /// Connection of the request; `None` if the connection does not stay open between requests.
     pub connection: Option<Arc<Connection>>,
 }
 
@@ -132,9 +134,9 @@ impl RequestContext {
         view: ToolFilter,
     ) -> Result<Self, Refusal> {
         let meta = message.params.members("_meta").map_err(|_| {
-            malformed("_meta", "an object of at most 64 members, none of which appears twice")
+            malformed_member("_meta", "an object with at most 64 members and without duplicates")
         })?;
-        let revision = stated(&meta, agreed, &message.method)?;
+        let revision = request_revision(&meta, agreed, &message.method)?;
         let mut context = Self {
             principal,
             view,
@@ -150,19 +152,19 @@ impl RequestContext {
             let value =
                 |name: &str| meta.text(name).and_then(|text| serde_json::from_str::<Value>(text).ok());
             context.declared = ClientCapabilities::of(
-                &value(CLIENT_CAPABILITIES).ok_or_else(|| missing(CLIENT_CAPABILITIES))?,
+                &value(CLIENT_CAPABILITIES).ok_or_else(|| missing_member(CLIENT_CAPABILITIES))?,
             );
             context.log_level = value(LOG_LEVEL).and_then(|level| LogLevel::deserialize(level).ok());
         }
         Ok(context)
     }
 
-    /// Returns the idempotency key of the request, if it has one.
+    /// Returns the idempotency key of the request, or `None` if the request has no key.
     pub fn idempotency_key(&self) -> Result<Option<IdempotencyKey>, Refusal> {
         let Some(json) = &self.key else { return Ok(None) };
         let key = serde_json::from_str::<Cow<'_, str>>(json).ok();
         let key = key.and_then(|key| IdempotencyKey::parse(&key).ok());
-        key.map(Some).ok_or_else(|| malformed(IDEMPOTENCY_KEY, IdempotencyKey::EXPECTED))
+        key.map(Some).ok_or_else(|| malformed_member(IDEMPOTENCY_KEY, IdempotencyKey::EXPECTED))
     }
 
     /// Returns whether the client wants log messages of this level.
@@ -171,31 +173,31 @@ impl RequestContext {
     }
 }
 
-/// Returns the date of the revision that the message itself states, if any.
+/// Returns the date of the revision in the metadata of a message, or `None` if the metadata contains none.
 pub fn stated_revision(message: &Message) -> Option<String> {
     serde_json::from_str(message.params.members("_meta").ok()?.text(PROTOCOL_VERSION)?).ok()
 }
 
-/// Determines the revision of a request from its `_meta` or the agreed settings.
-fn stated(meta: &Members<'_>, agreed: &AgreedSettings, method: &str) -> Result<Revision, Refusal> {
+/// Determines the revision of a request from the `_meta` of the message, or else from the agreed settings.
+fn request_revision(meta: &Members<'_>, agreed: &AgreedSettings, method: &str) -> Result<Revision, Refusal> {
     match meta.text(PROTOCOL_VERSION) {
         Some(date) => match serde_json::from_str::<Cow<'_, str>>(date) {
             Ok(date) => Revision::of(&date).ok_or_else(|| Refusal::revision(&date)),
-            Err(_) => Err(malformed(PROTOCOL_VERSION, "a string")),
+            Err(_) => Err(malformed_member(PROTOCOL_VERSION, "a string")),
         },
-        // This method exists only in revisions in which each request states its revision.
+        // `server/discover` exists only in revisions in which each request contains its revision.
         None if agreed.revision.is_stateless() || method == "server/discover" => {
-            Err(missing(PROTOCOL_VERSION))
+            Err(missing_member(PROTOCOL_VERSION))
         }
         None => Ok(agreed.revision),
     }
 }
 
-fn malformed(name: &str, wanted: &str) -> Refusal {
+fn malformed_member(name: &str, wanted: &str) -> Refusal {
     Refusal::new(Fault::Meta, format!("the member {name} must be {wanted}"))
 }
 
-fn missing(name: &str) -> Refusal {
+fn missing_member(name: &str) -> Refusal {
     Refusal::new(Fault::Meta, format!("the member _meta has no {name}, which this revision needs"))
 }
 
@@ -212,7 +214,7 @@ mod tests {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"_meta": meta}});
         let Ok(Payload::One(message)) = wire::read(&Bytes::from(message.to_string())) else { panic!() };
         let principal = Principal::new(RequestHead::default());
-        RequestContext::of(&message, &AgreedSettings::on(agreed), principal, ToolFilter::default())
+        RequestContext::of(&message, &AgreedSettings::for_revision(agreed), principal, ToolFilter::default())
             .map_err(|refusal| refusal.fault)
     }
 
@@ -278,6 +280,6 @@ mod tests {
         let ui = json!({CLIENT_CAPABILITIES: {"extensions": {UI_EXTENSION: {"mimeTypes": []}}}});
         assert!(context(&modern(&ui), Revision::UNSTATED).unwrap().declared.cards);
         assert!(!context(&modern(&json!({})), Revision::UNSTATED).unwrap().declared.cards);
-        assert!(AgreedSettings::on(Revision::V20250618).showing_cards().declared.cards);
+        assert!(AgreedSettings::for_revision(Revision::V20250618).showing_cards().declared.cards);
     }
 }

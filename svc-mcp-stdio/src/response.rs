@@ -1,7 +1,7 @@
 //! Encodes the results of requests as bytes.
 //!
 //! A result consists of encoded members, so that the output of an operation is inserted without being parsed.
-//! Members that a revision adds to every result are added when the response is written.
+//! The members that a revision requires in every result are added when the response is written.
 
 use bytes::Bytes;
 use rmcp::model::RequestId;
@@ -11,10 +11,11 @@ use svc_core::op::mcp::IDEMPOTENCY_REPLAYED;
 
 use crate::revision::Revision;
 
-/// Milliseconds for which clients may cache a result that hardly ever changes.
+/// Milliseconds for which clients may cache a result that rarely changes.
 pub(crate) const LONG_TTL_MS: u64 = 3_600_000;
 
-/// Name of the `_meta` member with the id of the request whose subscription a message belongs to.
+/// Name of the `_meta` member that contains a subscription id: the id of the request that began the
+/// subscription.
 pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Scope in which a result may be cached.
@@ -22,18 +23,18 @@ pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId
 pub enum CacheScope {
     /// The result is the same for every caller, so shared caches may keep it.
     Public,
-    /// The result is only for this credential.
+    /// The result is only for the caller's credential.
     Private,
 }
 
-/// The result of a request.
+/// Result of a request, as encoded JSON members.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
-    /// Encoded members of the result, except for the other fields of this type, without the braces around
-    /// them.
+    /// Encoded members of the result, without braces and without the members in the other fields of this
+    /// type.
     members: Bytes,
-    /// Encoded last member of the result, with all braces up to the end of the response. It is separate so
-    /// that bytes which many responses share are not copied.
+    /// Encoded last member of the result, with all braces up to the end of the response. Many responses share
+    /// these bytes without copying them.
     last: Bytes,
     meta: Map<String, Value>,
     needs_input: bool,
@@ -47,7 +48,7 @@ impl Response {
     }
 
     /// Creates a result from one encoded member that ends with [`END`].
-    pub(crate) fn shared(last: Bytes) -> Self {
+    pub(crate) fn from_last_member(last: Bytes) -> Self {
         Self { last, ..Self::default() }
     }
 
@@ -68,8 +69,9 @@ impl Response {
         Self { members, meta, needs_input, ..Self::default() }
     }
 
-    /// Creates the result of `subscriptions/listen` when the subscription `id` has ended.
-    pub fn listened(id: &RequestId) -> Self {
+    /// Creates the result of `subscriptions/listen`, which the server sends when the subscription `id` has
+    /// ended.
+    pub fn subscription_ended(id: &RequestId) -> Self {
         Self::default().with_meta(SUBSCRIPTION_ID, json!(id))
     }
 
@@ -80,9 +82,9 @@ impl Response {
         self
     }
 
-    /// Sets whether the result answers a repeat of a request that was answered before.
+    /// Sets whether the result repeats the outcome of an earlier request with the same idempotency key.
     #[must_use]
-    pub fn repeated(self, is_repeated: bool) -> Self {
+    pub fn with_repeated(self, is_repeated: bool) -> Self {
         if is_repeated { self.with_meta(IDEMPOTENCY_REPLAYED, json!(true)) } else { self }
     }
 
@@ -100,9 +102,9 @@ impl Response {
         self
     }
 
-    /// Writes the JSON-RPC response, with the members that the revision adds to results.
+    /// Encodes the JSON-RPC response, with the members that the revision adds to results.
     ///
-    /// `server_info` is JSON.
+    /// `server_info` contains the name and the version of the server as JSON.
     pub fn response(self, id: &RequestId, revision: Revision, server_info: &str) -> EncodedResponse {
         let Self { members, last, meta, needs_input, cache } = self;
         let mut out = Vec::with_capacity(members.len() + 256);
@@ -147,17 +149,17 @@ impl Response {
 /// Closing braces of the result and of the response.
 pub(crate) const END: &[u8] = b"}}";
 
-/// An encoded JSON-RPC response, which may share its last part with other responses.
+/// Encoded JSON-RPC response, whose last bytes may be shared with other responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedResponse {
-    /// First part, which only this response has.
+    /// First bytes of the response, which are not shared.
     pub start: Vec<u8>,
-    /// Second part, which may be shared.
+    /// Last bytes of the response, which may be shared with other responses.
     pub rest: Bytes,
 }
 
 impl EncodedResponse {
-    /// Returns the total number of bytes.
+    /// Returns the total number of bytes of the response.
     pub fn size(&self) -> usize {
         self.start.len().saturating_add(self.rest.len())
     }
@@ -238,8 +240,9 @@ mod tests {
     fn a_shared_member_ends_the_response() {
         for revision in Revision::ALL {
             let shared = Bytes::from_static(br#""tools":[1]}}"#);
-            let response =
-                Response::shared(shared.clone()).with_meta("own", json!(1)).cached(7, CacheScope::Public);
+            let response = Response::from_last_member(shared.clone())
+                .with_meta("own", json!(1))
+                .cached(7, CacheScope::Public);
             let response = response.response(&RequestId::Number(1), revision, "{}");
             assert_eq!(response.rest.as_ptr(), shared.as_ptr(), "it is not copied");
             assert_eq!(response.size(), response.clone().joined().len());

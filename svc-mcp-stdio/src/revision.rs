@@ -1,4 +1,4 @@
-//! Defines the revisions of the protocol and the features of each.
+//! Defines the revisions of the Model Context Protocol, and the features of each revision.
 
 use rmcp::model::ProtocolVersion;
 use serde_json::{Value, json};
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 /// Revision of the Model Context Protocol, ordered from the oldest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
-    /// Revision 2024-11-05.
+    /// Revision of 2024-11-05, the only revision with sessions over HTTP.
     V20241105,
-    /// Revision 2025-03-26.
+    /// Revision of 2025-03-26, the only revision with batches.
     V20250326,
-    /// Revision 2025-06-18.
+    /// Revision of 2025-06-18, the first revision with structured tool results.
     V20250618,
-    /// Revision 2025-11-25.
+    /// Revision of 2025-11-25, the newest revision with a handshake.
     V20251125,
-    /// Revision 2026-07-28, stated by each request.
+    /// Revision of 2026-07-28, in which each request contains the revision.
     V20260728,
 }
 
@@ -26,10 +26,10 @@ impl Revision {
     /// The newest revision that has a handshake.
     pub const NEWEST_WITH_HANDSHAKE: Self = Self::V20251125;
 
-    /// Revision of a request that does not state one.
+    /// Revision of a request that contains no revision.
     pub const UNSTATED: Self = Self::V20250326;
 
-    /// Returns the revision with this date, or `None` if it is not supported.
+    /// Returns the revision with this date, or `None` if the server does not support the revision.
     pub fn of(date: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|revision| revision.date() == date)
     }
@@ -45,15 +45,15 @@ impl Revision {
         }
     }
 
-    /// Returns the revision that `initialize` agrees on with a client that requests `date`.
-    pub fn agreed(date: &str) -> Self {
+    /// Returns the revision for a connection whose client requests `date` in `initialize`.
+    pub fn negotiate(date: &str) -> Self {
         Self::of(date).filter(|revision| revision.has_handshake()).unwrap_or(Self::NEWEST_WITH_HANDSHAKE)
     }
 
-    /// Returns whether each request states its revision, capabilities and client.
+    /// Returns whether each request contains its revision, and the client's capabilities and name.
     ///
-    /// Such a revision has no `initialize`, no `ping` and no `resources/subscribe`. A result states its type
-    /// and how long it may be cached, and an unknown method fails with 404 over HTTP.
+    /// Such a revision has no `initialize`, no `ping` and no `resources/subscribe`. A result contains its
+    /// type and the time for which it may be cached, and an unknown method fails with 404 over HTTP.
     pub fn is_stateless(self) -> bool {
         self >= Self::V20260728
     }
@@ -75,9 +75,9 @@ impl Revision {
 
     /// Returns whether tools have output schemas and titles, and results structured content.
     ///
-    /// The protocol has these features since 2025-06-18. Here 2025-03-26 has them too: a request that states
-    /// no revision counts as one of 2025-03-26, even if its client supports a later one, and clients ignore
-    /// unknown members.
+    /// The protocol has these features since 2025-06-18. This server also uses them in 2025-03-26: a request
+    /// without a revision is treated as a request of 2025-03-26, even if its client supports a later
+    /// revision, and clients ignore unknown members.
     pub fn has_structured_content(self) -> bool {
         self >= Self::UNSTATED
     }
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn a_handshake_agrees_on_a_revision_that_has_one() {
         for date in ["2026-07-28", "2031-01-01", "", "1"] {
-            assert_eq!(Revision::agreed(date), Revision::V20251125, "{date}");
+            assert_eq!(Revision::negotiate(date), Revision::V20251125, "{date}");
         }
-        assert_eq!(Revision::agreed("2024-11-05"), Revision::V20241105);
+        assert_eq!(Revision::negotiate("2024-11-05"), Revision::V20241105);
     }
 }

@@ -1,7 +1,7 @@
 //! Routes requests to the methods of the protocol, for all transports and revisions.
 //!
-//! A transport reads a message, determines its sender, and sends the response. The router does not depend on
-//! a transport.
+//! A transport reads a message, determines its sender, and sends the response. The router is the same for all
+//! transports.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,32 +24,32 @@ use crate::response::{CacheScope, EncodedResponse, LONG_TTL_MS, Response};
 use crate::revision::Revision;
 use crate::wire::{Kind, Message};
 
-/// Answer to a request.
+/// Answer to a request: the encoded response, and data for the transport.
 #[derive(Debug)]
 pub struct Answer {
     /// Encoded JSON-RPC response.
     pub bytes: EncodedResponse,
-    /// Refusal, if the request has no result.
+    /// Refusal of the request; `None` if the request has a result.
     pub refusal: Option<Refusal>,
-    /// Change of the settings by `initialize` or `logging/setLevel`, for the rest of the connection.
+    /// Change of the settings by `initialize` or `logging/setLevel`, for later requests of the connection.
     pub agreed: Option<SettingsChange>,
 }
 
 /// Routes messages to a handler. Clones share the handler.
 #[derive(Clone)]
 pub struct Router {
-    offer: Arc<dyn Handler>,
+    handler: Arc<dyn Handler>,
     /// Name and version of the server, as JSON.
     server_info: Arc<str>,
 }
 
-/// Result of a request, and its change of the settings for the rest of the connection.
+/// Result of a request, and the change of the settings for later requests of the connection.
 type RequestResult = Result<(Response, Option<SettingsChange>), Refusal>;
 
 impl Router {
     /// Creates a router for a handler.
-    pub fn new(offer: Arc<dyn Handler>) -> Self {
-        Self { offer, server_info: json!(server_info()).to_string().into() }
+    pub fn new(handler: Arc<dyn Handler>) -> Self {
+        Self { handler, server_info: json!(server_info()).to_string().into() }
     }
 
     /// Returns how a transport must treat a message.
@@ -57,8 +57,8 @@ impl Router {
         match message.method.as_str() {
             "tools/call" => {
                 let manner = |tool: Cow<'_, str>| match message.params.text("requestState") {
-                    Some(_) => self.offer.manner_of_next(&tool),
-                    None => self.offer.manner(&tool),
+                    Some(_) => self.handler.manner_of_repeated_call(&tool),
+                    None => self.handler.manner(&tool),
                 };
                 called_tool(message).map(manner).unwrap_or_default()
             }
@@ -69,7 +69,7 @@ impl Router {
 
     /// Returns the schema of the arguments of the tool that a message calls.
     pub fn input_schema(&self, message: &Message) -> Option<&Value> {
-        self.offer.input_schema(&called_tool(message)?)
+        self.handler.input_schema(&called_tool(message)?)
     }
 
     /// Answers a request, or returns `None` if the message expects no answer.
@@ -83,8 +83,8 @@ impl Router {
         notifier: &Notifier,
     ) -> Option<Answer> {
         let id = message.id.as_ref().filter(|_| message.kind == Kind::Request)?;
-        let step = match self.step(context, id, message, notifier).await {
-            Err(refusal) if refusal.error.is_none() => Err(self.offer.refuse(context, refusal).await),
+        let step = match self.dispatch(context, id, message, notifier).await {
+            Err(refusal) if refusal.error.is_none() => Err(self.handler.refuse(context, refusal).await),
             step => step,
         };
         Some(match step {
@@ -101,7 +101,7 @@ impl Router {
     /// Returns the answer to a request that is refused before it reaches a method.
     pub async fn refuse(&self, context: &RequestContext, id: Option<&RequestId>, refusal: Refusal) -> Answer {
         let refusal = match refusal.error {
-            None => self.offer.refuse(context, refusal).await,
+            None => self.handler.refuse(context, refusal).await,
             Some(_) => refusal,
         };
         Answer { bytes: refusal.response(id).into(), refusal: Some(refusal), agreed: None }
@@ -109,28 +109,28 @@ impl Router {
 
     /// Returns the answer to `subscriptions/listen` when the server ends the subscription.
     pub fn end_of_listening(&self, context: &RequestContext, id: &RequestId) -> Answer {
-        let bytes = Response::listened(id).response(id, context.revision, &self.server_info);
+        let bytes = Response::subscription_ended(id).response(id, context.revision, &self.server_info);
         Answer { bytes, refusal: None, agreed: None }
     }
 
-    async fn step(
+    async fn dispatch(
         &self,
         context: &RequestContext,
         id: &RequestId,
         message: &Arc<Message>,
         notifier: &Notifier,
     ) -> RequestResult {
-        let offer = &self.offer;
+        let handler = &self.handler;
         let revision = context.revision;
         let plain = |outcome: Outcome| outcome.map(|answered| (answered, None));
         if message.method == "tools/call" {
-            return plain(offer.call(context, call(message)?, notifier).await);
+            return plain(handler.call(context, call(message)?, notifier).await);
         }
-        let declared = offer.declares(context);
+        let declared = handler.declares(context);
         match message.method.as_str() {
             "tools/list" => {
-                self.one_page(message)?;
-                plain(offer.tools(context).await)
+                self.reject_cursor(message)?;
+                plain(handler.tools(context).await)
             }
             "initialize" if revision.has_handshake() => self.initialize(context, message),
             "ping" if revision.has_handshake() => Ok((Response::default(), None)),
@@ -140,70 +140,70 @@ impl Router {
             }
             "server/discover" if revision.is_stateless() => Ok((self.discover(context, declared), None)),
             "resources/list" if declared.resources.is_some() => {
-                self.one_page(message)?;
-                plain(offer.resources(context).await)
+                self.reject_cursor(message)?;
+                plain(handler.resources(context).await)
             }
             "resources/templates/list" if declared.resources.is_some() => {
-                self.one_page(message)?;
-                plain(offer.templates(context).await)
+                self.reject_cursor(message)?;
+                plain(handler.templates(context).await)
             }
             "resources/read" if declared.resources.is_some() => {
-                plain(offer.read(context, params::<ResourceParams>(message, &["uri"])?.uri).await)
+                plain(handler.read(context, params::<ResourceParams>(message, &["uri"])?.uri).await)
             }
             method @ ("resources/subscribe" | "resources/unsubscribe")
                 if revision.has_handshake() && has_subscriptions(&declared) =>
             {
                 let uri = params::<ResourceParams>(message, &["uri"])?.uri;
-                plain(offer.subscribe(context, uri, method == "resources/subscribe").await)
+                plain(handler.subscribe(context, uri, method == "resources/subscribe").await)
             }
             "prompts/list" if declared.prompts.is_some() => {
-                self.one_page(message)?;
-                plain(offer.prompts(context).await)
+                self.reject_cursor(message)?;
+                plain(handler.prompts(context).await)
             }
             "prompts/get" if declared.prompts.is_some() => {
-                // Malformed responses to a request for input count as absent.
+                // Malformed responses to a request for input are ignored.
                 let wanted: GetPromptRequestParams =
                     params(message, &["name", "arguments", "inputResponses", "requestState"])
                         .or_else(|_| params(message, &["name", "arguments"]))?;
-                plain(offer.prompt(context, wanted).await)
+                plain(handler.prompt(context, wanted).await)
             }
             "completion/complete" if declared.completions.is_some() => {
                 let CompletionParams { of, argument } = params(message, &["ref", "argument"])?;
-                plain(offer.complete(context, CompleteRequestParams::new(of.reference()?, argument)).await)
+                plain(handler.complete(context, CompleteRequestParams::new(of.reference()?, argument)).await)
             }
             "subscriptions/listen" if revision.is_stateless() => {
                 let SubscriptionParams { notifications } = params(message, &["notifications"])?;
-                plain(offer.listen(context, id, notifications, notifier).await)
+                plain(handler.listen(context, id, notifications, notifier).await)
             }
             method => Err(Refusal::method(method)),
         }
     }
 
     fn initialize(&self, context: &RequestContext, message: &Message) -> RequestResult {
-        // A client that requests an unknown revision gets one that the server supports.
-        let revision = Revision::agreed(&message.params.string("protocolVersion").unwrap_or_default());
+        // If a client requests an unknown revision, the server responds with a revision that it supports.
+        let revision = Revision::negotiate(&message.params.string("protocolVersion").unwrap_or_default());
         let capabilities: Value = message.params.read("capabilities").ok().flatten().unwrap_or_default();
         let context =
             RequestContext { revision, declared: ClientCapabilities::of(&capabilities), ..context.clone() };
-        let result = InitializeResult::new(declared_in(revision, self.offer.declares(&context)))
+        let result = InitializeResult::new(declared_in(revision, self.handler.declares(&context)))
             .with_protocol_version(revision.version())
             .with_server_info(server_info())
-            .with_instructions(self.offer.instructions(&context));
+            .with_instructions(self.handler.instructions(&context));
         let agreed = AgreedSettings { revision, declared: context.declared, log_level: context.log_level };
         Ok((Response::of(&result), Some(SettingsChange::Handshake(agreed))))
     }
 
     fn discover(&self, context: &RequestContext, declared: ServerCapabilities) -> Response {
         let mut result = DiscoverResult::new(Revision::ALL.map(Revision::version).to_vec(), declared);
-        result.instructions = Some(self.offer.instructions(context).to_owned());
+        result.instructions = Some(self.handler.instructions(context).to_owned());
         Response::of(&result).cached(LONG_TTL_MS, CacheScope::Public)
     }
 
     /// Rejects a cursor, because each list has only one page.
-    fn one_page(&self, message: &Message) -> Result<(), Refusal> {
+    fn reject_cursor(&self, message: &Message) -> Result<(), Refusal> {
         match message.params.text("cursor") {
             None => Ok(()),
-            Some(_) => Err(Refusal::params("the cursor does not belong to this list")),
+            Some(_) => Err(Refusal::params("the cursor is invalid: this list has only one page")),
         }
     }
 }
@@ -228,7 +228,7 @@ struct CompletionParams {
     argument: ArgumentInfo,
 }
 
-/// Prompt or resource template whose argument is completed.
+/// Prompt or resource template whose argument the server completes.
 #[derive(Deserialize)]
 struct CompletionReference {
     #[serde(rename = "type")]
@@ -266,7 +266,7 @@ fn has_subscriptions(declared: &ServerCapabilities) -> bool {
     declared.resources.as_ref().is_some_and(|resources| resources.subscribe == Some(true))
 }
 
-/// Returns those of the declared capabilities that a revision defines.
+/// Returns the declared capabilities that a revision defines.
 fn declared_in(revision: Revision, declared: ServerCapabilities) -> ServerCapabilities {
     let completions = declared.completions.clone().filter(|_| revision.has_completions());
     let mut known = declared;
@@ -294,18 +294,14 @@ fn call(message: &Arc<Message>) -> Result<Call, Refusal> {
     Ok(Call { name: name.into_owned(), arguments, message: Arc::clone(message) })
 }
 
-/// Parses the named parameters of a message into a type.
+/// Parses the parameters `names` of a message.
 fn params<T: DeserializeOwned>(message: &Message, names: &[&str]) -> Result<T, Refusal> {
     message.params.read_members(names).map_err(|error| {
-        Refusal::params(format!(
-            "the params of {} are not as it takes them: {}",
-            message.method,
-            json_fault(&error)
-        ))
+        Refusal::params(format!("the params of {} are invalid: {}", message.method, json_fault(&error)))
     })
 }
 
-/// Describes a JSON error in the terms of JSON instead of those of Rust.
+/// Describes a JSON error in the terms of JSON instead of the terms of Rust.
 fn json_fault(error: &serde_json::Error) -> String {
     if let Some(fault) = not_a_character(error) {
         return fault.to_owned();
@@ -313,7 +309,7 @@ fn json_fault(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let mut said = text.rsplit_once(" at line ").map_or(text.as_str(), |(said, _)| said).to_owned();
     for (of_rust, of_json) in [
-        ("missing field ", "this is missing: "),
+        ("missing field ", "a member is missing: "),
         ("unknown variant ", "no such value: "),
         ("expected a sequence", "an array was expected"),
         ("expected a map", "an object was expected"),

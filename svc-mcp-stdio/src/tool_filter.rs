@@ -1,6 +1,7 @@
-//! Selects the tools that a client sees: all, those of a profile, or those that it has chosen.
+//! Selects the tools that a client sees: all tools, the tools of a profile, or the tools that the client has
+//! chosen.
 //!
-//! A hidden tool cannot be called either. The options have the same names as in other MCP servers: toolsets
+//! The client cannot call a hidden tool. The options have the same names as in other MCP servers: toolsets
 //! (areas of the service and profiles), single tools, and read-only.
 
 use std::collections::BTreeSet;
@@ -18,43 +19,42 @@ const ALL: &str = "all";
 /// Instructions for an agent that sees all tools.
 const INSTRUCTIONS: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result.\n\
-1. `whoami` returns who you are; `list_channels` and `list_threads` list the existing work.\n\
-2. `claim_next_thread` claims the next task that you can do and returns it with a lease; with `acknowledge` \
-and `include_context` you have started it, and have its brief. If it returns no thread there is nothing to \
-do, and `wait_for_ready` waits until there is.\n\
-3. `get_thread_context` returns the brief of any thread. Use `post_message` to tell the others what you are \
-doing.\n\
-4. While you work, call `renew_claim` before the lease expires. A lapsed claim goes to somebody else, and \
-its lease id is rejected from then on.\n\
-5. `set_thread_result` records the outcome, and with an `action` changes the thread's state, too. If you \
+1. `whoami` returns your identity; `list_channels` and `list_threads` list the existing work.\n\
+2. `claim_next_thread` claims the next task that you can do and returns it with a lease; `acknowledge` also \
+confirms that you have started, and `include_context` also returns its brief. If no thread is ready, \
+`wait_for_ready` waits for one.\n\
+3. `get_thread_context` returns the brief of any thread. Report your progress with `post_message`.\n\
+4. While you work, call `renew_claim` before the lease expires. After that, others can claim the task, and \
+your lease id is rejected.\n\
+5. `set_thread_result` stores the result, and with an `action` also changes the thread's state. If you \
 cannot finish, call `release_claim`.\n\
 An error says what was rejected, with a stable code in brackets, why, and what to do.";
 
-/// Instructions for an agent that sees only some tools. They name no tool, since it may be hidden.
+/// Instructions for an agent that sees only some tools. The text mentions no tool, since any tool may be
+/// hidden.
 pub(crate) const INSTRUCTIONS_OF_SOME: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result. \
-You are shown some of the tools that it has: a text may name one that is not among yours, which you cannot \
-call.\n\
+You see only some of its tools: a text may mention a tool that you do not see and cannot call.\n\
 An error says what was rejected, with a stable code in brackets, why, and what to do.";
 
-/// A selection of tools.
+/// Selection of the tools that a client sees and may call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ToolFilter {
     profile: Option<Profile>,
     /// Names of the chosen tools; `None` for all tools.
     chosen: Option<Arc<BTreeSet<&'static str>>>,
     reads_only: bool,
-    /// Whether the filter depends only on the path of a request.
+    /// Whether the filter depends only on the path of an HTTP request.
     is_of_path: bool,
 }
 
-/// Choice of tools by a client, not parsed yet.
+/// Choice of tools by a client, as text that is not parsed yet.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ToolChoice {
     /// Show only the tools of these toolsets, separated by commas: areas, worker, reviewer, all
     #[arg(long, value_name = "NAMES")]
     pub toolsets: Option<String>,
-    /// Show only these tools, separated by commas, in addition to those of the toolsets
+    /// Show only these tools, separated by commas, and the tools of the toolsets
     #[arg(long, value_name = "NAMES")]
     pub tools: Option<String>,
     /// Show only tools that change nothing
@@ -70,12 +70,13 @@ impl ToolFilter {
 
     /// Returns the filter for a client's choice, or an error message about an invalid name.
     ///
-    /// An empty list counts as no choice, since an unset variable in a configuration results in one.
+    /// An empty list is treated as no choice, since an unset variable in a configuration results in an empty
+    /// list.
     pub fn chosen(table: &Table, choice: &ToolChoice) -> Result<Self, String> {
         let toolsets: Vec<&str> = names_in(choice.toolsets.as_deref()).collect();
         let tools: Vec<&str> = names_in(choice.tools.as_deref()).collect();
         if let (&[only], true) = (toolsets.as_slice(), tools.is_empty())
-            && let Some(profile) = Profile::named(only)
+            && let Some(profile) = Profile::by_name(only)
         {
             return Ok(Self { reads_only: choice.reads_only, is_of_path: false, ..Self::of(profile) });
         }
@@ -116,7 +117,7 @@ impl ToolFilter {
         Ok(Self { reads_only: choice.reads_only, is_of_path: !choice.reads_only, ..Self::of(profile) })
     }
 
-    /// Returns the profile whose instructions apply, if any.
+    /// Returns the profile of the filter, or `None` if the filter is not for a profile.
     pub fn profile(&self) -> Option<Profile> {
         self.profile
     }
@@ -127,13 +128,13 @@ impl ToolFilter {
         self.is_of_path
     }
 
-    /// Returns whether the filter shows all tools that a text names in backticks.
+    /// Returns whether the filter shows all tools that a text mentions in backticks.
     pub fn shows_named(&self, text: &str, table: &Table) -> bool {
         let mut named = text.split('`').skip(1).step_by(2).filter_map(|word| table.operation(word));
         named.all(|operation| self.shows(operation))
     }
 
-    /// Returns the instructions for an agent that sees these tools.
+    /// Returns the instructions for an agent that sees the tools of the filter.
     pub fn instructions(&self) -> &'static str {
         match (self.profile, &self.chosen, self.reads_only) {
             (Some(profile), None, false) => profile.instructions(),
@@ -159,7 +160,7 @@ fn names_in(list: Option<&str>) -> impl Iterator<Item = &str> {
 }
 
 fn toolset(table: &Table, word: &str) -> Result<Vec<&'static str>, String> {
-    if let Some(profile) = Profile::named(word) {
+    if let Some(profile) = Profile::by_name(word) {
         return Ok(profile.tools().to_vec());
     }
     if word == ALL {

@@ -24,21 +24,21 @@ pub const WAIT_BATCH_MAX: usize = 64 << 10;
 
 /// Maximum bytes of a request's parameters, not counting the arguments of a call.
 ///
-/// These parameters are parsed into values, which take many times as much memory.
+/// The server parses these parameters into values, which need many times as much memory.
 const PARAMS_MAX: usize = 64 << 10;
 
-/// Maximum bytes of an id.
+/// Maximum bytes of a request id as JSON.
 const ID_MAX: usize = 1024;
 
-/// Maximum members of a message, and of its parameters.
+/// Maximum members of a message object, and of the parameters object in a message.
 const MEMBERS_MAX: usize = 64;
 
-/// A received payload.
+/// Received payload: one message or a batch of messages.
 #[derive(Debug)]
 pub enum Payload {
-    /// A single message, as nearly all clients send it.
+    /// A single message, the usual case.
     One(Message),
-    /// An array of messages, each valid or rejected.
+    /// An array of messages. Each item is a valid message, or the description of an invalid one.
     Batch(Vec<Result<Message, InvalidMessage>>),
 }
 
@@ -73,23 +73,24 @@ pub enum Kind {
 pub struct Params(Vec<(String, Bytes)>);
 
 impl Params {
-    /// Returns the JSON text of a member, or `None` if it is absent or null.
+    /// Returns the JSON text of a member, or `None` if the member is absent or null.
     pub fn text(&self, name: &str) -> Option<&Bytes> {
         let (_, text) = self.0.iter().find(|(member, _)| member == name)?;
         Some(text).filter(|text| text.as_ref() != b"null")
     }
 
-    /// Parses a member, or returns `None` if it is absent or null.
+    /// Parses a member, or returns `None` if the member is absent or null.
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, serde_json::Error> {
         self.text(name).map(|text| serde_json::from_slice(text)).transpose()
     }
 
-    /// Returns the value of a string member, or `None` if it is absent or not a string.
+    /// Returns the value of a string member, or `None` if the member is absent or not a string.
     pub fn string(&self, name: &str) -> Option<Cow<'_, str>> {
         self.text(name).and_then(|text| string(text))
     }
 
-    /// Returns the members of an object member; empty if it is not an object.
+    /// Returns the members of an object that is a parameter; empty if the parameter is absent or not an
+    /// object.
     ///
     /// Fails if the object has duplicate members or too many members.
     pub(crate) fn members(&self, name: &str) -> Result<Members<'_>, serde_json::Error> {
@@ -97,7 +98,7 @@ impl Params {
         Ok(text.map(|text| serde_json::from_slice(text)).transpose()?.unwrap_or_default())
     }
 
-    /// Parses the named members into one type. Null members count as absent.
+    /// Parses the members `names` as one object. Null members are treated as absent.
     pub fn read_members<T: DeserializeOwned>(&self, names: &[&str]) -> Result<T, serde_json::Error> {
         let mut text = Vec::new();
         for (name, member) in names.iter().filter_map(|name| Some((name, self.text(name)?))) {
@@ -121,7 +122,7 @@ pub struct InvalidMessage {
     pub is_unreadable: bool,
     /// Description of the fault.
     pub message: Cow<'static, str>,
-    /// Id of the message, if it could be read.
+    /// Id of the message; `None` if the id could not be parsed.
     pub id: Option<RequestId>,
 }
 
@@ -131,7 +132,7 @@ impl InvalidMessage {
         Self { is_unreadable: false, message: message.into(), id }
     }
 
-    /// Creates the error for a batch, or an item of a batch, in a revision without batches.
+    /// Creates the error for a batch, or for an item of a batch, in a revision without batches.
     pub fn no_batches(id: Option<RequestId>) -> Self {
         Self::new("batches exist only in revision 2025-03-26", id)
     }
@@ -228,8 +229,8 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
     Ok(Message { kind, id, method, params, size: text.len() })
 }
 
-/// Returns an error message for a member that is not a valid string: about its invalid character, or else
-/// `otherwise`.
+/// Returns the error message for a member that is not a valid string. The message describes an invalid
+/// character, or else is `otherwise`.
 fn not_a_string(what: &str, member: Option<&RawValue>, otherwise: &'static str) -> Cow<'static, str> {
     let error = member.and_then(|member| serde_json::from_str::<String>(member.get()).err());
     let fault = error.as_ref().and_then(not_a_character);
@@ -261,12 +262,12 @@ pub fn request_id(text: &str) -> Option<RequestId> {
     }
 }
 
-/// Members of a JSON object with their JSON texts. Names are unique.
+/// Names and JSON texts of the members of a JSON object. The names are unique.
 #[derive(Default)]
 pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl Members<'_> {
-    /// Returns the JSON text of a member.
+    /// Returns the JSON text of a member, or `None` if the object has no such member.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.get())
     }

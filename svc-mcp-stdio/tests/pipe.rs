@@ -1,4 +1,4 @@
-//! Tests of a whole service over a pipe.
+//! Tests a whole service over a pipe.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -319,7 +319,7 @@ async fn waits_are_given_up_in_silence_at_the_end_of_input_and_when_cancelled() 
     }
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"cancelled"}}"#;
     pipe.write(cancel).await;
-    // The id may be used again, and the new request gets its own answer.
+    // The client may use the id again, and receives the answer to the new request.
     let again = json!({"jsonrpc": "2.0", "id": "cancelled", "method": "ping"});
     assert_eq!(pipe.ask(again).await, json!({"jsonrpc": "2.0", "id": "cancelled", "result": {}}));
     let rest = tokio::time::timeout(Duration::from_secs(60), pipe.end()).await.unwrap();

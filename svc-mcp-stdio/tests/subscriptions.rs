@@ -1,4 +1,4 @@
-//! Tests of the notifications that a client receives over a pipe.
+//! Tests the notifications that a client receives over a pipe.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// One of several clients of a service, each with a separate pipe.
+/// Pipe of one client. Several clients use the same service.
 struct Pipe {
     out: DuplexStream,
     lines: Lines<BufReader<DuplexStream>>,
@@ -168,7 +168,7 @@ async fn who_has_read_the_list_is_told_that_it_changes() {
     pipe.ask("resources/list", json!({})).await;
     work(&mut other, &home.workspace).await;
     assert_eq!(pipe.told().await.0, "notifications/resources/list_changed");
-    // A request of the newest revision itself names the notifications that it wants.
+    // In the newest revision, a request contains a filter for its notifications.
     let mut modern_pipe = home.pipe();
     modern_pipe.ask("resources/list", modern(json!({}))).await;
     other.call("create_channel", json!({"workspace_id": home.workspace, "name": "more"})).await;
@@ -225,7 +225,7 @@ async fn a_listening_request_acknowledges_what_is_visible_and_marks_each_message
         repeated += 1;
     }
     assert!(repeated < 19, "a resource is told of once in a while: {repeated}");
-    // The other subscription names no addresses: it is acknowledged nevertheless.
+    // The second subscription contains no addresses, but is also acknowledged.
     let id = pipe.send("subscriptions/listen", modern(json!({"notifications": {}}))).await;
     let (_, params) = pipe.told().await;
     assert_eq!(params, json!({"notifications": {}, "_meta": {SUBSCRIPTION_ID: id}}));

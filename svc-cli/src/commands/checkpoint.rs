@@ -1,4 +1,4 @@
-//! `svc checkpoint`.
+//! Implements `svc checkpoint`, which signs the current end of an event log.
 
 use clap::Args;
 use serde::Serialize;
@@ -14,15 +14,15 @@ use crate::output::Printer;
 
 /// Sign the current end of an event log.
 ///
-/// Verifies the log and prints a note with its name, its size and the root of its Merkle tree, signed with
-/// SVC_EXPORT_SIGNING_KEY. If you store the note elsewhere, it proves later that the log still contains all
-/// the signed events (svc verify --checkpoint), even after the oldest events were pruned. The command only
-/// reads, and needs no token and no running service.
+/// Verifies the log and prints a note with the name of the log, its size and the root of its Merkle tree,
+/// signed with SVC_EXPORT_SIGNING_KEY. Store the note elsewhere: it proves later that the log still contains
+/// all the signed events (svc verify --checkpoint), even after the oldest events were pruned. The command
+/// only reads data, and needs no token and no running service.
 #[derive(Args)]
 pub struct Checkpoint {
     #[command(flatten)]
     folder: DataFolder,
-    /// The workspace. May be omitted if there is only one.
+    /// Id of the workspace. May be omitted if there is only one workspace.
     #[arg(long, value_name = "ID")]
     workspace: Option<WorkspaceId>,
 }
@@ -34,13 +34,13 @@ struct SignedSummary {
     size: u64,
     /// Root hash of the Merkle tree, as `sha256:<hex>`.
     root: String,
-    /// The signed note.
+    /// Signed note of the checkpoint, as text.
     note: String,
-    /// The public key as text: its name, its id and its bytes.
+    /// Public key of the signature as text: the key's name, id and bytes.
     verifier_key: String,
 }
 
-/// Runs `svc checkpoint`: prints the signed note of a log.
+/// Runs `svc checkpoint`: verifies a log, and prints a signed note of its end.
 pub fn run(command: &Checkpoint, variables: &Variables, output: &Printer) -> Result<()> {
     let data = &command.folder.data;
     let keys = Config::read_export_keys(variables.iter().cloned(), data)?;

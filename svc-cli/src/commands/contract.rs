@@ -1,4 +1,4 @@
-//! `svc contract`.
+//! Implements `svc contract`, which prints machine-readable contracts.
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -25,13 +25,14 @@ enum ContractPart {
     Events,
     /// Every frame of a subscription over WebSocket, with its schema.
     Subscribe,
-    /// Every capability, and the named sets it is in.
+    /// Every capability, with the named sets that contain the capability.
     Capabilities,
-    /// Every table of a workspace: the columns that events determine, and the reason for each other one.
+    /// Every table of a workspace: the columns that events determine, and for other columns the reason why
+    /// events do not.
     Tables,
 }
 
-/// Runs `svc contract`. The output is JSON with and without `--json`.
+/// Runs `svc contract`: prints a contract, which is JSON with and without `--json`.
 pub fn run(command: &Contract, output: &Printer) -> Result<()> {
     let table = operation_table()?;
     let contract: Value = match command.what {

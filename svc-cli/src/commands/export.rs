@@ -1,4 +1,4 @@
-//! `svc export`.
+//! Implements `svc export`, which writes a workspace to a signed file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,7 +14,7 @@ use svc_core::spool::FileContent;
 use svc_core::{Code, Error, Result};
 
 use super::{CommandCaller, DataFolder};
-use crate::output::{Printer, progress, working};
+use crate::output::{Printer, progress, spinner};
 
 /// Write a workspace to a signed file: its rows, and its whole log.
 ///
@@ -22,18 +22,19 @@ use crate::output::{Printer, progress, working};
 /// and no other secrets. Acts as the member of the token in SVC_TOKEN, which must have the capability
 /// token:admin, or with --as-instance with the rights of the machine's administrator. Only with --as-instance
 /// does the file contain the keys of direct messages that the member is not in. SVC_EXPORT_SIGNING_KEY signs
-/// it. The audit trail records it.
+/// the file. The audit trail records the export.
 #[derive(Args)]
 pub struct Export {
     #[command(flatten)]
     folder: DataFolder,
-    /// The workspace. May be omitted if there is only one possible.
+    /// Id of the workspace. May be omitted if only one workspace is possible.
     #[arg(long, value_name = "ID")]
     workspace: Option<WorkspaceId>,
     /// The file to write. It must not exist yet.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
-    /// The content of the file: all live content, or none, as evidence that cannot be imported.
+    /// Message content in the file: all live content, or no content, for a file that is evidence and cannot
+    /// be imported.
     #[arg(long, value_name = "WHICH", default_value = "all")]
     words: ExportedContent,
     /// Act as the instance, without a token. The audit trail records this.
@@ -53,11 +54,11 @@ enum ExportedContent {
 struct ExportSummary<'a> {
     workspace_id: WorkspaceId,
     file: &'a Path,
-    /// Number of bytes of the file.
+    /// Size of the file in bytes.
     bytes: u64,
 }
 
-/// Runs `svc export`: writes the workspace to the file.
+/// Runs `svc export`: writes a workspace to a signed file.
 pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<()> {
     if command.output.exists() {
         return Err(Error::malformed(format!("{} exists already", command.output.display())));
@@ -72,7 +73,7 @@ pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<
         ExportedContent::All => Words::All,
         ExportedContent::None => Words::None,
     };
-    let exporting = working("exporting");
+    let exporting = spinner("exporting");
     let content =
         caller.call(EXPORT_WORKSPACE, Ok(ExportWorkspace { workspace_id: workspace_id.into(), words }))?;
     exporting.finish_and_clear();
@@ -83,7 +84,7 @@ pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<
     output.show(&ExportSummary { workspace_id, file, bytes }, &text)
 }
 
-/// Writes a file that appears under its name only once it is complete and on the disk.
+/// Writes an export to `path`, where the file appears only once it is complete and on the disk.
 ///
 /// If an earlier command was killed, its partial file is overwritten.
 fn write_whole(content: &FileContent, path: &Path) -> Result<()> {
@@ -94,7 +95,7 @@ fn write_whole(content: &FileContent, path: &Path) -> Result<()> {
         let detail = format!("the file {} cannot be written", path.display());
         Error::new(Code::Configuration, detail).caused_by(error)
     };
-    let mut file = claimed(&partial).map_err(failed)?;
+    let mut file = open_locked(&partial).map_err(failed)?;
     let written = copy(content, &mut file).and_then(|()| {
         // Another command may have created the file since the first check.
         if path.exists() {
@@ -111,8 +112,8 @@ fn write_whole(content: &FileContent, path: &Path) -> Result<()> {
     written.map_err(failed)
 }
 
-/// Opens or creates the partial file and locks it for this process, whatever it contains.
-fn claimed(partial: &Path) -> io::Result<File> {
+/// Opens or creates the partial file, and locks the file for this process. Earlier content does not matter.
+fn open_locked(partial: &Path) -> io::Result<File> {
     loop {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(partial)?;

@@ -1,4 +1,4 @@
-//! `svc freeze` and `svc unfreeze`.
+//! Implements `svc freeze` and `svc unfreeze`, which freeze a member and lift the freeze.
 
 use clap::Args;
 use svc_core::Result;
@@ -6,10 +6,10 @@ use svc_core::ops::{FREEZE_MEMBER, FreezeMember, UNFREEZE_MEMBER, UnfreezeMember
 use svc_core::setup::Variables;
 use svc_core::text::Prose;
 
-use super::{TargetMember, invalid};
+use super::{TargetMember, invalid_argument};
 use crate::output::Printer;
 
-/// Freeze a member: its claims end, and it may only read until it is unfrozen.
+/// Freeze a member: the member's claims end, and the member may only read until the freeze is lifted.
 ///
 /// Running servers refuse changes by the member from the next request on. Acts as the member of the token in
 /// SVC_TOKEN, which must have the capability token:admin, or with --as-instance with the rights of the
@@ -18,7 +18,7 @@ use crate::output::Printer;
 pub struct Freeze {
     #[command(flatten)]
     target: TargetMember,
-    /// The reason. Administrators and members who may read the log can see it.
+    /// Reason for the freeze. Administrators, and members who may read the log, can see the reason.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -32,10 +32,10 @@ pub struct Unfreeze {
     target: TargetMember,
 }
 
-/// Runs `svc freeze`: freezes a member, and prints how many of its claims have ended.
+/// Runs `svc freeze`: freezes a member, and prints how many claims of the member have ended.
 pub fn run(command: &Freeze, variables: &Variables, output: &Printer) -> Result<()> {
     let (caller, member) = command.target.find(variables)?;
-    let reason = command.reason.clone().map(Prose::new).transpose().map_err(invalid("reason"));
+    let reason = command.reason.clone().map(Prose::new).transpose().map_err(invalid_argument("reason"));
     let workspace_id = member.workspace_id.into();
     let member_id = member.id;
     let wanted = reason.map(|reason| FreezeMember { workspace_id, member_id, reason });

@@ -1,4 +1,4 @@
-//! `svc import`.
+//! Implements `svc import`, which imports an exported workspace.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -14,15 +14,16 @@ use svc_core::spool::{self, SpoolFolder, Upload};
 use svc_core::text::Text;
 use svc_core::{Code, Error, Result, verify_export};
 
-use super::{CommandCaller, DataFolder, invalid};
-use crate::output::{Printer, progress, working};
+use super::{CommandCaller, DataFolder, invalid_argument};
+use crate::output::{Printer, progress, spinner};
 
 /// Import a file that svc export has written.
 ///
 /// The file must be signed by this installation or by a key of SVC_EXPORT_VERIFY_KEYS. The workspace becomes
-/// visible only when everything is written. An interrupted command can be repeated: it continues the import,
-/// or prints the result if that was completed. Acts as the member of the token in SVC_TOKEN, which must have
-/// the capability token:admin, or with --as-instance with the rights of the machine's administrator.
+/// visible only when everything is written. An interrupted command can be repeated: the command continues the
+/// import, or prints the result if the import was completed. Acts as the member of the token in SVC_TOKEN,
+/// which must have the capability token:admin, or with --as-instance with the rights of the machine's
+/// administrator.
 #[derive(Args)]
 pub struct Import {
     #[command(flatten)]
@@ -30,13 +31,13 @@ pub struct Import {
     /// The export file to import.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Whether to keep the ids of the file.
+    /// Treatment of the ids in the file.
     #[arg(long, value_name = "MODE")]
     mode: IdTreatment,
-    /// Handle of the member that gets a token to administer the workspace.
+    /// Handle of the member that the printed administrator token is for.
     #[arg(long, value_name = "HANDLE")]
     admin: Option<String>,
-    /// Import the file although it was imported before.
+    /// Import the file even if it was imported before.
     #[arg(long)]
     again: bool,
     /// Act as the instance, without a token. The audit trail records this.
@@ -46,17 +47,18 @@ pub struct Import {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum IdTreatment {
-    /// Give each object a new id, so that the import creates a separate workspace.
+    /// Assign a new id to each object, so that the import creates a separate workspace.
     New,
-    /// Keep all ids.
+    /// Keep the ids of all objects.
     Restore,
 }
 
-/// Maximum wait for another import of the same file that is running or was interrupted.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_secs(1);
+/// Maximum time to wait for another import of the same file, which is running or was interrupted.
+const OTHER_IMPORT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time between two attempts while another import of the same file is running.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs `svc import`: imports the file.
+/// Runs `svc import`: verifies an export file and imports the workspace in it.
 pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<()> {
     let config = command.folder.config(variables)?;
     let caller = match command.as_instance {
@@ -80,19 +82,22 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
         spool.write(part.get(..read).unwrap_or_default())?;
     }
     let spooled = spool.finish()?;
-    // The id of the import is derived from the signed text, so that the same file is imported only once in
+    // The id of the import is derived from the signed content, so that the same file is imported only once in
     // each mode.
     let keys = Config::read_export_keys(variables.iter().cloned(), &command.folder.data)?;
     let report =
         verify_export(progress("verifying", bytes).wrap_read(spooled.reader(0)), &known_keys(&keys))?;
-    let admin_handle = command.admin.as_deref().map(AnyHandle::new).transpose().map_err(invalid("admin"))?;
+    let admin_handle =
+        command.admin.as_deref().map(AnyHandle::new).transpose().map_err(invalid_argument("admin"))?;
     let mode = match command.mode {
         IdTreatment::New => Mode::New,
         IdTreatment::Restore => Mode::Restore,
     };
     let import_id = match command.again {
         true => None,
-        false => Some(Text::new(format!("{mode} {}", report.digest())).map_err(invalid("import_id"))?),
+        false => {
+            Some(Text::new(format!("{mode} {}", report.digest())).map_err(invalid_argument("import_id"))?)
+        }
     };
     let input = || ImportWorkspace {
         mode,
@@ -100,7 +105,7 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
         admin_handle: admin_handle.clone(),
         envelope: Some(Upload::File(spooled.clone())),
     };
-    let imported = patiently(|| caller.call(IMPORT_WORKSPACE, Ok(input())))?;
+    let imported = retry_while_busy(|| caller.call(IMPORT_WORKSPACE, Ok(input())))?;
     let mut text = format!(
         "{} {} ({}): {} events, head {}:{}.\n",
         if imported.created { "Imported" } else { "Was imported before:" },
@@ -120,14 +125,14 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
 }
 
 /// Runs an import, and retries while another import of the same file is running.
-fn patiently<T>(import: impl Fn() -> Result<T>) -> Result<T> {
+fn retry_while_busy<T>(import: impl Fn() -> Result<T>) -> Result<T> {
     let began = Instant::now();
-    let importing = working("importing");
+    let importing = spinner("importing");
     loop {
         match import() {
-            Err(error) if error.code() == Code::Overloaded && began.elapsed() < PATIENCE => {
+            Err(error) if error.code() == Code::Overloaded && began.elapsed() < OTHER_IMPORT_TIMEOUT => {
                 importing.set_message("waiting for another import");
-                std::thread::park_timeout(PAUSE);
+                std::thread::park_timeout(RETRY_INTERVAL);
             }
             imported => return imported,
         }

@@ -1,4 +1,4 @@
-//! `svc init`.
+//! Implements `svc init`, which sets up a service.
 
 use clap::Args;
 use serde::Serialize;
@@ -11,11 +11,11 @@ use crate::output::Printer;
 
 /// Set up a service.
 ///
-/// Creates the data folder, the keys, the database, the first workspace, its administrator, an agent, and a
-/// token for each of the two. The tokens are shown only once; the administrator's token is also shown as a
-/// link to the board that signs a browser in. If DATABASE_URL is set, the data goes to that PostgreSQL
-/// database, whose address is not stored. A second set-up of a folder or database fails and changes nothing;
-/// an interrupted set-up can be repeated.
+/// Creates the data folder, the keys, the database and the first workspace, with an administrator, an agent,
+/// and a token for each of these two members. The tokens are shown only once; the administrator's token is
+/// also shown as a link to the board that signs a browser in. If DATABASE_URL is set, the data is stored in
+/// that PostgreSQL database, and the URL is not stored. A second set-up of a folder or database fails and
+/// changes nothing; an interrupted set-up can be repeated.
 #[derive(Args)]
 pub struct Init {
     #[command(flatten)]
@@ -37,7 +37,7 @@ struct InitSummary<'a> {
     established: &'a SetupResult,
 }
 
-/// Runs `svc init`: sets up the folder and its database, and prints the first tokens.
+/// Runs `svc init`: sets up the data folder and the database, and prints the first tokens.
 pub fn run(command: &Init, variables: &Variables, output: &Printer) -> Result<()> {
     let data = &command.folder.data;
     let (config, service, made) = setup::init(variables, data, &command.name, &command.admin)?;

@@ -1,4 +1,4 @@
-//! `svc mcp-stdio`.
+//! Implements `svc mcp-stdio`, which serves one agent over standard input and output.
 
 use clap::Args;
 use svc_core::Result;
@@ -11,7 +11,7 @@ use super::DataFolder;
 /// Serve one agent over standard input and output with the Model Context Protocol.
 ///
 /// The agent acts as the member of the token in SVC_TOKEN. Several such processes and a server may share one
-/// data folder. The log goes to standard error.
+/// data folder. The log is written to standard error.
 #[derive(Args)]
 pub struct McpStdio {
     #[command(flatten)]
@@ -23,10 +23,10 @@ pub struct McpStdio {
     print_config: Option<ClientProgram>,
 }
 
-/// Runs `svc mcp-stdio` until standard input ends.
+/// Runs `svc mcp-stdio`: serves one agent until standard input ends.
 pub fn run(command: &McpStdio, variables: &Variables) -> Result<()> {
     if let Some(client) = command.print_config {
         return config_print::print(client, &command.folder.data, &command.choice);
     }
-    svc_mcp_stdio::process(&command.folder.config(variables)?, &command.choice)
+    svc_mcp_stdio::run_stdio(&command.folder.config(variables)?, &command.choice)
 }

@@ -1,4 +1,4 @@
-//! The commands, one per file. The doc comments of their arguments are the help texts.
+//! Contains the commands, one per file. The doc comments of arguments are the help texts.
 
 pub mod checkpoint;
 pub mod contract;
@@ -24,7 +24,7 @@ use svc_core::ops::{AnyHandle, LIST_MEMBERS, ListMembers, Member, WHOAMI, Whoami
 use svc_core::setup::{self, Variables};
 use svc_core::{Error, Result, Service};
 
-/// The data folder that a command works on.
+/// Option for the data folder that a command uses.
 #[derive(Args)]
 pub struct DataFolder {
     /// Folder that contains the settings, the keys and, unless DATABASE_URL is set, the database.
@@ -39,7 +39,7 @@ impl DataFolder {
     }
 }
 
-/// Options that name the member which a command acts on, and the authority of the caller.
+/// Options for the member that a command changes, and for the authority of the caller.
 #[derive(Args)]
 struct TargetMember {
     #[command(flatten)]
@@ -47,7 +47,7 @@ struct TargetMember {
     /// Handle of the member, such as worker, ada@corp.example or app:triage.
     #[arg(long, value_name = "HANDLE")]
     member: String,
-    /// The member's workspace. May be omitted if there is only one possible.
+    /// Id of the member's workspace. May be omitted if only one workspace is possible.
     #[arg(long, value_name = "ID")]
     workspace: Option<WorkspaceId>,
     /// Act as the instance, without a token. The audit trail records this.
@@ -56,19 +56,19 @@ struct TargetMember {
 }
 
 impl TargetMember {
-    /// Returns the caller of the command and the member to act on.
+    /// Returns the caller of the command, and the member that the command changes.
     fn find(&self, variables: &Variables) -> Result<(CommandCaller, Member)> {
         let config = self.folder.config(variables)?;
         let caller = match self.as_instance {
             true => CommandCaller::instance(&config, self.workspace)?,
             false => CommandCaller::member(&config)?,
         };
-        let member = caller.member_called(caller.workspace(self.workspace)?, &self.member)?;
+        let member = caller.find_member(caller.workspace(self.workspace)?, &self.member)?;
         Ok((caller, member))
     }
 }
 
-/// Caller of a command, with an open service.
+/// Caller of a command, with the service that the command uses.
 struct CommandCaller {
     service: Service,
     authority: CommandAuthority,
@@ -96,7 +96,7 @@ impl CommandCaller {
         Ok(Self { service, authority: CommandAuthority::Instance(workspace) })
     }
 
-    /// Opens the service to act as the instance, without a particular workspace.
+    /// Opens the service to act as the instance, independent of a workspace.
     fn whole_instance(config: &Config) -> Result<Self> {
         Ok(Self {
             service: setup::open(config)?,
@@ -104,7 +104,7 @@ impl CommandCaller {
         })
     }
 
-    /// Returns the workspace `named`, or else the workspace that the caller acts in.
+    /// Returns the workspace `named`, or else the workspace of the caller.
     fn workspace(&self, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
         match (named, &self.authority) {
             (Some(id), _) => Ok(id),
@@ -113,9 +113,9 @@ impl CommandCaller {
         }
     }
 
-    /// Returns the member of a workspace that has this handle.
-    fn member_called(&self, workspace_id: WorkspaceId, handle: &str) -> Result<Member> {
-        let wanted = AnyHandle::new(handle).map_err(invalid("member")).map(|handle| ListMembers {
+    /// Returns the member of a workspace with the handle `handle`. Fails if the workspace has no such member.
+    fn find_member(&self, workspace_id: WorkspaceId, handle: &str) -> Result<Member> {
+        let wanted = AnyHandle::new(handle).map_err(invalid_argument("member")).map(|handle| ListMembers {
             workspace_id: workspace_id.into(),
             handle: Some(handle),
             kind: None,
@@ -126,7 +126,8 @@ impl CommandCaller {
         found.items().first().cloned().ok_or_else(|| Error::not_found("member"))
     }
 
-    /// Calls an operation. An error in `input` is reported only if the credential may call the operation.
+    /// Calls an operation. With a token, an error in `input` is reported only if the token may call the
+    /// operation.
     fn call<I, O>(&self, operation: TypedOperation<I, O>, input: Result<I>) -> Result<O>
     where
         I: Serialize + 'static,
@@ -149,6 +150,6 @@ impl CommandCaller {
 }
 
 /// Returns a function that creates the error for an invalid argument.
-fn invalid(field: &str) -> impl Fn(String) -> Error {
+fn invalid_argument(field: &str) -> impl Fn(String) -> Error {
     move |error| Error::malformed(format!("`{field}`: {error}"))
 }

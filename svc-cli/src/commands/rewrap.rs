@@ -1,4 +1,4 @@
-//! `svc rewrap`.
+//! Implements `svc rewrap`, which rewraps data under the current key.
 
 use std::fmt::Write as _;
 
@@ -9,19 +9,20 @@ use svc_core::{Error, Result};
 use super::DataFolder;
 use crate::output::Printer;
 
-/// Rewrap everything that retired keys wrap under the current key.
+/// Rewrap the data of retired keys under the current key.
 ///
-/// After you have set a new key as SVC_CONTENT_KEK and the previous one as SVC_CONTENT_KEK_PREVIOUS,
-/// everything is readable, but data that the old key wraps still needs that key. This command rewraps the
-/// data under the new key while servers run, and reports when the old key may be removed. It can be stopped
-/// and run again at any time. It needs the keys, but no token.
+/// After you have set a new key as SVC_CONTENT_KEK and the previous key as SVC_CONTENT_KEK_PREVIOUS, all data
+/// is readable, but older data still needs the previous key. This command rewraps that data under the new key
+/// while servers run, and reports when the previous key may be removed. The command can be stopped and run
+/// again at any time. It needs the keys, but no token.
 #[derive(Args)]
 pub struct Rewrap {
     #[command(flatten)]
     folder: DataFolder,
 }
 
-/// Runs `svc rewrap`: rewraps data under the current key, and prints how much each retired key still wraps.
+/// Runs `svc rewrap`: rewraps data under the current key, and prints how much data each retired key still
+/// wraps.
 pub fn run(command: &Rewrap, variables: &Variables, output: &Printer) -> Result<()> {
     let config = command.folder.config(variables)?;
     let rewrap = setup::open(&config)?.rewrap()?;
@@ -29,16 +30,17 @@ pub fn run(command: &Rewrap, variables: &Variables, output: &Printer) -> Result<
     for key in &rewrap.unused {
         writeln!(
             text,
-            "The key {key} wraps nothing any more: it may be removed from SVC_CONTENT_KEK_PREVIOUS of every \
-             server, 24 hours after none had it as SVC_CONTENT_KEK. Backups from before need it."
+            "The key {key} no longer wraps any data. You may remove it from SVC_CONTENT_KEK_PREVIOUS of \
+             every server, 24 hours after the last server used it as SVC_CONTENT_KEK. Earlier backups still \
+             need it."
         )
         .map_err(Error::internal)?;
     }
     for (key, left) in &rewrap.left {
         writeln!(
             text,
-            "The key {key} still wraps {left}: keep it. What has changed meanwhile is moved by another run; \
-             what does not open is not, and the log names it."
+            "The key {key} still wraps {left}: keep it. Another run moves the data that has changed during \
+             this run. Data that cannot be unwrapped is not moved; the log lists it."
         )
         .map_err(Error::internal)?;
     }

@@ -1,4 +1,4 @@
-//! `svc token`.
+//! Implements `svc token`, which administers tokens.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use svc_core::setup::{self, RequestedToken, Variables};
 use svc_core::text::{Count, Text};
 use svc_core::{Error, Result};
 
-use super::{TargetMember, invalid};
+use super::{TargetMember, invalid_argument};
 use crate::output::Printer;
 
 /// Administer tokens.
@@ -31,22 +31,23 @@ enum Action {
 /// --as-instance with the rights of the machine's administrator.
 #[derive(Args)]
 pub struct Mint {
-    /// The member that the token will act as.
+    /// Member that the token will act as.
     #[command(flatten)]
     target: TargetMember,
-    /// Purpose of the token, by which you can identify it later.
+    /// Purpose of the token, which helps you to identify the token later.
     #[arg(long)]
     label: Option<String>,
-    /// The named set to mint from; without --set and --capabilities, the one for the member's kind.
+    /// Named set of capabilities for the token. Without --set and --capabilities: the set for the member's
+    /// kind.
     #[arg(long, value_name = "NAME", value_parser = named_set, conflicts_with = "capabilities")]
     set: Option<CapabilitySet>,
-    /// The exact capabilities of the token, separated by commas.
+    /// Exact capabilities of the token, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = capability)]
     capabilities: Option<Vec<Capability>>,
     /// Maximum requests per rate window of the token and all tokens derived from it together.
     #[arg(long, value_name = "NUMBER")]
     requests: Option<i64>,
-    /// Print a link to the board that signs a browser in with the token, instead of its secret.
+    /// Print a link to the board that signs a browser in with the token, instead of the token's secret.
     ///
     /// If SVC_PUBLIC_URL is not set, the link contains the address of the running server that was last
     /// started on the data folder, or else the configured address.
@@ -54,12 +55,12 @@ pub struct Mint {
     link: bool,
 }
 
-/// Runs `svc token mint`: mints a token and prints its secret.
+/// Runs `svc token mint`: mints a token, and prints the token's secret or a link.
 pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<()> {
     let Action::Mint(mint) = &command.action;
     let minted = if mint.target.as_instance {
         let config = mint.target.folder.config(variables)?;
-        let made = setup::open(&config)?.mint_as_instance(&wanted(mint)?)?;
+        let made = setup::open(&config)?.mint_as_instance(&requested_token(mint)?)?;
         serde_json::to_value(made)
     } else {
         serde_json::to_value(mint_as_member(mint, variables)?)
@@ -87,7 +88,7 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
     output.show_once(&minted, text(if mint.link { "link" } else { "secret" }), lost)
 }
 
-fn wanted(mint: &Mint) -> Result<RequestedToken> {
+fn requested_token(mint: &Mint) -> Result<RequestedToken> {
     Ok(RequestedToken {
         workspace_id: mint.target.workspace,
         member: mint.target.member.clone(),
@@ -100,7 +101,7 @@ fn wanted(mint: &Mint) -> Result<RequestedToken> {
 }
 
 fn quotas(mint: &Mint) -> Result<Option<Quotas>> {
-    let requests = mint.requests.map(Count::new).transpose().map_err(invalid("requests"))?;
+    let requests = mint.requests.map(Count::new).transpose().map_err(invalid_argument("requests"))?;
     Ok(requests.map(|requests| Quotas { requests }))
 }
 
@@ -111,7 +112,7 @@ fn capabilities(mint: &Mint) -> Option<Capabilities> {
 /// Mints a token as the member of the token in the environment variables.
 fn mint_as_member(mint: &Mint, variables: &Variables) -> Result<MintedToken> {
     let (caller, member) = mint.target.find(variables)?;
-    let label = mint.label.clone().map(Text::new).transpose().map_err(invalid("label"));
+    let label = mint.label.clone().map(Text::new).transpose().map_err(invalid_argument("label"));
     let wanted = label.and_then(|label| Ok((label, quotas(mint)?))).map(|(label, quotas)| MintToken {
         workspace_id: member.workspace_id.into(),
         member_id: member.id,

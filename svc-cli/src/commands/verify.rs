@@ -1,4 +1,4 @@
-//! `svc verify`.
+//! Implements `svc verify`, which verifies event logs and exports.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -19,22 +19,22 @@ use svc_core::{
 };
 
 use super::DataFolder;
-use crate::output::{Printer, progress, working};
+use crate::output::{Printer, progress, spinner};
 
 /// Verify the event logs of a database, or an export.
 ///
-/// Every event must be intact and linked to the one before it, and the head must match. The command only
-/// reads, and needs no key and no running service. A log that was pruned is verified from its floor on.
-/// Without --expect-head it does not detect that the end of a log was cut off together with its head, so
-/// store the head that this command prints.
+/// Every event must be intact and linked to the event before it, and the head must match. The command only
+/// reads data, and needs no key and no running service. A pruned log is verified from its oldest remaining
+/// event on. Without --expect-head the command does not detect that the end of a log was cut off together
+/// with the head, so store the head that this command prints.
 ///
-/// With --state it also compares the tables with the logs: it replays the events, and each column that they
-/// determine must contain the same value. The command prints each difference, and can run while the service
-/// does. With --json each difference is an object on a separate line, and the last line is an object with the
-/// counts.
+/// With --state the command also compares the tables with the logs: it replays the events, and each column
+/// that the events determine must contain the same value. The command prints each difference, and can run
+/// while the service is running. With --json each difference is an object on a separate line, and the last
+/// line is an object with the counts.
 ///
-/// With FILE it reads no database, but verifies that the file is a complete export, that a known key has
-/// signed it, and that its log verifies.
+/// With FILE the command reads no database, but verifies that the file is a complete export, that a known key
+/// has signed the file, and that the log in the file is valid.
 #[derive(Args)]
 pub struct Verify {
     #[command(flatten)]
@@ -48,14 +48,14 @@ pub struct Verify {
     /// Compare the tables with the values that the events of the logs determine.
     #[arg(long, conflicts_with_all = ["expect_head", "checkpoint"])]
     state: bool,
-    /// A head that the log must contain: its position and its hash.
+    /// Position and hash of a head that the log must contain.
     #[arg(long, value_name = "LSN:HASH", value_parser = expected_head)]
     expect_head: Option<ExpectedHead>,
-    /// A file with a checkpoint that svc checkpoint has printed: the log must contain the signed events.
+    /// File with a checkpoint that svc checkpoint has printed. The log must contain the signed events.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workspace", "expect_head"])]
     checkpoint: Option<PathBuf>,
-    /// The public key that has signed the checkpoint or the file: 32 bytes, as hex or base64. Default: the
-    /// key of SVC_EXPORT_SIGNING_KEY, and those of SVC_EXPORT_VERIFY_KEYS.
+    /// Public key that has signed the checkpoint or the file: 32 bytes, as hex or base64. Default: the key of
+    /// SVC_EXPORT_SIGNING_KEY, and the keys in SVC_EXPORT_VERIFY_KEYS.
     #[arg(
         long,
         value_name = "KEY",
@@ -72,7 +72,7 @@ struct VerifyFindings<'a> {
     logs: &'a [ChainReport],
 }
 
-/// Runs `svc verify`: verifies the event logs, and fails if one of them is broken.
+/// Runs `svc verify`: verifies event logs or an export, and fails if a log is broken.
 pub fn run(command: &Verify, variables: &Variables, output: &Printer) -> Result<()> {
     if let Some(file) = &command.file {
         return verify_file(file, &command.keys(variables)?, output);
@@ -81,14 +81,14 @@ pub fn run(command: &Verify, variables: &Variables, output: &Printer) -> Result<
     let url = Config::read_database_url(variables.iter().cloned(), data)?;
     let database = Database::at(url, data);
     let logs = match &command.checkpoint {
-        Some(file) => vec![verify_checkpoint(&database, &note(file)?, &command.keys(variables)?)?],
+        Some(file) => vec![verify_checkpoint(&database, &read_note(file)?, &command.keys(variables)?)?],
         None => verify_database(&database, command.workspace, command.expect_head)?,
     };
     let valid = logs.iter().all(|log| log.valid);
     if command.state && valid {
         return verify_tables(&database, command.workspace, &logs, output);
     }
-    let text: String = logs.iter().map(line).collect();
+    let text: String = logs.iter().map(log_line).collect();
     let text = if logs.is_empty() { "There is no log." } else { &text };
     output.show(&VerifyFindings { valid, logs: &logs }, text)?;
     let broken = logs.iter().filter(|log| !log.valid).count();
@@ -114,14 +114,14 @@ struct StateFindings<'a> {
     workspaces: &'a [StateReport],
 }
 
-/// Compares the tables with the logs, which must have been verified.
+/// Compares the tables with the logs, which must already be verified. Fails if a table differs.
 fn verify_tables(
     database: &Database,
     workspace: Option<WorkspaceId>,
     logs: &[ChainReport],
     output: &Printer,
 ) -> Result<()> {
-    let working = working("comparing the tables with the logs");
+    let working = spinner("comparing the tables with the logs");
     let mut different = 0_u64;
     let workspaces = verify_state(database, workspace, &mut |difference| {
         different = different.saturating_add(1);
@@ -129,7 +129,7 @@ fn verify_tables(
     })?;
     drop(working);
     let valid = workspaces.iter().all(|workspace| workspace.valid);
-    let text: String = logs.iter().map(line).chain(workspaces.iter().map(counts)).collect();
+    let text: String = logs.iter().map(log_line).chain(workspaces.iter().map(counts)).collect();
     output.show_line(&StateFindings { valid, logs, workspaces: &workspaces }, text.trim_end())?;
     if valid {
         return Ok(());
@@ -138,10 +138,11 @@ fn verify_tables(
     Err(Error::new(Code::StateDiffers, format!("the tables differ from the logs in {places}")))
 }
 
-/// Returns a line of text that describes a difference.
+/// Returns a line of text that describes a difference between a table and the log.
 fn sentence(difference: &Difference) -> String {
     let Difference { workspace_id, table, row, column, kind, lsn, .. } = difference;
-    let row: Vec<String> = row.iter().map(|(name, value)| format!("{name} {}", shown(value))).collect();
+    let row: Vec<String> =
+        row.iter().map(|(name, value)| format!("{name} {}", display_value(value))).collect();
     let column = column.as_deref().unwrap_or_default();
     let event = lsn.map_or(String::new(), |lsn| format!(" (event {lsn})"));
     let found = match kind {
@@ -154,29 +155,35 @@ fn sentence(difference: &Difference) -> String {
     format!("{workspace_id}  DIFFERS  {table}, {}: {found}", row.join(", "))
 }
 
-/// Describes the two differing values, in the table and in the log.
+/// Describes the values in the table and in the log that differ.
 fn values(Difference { compared, log, stored, .. }: &Difference) -> String {
     let (Some(log), Some(stored)) = (log, stored) else {
         return "is not what the log says".to_owned();
     };
     match compared {
-        Some(Compared::Length) => format!("has {} characters, the log says {}", shown(stored), shown(log)),
+        Some(Compared::Length) => {
+            format!("has {} characters, the log says {}", display_value(stored), display_value(log))
+        }
         Some(Compared::Presence) if log == true => "is not set, the log says that it is".to_owned(),
         Some(Compared::Presence) => "is set, the log says that it is not".to_owned(),
-        Some(Compared::Hash) | None => format!("is {}, the log says {}", shown(stored), shown(log)),
+        Some(Compared::Hash) | None => {
+            format!("is {}, the log says {}", display_value(stored), display_value(log))
+        }
     }
 }
 
-fn shown(value: &Value) -> String {
+fn display_value(value: &Value) -> String {
     match (value, value.get("at_most")) {
-        (_, Some(at)) => format!("at most {}", shown(at)),
+        (_, Some(at)) => format!("at most {}", display_value(at)),
         (Value::String(text), _) => text.escape_debug().to_string(),
-        (Value::Array(items), _) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
+        (Value::Array(items), _) => {
+            format!("[{}]", items.iter().map(display_value).collect::<Vec<_>>().join(" "))
+        }
         (other, _) => other.to_string(),
     }
 }
 
-/// Returns the counts of a workspace as text, with one line for each table.
+/// Returns the row counts of a workspace's comparison as text, with one line for each table.
 fn counts(report: &StateReport) -> String {
     let head = if report.valid { "tables agree" } else { "TABLES DIFFER" };
     let mut text = format!("{}  {head} with the log up to {}\n", report.workspace_id, report.lsn);
@@ -213,7 +220,7 @@ fn verify_file(path: &Path, keys: &[PublicKey], output: &Printer) -> Result<()> 
 }
 
 impl Verify {
-    /// Returns the public keys, one of which must have signed the checkpoint or the file.
+    /// Returns the public keys of which one must have signed the checkpoint or the file.
     fn keys(&self, variables: &Variables) -> Result<Vec<PublicKey>> {
         match self.key {
             Some(key) => Ok(vec![key]),
@@ -228,7 +235,7 @@ impl Verify {
 /// Maximum bytes to read from a checkpoint file.
 const NOTE_BYTES_MAX: u64 = 1 << 16;
 
-fn note(file: &Path) -> Result<String> {
+fn read_note(file: &Path) -> Result<String> {
     let mut note = String::new();
     let read = File::open(file).and_then(|file| file.take(NOTE_BYTES_MAX).read_to_string(&mut note));
     read.map_err(|error| {
@@ -237,7 +244,7 @@ fn note(file: &Path) -> Result<String> {
     Ok(without_mark(&note).to_owned())
 }
 
-fn line(log: &ChainReport) -> String {
+fn log_line(log: &ChainReport) -> String {
     let found = match &log.broken {
         None if log.floor > 1 => format!("valid, {} events from {}, {}", log.events, log.floor, head(log)),
         None => format!("valid, {} events, {}", log.events, head(log)),

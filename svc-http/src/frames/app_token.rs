@@ -1,8 +1,8 @@
 //! The token endpoint of RFC 6749 for apps: accepts a form or JSON, with the client's credentials in the body
 //! or in HTTP Basic.
 //!
-//! Unknown parameters are ignored, as the RFC requires, and repeated parameters are refused. A client may not
-//! authenticate in two ways, nor in the URL, which servers and proxies log.
+//! Unknown parameters are ignored, as the RFC requires, and repeated parameters are refused. A client must
+//! authenticate in only one way, and not in the URL, because servers and proxies log URLs.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,33 +19,33 @@ use crate::state::ServerState;
 
 /// Name of the problem member that contains the `error` code of RFC 6749.
 const ERROR: &str = "error";
-const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"svc\", charset=\"UTF-8\"");
+const BASIC_CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"svc\", charset=\"UTF-8\"");
 
-/// Frame of the token endpoint: takes a form or JSON, and returns an access token.
+/// Frame of the token endpoint: accepts a form or JSON, and returns an access token.
 pub(super) struct AppToken;
 
 impl Framing for AppToken {
     fn input(&self, received: ReceivedRequest) -> Result<op::Input> {
         if received.head.uri.query().is_some_and(|query| !query.is_empty()) {
-            return Err(invalid("the parameters belong in the body, not in the address"));
+            return Err(invalid_request("the parameters belong in the body, not in the address"));
         }
         let headers = &received.head.headers;
         let sent = if is_form(headers) { form(&received.body)? } else { json(&received.body)? };
-        let sent = sent.by(basic(headers)?)?;
+        let sent = sent.with_basic(basic(headers)?)?;
         Ok(op::Input::json(serde_json::to_vec(&sent).map_err(Error::internal)?))
     }
 
-    fn answer(&self, _: &ServerState, reply: &Reply) -> Response {
+    fn response(&self, _: &ServerState, reply: &Reply) -> Response {
         let mut response = encode::reply(reply);
         response.headers_mut().insert(PRAGMA, HeaderValue::from_static("no-cache"));
         response
     }
 
     fn refusal(&self, error: &Error) -> Response {
-        let mut response = encode::problem(&with_error(error));
+        let mut response = encode::problem(&with_error_code(error));
         let headers = response.headers_mut();
         if headers.contains_key(WWW_AUTHENTICATE) {
-            headers.insert(WWW_AUTHENTICATE, BASIC);
+            headers.insert(WWW_AUTHENTICATE, BASIC_CHALLENGE);
         }
         response
     }
@@ -67,14 +67,16 @@ struct BasicCredentials {
 }
 
 impl BodyParameters {
-    /// Adds the credentials of the Authorization header. The body may repeat the client id, as many clients
-    /// do.
-    fn by(self, basic: Option<BasicCredentials>) -> Result<Self> {
+    /// Adds the client id and secret of the Authorization header.
+    ///
+    /// The body may contain the same client id, since many clients repeat it. Fails if the body contains a
+    /// secret or another client id.
+    fn with_basic(self, basic: Option<BasicCredentials>) -> Result<Self> {
         let Some(BasicCredentials { id, secret }) = basic else { return Ok(self) };
         let is_sent = |field: &Option<String>| field.as_ref().is_some_and(|value| !value.is_empty());
         if is_sent(&self.client_secret) || (is_sent(&self.client_id) && self.client_id.as_ref() != Some(&id))
         {
-            return Err(invalid("the client authenticates both by HTTP Basic and in the body"));
+            return Err(invalid_request("the client authenticates both by HTTP Basic and in the body"));
         }
         Ok(Self { client_id: Some(id), client_secret: Some(secret), ..self })
     }
@@ -91,13 +93,13 @@ fn json(body: &[u8]) -> Result<BodyParameters> {
         return Ok(BodyParameters::default());
     }
     serde_json::from_slice(body).map_err(|_| {
-        invalid("the body is not a JSON object whose parameters are texts, each of which comes once")
+        invalid_request("the body is not a JSON object whose parameters are strings without repetition")
     })
 }
 
 fn form(body: &[u8]) -> Result<BodyParameters> {
-    let unread = |_| invalid("the form is not percent-encoded UTF-8, or has too many fields");
-    let body = std::str::from_utf8(body).map_err(|_| invalid("the form is not UTF-8"))?;
+    let unread = |_| invalid_request("the form is not percent-encoded UTF-8, or has too many fields");
+    let body = std::str::from_utf8(body).map_err(|_| invalid_request("the form is not UTF-8"))?;
     let mut fields = TextFields::new();
     decode::query(Some(body), &mut fields).map_err(unread)?;
     let mut sent = BodyParameters::default();
@@ -110,21 +112,22 @@ fn form(body: &[u8]) -> Result<BodyParameters> {
             _ => continue,
         };
         if field.replace(value).is_some() {
-            return Err(invalid("a parameter comes more than once"));
+            return Err(invalid_request("a parameter is repeated"));
         }
     }
     Ok(sent)
 }
 
-/// Parses the credentials in the Authorization header. Returns `None` if its scheme is not Basic.
+/// Returns the credentials in the Authorization header, or `None` if the header is absent or has another
+/// scheme than Basic.
 ///
-/// Client id and secret are each form-encoded before they are joined (RFC 6749, 2.3.1).
+/// The client form-encodes the id and the secret before it joins both with a colon (RFC 6749, 2.3.1).
 fn basic(headers: &HeaderMap) -> Result<Option<BasicCredentials>> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let first = values.next();
     let more = values.next();
     if more.is_some() {
-        return Err(invalid("the request has more than one Authorization header"));
+        return Err(invalid_request("the request has more than one Authorization header"));
     }
     let scheme_and_rest = first.and_then(|value| value.to_str().ok()).and_then(|text| text.split_once(' '));
     let Some((_, encoded)) = scheme_and_rest.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"))
@@ -142,13 +145,14 @@ fn basic(headers: &HeaderMap) -> Result<Option<BasicCredentials>> {
     Ok(Some(BasicCredentials { id: unescaped(id)?, secret: unescaped(secret)? }))
 }
 
-fn invalid(detail: &'static str) -> Error {
+fn invalid_request(detail: &'static str) -> Error {
     Error::malformed(detail).with(ERROR, "invalid_request")
 }
 
-/// Adds the RFC's `error` code to a failure. Failures without a code in section 5.2 get one from section
-/// 4.1.2.1.
-fn with_error(error: &Error) -> Error {
+/// Adds an `error` code of RFC 6749 to a failure that has none.
+///
+/// If section 5.2 has no suitable code, the code is from section 4.1.2.1.
+fn with_error_code(error: &Error) -> Error {
     let problem = serde_json::to_value(error.problem()).unwrap_or_default();
     if problem.get(ERROR).is_some() {
         return error.clone();
@@ -176,7 +180,7 @@ mod tests {
     }
 
     fn named(error: &Error) -> (u16, String) {
-        let problem = serde_json::to_value(with_error(error).problem()).unwrap();
+        let problem = serde_json::to_value(with_error_code(error).problem()).unwrap();
         (error.code().status(), problem[ERROR].as_str().unwrap().to_owned())
     }
 
@@ -196,7 +200,7 @@ mod tests {
         let own = Error::malformed("x").with(ERROR, "invalid_scope");
         assert_eq!(named(&own).1, "invalid_scope", "its own name stays");
         let refused = AppToken.refusal(&Error::new(Code::Unauthenticated, "x"));
-        assert_eq!(refused.headers()[WWW_AUTHENTICATE], BASIC);
+        assert_eq!(refused.headers()[WWW_AUTHENTICATE], BASIC_CHALLENGE);
     }
 
     #[test]
@@ -222,10 +226,13 @@ mod tests {
             ..BodyParameters::default()
         };
         let basic = || Some(BasicCredentials { id: "a".to_owned(), secret: "b".to_owned() });
-        assert!(BodyParameters::default().by(basic()).is_ok() && sent("a", "").by(basic()).is_ok());
-        assert!(sent("a", "b").by(None).is_ok());
+        assert!(
+            BodyParameters::default().with_basic(basic()).is_ok()
+                && sent("a", "").with_basic(basic()).is_ok()
+        );
+        assert!(sent("a", "b").with_basic(None).is_ok());
         for (id, secret) in [("a", "b"), ("", "b"), ("c", "")] {
-            assert!(sent(id, secret).by(basic()).is_err(), "{id} {secret}");
+            assert!(sent(id, secret).with_basic(basic()).is_err(), "{id} {secret}");
         }
     }
 
@@ -281,7 +288,7 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// Any client id and secret are decoded unchanged, both from a form and from HTTP Basic.
+        /// Any client id and any secret are decoded unchanged, from a form and from HTTP Basic.
         #[test]
         fn what_is_encoded_is_read(ids in strangers::texts(&PIECES), secrets in strangers::texts(&PIECES)) {
             for (id, secret) in ids.into_iter().zip(secrets) {
@@ -297,7 +304,7 @@ mod tests {
             }
         }
 
-        /// Any input is either accepted or refused with an `error` code of the RFC.
+        /// Any input is either accepted, or refused with an `error` code of RFC 6749.
         #[test]
         fn anything_is_read_or_refused(sent in strangers::sent(&PIECES)) {
             for sent in sent {

@@ -1,15 +1,15 @@
-//! Serves the link to an approval gate: returns the gate as JSON, or the page of the board, whose script then
-//! requests the gate.
+//! Serves the link to an approval gate: returns the gate as JSON, or the board's page, whose script requests
+//! the gate as JSON.
 //!
-//! The page contains no data, but its status is that of the request for the gate: 401 if the user must sign
-//! in first, 404 if there is nothing left to decide. If the board has no screen at the path, there is no
-//! page.
+//! The page contains no data, but has the same status as the JSON response: for example 401 if the user must
+//! sign in first, and 404 if the link has expired or the gate is decided. At a path that cannot be a screen
+//! of the board, the browser gets a page with the error.
 
 use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, VARY};
 use svc_core::{Code, Error, Result};
 
-use super::{FrameCall, Framing, in_usual_steps};
+use super::{FrameCall, Framing, admit_read_run};
 use crate::encode::{self, Response};
 use crate::html::Form;
 use crate::state::ServerState;
@@ -24,7 +24,7 @@ impl Framing for Approval {
     }
 
     fn refusal(&self, error: &Error) -> Response {
-        ui::protected(encode::problem(error))
+        ui::with_security_headers(encode::problem(error))
     }
 
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
@@ -42,9 +42,10 @@ impl Approval {
         {
             return Ok(ui::error_page(&refusal, None));
         }
-        let opened = in_usual_steps(self, call).await;
+        let opened = admit_read_run(self, call).await;
         let response = match opened {
-            // No link leads to such a path, so an anonymous caller gets the same response.
+            // No link leads to such a path. An anonymous caller gets the same response as for any unknown
+            // path.
             Err(refusal) if form == Form::Page && !Board::has_screen(&path) => match refusal.code() {
                 Code::Unauthenticated => ui::error_page(&Error::not_found("page or file"), None),
                 _ => ui::error_page(&refusal, None),
@@ -54,7 +55,7 @@ impl Approval {
                 if form == Form::Page { board.page_in(&path, response)? } else { response }
             }
         };
-        let mut response = ui::protected(response);
+        let mut response = ui::with_security_headers(response);
         // Responses below /ui/ do not contain the position of a log.
         encode::remove_lsn(response.headers_mut());
         response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));

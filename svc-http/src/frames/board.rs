@@ -1,8 +1,7 @@
-//! Serves the page and the files of the board, and the redirect from the root, to clients that name this
-//! server as the host.
+//! Serves the page and the files of the board, and redirects the root path to the board.
 //!
-//! These routes run no operation. If a browser is refused, for example because it calls the server by another
-//! name, it gets a page with the reason, since users do not see the body of a problem.
+//! These routes run no operation. The Host of a request must be this server. A refused browser gets a page
+//! with the reason, because browsers do not display problem documents well.
 
 use futures_util::future::BoxFuture;
 use hyper::StatusCode;
@@ -18,35 +17,35 @@ pub(super) struct Board;
 
 impl Framing for Board {
     fn refusal(&self, error: &Error) -> Response {
-        ui::protected(encode::problem(error))
+        ui::with_security_headers(encode::problem(error))
     }
 
     fn options(&self, allow: HeaderValue) -> Response {
-        ui::protected(encode::options(allow))
+        ui::with_security_headers(encode::options(allow))
     }
 
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async move {
-            let takes_page = call.takes_page()?;
-            match answer(call, takes_page).await {
-                Err(refusal) if takes_page => Ok(ui::error_page(&refusal, None)),
+            let accepts_page = call.accepts_page()?;
+            match serve_or_redirect(call, accepts_page).await {
+                Err(refusal) if accepts_page => Ok(ui::error_page(&refusal, None)),
                 answered => answered,
             }
         })
     }
 }
 
-async fn answer(mut call: FrameCall<'_>, takes_page: bool) -> Result<Response> {
+async fn serve_or_redirect(mut call: FrameCall<'_>, accepts_page: bool) -> Result<Response> {
     let head = call.head().await?;
-    let found = if call.redirects() { None } else { Some(serve(&call).await) };
+    let found = if call.redirects() { None } else { Some(serve_file(&call).await) };
     if let Some(Ok(response)) = found {
-        // These requests do not count towards a rate limit, since one page may load more files than the limit
-        // allows.
+        // Requests for the board's files do not count towards a rate limit, since one page may load more
+        // files than the limit allows.
         call.discard().await;
         return Ok(response);
     }
     let admission = call.admit(head).await?;
-    match found.unwrap_or_else(|| go(&call, takes_page)) {
+    match found.unwrap_or_else(|| redirect(&call, accepts_page)) {
         Ok(response) => {
             call.discard().await;
             Ok(response)
@@ -59,13 +58,13 @@ async fn answer(mut call: FrameCall<'_>, takes_page: bool) -> Result<Response> {
     }
 }
 
-async fn serve(call: &FrameCall<'_>) -> Result<Response> {
+async fn serve_file(call: &FrameCall<'_>) -> Result<Response> {
     call.state.board.response(call.uri()?.path(), call.headers()?).await
 }
 
-/// Redirects to the board and keeps the query. At the root, only clients that accept a page are redirected.
-fn go(call: &FrameCall<'_>, takes_page: bool) -> Result<Response> {
-    if call.uri()?.path() == "/" && !takes_page {
+/// Redirects to the board and keeps the query. At the root path, redirects only clients that accept HTML.
+fn redirect(call: &FrameCall<'_>, accepts_page: bool) -> Result<Response> {
+    if call.uri()?.path() == "/" && !accepts_page {
         return Err(Error::new(Code::UnknownRoute, "there is no route /; see GET /openapi.json"));
     }
     let mut response = encode::empty(StatusCode::SEE_OTHER);
@@ -75,5 +74,5 @@ fn go(call: &FrameCall<'_>, takes_page: bool) -> Result<Response> {
         location.push_str(query);
     }
     response.headers_mut().insert(LOCATION, HeaderValue::from_str(&location).map_err(Error::internal)?);
-    Ok(ui::protected(response))
+    Ok(ui::with_security_headers(response))
 }

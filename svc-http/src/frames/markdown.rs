@@ -1,7 +1,7 @@
-//! Parses Markdown for the board: returns the trees of texts as JSON, to a browser with a session.
+//! Parses Markdown texts for the board, and returns the parsed trees as JSON to a browser with a session.
 //!
-//! The request changes nothing, but is a POST because texts are too long for a query. So the session cookie
-//! counts only if the request comes from a page of this service.
+//! The request changes nothing, but is a POST because texts are too long for a query. As with any POST, the
+//! session cookie is accepted only if a page of this service has sent the request.
 
 use svc_core::Error;
 use svc_core::op::Reply;
@@ -19,7 +19,7 @@ impl Framing for Markdown {
         state.service.session_key().is_some()
     }
 
-    fn answer(&self, _state: &ServerState, reply: &Reply) -> Response {
+    fn response(&self, _state: &ServerState, reply: &Reply) -> Response {
         with_board_headers(encode::reply(reply))
     }
 
@@ -30,7 +30,7 @@ impl Framing for Markdown {
 
 /// Adds the headers of responses below `/ui/`, and removes the log position.
 fn with_board_headers(response: Response) -> Response {
-    let mut response = ui::protected(response);
+    let mut response = ui::with_security_headers(response);
     encode::remove_lsn(response.headers_mut());
     response
 }

@@ -1,19 +1,20 @@
-//! Framed rows: the routes of the table that are not operations of the API.
+//! Handles framed rows: the routes in the operation table that are not operations of the API.
 //!
-//! A frame turns a request into the input of a row, and turns the row's output or error into a response.
-//! Everything else works as for operations: the Host check, admission by the core, the limits on bodies,
-//! requests in flight and unread responses, the pipeline, and the audit trail. A frame makes no decisions.
+//! A frame converts a request to the input of a row, and converts the row's output or error to a response.
+//! All other steps are the same as for operations: the Host check, admission by the core, the limits on
+//! bodies, requests in flight and unread responses, the pipeline, and the audit trail. A frame makes no
+//! decisions.
 //!
-//! To add a frame, give it a variant in `svc_core::op::Frame` with its credentials and media types, declare
-//! its rows with `.framed(..)`, implement [`Framing`] in a file of this folder, and add the implementation to
-//! [`framing`]; the compiler reports the places to change. Most frames implement [`Framing::input`] (bytes
-//! and headers to the input, which the core decodes into the row's type; text fields for a form, JSON for the
-//! rest), [`Framing::answer`] (the output, typed by [`Reply::output_as`] or encoded, to a response) and
-//! [`Framing::refusal`] (an error to a response). A frame that has work to do before admission, or between
-//! two transactions, implements [`Framing::respond`] with the same steps: [`FrameCall::admit`],
-//! [`FrameCall::read`], [`FrameCall::run`], [`FrameCall::reply`]. A row whose workspace is determined by its
-//! input instead of a credential has a preflight that finds the workspace, and changes it through
-//! `Write::within`.
+//! To add a frame, add a variant with its credentials and media types to `svc_core::op::Frame`, declare the
+//! frame's rows with `.framed(..)`, implement [`Framing`] in a file of this folder, and add the
+//! implementation to [`framing`]. The compiler reports the places to change. Most frames implement three
+//! methods: [`Framing::input`] converts bytes and headers to the input, as text fields for a form and as JSON
+//! for other bodies; [`Framing::response`] converts the output, typed by [`Reply::output_as`] or encoded, to
+//! a response; and [`Framing::refusal`] converts an error to a response. A frame that has work to do before
+//! admission, or between two transactions, implements [`Framing::respond`] with the same steps:
+//! [`FrameCall::admit`], [`FrameCall::read`], [`FrameCall::run`], [`FrameCall::reply`]. If the input of a row
+//! determines the workspace instead of a credential, the row has a preflight that finds the workspace, and
+//! changes data through `Write::within`.
 
 mod sessions;
 mod app_token;
@@ -43,58 +44,60 @@ use crate::decode::{self, TextFields};
 use crate::encode::{self, Response};
 use crate::html::Form;
 use crate::limits::body::{self, OPEN_BODY_MAX};
-use crate::limits::in_flight::{BusySlot, in_turns};
-use crate::origin::{Use, cookie_counts};
+use crate::limits::in_flight::{BusySlot, run_with_busy_slot};
+use crate::origin::{CookieUse, accepts_cookie};
 use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 
-/// Implementation of a frame: the part of its rows that depends on bytes and headers.
+/// Implementation of a frame: converts HTTP requests to inputs of rows, and replies to HTTP responses.
 pub(super) trait Framing: Sync {
-    /// Returns whether this server serves the frame's rows. If it does not, their routes do not exist.
+    /// Returns whether this server serves the frame's rows. Otherwise the server responds as if the routes of
+    /// the rows did not exist.
     fn is_served(&self, _state: &ServerState) -> bool {
         true
     }
 
-    /// Decodes the input of a row: by default from the path, the query and a JSON body, as for an operation.
+    /// Decodes the input of a row. The default reads the path, the query and a JSON body, as for an
+    /// operation.
     fn input(&self, received: ReceivedRequest) -> Result<op::Input> {
         received.json()
     }
 
-    /// Returns the response for a successful reply: by default the output as JSON.
-    fn answer(&self, _state: &ServerState, reply: &Reply) -> Response {
+    /// Returns the response for a successful reply. The default is the output as JSON.
+    fn response(&self, _state: &ServerState, reply: &Reply) -> Response {
         encode::reply(reply)
     }
 
-    /// Maps the error of a request whose head cannot be parsed: by default leaves it unchanged.
-    fn unread(&self, error: Error) -> Error {
+    /// Maps the error for a request head that cannot be parsed. The default returns the same error.
+    fn map_head_error(&self, error: Error) -> Error {
         error
     }
 
-    /// Returns the response for an error: by default a problem.
+    /// Returns the response for an error. The default is a problem document.
     fn refusal(&self, error: &Error) -> Response {
         encode::problem(error)
     }
 
-    /// Returns the response to OPTIONS at a path with these methods.
+    /// Returns the response to OPTIONS at a path that supports the methods in `allow`.
     fn options(&self, allow: HeaderValue) -> Response {
         encode::options(allow)
     }
 
-    /// Handles a request: by default admits it, reads it and runs the row.
+    /// Handles a request. The default admits the request, reads the body and runs the row.
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
-        Box::pin(in_usual_steps(self, call))
+        Box::pin(admit_read_run(self, call))
     }
 }
 
-/// Admits a request by its head, reads it, and runs its row.
-async fn in_usual_steps<F: Framing + ?Sized>(framing: &F, mut call: FrameCall<'_>) -> Result<Response> {
-    let head = call.head().await.map_err(|error| framing.unread(error))?;
+/// Admits a request by its head, reads the body, and runs the row.
+async fn admit_read_run<F: Framing + ?Sized>(framing: &F, mut call: FrameCall<'_>) -> Result<Response> {
+    let head = call.head().await.map_err(|error| framing.map_head_error(error))?;
     let admission = call.admit(head).await?;
     let received = call.read(&admission).await;
     let input = match received.and_then(|received| framing.input(received)) {
         Ok(input) => input,
         Err(refusal) => return Err(call.refuse(admission, refusal).await),
     };
-    call.run(admission, &input, |reply| framing.answer(call.state, reply)).await
+    call.run(admission, &input, |reply| framing.response(call.state, reply)).await
 }
 
 /// Returns the implementation of a frame.
@@ -114,22 +117,23 @@ fn framing(frame: Frame) -> &'static dyn Framing {
     }
 }
 
-/// Paths that belong to a frame together with all paths below them, whether or not a row exists there.
-const PLACES: [(&str, Frame); 4] = [
+/// Base paths of frames. The frame formats errors and OPTIONS responses at the base path and at every path
+/// below it.
+const BASE_PATHS: [(&str, Frame); 4] = [
     (scim::BASE, Frame::Scim),
     ("/share", Frame::Share),
     ("/oauth/app/token", Frame::AppToken),
     ("/ui", Frame::Board),
 ];
 
-/// Returns the frame that a path belongs to, if any.
-pub(crate) fn at(path: &str) -> Option<Frame> {
+/// Returns the frame whose base path contains `path`, or `None` if there is no such frame.
+pub(crate) fn frame_at(path: &str) -> Option<Frame> {
     let is_in =
-        |place: &str| path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    PLACES.into_iter().find(|(place, _)| is_in(place)).map(|(_, frame)| frame)
+        |base: &str| path.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    BASE_PATHS.into_iter().find(|(base, _)| is_in(base)).map(|(_, frame)| frame)
 }
 
-/// Returns the error response at a path that belongs to this frame, or to none.
+/// Returns the response for an error: in the format of the frame `at`, or as a problem if `at` is `None`.
 pub(crate) fn refusal(at: Option<Frame>, error: &Error) -> Response {
     match at {
         Some(frame) => framing(frame).refusal(error),
@@ -137,7 +141,8 @@ pub(crate) fn refusal(at: Option<Frame>, error: &Error) -> Response {
     }
 }
 
-/// Returns the response to OPTIONS at a path that belongs to this frame, or to none.
+/// Returns the response to OPTIONS: in the format of the frame `at`, or in the default format if `at` is
+/// `None`.
 pub(crate) fn options(at: Option<Frame>, allow: HeaderValue) -> Response {
     match at {
         Some(frame) => framing(frame).options(allow),
@@ -145,7 +150,7 @@ pub(crate) fn options(at: Option<Frame>, allow: HeaderValue) -> Response {
     }
 }
 
-/// Returns the error for a method that a path does not support, given the methods that it does support.
+/// Returns the error for an unsupported method at a path that supports the methods in `allow`.
 pub(crate) fn wrong_method(allow: &HeaderValue) -> Error {
     let methods = allow.to_str().unwrap_or_default();
     Error::new(Code::MethodNotAllowed, format!("this path allows {methods}"))
@@ -177,25 +182,25 @@ pub(super) struct FrameCall<'a> {
     link: &'a PeerLink,
     peer: Peer,
     text: Result<TextFields>,
-    /// The request itself; `None` once its body has been read.
+    /// The HTTP request, or `None` after its body was read or discarded.
     request: Option<Request<Incoming>>,
     unverified: &'a mut UnverifiedRequest,
 }
 
 /// A request whose body has been read completely.
 pub(super) struct ReceivedRequest {
-    /// The framed row to call.
+    /// The framed row that the request calls.
     pub row: Arc<Operation>,
-    /// Variables of the path, and later the fields of the query.
+    /// Variables of the path.
     pub text: TextFields,
     pub head: Parts,
     pub body: Bytes,
-    /// Second slot of a request whose body occupies a thread, held until the body is decoded.
+    /// Second slot of a request with a large body, held until the body is decoded.
     _busy: Option<BusySlot>,
 }
 
 impl ReceivedRequest {
-    /// Returns the input made of the fields of a JSON body, the path and the query.
+    /// Returns the row's input from the fields of a JSON body, the path and the query.
     pub fn json(self) -> Result<op::Input> {
         let mut text = self.text;
         decode::query(self.head.uri.query(), &mut text)?;
@@ -206,7 +211,7 @@ impl ReceivedRequest {
 impl FrameCall<'_> {
     /// Returns the request head for the core, with a credential that the frame accepts.
     ///
-    /// If the row requires no credential, the Host must be one of this server's names.
+    /// Fails if the row requires no credential and the Host or the Origin is not this server.
     pub async fn head(&self) -> Result<op::RequestHead> {
         let head = self.head_from_anywhere().await?;
         if self.is_open() {
@@ -216,10 +221,12 @@ impl FrameCall<'_> {
         Ok(head)
     }
 
-    /// Returns the request head for a row whose URL is a secret, so that no page of another site can call it.
+    /// Returns the request head without checking Host and Origin.
+    ///
+    /// This is for rows whose URL contains a secret, because pages of other sites do not know the secret.
     pub async fn head_from_anywhere(&self) -> Result<op::RequestHead> {
         let request = self.request()?;
-        let used = Use::of(request.method());
+        let used = CookieUse::of(request.method());
         let head = self.state.head_for(self.link, request, self.frame.accepted_credentials(), used).await?;
         Ok(op::RequestHead { surface: self.frame.surface(), ..head })
     }
@@ -230,9 +237,10 @@ impl FrameCall<'_> {
             || self.frame.accepted_credentials() == op::AcceptedCredentials::Nothing
     }
 
-    /// Returns whether the request comes from a page of this service, or does not come from a page.
+    /// Returns false if a page of another site has sent the request. Returns true for pages of this service
+    /// and for programs.
     pub fn is_same_origin(&self) -> Result<bool> {
-        Ok(cookie_counts(self.request()?, Use::Change, self.state.public_origin()))
+        Ok(accepts_cookie(self.request()?, CookieUse::Change, self.state.public_origin()))
     }
 
     /// Returns whether the row changes no data.
@@ -240,7 +248,7 @@ impl FrameCall<'_> {
         self.row.effect().changes_nothing()
     }
 
-    /// Returns whether the request signs out, and does not come from a page of another site.
+    /// Returns whether the request signs out a browser and was not sent by a page of another site.
     pub fn signs_out(&self) -> Result<bool> {
         Ok(self.row.effect() == Effect::Destructive && self.is_same_origin()?)
     }
@@ -255,9 +263,9 @@ impl FrameCall<'_> {
         Ok(Form::of(self.row, self.headers()?))
     }
 
-    /// Returns whether the Accept header names HTML, as that of a browser does.
-    pub fn takes_page(&self) -> Result<bool> {
-        Ok(AcceptedTypes::of(self.headers()?).names("text", "html"))
+    /// Returns whether the Accept header lists `text/html`, as browsers do.
+    pub fn accepts_page(&self) -> Result<bool> {
+        Ok(AcceptedTypes::of(self.headers()?).lists("text", "html"))
     }
 
     /// Returns the request headers. Fails if the body has already been read.
@@ -274,7 +282,7 @@ impl FrameCall<'_> {
         self.request.as_ref().ok_or_else(|| Error::internal("the request was read before"))
     }
 
-    /// Admits the request. If that fails, discards its body.
+    /// Admits the request by its head. On failure, discards the request's body.
     pub async fn admit(&mut self, head: op::RequestHead) -> Result<Admission> {
         match self.state.service.admit(Some(self.row), head).await {
             Ok(admission) => {
@@ -282,15 +290,15 @@ impl FrameCall<'_> {
                 Ok(admission)
             }
             Err(refusal) => {
-                self.unverified.tell(refusal.standings());
+                self.unverified.store_limits(refusal.standings());
                 self.discard().await;
                 Err(refusal.into())
             }
         }
     }
 
-    /// Counts the request against its address, before its credential is known. If that fails, discards its
-    /// body.
+    /// Counts the request against the rate limit of its address, before the credential is known. On failure,
+    /// discards the request's body.
     pub async fn count(&mut self, head: op::RequestHead) -> Result<()> {
         let counted = self.state.service.count(op::RequestHead { credential: Credential::Nothing, ..head });
         let counted = counted.await;
@@ -312,7 +320,7 @@ impl FrameCall<'_> {
         self.read_for(holder).await
     }
 
-    /// Reads the body of a request that has its credential in the body.
+    /// Reads the body of a request that is not admitted yet, because the body contains the credential.
     pub async fn read_unadmitted(&mut self) -> Result<ReceivedRequest> {
         self.read_for(Holder::at(self.peer)).await
     }
@@ -327,17 +335,17 @@ impl FrameCall<'_> {
             .bodies
             .read(holder, &head.headers, body, max, self.frame.request_media_types())
             .await?;
-        let busy = self.state.in_flight.busy_by(holder, body.len()).await?;
+        let busy = self.state.in_flight.busy_for_body(holder, body.len()).await?;
         Ok(ReceivedRequest { row: Arc::clone(self.row), text: self.text.clone()?, head, body, _busy: busy })
     }
 
-    /// Returns the input of a row that takes only path variables, and discards the body.
+    /// Discards the body, and returns the input of a row that has only path variables.
     pub async fn input_of_path(&mut self) -> Result<op::Input> {
         self.discard().await;
         Ok(op::Input { text: self.text.clone()?, ..op::Input::default() })
     }
 
-    /// Returns the holder to which slots of an admitted request are charged.
+    /// Returns the holder to which the slots of an admitted request are charged.
     pub fn holder(&self, admission: &Admission) -> Holder {
         admission.holder().unwrap_or(Holder::at(self.peer))
     }
@@ -363,7 +371,7 @@ impl FrameCall<'_> {
             let reply = self.run_in_flight(holder, admission, input).await?;
             Ok(answer(&reply))
         };
-        match self.state.unread.answer(holder, !self.row.effect().changes_nothing(), run).await {
+        match self.state.unread.produce_response(holder, !self.row.effect().changes_nothing(), run).await {
             Err(refusal) if !again.load(Ordering::Relaxed) => Err(self.refuse(admission, refusal).await),
             answered => answered,
         }
@@ -377,7 +385,9 @@ impl FrameCall<'_> {
 
     async fn run_in_flight(&self, holder: Holder, admission: Admission, input: &op::Input) -> Result<Reply> {
         match self.state.in_flight.take_all(holder, input.body.len()).await {
-            Ok((_slot, busy)) => in_turns(busy, self.state.service.run(self.row, admission, input)).await,
+            Ok((_slot, busy)) => {
+                run_with_busy_slot(busy, self.state.service.run(self.row, admission, input)).await
+            }
             Err(refusal) => Err(self.refuse(admission, refusal).await),
         }
     }
@@ -386,7 +396,7 @@ impl FrameCall<'_> {
         let head = self.head().await?;
         let refusal = Error::new(Code::UnknownRoute, "this server does not serve the route");
         let refusal = self.state.service.refuse_unrouted(head, refusal).await;
-        self.unverified.tell(refusal.standings());
+        self.unverified.store_limits(refusal.standings());
         self.discard().await;
         Err(refusal.into())
     }
@@ -416,12 +426,15 @@ mod tests {
             ("/ui/", Some(Frame::Board)),
             ("/uix", None),
         ] {
-            assert_eq!(at(path), wanted, "{path}");
+            assert_eq!(frame_at(path), wanted, "{path}");
         }
         let unknown = Error::new(Code::UnknownRoute, "x");
-        assert_eq!(refusal(at("/share/x"), &unknown).headers()[REFERRER_POLICY], "no-referrer");
-        assert_eq!(refusal(at("/scim/v2/x"), &unknown).headers()[CONTENT_TYPE], "application/scim+json");
-        assert_eq!(refusal(at("/x"), &unknown).headers()[CONTENT_TYPE], "application/problem+json");
+        assert_eq!(refusal(frame_at("/share/x"), &unknown).headers()[REFERRER_POLICY], "no-referrer");
+        assert_eq!(
+            refusal(frame_at("/scim/v2/x"), &unknown).headers()[CONTENT_TYPE],
+            "application/scim+json"
+        );
+        assert_eq!(refusal(frame_at("/x"), &unknown).headers()[CONTENT_TYPE], "application/problem+json");
     }
 
     #[test]
@@ -429,7 +442,7 @@ mod tests {
         for path in ["/threads", "/scim/v2/Users", "/share/threads", "/oauth/app/token"] {
             let error = wrong_method(&HeaderValue::from_static("GET, HEAD, OPTIONS"));
             assert!(error.detail().ends_with("GET, HEAD, OPTIONS"), "{error}");
-            assert_eq!(refusal(at(path), &error).status(), 405, "{path}");
+            assert_eq!(refusal(frame_at(path), &error).status(), 405, "{path}");
         }
     }
 }

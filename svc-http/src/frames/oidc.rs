@@ -1,10 +1,11 @@
-//! Serves the sign-in at an identity provider: the redirect to the provider, the callback, and their cookie.
+//! Serves the sign-in at an identity provider: the redirect to the provider, the callback, and the sign-in
+//! cookie.
 //!
 //! The sign-in cookie contains a secret that identifies the browser. The cookie is `HttpOnly` and is removed
-//! at the end of the sign-in. It has no Path attribute, so the browser sends it only to the routes in the
-//! same folder, whatever a proxy strips from their paths. It is `SameSite=Lax`, because it must be sent when
-//! the provider redirects the browser here. Without a configured provider, or without a key to sign session
-//! cookies, the routes do not exist.
+//! at the end of the sign-in. It has no Path attribute, so the browser sends the cookie only to the routes in
+//! the same folder, even if a proxy strips a prefix from the paths. The cookie is `SameSite=Lax`, because the
+//! browser must send it when the provider redirects here. Without a configured provider, or without a key to
+//! sign session cookies, the routes do not exist.
 
 use futures_util::future::BoxFuture;
 use hyper::header::{COOKIE, HeaderValue, LOCATION, REFERRER_POLICY, SET_COOKIE};
@@ -23,7 +24,7 @@ use crate::ui;
 
 /// Name of the sign-in cookie.
 const COOKIE_NAME: &str = "svc_oidc";
-/// Query fields of a callback that are used. Providers add further fields, which are ignored.
+/// Query fields of a callback that the server reads. Further fields from a provider are ignored.
 const CALLBACK_FIELDS: [&str; 4] = ["state", "code", "iss", "error"];
 
 /// Frame of the route that starts a sign-in and redirects the browser to the provider.
@@ -34,11 +35,12 @@ impl Framing for OidcLogin {
         is_served(state)
     }
 
-    /// Finds the provider before anything is written, so that no sign-in begins that cannot continue.
+    /// Contacts the provider before storing the sign-in, so that no sign-in begins while the provider is
+    /// unreachable.
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async {
-            let reader = RefusalReader::of(&call)?;
-            reader.told(begin(call).await)
+            let format = ErrorFormat::of(&call)?;
+            format.apply(begin_sign_in(call).await)
         })
     }
 }
@@ -51,30 +53,31 @@ impl Framing for OidcCallback {
         is_served(state)
     }
 
-    /// Ends the pending sign-in, then queries the provider, then begins the session.
+    /// Ends the pending sign-in, then requests the person's claims from the provider, then begins the
+    /// session.
     ///
     /// The UserInfo endpoint is queried only for a person who has not signed in before.
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async {
-            let reader = RefusalReader::of(&call)?;
-            reader.told(finish(call).await)
+            let format = ErrorFormat::of(&call)?;
+            format.apply(finish_sign_in(call).await)
         })
     }
 }
 
-/// Formats errors of the sign-in routes, which a person reads in a browser.
-struct RefusalReader {
-    /// URL of the board, if the client accepts a page.
+/// Formats errors of the sign-in routes: as a page for browsers, as a problem for other clients.
+struct ErrorFormat {
+    /// URL of the board, to which the error page links; `None` if the client does not accept HTML.
     board: Option<String>,
 }
 
-impl RefusalReader {
+impl ErrorFormat {
     fn of(call: &FrameCall<'_>) -> Result<Self> {
         let board = call.state.location(call.uri()?.path(), "/ui/");
-        Ok(Self { board: call.takes_page()?.then_some(board) })
+        Ok(Self { board: call.accepts_page()?.then_some(board) })
     }
 
-    fn told(&self, outcome: Result<Response>) -> Result<Response> {
+    fn apply(&self, outcome: Result<Response>) -> Result<Response> {
         match (&self.board, outcome) {
             (Some(board), Err(refusal)) => Ok(ui::error_page(&refusal, Some(board))),
             (_, outcome) => outcome,
@@ -90,7 +93,7 @@ fn provider(state: &ServerState) -> Result<&Provider> {
     state.oidc.as_ref().ok_or_else(|| Error::internal("a route without a provider is served"))
 }
 
-async fn begin(mut call: FrameCall<'_>) -> Result<Response> {
+async fn begin_sign_in(mut call: FrameCall<'_>) -> Result<Response> {
     let state = call.state;
     let head = call.head().await?;
     let path = call.uri()?.path().to_owned();
@@ -104,11 +107,11 @@ async fn begin(mut call: FrameCall<'_>) -> Result<Response> {
         Err(refusal) => return Err(call.refuse(admission, refusal).await),
     };
     let provider = provider(state)?;
-    let way = provider.way(holder, &login, state.service.now());
-    let way = state.unless_closing(way).await??;
+    let route = provider.sign_in_route(holder, &login, state.service.now());
+    let route = state.unless_closing(route).await??;
     let answer = |reply: &Reply| {
         let begun = reply.output_as::<BegunLogin>().ok_or_else(|| Error::internal("no login has begun"))?;
-        let address = way.address(begun)?;
+        let address = route.address(begun)?;
         // The mock provider is a path on this server.
         let is_own = address.starts_with('/');
         let mut response = redirect(&if is_own { state.location(&path, &address) } else { address })?;
@@ -120,7 +123,7 @@ async fn begin(mut call: FrameCall<'_>) -> Result<Response> {
     call.run(admission, &input, |reply| or_problem(answer(reply))).await
 }
 
-async fn finish(mut call: FrameCall<'_>) -> Result<Response> {
+async fn finish_sign_in(mut call: FrameCall<'_>) -> Result<Response> {
     let state = call.state;
     let head = call.head().await?;
     let path = call.uri()?.path().to_owned();
@@ -148,7 +151,7 @@ async fn finish(mut call: FrameCall<'_>) -> Result<Response> {
     let claims = if state.service.has_signed_in(workspace, identified.claims()).await? {
         identified.claims().clone()
     } else {
-        state.unless_closing(provider.complete(holder, identified, now)).await??
+        state.unless_closing(provider.complete_claims(holder, identified, now)).await??
     };
     let session = state.service.sign_in(workspace, claims).await?;
     let mut response = redirect(&state.location(&path, &taken.return_to))?;
@@ -157,7 +160,8 @@ async fn finish(mut call: FrameCall<'_>) -> Result<Response> {
     Ok(response)
 }
 
-/// Returns the browser's secret from the sign-in cookie, or `None` unless there is exactly one.
+/// Returns the secret in the sign-in cookie, or `None` unless the browser has sent exactly one sign-in
+/// cookie.
 fn browser_secret(headers: &HeaderMap) -> Option<String> {
     let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut secrets = values.flat_map(|value| value.split(';')).filter_map(|pair| {
@@ -172,7 +176,7 @@ fn redirect(address: &str) -> Result<Response> {
     let mut response = encode::empty(StatusCode::SEE_OTHER);
     let headers = response.headers_mut();
     headers.insert(LOCATION, HeaderValue::from_str(address).map_err(Error::internal)?);
-    // The URL of the callback contains the code.
+    // The callback's URL contains the authorization code, which must not be sent as a referrer.
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     Ok(response)
 }

@@ -1,9 +1,9 @@
 //! Serves SCIM (RFC 7644), with its media type, its error format, and absolute URLs of this service.
 //!
-//! Attribute names are case-insensitive. Unknown attributes are ignored, because identity providers send all
-//! that they have; the log names each of them once. Every failure below `/scim/v2` is an error in the format
-//! of the RFC instead of a problem, even if no route matches. The headers of a failure are those of the
-//! corresponding problem.
+//! Attribute names are case-insensitive. Unknown attributes are ignored, because identity providers send
+//! every attribute that they have; the server's log reports each ignored attribute once. Every failure below
+//! `/scim/v2` is an error in the format of the RFC instead of a problem, even if no route matches. An error
+//! has the same headers as the corresponding problem.
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue, LOCATION};
@@ -24,7 +24,7 @@ const SCIM: HeaderValue = HeaderValue::from_static("application/scim+json");
 pub(super) const BASE: &str = "/scim/v2";
 
 /// Query fields that RFC 7644 defines.
-const QUERY: [&str; 7] =
+const QUERY_FIELDS: [&str; 7] =
     ["filter", "startIndex", "count", "attributes", "excludedAttributes", "sortBy", "sortOrder"];
 
 /// Frame of the SCIM resources.
@@ -38,11 +38,12 @@ impl Framing for Scim {
         let mut text = received.text;
         let mut query = TextFields::new();
         decode::query(received.head.uri.query(), &mut query)?;
-        query.retain(|(name, _)| QUERY.contains(&name.as_str()) && fields.contains_key(name));
+        query.retain(|(name, _)| QUERY_FIELDS.contains(&name.as_str()) && fields.contains_key(name));
         let is_search = received.row.effect().changes_nothing();
         let named = |name: &str| {
-            // In a resource these names are ordinary attributes, such as `attributes` of Keycloak.
-            let is_asked = !is_search && QUERY.iter().any(|asked| asked.eq_ignore_ascii_case(name));
+            // In a resource, a member with the name of a query field is an unrelated attribute, such as
+            // Keycloak's `attributes`.
+            let is_asked = !is_search && QUERY_FIELDS.iter().any(|asked| asked.eq_ignore_ascii_case(name));
             let field = if is_asked { None } else { field_of(name, fields) };
             // The path identifies the resource, even if the body contains the same field.
             field.filter(|field| text.iter().all(|(named, _)| named != field))
@@ -71,12 +72,12 @@ impl Framing for Scim {
                 Ok(input) => input,
                 Err(refusal) => return Err(call.refuse(admission, refusal).await),
             };
-            call.run(admission, &input, |reply| answer(reply, &own)).await
+            call.run(admission, &input, |reply| scim_response(reply, &own)).await
         })
     }
 }
 
-/// Reads the members of a body that a row accepts, and renames them to the row's field names.
+/// Returns the members of a JSON body that match fields of the row, under the names of those fields.
 fn members(body: &[u8], named: impl Fn(&str) -> Option<String>) -> Result<Map<String, Value>> {
     lenient::members(body, named).map_err(|unread| {
         let detail = match unread {
@@ -88,7 +89,7 @@ fn members(body: &[u8], named: impl Fn(&str) -> Option<String>) -> Result<Map<St
     })
 }
 
-/// Returns the field of a row that matches a member's name, ignoring case, or `None` if there is none.
+/// Returns the field of a row whose name equals a member's name, ignoring case, or `None` if no field does.
 fn field_of(name: &str, fields: &Map<String, Value>) -> Option<String> {
     let field = fields.keys().find(|field| field.eq_ignore_ascii_case(name));
     if field.is_none() {
@@ -97,12 +98,12 @@ fn field_of(name: &str, fields: &Map<String, Value>) -> Option<String> {
     field.cloned()
 }
 
-/// Returns the response for a successful reply.
-fn answer(reply: &Reply, own: &str) -> Response {
+/// Returns the SCIM response for a successful reply. URLs in the response begin with `own`.
+fn scim_response(reply: &Reply, own: &str) -> Response {
     let mut response = if reply.status == StatusCode::NO_CONTENT.as_u16() {
         encode::empty(StatusCode::NO_CONTENT)
     } else {
-        match resource(reply, own) {
+        match resource_response(reply, own) {
             Ok(response) => response,
             Err(error) => return refusal(&error),
         }
@@ -111,10 +112,10 @@ fn answer(reply: &Reply, own: &str) -> Response {
     response
 }
 
-/// Returns the response with a resource, whose URLs contain the address of this service.
-fn resource(reply: &Reply, own: &str) -> Result<Response> {
+/// Returns a response that contains a SCIM resource with absolute URLs of this service.
+fn resource_response(reply: &Reply, own: &str) -> Result<Response> {
     let mut body: Value = serde_json::from_slice(&reply.body()?).map_err(Error::internal)?;
-    complete(&mut body, own);
+    make_urls_absolute(&mut body, own);
     let location = body.pointer("/meta/location").and_then(Value::as_str);
     let location = location.map(HeaderValue::from_str).transpose().map_err(Error::internal)?;
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK);
@@ -128,10 +129,10 @@ fn resource(reply: &Reply, own: &str) -> Result<Response> {
     Ok(response)
 }
 
-/// Prepends the address of this service to each `location` and `$ref` in a resource.
-fn complete(value: &mut Value, own: &str) {
+/// Prepends the address of this service to each SCIM path in a `location` or `$ref` member.
+fn make_urls_absolute(value: &mut Value, own: &str) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| complete(item, own)),
+        Value::Array(items) => items.iter_mut().for_each(|item| make_urls_absolute(item, own)),
         Value::Object(members) => {
             for (name, value) in members {
                 match value {
@@ -140,7 +141,7 @@ fn complete(value: &mut Value, own: &str) {
                     {
                         path.insert_str(0, own);
                     }
-                    _ => complete(value, own),
+                    _ => make_urls_absolute(value, own),
                 }
             }
         }
@@ -196,7 +197,7 @@ mod tests {
         let mut body = json!({"Resources": [{"meta": {"location": "/scim/v2/Users/1"},
                                              "userName": "/scim/v2"}],
                               "$ref": "/scim/v2/Users/2", "location": "elsewhere"});
-        complete(&mut body, "http://svc.example");
+        make_urls_absolute(&mut body, "http://svc.example");
         assert_eq!(
             body,
             json!({"Resources": [{"meta": {"location": "http://svc.example/scim/v2/Users/1"},

@@ -1,4 +1,4 @@
-//! Serves the routes with which a browser signs in and out: JSON, and the session cookie.
+//! Serves the routes that sign a browser in and out, with JSON and the session cookie.
 //!
 //! The cookie is `HttpOnly`, so that no script can read it, and `SameSite=Lax`: with `Strict` the browser
 //! would not send it after a redirect from an identity provider. Without a key to sign the cookie, the routes
@@ -12,11 +12,11 @@ use svc_core::op::{self, Credential, Reply, SESSION_COOKIE};
 use svc_core::ops::{NewSession, SignIn as Input, SignedOut};
 use svc_core::{Code, Error, Result};
 
-use super::{FrameCall, Framing, in_usual_steps};
+use super::{FrameCall, Framing, admit_read_run};
 use crate::encode::{self, Response};
 use crate::state::ServerState;
 
-/// Frame of the sign-in with a token: takes the token from the JSON field `token`, and sets the session
+/// Frame of the sign-in with a token: reads the token from the JSON field `token`, and sets the session
 /// cookie.
 pub(super) struct SignIn;
 
@@ -25,7 +25,7 @@ impl Framing for SignIn {
         state.service.session_key().is_some()
     }
 
-    fn answer(&self, state: &ServerState, reply: &Reply) -> Response {
+    fn response(&self, state: &ServerState, reply: &Reply) -> Response {
         match reply.output_as::<NewSession>().map(|session| signed_in(state, reply, session)) {
             Some(Ok(response)) => response,
             Some(Err(error)) => encode::problem(&error),
@@ -33,7 +33,7 @@ impl Framing for SignIn {
         }
     }
 
-    /// Rejects requests from pages of other sites, which could otherwise sign a person in to the attacker's
+    /// Rejects requests from pages of other sites, which could otherwise sign a person in to an attacker's
     /// account.
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(self.sign_in(call))
@@ -51,7 +51,7 @@ impl SignIn {
         let input = call.read_unadmitted().await?.json()?;
         let token = SecretString::from(op::decode::<Input>(&input)?.token());
         let admission = call.admit(op::RequestHead { credential: Credential::Bearer(token), ..head }).await?;
-        call.run(admission, &input, |reply| self.answer(call.state, reply)).await
+        call.run(admission, &input, |reply| self.response(call.state, reply)).await
     }
 }
 
@@ -89,7 +89,7 @@ impl Session {
         let state = call.state;
         let signs_out = call.signs_out()?;
         let reads = call.changes_nothing();
-        let responded = in_usual_steps(self, call).await;
+        let responded = admit_read_run(self, call).await;
         match responded {
             Err(refusal) if reads && refusal.code() == Code::Unauthenticated => {
                 let ways = json!({"token": true, "oidc": state.oidc.is_some()});
@@ -110,7 +110,7 @@ impl Framing for Session {
         state.service.session_key().is_some()
     }
 
-    fn answer(&self, state: &ServerState, reply: &Reply) -> Response {
+    fn response(&self, state: &ServerState, reply: &Reply) -> Response {
         let mut response = encode::reply(reply);
         if reply.output_as::<SignedOut>().is_some() {
             match cookie(state, "", 0) {

@@ -1,4 +1,4 @@
-//! Serves the routes for share tickets: JSON that must not be cached or passed on, and one refusal for all
+//! Serves the routes for share tickets: JSON responses that must not be cached, and one refusal for all
 //! invalid tickets.
 //!
 //! A client without a live ticket always gets the same response bytes, whether it sent nothing, a token, a
@@ -18,34 +18,39 @@ const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 const BY_CREDENTIAL: HeaderValue = HeaderValue::from_static("Authorization");
 
 /// Error message for a client without a live share ticket.
-const NEEDED: &str = "the request needs a share ticket that is live";
+const TICKET_REQUIRED: &str = "the request needs a share ticket that is live";
 
-/// Frame of the routes that a share ticket opens.
+/// Frame of the routes that require a share ticket.
 pub(super) struct Share;
 
 impl Framing for Share {
-    fn answer(&self, _: &ServerState, reply: &Reply) -> Response {
+    fn response(&self, _: &ServerState, reply: &Reply) -> Response {
         with_privacy_headers(encode::reply(reply))
     }
 
-    /// Returns the refusal for a missing ticket if the credential is malformed, such as two tickets.
-    fn unread(&self, error: Error) -> Error {
-        if error.code() == Code::Malformed { Error::new(Code::Unauthenticated, NEEDED) } else { error }
+    /// Treats a malformed credential, such as two tickets, like a missing ticket.
+    fn map_head_error(&self, error: Error) -> Error {
+        if error.code() == Code::Malformed {
+            Error::new(Code::Unauthenticated, TICKET_REQUIRED)
+        } else {
+            error
+        }
     }
 
     fn refusal(&self, error: &Error) -> Response {
         if error.code() != Code::Unauthenticated {
             return with_privacy_headers(encode::problem(error));
         }
-        let refused = Error::new(Code::Unauthenticated, NEEDED);
+        let refused = Error::new(Code::Unauthenticated, TICKET_REQUIRED);
         let mut response = with_privacy_headers(encode::problem(&refused));
         response.headers_mut().insert(WWW_AUTHENTICATE, SCHEME);
         response
     }
 }
 
-/// Adds the headers that keep a response private to its reader, in addition to `no-store`, which every
-/// response has.
+/// Adds `Referrer-Policy` and `Vary` headers to a response, and removes the log position.
+///
+/// Together with `no-store`, which every response has, this keeps the response private to its reader.
 fn with_privacy_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     encode::remove_lsn(headers);

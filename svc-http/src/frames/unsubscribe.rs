@@ -1,8 +1,8 @@
 //! Serves the unsubscribe link of a mail (RFC 8058): a page with a button, and the request that the button
 //! sends.
 //!
-//! Only the path of the link is read, but no cookie, no Origin, no query and no body. A browser gets pages
-//! without scripts, and other clients get JSON.
+//! Only the path of the link matters: the server ignores cookies, Origin, query and body. A browser gets
+//! pages without scripts, and other clients get JSON.
 
 use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, VARY};
@@ -18,7 +18,7 @@ pub(super) struct Unsubscribe;
 
 impl Framing for Unsubscribe {
     fn refusal(&self, error: &Error) -> Response {
-        ui::protected(encode::problem(error))
+        ui::with_security_headers(encode::problem(error))
     }
 
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
@@ -30,19 +30,21 @@ async fn respond(call: FrameCall<'_>) -> Result<Response> {
     let board = call.state.location(call.uri()?.path(), "/ui/");
     let form = call.form()?;
     let is_question = call.changes_nothing();
-    let answered = answer(call).await;
+    let answered = run_row(call).await;
     let mut response = match (form, answered) {
-        (Form::Page, Ok(_)) if is_question => ui::unsubscribe_question(),
-        (Form::Page, Ok(_)) => ui::unsubscribed(&board),
+        (Form::Page, Ok(_)) if is_question => ui::unsubscribe_page(),
+        (Form::Page, Ok(_)) => ui::unsubscribed_page(&board),
         (Form::Page, Err(refusal)) => ui::error_page(&refusal, Some(&board)),
-        (_, answered) => ui::protected(answered.unwrap_or_else(|refusal| encode::problem(&refusal))),
+        (_, answered) => {
+            ui::with_security_headers(answered.unwrap_or_else(|refusal| encode::problem(&refusal)))
+        }
     };
     encode::remove_lsn(response.headers_mut());
     response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
     Ok(response)
 }
 
-async fn answer(mut call: FrameCall<'_>) -> Result<Response> {
+async fn run_row(mut call: FrameCall<'_>) -> Result<Response> {
     let head = call.head_from_anywhere().await?;
     let admission = call.admit(head).await?;
     match call.input_of_path().await {

@@ -1,9 +1,9 @@
 //! Reads request bodies, and enforces their framing, encoding, size and minimum rate.
 //!
 //! Only the body of an admitted request is kept in memory. The body of a rejected request is read and dropped
-//! for a limited time. Kept bytes count towards a limit from the first byte until the request is answered. An
-//! incomplete body takes no slot of the requests in flight, so each client may have only a limited number of
-//! slow bodies.
+//! for a limited time. The bytes in memory count towards a limit until the request is answered. An incomplete
+//! body occupies no slot for requests in flight. Instead, the number of slow bodies of each client is
+//! limited.
 
 use std::time::Duration;
 
@@ -21,20 +21,20 @@ use tokio::time::{Instant, timeout, timeout_at};
 pub(crate) const OPEN_BODY_MAX: usize = 16 << 10;
 /// Maximum total bytes of request bodies in memory.
 pub(crate) const BYTES_MAX: usize = 256 << 20;
-/// Maximum request bodies of one client that are unfinished after [`SLOW_AFTER`].
+/// Maximum request bodies of one client that are incomplete after [`SLOW_AFTER`].
 pub(crate) const UNFINISHED_MAX: usize = 32;
-/// Time after which a body that has not arrived completely counts as unfinished.
+/// Time after which an incomplete request body counts as unfinished.
 const SLOW_AFTER: Duration = Duration::from_secs(1);
-/// Time after which a body must keep up with [`MIN_RATE`].
+/// Extra time that a request body may take, in addition to the time at the rate [`MIN_RATE`].
 const RATE_GRACE: Duration = Duration::from_secs(5);
-/// Bytes by which the buffer of a body grows.
+/// Bytes per segment of the buffer for a request body.
 const SEGMENT: usize = 64 << 10;
-/// Minimum accepted rate of a body, in bytes per second.
+/// Minimum accepted rate of a request body, in bytes per second.
 const MIN_RATE: u32 = 16 << 10;
-/// Maximum time to receive any body.
+/// Maximum time to receive a request body of any size.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Media types that the body of an operation may have.
+/// Media types that are accepted for the JSON body of a request.
 pub(crate) const JSON: &[&str] = &["application/json"];
 
 /// Reads request bodies within the limits on bytes in memory and on unfinished bodies.
@@ -43,7 +43,7 @@ pub(crate) struct BodyReader {
     unfinished: Ceiling,
 }
 
-/// Creates a ceiling of `all` units, of which one client may hold `each`.
+/// Creates a ceiling of `all` units in total and `each` units per client.
 fn with_client_limit(what: &'static str, all: usize, each: usize) -> Ceiling {
     Ceiling::new(what, all, Quotas { client: Some(each), ..Quotas::default() })
 }
@@ -61,15 +61,15 @@ impl BodyReader {
         self.bytes.taken()
     }
 
-    /// Returns the number of bodies that count as unfinished.
-    pub fn unfinished(&self) -> usize {
+    /// Returns the number of request bodies that count as unfinished.
+    pub fn unfinished_count(&self) -> usize {
         self.unfinished.taken()
     }
 
-    /// Reads a request body of at most `max` bytes and one of the given media types.
+    /// Reads a request body of at most `max` bytes, whose media type must be in `media`.
     ///
-    /// Returns no bytes if there is no body, and omits a byte order mark. The bytes count towards the limit
-    /// until they are dropped.
+    /// Returns an empty value if there is no body, and omits a byte order mark. The returned bytes count
+    /// towards the limit on bytes in memory until they are dropped.
     pub async fn read<B>(
         &self,
         holder: Holder,
@@ -91,18 +91,18 @@ impl BodyReader {
             drain(headers, &mut body, max.saturating_mul(2)).await;
         }
         match read? {
-            Some(bytes) if bytes.is_empty() || is_one_of(media, headers) => {
+            Some(bytes) if bytes.is_empty() || has_media_type(media, headers) => {
                 Ok(bytes.slice_ref(without_mark_bytes(&bytes)))
             }
-            Some(_) => Err(not_of_these_types(media)),
+            Some(_) => Err(wrong_media_type(media)),
             None => {
-                drain(headers, body, max.saturating_mul(2).max(LARGE_DRAIN_MAX)).await;
+                drain(headers, body, max.saturating_mul(2).max(OVERSIZED_DRAIN_MIN)).await;
                 Err(Error::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes")))
             }
         }
     }
 
-    /// Reads the whole body, or returns `None` if it is larger than `max`.
+    /// Reads the whole body, or returns `None` if the body is larger than `max` bytes.
     async fn collect<B>(&self, holder: Holder, body: &mut B, max: usize) -> Result<Option<Bytes>>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -124,7 +124,7 @@ impl BodyReader {
             let Some(frame) = frame else {
                 let bytes = collected.into_bytes();
                 return Ok(Some(match counted {
-                    Some(place) => held(bytes, place),
+                    Some(place) => with_guard(bytes, place),
                     None => bytes,
                 }));
             };
@@ -144,24 +144,24 @@ impl BodyReader {
     }
 }
 
-pub(crate) fn not_of_these_types(media: &[&str]) -> Error {
+pub(crate) fn wrong_media_type(media: &[&str]) -> Error {
     Error::new(
         Code::UnsupportedMediaType,
         format!(
-            "the headers of the body do not say that it is {}, in UTF-8 and without a content coding",
+            "the body must have the media type {}, in UTF-8 and without a content coding",
             media.join(" or ")
         ),
     )
 }
 
-/// Returns bytes that keep `counts`, such as their share of a limit, until they are dropped.
-pub(crate) fn held<T: Send + 'static>(bytes: Bytes, counts: T) -> Bytes {
-    Bytes::from_owner(CountedBytes { bytes, _counts: counts })
+/// Returns `bytes` with a guard, such as a share of a limit, which is released when the bytes are dropped.
+pub(crate) fn with_guard<T: Send + 'static>(bytes: Bytes, guard: T) -> Bytes {
+    Bytes::from_owner(CountedBytes { bytes, _guard: guard })
 }
 
 struct CountedBytes<T> {
     bytes: Bytes,
-    _counts: T,
+    _guard: T,
 }
 
 impl<T> AsRef<[u8]> for CountedBytes<T> {
@@ -170,13 +170,13 @@ impl<T> AsRef<[u8]> for CountedBytes<T> {
     }
 }
 
-/// Returns the maximum time that a body may have taken to send this many bytes.
+/// Returns the maximum time since the start of a body of which `received` bytes have arrived.
 fn allowed_time(received: usize) -> Duration {
     let seconds = u32::try_from(received).unwrap_or(u32::MAX) / MIN_RATE;
     (RATE_GRACE + Duration::from_secs(seconds.into())).min(BODY_TIMEOUT)
 }
 
-/// Bytes of a body received so far. A body of one frame, the usual case, is not copied.
+/// Bytes of a request body received so far. A body of one frame, the usual case, is not copied.
 ///
 /// A body of several frames is kept in segments, because a growing buffer can need twice the size of its
 /// contents.
@@ -218,14 +218,15 @@ impl BodyBuffer {
     }
 }
 
-/// Reads and drops the body of a rejected request, up to a multiple of the body limit `max`.
+/// Reads and drops the body of a rejected request, up to twice the body limit `max` or up to
+/// [`REJECTED_DRAIN_MIN`] if that is more.
 ///
 /// Otherwise a client that is still sending when the connection closes may never see the response.
 pub(crate) async fn discard<B>(request: Request<B>, max: usize)
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    // An HTTP/2 stream can be reset instead.
+    // An HTTP/2 stream can be reset without closing the connection.
     if request.version() == Version::HTTP_2 {
         return;
     }
@@ -272,18 +273,17 @@ where
     }
 }
 
-/// Bytes that may always be read and dropped from the body of a rejected request, however low the body limit
-/// is.
+/// Bytes that the server reads and drops from the body of a rejected request even if the body limit is lower.
 const REJECTED_DRAIN_MIN: usize = 4 << 20;
-/// Bytes that may always be read and dropped from a body that is too large, however low the body limit is.
-const LARGE_DRAIN_MAX: usize = 16 << 20;
+/// Bytes that the server reads and drops from a body above the body limit even if that limit is lower.
+const OVERSIZED_DRAIN_MIN: usize = 16 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum bytes to read and drop from the rest of a rejected file upload.
 const LINGER_MAX: usize = 256 << 20;
 /// Maximum time to read and drop the rest of a rejected file upload.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Rejects message framing headers that another parser might interpret differently.
+/// Rejects values of Transfer-Encoding and Expect that this server does not support.
 pub(crate) fn check_framing(headers: &HeaderMap) -> Result<()> {
     if !list_items(headers, TRANSFER_ENCODING).all(|coding| coding.eq_ignore_ascii_case("chunked"))
         || list_items(headers, TRANSFER_ENCODING).count() > 1
@@ -303,7 +303,7 @@ fn list_items(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &st
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|item| !item.is_empty())
 }
 
-pub(crate) fn is_one_of(media: &[&str], headers: &HeaderMap) -> bool {
+pub(crate) fn has_media_type(media: &[&str], headers: &HeaderMap) -> bool {
     let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let content_type = types.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -314,7 +314,7 @@ pub(crate) fn is_one_of(media: &[&str], headers: &HeaderMap) -> bool {
         && headers.get_all(CONTENT_ENCODING).iter().all(plain)
 }
 
-/// Returns whether a media type parameter is either not `charset` or names UTF-8.
+/// Returns false only for a media type parameter `charset` with a value other than UTF-8 or US-ASCII.
 fn is_utf8_or_no_charset(parameter: &str) -> bool {
     let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
     let value = value.trim().trim_matches('"');
@@ -459,7 +459,8 @@ mod tests {
             got.push((workspace, bytes.len(), scope));
             held.push(bytes);
         }
-        // A workspace may hold three quarters, and one client three quarters of that.
+        // A workspace may use three quarters of the ceiling, and one client three quarters of the workspace's
+        // maximum.
         assert_eq!(
             got[..3],
             [(1, 72, "client".into()), (1, 24, "workspace".into()), (1, 0, "workspace".into())]

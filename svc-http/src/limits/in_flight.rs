@@ -1,4 +1,4 @@
-//! Limits the requests in flight by slots.
+//! Limits the requests in flight: each request needs a slot.
 //!
 //! A client that has used up its share waits for its turn while other clients are served. A request that
 //! occupies a thread needs a second slot while it runs, and releases that slot while it waits. There are only
@@ -16,15 +16,15 @@ use svc_core::share::Quotas;
 use svc_core::{Ceiling, Holder, PlaceGuard, Result};
 use tokio::time::{Instant, timeout};
 
-/// Divisor of the limit on requests in flight that gives the quota of one client.
+/// Divisor of the limit on requests in flight; the result is the quota of one client.
 pub(crate) const CLIENT_DIVISOR: usize = 8;
-/// Maximum wait for a slot.
+/// Maximum time that a request waits for a slot.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Size in bytes above which decoding a body occupies a thread for a long time.
+/// Minimum bytes of a request body whose decoding needs a second slot.
 const LARGE_BODY: usize = 64 << 10;
-/// Minimum number of second slots, for requests that occupy a thread. There is one for each processor if that
-/// is more.
+/// Minimum number of second slots, for requests that occupy a thread. On a machine with more processors,
+/// there is one second slot per processor.
 const BUSY_MIN: usize = 2;
 
 /// Slots for the requests in flight of a server.
@@ -34,7 +34,7 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// Creates `max` slots, or an unlimited number if `max` is `None`.
+    /// Creates `max` slots, or unlimited slots if `max` is `None`.
     pub fn new(max: Option<u32>) -> Self {
         let max = max.and_then(|max| usize::try_from(max).ok());
         let client = max.map(|max| (max / CLIENT_DIVISOR).max(1));
@@ -46,17 +46,18 @@ impl InFlight {
         }
     }
 
-    /// Takes the slots for a request with a body of `bytes` bytes.
+    /// Waits for the slots of a request with a body of `bytes` bytes: the first slot, and for a large body a
+    /// second slot.
     pub async fn take_all(&self, holder: Holder, bytes: usize) -> Result<(PlaceGuard, Option<BusySlot>)> {
-        Ok((self.take(holder).await?, self.busy_by(holder, bytes).await?))
+        Ok((self.take(holder).await?, self.busy_for_body(holder, bytes).await?))
     }
 
-    /// Waits for a second slot if decoding a body of `bytes` bytes occupies a thread.
-    pub async fn busy_by(&self, holder: Holder, bytes: usize) -> Result<Option<BusySlot>> {
+    /// Waits for a second slot if a body has [`LARGE_BODY`] bytes or more. Otherwise returns `None`.
+    pub async fn busy_for_body(&self, holder: Holder, bytes: usize) -> Result<Option<BusySlot>> {
         if bytes >= LARGE_BODY { self.busy(holder).await.map(Some) } else { Ok(None) }
     }
 
-    /// Waits for a second slot, for a request that occupies a thread.
+    /// Waits for a second slot for a request that occupies a thread.
     pub async fn busy(&self, holder: Holder) -> Result<BusySlot> {
         let waited = timeout(TIMEOUT, self.busy.wait(holder, 1)).await;
         let place = waited.map_err(|_| self.busy.exhausted(holder, 1))??;
@@ -68,9 +69,10 @@ impl InFlight {
         self.all.taken()
     }
 
-    /// Takes a slot, and waits for the holder's turn if none is free.
+    /// Takes a slot, or waits for the holder's turn if no slot is free.
     ///
-    /// Fails at once if all slots are taken and the holder's workspace has half of them or more.
+    /// Fails without waiting if all slots are taken and the holder's workspace has at least half of the
+    /// slots.
     pub async fn take(&self, holder: Holder) -> Result<PlaceGuard> {
         match self.all.try_take(holder, 1) {
             Ok(place) => Ok(place),
@@ -79,8 +81,8 @@ impl InFlight {
         }
     }
 
-    /// Takes a slot again for a request that has released its slot for a while. This always waits and never
-    /// fails at once.
+    /// Waits for a slot for a request that has released its first slot. Unlike [`InFlight::take`], this
+    /// waits even if the holder's workspace has half of the slots.
     pub async fn take_again(&self, holder: Holder) -> Result<PlaceGuard> {
         let waited = timeout(TIMEOUT, self.all.wait(holder, 1)).await;
         waited.map_err(|_| self.all.exhausted(holder, 1))?
@@ -94,11 +96,11 @@ pub(crate) struct BusySlot {
     _place: PlaceGuard,
 }
 
-/// Runs a request so that it holds its second slot, if it has one, only while it runs.
+/// Runs a request, and holds the request's second slot, if any, only while the request occupies a thread.
 ///
-/// While the request waits for an event the slot is released. After that it waits for its turn to take the
-/// slot again.
-pub(crate) async fn in_turns<F: Future>(busy: Option<BusySlot>, request: F) -> F::Output {
+/// The slot is released while the request waits for an event. Before the request continues, it waits for its
+/// turn to take a slot again.
+pub(crate) async fn run_with_busy_slot<F: Future>(busy: Option<BusySlot>, request: F) -> F::Output {
     let Some(BusySlot { places, holder, _place: place }) = busy else { return request.await };
     let mut request = pin!(request);
     let mut place = Some(place);
@@ -110,15 +112,15 @@ pub(crate) async fn in_turns<F: Future>(busy: Option<BusySlot>, request: F) -> F
             return output;
         }
         woken().await;
-        // The request may already have changed data, so it continues without the slot once it has waited too
-        // long in total.
+        // The request may already have changed data, so it continues without a slot once it has waited for
+        // [`TIMEOUT`] in total.
         let begun = Instant::now();
         place = timeout(left, places.wait(holder, 1)).await.ok().and_then(Result::ok);
         left = left.saturating_sub(begun.elapsed());
     }
 }
 
-/// Resolves when the task is next woken, for any reason.
+/// Resolves when the current task is next woken, for any reason.
 async fn woken() {
     let mut is_woken = false;
     poll_fn(|_| if replace(&mut is_woken, true) { Poll::Ready(()) } else { Poll::Pending }).await;
@@ -154,15 +156,15 @@ mod tests {
             let workspace = format!("00000000-0000-0000-0000-0000000000{workspace:02}").parse().unwrap();
             Holder { workspace, ..holder(number) }
         };
-        let large = |holder| places.busy_by(holder, LARGE_BODY).now_or_never().map(Result::unwrap);
+        let large = |holder| places.busy_for_body(holder, LARGE_BODY).now_or_never().map(Result::unwrap);
         let held: Vec<_> = (0..100).map_while(|number| large(of(1, number))).collect();
         assert!(!held.is_empty() && held.iter().all(Option::is_some));
         assert!(large(of(2, 1)).is_some_and(|place| place.is_some()), "another workspace has a place");
-        let mut waiting = Box::pin(places.busy_by(of(1, 102), LARGE_BODY));
+        let mut waiting = Box::pin(places.busy_for_body(of(1, 102), LARGE_BODY));
         assert!(waiting.as_mut().now_or_never().is_none(), "it has its share");
         let first = held.into_iter().next().flatten();
         let mut polls = 0;
-        let mut running = Box::pin(in_turns(
+        let mut running = Box::pin(run_with_busy_slot(
             first,
             poll_fn(|_| {
                 polls += 1;
@@ -176,7 +178,7 @@ mod tests {
         drop(other);
         assert!(running.as_mut().now_or_never().is_none(), "its second turn");
         assert!(running.as_mut().now_or_never().is_some(), "its third");
-        let small = places.busy_by(of(1, 101), LARGE_BODY - 1).now_or_never();
+        let small = places.busy_for_body(of(1, 101), LARGE_BODY - 1).now_or_never();
         assert!(small.unwrap().unwrap().is_none(), "a small body needs none");
     }
 

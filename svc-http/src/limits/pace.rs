@@ -1,8 +1,8 @@
 //! Detects peers that do not read their responses, or that send or receive files too slowly.
 //!
-//! A peer can read from its socket and still leave a response unread, over HTTP/2 by not granting the stream
-//! a flow-control window. The layers below do not detect that. A file transfer must keep up the minimum rate
-//! over its whole length, in both directions: a fast start does not compensate for a slow rest.
+//! An HTTP/2 peer can read from its socket and still leave a response unread, by not granting the stream a
+//! flow-control window. Neither the kernel nor hyper detects that. An upload or a download of a file must
+//! keep up the minimum rate over its whole length: a fast start does not compensate for a slow end.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// Tracks the unread response chunks and the file transfers of one connection. Clones share this state.
+/// Tracks the unread response chunks and the file downloads of one connection. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct ReadPace(Arc<Mutex<WaitingChunks>>);
 
-/// State of a connection: each chunk that waits to be taken, with its number and the start of its wait, and
-/// each file that is being sent, with its start and its rate.
+/// Response chunks and files that a connection is sending.
+///
+/// Each entry has a number and the time at which its wait or transfer started. The entry of a file also has
+/// the rate.
 #[derive(Default)]
 struct WaitingChunks {
     chunks: Vec<(u64, Instant)>,
@@ -27,33 +29,33 @@ struct WaitingChunks {
 pub(crate) const FILE_RATE_MIN: u64 = 16 << 10;
 pub(crate) const RATE_WINDOW: Duration = Duration::from_secs(30);
 
-/// Recently transferred bytes of a file, with their times.
+/// Bytes of a file that were transferred recently, with the times of the transfer.
 #[derive(Default)]
 pub(crate) struct TransferRate(VecDeque<(Duration, u64)>);
 
 impl TransferRate {
-    /// Records bytes that were transferred at `now`, the time since the start of the transfer.
-    pub fn moved(&mut self, now: Duration, bytes: u64) {
-        // The bytes of each second are recorded at its end, so that few entries are kept.
+    /// Records bytes that were transferred at the time `now` after the start of the transfer.
+    pub fn record(&mut self, now: Duration, bytes: u64) {
+        // All bytes of a second are recorded in one entry at the end of that second, so that few entries are
+        // kept.
         let slot = Duration::from_secs(now.as_secs().saturating_add(1));
         match self.0.back_mut().filter(|(last, _)| *last >= slot) {
             Some((_, last)) => *last = last.saturating_add(bytes),
             None => self.0.push_back((slot, bytes)),
         }
-        let needed = self.needed().unwrap_or(0);
+        let needed = self.window_start().unwrap_or(0);
         self.0.drain(..needed);
     }
 
-    /// Returns the time since the start at which the transfer becomes too slow if no more bytes are
-    /// transferred.
+    /// Returns the time after the start at which the transfer becomes too slow without further bytes.
     pub fn deadline(&self) -> Duration {
-        let oldest = self.needed().and_then(|place| self.0.get(place));
+        let oldest = self.window_start().and_then(|place| self.0.get(place));
         oldest.map_or(RATE_WINDOW, |(at, _)| at.saturating_add(RATE_WINDOW))
     }
 
-    /// Returns the index of the newest entry that, together with all later entries, has the minimum bytes of
-    /// a window.
-    fn needed(&self) -> Option<usize> {
+    /// Returns the index of the newest entry that contains, together with all later entries, the minimum
+    /// bytes of a window.
+    fn window_start(&self) -> Option<usize> {
         let mut bytes = 0_u64;
         let mut enough = |(_, moved): &(Duration, u64)| {
             bytes = bytes.saturating_add(*moved);
@@ -63,18 +65,18 @@ impl TransferRate {
     }
 }
 
-/// Guard that registers a file as being sent until it is dropped.
+/// Guard that registers a file as being sent until the guard is dropped.
 pub(crate) struct FileSending {
     waiting: Arc<Mutex<WaitingChunks>>,
     number: u64,
 }
 
 impl FileSending {
-    /// Records bytes of the file that were written to the connection.
-    pub fn moved(&self, bytes: usize) {
+    /// Records bytes of the file as written to the connection.
+    pub fn record(&self, bytes: usize) {
         let mut waiting = lock(&self.waiting);
         if let Some((_, began, rate)) = waiting.files.iter_mut().find(|(number, ..)| *number == self.number) {
-            rate.moved(began.elapsed(), u64::try_from(bytes).unwrap_or(u64::MAX));
+            rate.record(began.elapsed(), u64::try_from(bytes).unwrap_or(u64::MAX));
         }
     }
 }
@@ -85,7 +87,7 @@ impl Drop for FileSending {
     }
 }
 
-/// Guard that registers a response chunk as waiting to be taken until it is dropped.
+/// Guard that registers a response chunk as unread until the guard is dropped.
 pub(crate) struct PendingChunk {
     waiting: Arc<Mutex<WaitingChunks>>,
     number: u64,
@@ -96,12 +98,12 @@ impl ReadPace {
         Self(Arc::default())
     }
 
-    /// Registers a chunk as waiting until the returned guard is dropped.
+    /// Registers a response chunk as unread until the returned guard is dropped.
     pub fn pending(&self) -> PendingChunk {
         PendingChunk::new(&self.0)
     }
 
-    /// Registers a file whose transfer starts now.
+    /// Registers a file download that starts now.
     pub fn sending(&self) -> FileSending {
         let mut waiting = lock(&self.0);
         waiting.last = waiting.last.saturating_add(1);
@@ -111,8 +113,8 @@ impl ReadPace {
         FileSending { waiting: Arc::clone(&self.0), number }
     }
 
-    /// Resolves when any chunk has waited for `timeout`, even if other chunks were taken since, or when a
-    /// file transfer is too slow.
+    /// Resolves when a chunk has been unread for `timeout`, even if the peer has read other chunks, or when a
+    /// file download is too slow.
     pub async fn stalled(&self, timeout: Duration) {
         let timeout = timeout.min(RATE_WINDOW);
         loop {
@@ -121,7 +123,7 @@ impl ReadPace {
                 let waiting = lock(&self.0);
                 let chunks = waiting.chunks.iter().map(|(_, since)| *since + timeout);
                 let files = waiting.files.iter().map(|(_, began, rate)| *began + rate.deadline());
-                // A chunk that starts to wait later has a later deadline, so it needs no wake-up.
+                // A chunk that is registered later has a later deadline, so it needs no wake-up.
                 chunks.chain(files).min().unwrap_or(now + timeout)
             };
             if now >= deadline {
@@ -146,7 +148,7 @@ impl PendingChunk {
         Self { waiting: Arc::clone(shared), number }
     }
 
-    /// Registers another chunk of the same connection that starts to wait now.
+    /// Registers another unread chunk of the same connection.
     pub fn another(&self) -> Self {
         Self::new(&self.waiting)
     }
@@ -175,17 +177,17 @@ mod tests {
     fn speed_cannot_be_banked() {
         let mut rate = TransferRate::default();
         assert_eq!(rate.deadline(), RATE_WINDOW, "it has the time of a window to begin");
-        rate.moved(SECOND / 2, 1 << 40);
+        rate.record(SECOND / 2, 1 << 40);
         assert_eq!(rate.deadline(), SECOND + RATE_WINDOW);
-        // A transfer that is just fast enough may continue forever, and only a few entries are kept.
+        // A transfer at exactly the minimum rate may continue forever, and only a few entries are kept.
         for second in 1..1000 {
-            rate.moved(SECOND * second, FILE_RATE_MIN);
+            rate.record(SECOND * second, FILE_RATE_MIN);
             assert!(rate.deadline() > SECOND * second, "{second}");
         }
         assert!(rate.0.len() <= 31, "{}", rate.0.len());
-        // A transfer that is slightly too slow may not continue.
+        // A transfer slightly below the minimum rate must stop.
         let slow = (1000..1100).find(|second| {
-            rate.moved(SECOND * *second, FILE_RATE_MIN - 1024);
+            rate.record(SECOND * *second, FILE_RATE_MIN - 1024);
             rate.deadline() <= SECOND * (*second + 1)
         });
         assert!(slow.is_some_and(|second| second < 1035), "{slow:?}");
@@ -195,13 +197,13 @@ mod tests {
     async fn a_file_that_was_sent_fast_and_then_rests_is_stalled() {
         let pace = ReadPace::new();
         let sending = pace.sending();
-        sending.moved(1 << 30);
+        sending.record(1 << 30);
         let mut stalled = Box::pin(pace.stalled(RATE_WINDOW));
         assert!(stalled.as_mut().now_or_never().is_none(), "it was sent a moment ago");
         // Moves the start of the transfer back by a window and a second.
         lock(&pace.0).files.iter_mut().for_each(|(_, began, _)| *began -= RATE_WINDOW + SECOND);
         assert!(pace.stalled(RATE_WINDOW).now_or_never().is_some());
-        sending.moved(1 << 20);
+        sending.record(1 << 20);
         assert!(pace.stalled(RATE_WINDOW).now_or_never().is_none(), "it moves again");
         lock(&pace.0).files.iter_mut().for_each(|(_, began, _)| *began -= RATE_WINDOW + SECOND);
         drop(sending);
@@ -216,7 +218,7 @@ mod tests {
         assert!(stalled.as_mut().now_or_never().is_none());
         let began = Instant::now();
         let left = pace.pending();
-        // Taking other chunks does not help.
+        // Reading other chunks makes no difference.
         for _ in 0..8 {
             drop(left.another());
             if timeout(SHORT / 2, &mut stalled).await.is_ok() {

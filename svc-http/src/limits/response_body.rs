@@ -1,9 +1,9 @@
 //! Sends response bodies in chunks.
 //!
-//! Until a chunk is written to the connection, it counts towards the unread bytes of its client, and its age
-//! shows whether the peer still reads. Of a file only one chunk at a time is in memory, and it counts towards
-//! no client. If reading the file fails, the response is cut off. A file response holds its transfer slot
-//! until its last byte is written.
+//! Until a chunk is written to the connection, the chunk counts towards the unread bytes of its client, and
+//! its age shows whether the peer still reads. Only one chunk of a file is in memory at a time, and file
+//! chunks count towards no client. If reading the file fails, the response is cut off. A file response holds
+//! its transfer slot until its last byte is written.
 
 use std::io;
 use std::pin::Pin;
@@ -19,72 +19,73 @@ use tokio::task::JoinHandle;
 
 use crate::limits::pace::{FileSending, PendingChunk, ReadPace};
 
-/// An HTTP response.
+/// HTTP response of this server, whose body is sent in chunks.
 pub(crate) type Response = hyper::Response<ResponseBody>;
 
-/// Bytes in a chunk on a connection that is watched for unread chunks, and so the minimum that the peer must
-/// read within the stall timeout.
+/// Maximum bytes of a chunk on a connection that is watched for unread chunks.
+///
+/// The peer must read one chunk within the stall timeout.
 const CHUNK: usize = 64 << 10;
 
-/// Bytes in a chunk on a connection that has only one response at a time and watches each write instead.
+/// Maximum bytes of a chunk on an HTTP/1 connection, whose writes are watched instead of its chunks.
 ///
-/// Each chunk costs a write. The longest common response, the list of tools, fits in one chunk.
+/// Each chunk needs a separate write. The longest common response, the list of tools, fits in one chunk.
 const LONG_CHUNK: usize = 512 << 10;
 
-/// Bytes that are read from a file at a time.
-const READ: usize = 64 << 10;
+/// Maximum bytes per read from a file.
+const FILE_READ_MAX: usize = 64 << 10;
 
-/// The unsent part of a response body.
+/// Response body: the bytes that have not been sent yet, in memory, in a file or from a stream.
 #[derive(Default)]
 pub(crate) struct ResponseBody {
     rest: Bytes,
-    /// The unsent bytes in memory that come next.
+    /// Unsent bytes in memory that follow `rest`.
     next: Bytes,
-    /// The unread part of a file, which comes after the bytes in memory.
-    file: Option<FileRest>,
-    /// A stream whose bytes are sent as they arrive.
+    /// File whose unsent bytes follow the bytes in memory.
+    file: Option<UnsentFile>,
+    /// Stream whose bytes are sent as they arrive.
     events: Option<EventStream>,
     share: Option<PlaceGuard>,
     pending: Option<PendingChunk>,
     slot: Option<PlaceGuard>,
-    /// Resources of a file response, held until its last byte is written.
+    /// Slot and registration of a file download, held until the last byte is written.
     sent: Option<Arc<FileSent>>,
     /// Reference that marks the connection as busy with a request.
     busy: Option<Arc<()>>,
-    /// Whether the first chunk has been taken.
+    /// Whether the connection has taken the first chunk.
     begun: bool,
 }
 
 /// Stream of bytes that are produced while the response is sent.
 ///
-/// These bytes count towards no client. A peer that does not read them is disconnected once a write has
-/// stalled.
+/// The bytes of a stream count towards no client. A peer that does not read the stream is disconnected once a
+/// write has stalled.
 type EventStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
-/// Resources of a file response, held until the file is sent.
+/// Slot and registration of a file download, held until the last byte is written.
 struct FileSent {
     sending: FileSending,
     _place: PlaceGuard,
 }
 
-/// The unread part of a file that is being sent.
-struct FileRest {
+/// File that is being sent, with the offset of the first byte that has not been read from the disk.
+struct UnsentFile {
     spooled: CompleteSpool,
     offset: u64,
     reading: Option<JoinHandle<svc_core::Result<Vec<u8>>>>,
 }
 
-impl FileRest {
-    fn left(&self) -> u64 {
+impl UnsentFile {
+    fn unsent_bytes(&self) -> u64 {
         self.spooled.len().saturating_sub(self.offset)
     }
 
-    /// Reads the next bytes of the file, on a thread that may wait for the disk.
+    /// Reads the next bytes of the file on a thread for blocking calls.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let reading = self.reading.get_or_insert_with(|| {
             let spooled = self.spooled.clone();
             let offset = self.offset;
-            tokio::task::spawn_blocking(move || spooled.read_at(offset, READ))
+            tokio::task::spawn_blocking(move || spooled.read_at(offset, FILE_READ_MAX))
         });
         let read = ready!(Pin::new(reading).poll(cx));
         self.reading = None;
@@ -95,8 +96,8 @@ impl FileRest {
 }
 
 impl ResponseBody {
-    /// Creates a response body that sends a stream.
-    pub fn streamed(events: EventStream) -> Self {
+    /// Creates a response body that sends the items of a stream.
+    pub fn from_stream(events: EventStream) -> Self {
         Self { events: Some(events), ..Self::default() }
     }
 
@@ -105,34 +106,35 @@ impl ResponseBody {
         self.rest.len().saturating_add(self.next.len())
     }
 
-    /// Appends bytes to the body.
-    pub fn followed_by(&mut self, next: Bytes) {
+    /// Sets bytes to send after those that the body was created from.
+    pub fn set_next(&mut self, next: Bytes) {
         self.next = next;
     }
 
-    /// Attaches the share of the unread bytes, which is released once the bytes are sent.
-    pub fn counted(&mut self, share: PlaceGuard) {
+    /// Holds a share of the unread bytes, and releases it in step with the bytes that are written.
+    pub fn hold_share(&mut self, share: PlaceGuard) {
         self.share = Some(share);
     }
 
-    /// Keeps a slot until the last chunk is taken.
-    pub fn keep(&mut self, slot: PlaceGuard) {
+    /// Holds a slot until the last chunk is written or the stream has ended.
+    pub fn hold_slot(&mut self, slot: PlaceGuard) {
         self.slot = Some(slot);
     }
 
-    /// Keeps the transfer slot of a file, and watches its rate, until its last byte is written.
-    pub fn sent(&mut self, sending: FileSending, place: PlaceGuard) {
+    /// Holds the transfer slot of a file, and measures the transfer rate, until the last byte is written.
+    pub fn hold_transfer(&mut self, sending: FileSending, place: PlaceGuard) {
         self.sent = Some(Arc::new(FileSent { sending, _place: place }));
     }
 
-    /// Marks the connection as busy until the body is written.
-    pub fn keeps(&mut self, busy: Option<Arc<()>>) {
+    /// Holds a reference that marks the connection as busy until the body is written.
+    pub fn hold_busy(&mut self, busy: Option<Arc<()>>) {
         self.busy = busy;
     }
 
-    /// Reports taken chunks to the connection's [`ReadPace`], for connections whose writes alone do not show
-    /// whether the peer reads.
-    pub fn watched(&mut self, pace: &ReadPace) {
+    /// Registers the body's chunks with the connection's [`ReadPace`].
+    ///
+    /// This is for HTTP/2 connections, whose writes alone do not show whether the peer reads each response.
+    pub fn watch(&mut self, pace: &ReadPace) {
         if !self.is_end_stream() && self.events.is_none() {
             self.pending = Some(pace.pending());
         }
@@ -147,7 +149,7 @@ impl From<Bytes> for ResponseBody {
 
 impl From<CompleteSpool> for ResponseBody {
     fn from(spooled: CompleteSpool) -> Self {
-        Self { file: Some(FileRest { spooled, offset: 0, reading: None }), ..Self::default() }
+        Self { file: Some(UnsentFile { spooled, offset: 0, reading: None }), ..Self::default() }
     }
 }
 
@@ -168,7 +170,7 @@ impl Body for ResponseBody {
             self.rest = std::mem::take(&mut self.next);
         }
         if self.rest.is_empty() {
-            match self.file.as_mut().filter(|file| file.left() > 0) {
+            match self.file.as_mut().filter(|file| file.unsent_bytes() > 0) {
                 Some(file) => self.rest = ready!(file.poll_read(cx))?,
                 None => return Poll::Ready(None),
             }
@@ -182,7 +184,7 @@ impl Body for ResponseBody {
         } else if self.len() == 0 {
             (self.share.take(), self.slot.take())
         } else {
-            // The wait of the remaining chunks starts when this chunk is taken.
+            // The next chunk counts as unread from the time at which the connection takes this chunk.
             self.pending = pending.as_ref().map(PendingChunk::another);
             (self.share.as_mut().map(|share| share.split(size)), None)
         };
@@ -207,19 +209,21 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.len() == 0 && self.file.as_ref().is_none_or(|file| file.left() == 0) && self.events.is_none()
+        self.len() == 0
+            && self.file.as_ref().is_none_or(|file| file.unsent_bytes() == 0)
+            && self.events.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
         if self.events.is_some() {
             return SizeHint::default();
         }
-        let left = self.file.as_ref().map_or(0, FileRest::left);
+        let left = self.file.as_ref().map_or(0, UnsentFile::unsent_bytes);
         SizeHint::with_exact(u64::try_from(self.len()).unwrap_or(u64::MAX).saturating_add(left))
     }
 }
 
-/// Chunk of a body on its way to the peer, dropped once it is written.
+/// Chunk of a response body that the connection writes to the peer and then drops.
 struct BodyChunk {
     bytes: Bytes,
     _share: Option<PlaceGuard>,
@@ -232,7 +236,7 @@ struct BodyChunk {
 impl Drop for BodyChunk {
     fn drop(&mut self) {
         if let Some(sent) = &self.sent {
-            sent.sending.moved(self.bytes.len());
+            sent.sending.record(self.bytes.len());
         }
     }
 }
@@ -261,9 +265,9 @@ mod tests {
         let shares = Ceiling::new("bytes", all, Quotas::default());
         let pace = ReadPace::new();
         let mut body = ResponseBody::from(Bytes::from(vec![7; CHUNK]));
-        body.watched(&pace);
-        body.followed_by(Bytes::from(vec![7; size - CHUNK]));
-        body.counted(shares.take(holder, size).unwrap());
+        body.watch(&pace);
+        body.set_next(Bytes::from(vec![7; size - CHUNK]));
+        body.hold_share(shares.take(holder, size).unwrap());
         assert_eq!(body.size_hint().exact(), u64::try_from(size).ok());
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         let second = body.frame().await.unwrap().unwrap().into_data().unwrap();
@@ -282,11 +286,11 @@ mod tests {
         let spools = SpoolFolder::new(folder.path().to_owned(), SpoolLimits::default());
         let holder = Holder::at([127, 0, 0, 1].into());
         let mut spool = spools.create(Some(holder.workspace)).unwrap();
-        spool.write(&vec![7; 2 * READ]).unwrap();
+        spool.write(&vec![7; 2 * FILE_READ_MAX]).unwrap();
         let places = Ceiling::new("places", 8, Quotas::default());
         let mut body = ResponseBody::from(spool.finish().unwrap());
-        body.sent(ReadPace::new().sending(), places.take(holder, 1).unwrap());
-        let size = u64::try_from(2 * READ).unwrap();
+        body.hold_transfer(ReadPace::new().sending(), places.take(holder, 1).unwrap());
+        let size = u64::try_from(2 * FILE_READ_MAX).unwrap();
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         let last = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!((places.taken(), spools.taken()), (1, size));
@@ -296,7 +300,7 @@ mod tests {
         assert_eq!(places.taken(), 0);
         // The share is also released if the client disconnects.
         let mut unread = ResponseBody::from(Bytes::from_static(b"unread"));
-        unread.sent(ReadPace::new().sending(), places.take(holder, 1).unwrap());
+        unread.hold_transfer(ReadPace::new().sending(), places.take(holder, 1).unwrap());
         drop(unread);
         assert_eq!(places.taken(), 0);
     }

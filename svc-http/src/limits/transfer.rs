@@ -1,8 +1,9 @@
-//! Limits file transfers: request bodies that are received as files, and responses that are files.
+//! Limits uploads and downloads of files.
 //!
 //! A transfer holds one of a few slots, which workspaces and their clients share: an upload until the file
-//! has arrived, a download until its last byte is written. Both must keep up with [`FILE_RATE_MIN`], over
-//! each [`RATE_WINDOW`]. A file is checked while it is received, and refused at the first fault.
+//! has arrived, a download until the last byte is written. Uploads and downloads must keep up the rate
+//! [`FILE_RATE_MIN`] over each [`RATE_WINDOW`]. An uploaded file is checked while it is received, and refused
+//! at the first fault.
 
 use std::time::Duration;
 
@@ -16,18 +17,21 @@ use svc_core::spool::CompleteSpool;
 use svc_core::{Ceiling, Code, Error, Holder, PlaceGuard, Result, Service};
 use tokio::time::{Instant, timeout};
 
-use crate::limits::body::{JSON, check_framing, is_one_of, not_of_these_types};
+use crate::limits::body::{JSON, check_framing, has_media_type, wrong_media_type};
 use crate::limits::pace::{FILE_RATE_MIN, RATE_WINDOW, TransferRate};
 
-/// Maximum concurrent transfers, in total and of one client.
+/// Maximum concurrent file transfers of this server.
 pub(crate) const TRANSFERS_MAX: usize = 8;
-pub(crate) const TRANSFERS_OF_ONE: usize = 2;
+/// Maximum concurrent file transfers of one client.
+pub(crate) const TRANSFERS_OF_CLIENT_MAX: usize = 2;
 /// Maximum time that a request waits for a transfer slot.
 const TRANSFERS_WAIT: Duration = Duration::from_secs(10);
-/// Bytes of an uploaded file that are checked and written at a time: at the start, and later.
-const FIRST_BYTES: usize = 4 << 10;
-const BYTES: usize = 256 << 10;
-/// Maximum time that received bytes wait for further bytes before they are checked.
+/// Minimum bytes of an uploaded file for the first check and write. Each further check needs twice as many
+/// bytes as the one before, up to [`CHECK_BYTES`].
+const FIRST_CHECK_BYTES: usize = 4 << 10;
+/// Maximum bytes of an uploaded file that the server collects before it checks and writes them.
+const CHECK_BYTES: usize = 256 << 10;
+/// Time after the last check at which received bytes are checked even if they are few.
 const CHECK_AFTER: Duration = Duration::from_secs(1);
 
 /// Slots for file transfers.
@@ -35,18 +39,19 @@ pub(crate) struct Transfers(Ceiling);
 
 impl Transfers {
     pub fn new() -> Self {
-        let quotas = Quotas { client: Some(TRANSFERS_OF_ONE), ..Quotas::default() };
+        let quotas = Quotas { client: Some(TRANSFERS_OF_CLIENT_MAX), ..Quotas::default() };
         Self(Ceiling::new("file transfers", TRANSFERS_MAX, quotas))
     }
 
-    /// Waits for a transfer slot if the operation returns a file.
+    /// Waits for a transfer slot if the operation returns a file. Otherwise returns `None`.
     ///
-    /// The slot is taken before the file is created, and held until the client has read the file.
-    pub async fn place_of(&self, operation: &Operation, holder: Holder) -> Result<Option<PlaceGuard>> {
+    /// The caller takes the slot before the file is created, and holds it until the client has read the file.
+    pub async fn place_for(&self, operation: &Operation, holder: Holder) -> Result<Option<PlaceGuard>> {
         if operation.http().returns_file { self.place(holder).await.map(Some) } else { Ok(None) }
     }
 
-    /// Waits for a transfer slot. Fails with 503 `overloaded` if none becomes free in time.
+    /// Waits for a transfer slot. Fails with 503 `overloaded` if no slot becomes free within
+    /// [`TRANSFERS_WAIT`].
     pub async fn place(&self, holder: Holder) -> Result<PlaceGuard> {
         match timeout(TRANSFERS_WAIT, self.0.wait(holder, 1)).await {
             Ok(place) => place,
@@ -55,7 +60,7 @@ impl Transfers {
     }
 }
 
-/// Receives the body of a request by `holder` as a file, if there is a body.
+/// Receives a request body as a file, or returns `None` if there is no body.
 pub(crate) async fn receive<B>(
     service: &Service,
     holder: Holder,
@@ -69,13 +74,13 @@ where
     if body.is_end_stream() {
         return Ok(None);
     }
-    if !is_one_of(JSON, headers) {
-        return Err(not_of_these_types(JSON));
+    if !has_media_type(JSON, headers) {
+        return Err(wrong_media_type(JSON));
     }
     receive_checked(service, holder, body).await.map(Some)
 }
 
-/// Receives a body as a file, and stops at the first fault.
+/// Receives a request body as a file, checks it while it arrives, and fails at the first fault.
 async fn receive_checked<B>(service: &Service, holder: Holder, body: &mut B) -> Result<CompleteSpool>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -89,7 +94,7 @@ where
     let mut incoming = IncomingRate::default();
     let mut received = 0_u64;
     let mut waiting = BytesMut::new();
-    let mut enough = FIRST_BYTES;
+    let mut enough = FIRST_CHECK_BYTES;
     let mut judged_at = Instant::now();
     loop {
         let data = incoming.next(body).await?;
@@ -102,7 +107,7 @@ where
         waiting.extend_from_slice(&data);
         if waiting.len() >= enough || is_end || judged_at.elapsed() >= CHECK_AFTER {
             file = service.write_file(file, waiting.split().to_vec()).await?;
-            (enough, judged_at) = (enough.saturating_mul(2).min(BYTES), Instant::now());
+            (enough, judged_at) = (enough.saturating_mul(2).min(CHECK_BYTES), Instant::now());
         }
         if is_end {
             return service.end_file(file).await;
@@ -110,7 +115,7 @@ where
     }
 }
 
-/// Measures the rate of an upload over the time spent waiting for its peer.
+/// Measures the rate of an upload, counting only the time spent waiting for the client.
 #[derive(Default)]
 struct IncomingRate {
     rate: TransferRate,
@@ -118,7 +123,7 @@ struct IncomingRate {
 }
 
 impl IncomingRate {
-    /// Receives the next bytes of an upload, or returns `None` at its end.
+    /// Receives the next bytes of an upload, or returns `None` at the end. Fails if the client is too slow.
     async fn next<B>(&mut self, body: &mut B) -> Result<Option<Bytes>>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -132,7 +137,7 @@ impl IncomingRate {
             let lost = "the connection was lost while the body was being read";
             let Ok(data) = frame.map_err(|_| Error::malformed(lost))?.into_data() else { continue };
             if !data.is_empty() {
-                self.rate.moved(self.waited, u64::try_from(data.len()).unwrap_or(u64::MAX));
+                self.rate.record(self.waited, u64::try_from(data.len()).unwrap_or(u64::MAX));
                 return Ok(Some(data));
             }
         }
@@ -157,8 +162,10 @@ mod tests {
 
     use super::*;
 
-    /// Polls an upload that sends `bytes` bytes at once and then nothing, after `waited` of waiting for the
-    /// peer. Returns `None` if it is still waiting.
+    /// Polls an upload for 100 milliseconds, after `waited` time of waiting for the client. The client sends
+    /// `bytes` bytes immediately and then nothing.
+    ///
+    /// Returns whether the poll succeeded, or `None` if the upload still waits.
     async fn next(incoming: &mut IncomingRate, bytes: Option<usize>, waited: Duration) -> Option<bool> {
         let frame = |bytes: usize| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; bytes])));
         let frames = stream::iter(bytes.map(frame)).chain(stream::pending());
@@ -207,6 +214,6 @@ mod tests {
         assert!(other.is_some(), "another one has a place");
         drop(held);
         let held: Vec<_> = (1..20).filter_map(|_| place(1, 1)).collect();
-        assert_eq!(held.len(), TRANSFERS_OF_ONE, "one client has its quota");
+        assert_eq!(held.len(), TRANSFERS_OF_CLIENT_MAX, "one client has its quota");
     }
 }

@@ -1,7 +1,7 @@
-//! Limits the bytes of unread responses.
+//! Limits the bytes of responses that clients have not read yet.
 //!
-//! The bytes of responses that were produced but not read yet are counted for the server, each workspace and
-//! each client. While one of these has too many unread bytes, no further responses are produced for it.
+//! The unread bytes are counted per server, workspace and client. While one of these counts is at its limit,
+//! the server waits before it produces further responses that would add to the count.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::limits::response_body::Response;
 
-/// Maximum unread bytes of all clients together.
+/// Maximum unread response bytes of all clients together.
 pub(crate) const TOTAL_MAX: usize = 64 << 20;
-/// Maximum unread bytes of one client.
+/// Maximum unread response bytes of one client.
 pub(crate) const CLIENT_MAX: usize = 8 << 20;
-/// Size in bytes up to which a response does not have to wait for room among the unread bytes.
+/// Maximum bytes of a response that does not wait for room among the unread bytes.
 ///
-/// A small response still counts, and is produced only while its client is below its quota. So an agent can
-/// continue to work while it leaves a large response unread.
+/// Such a response still counts as unread, and is produced only while the client is below its quota. So an
+/// agent can continue to work while it leaves a large response unread.
 const SMALL_MAX: usize = 16 << 10;
-/// Maximum wait for room among the unread bytes.
+/// Maximum time that a response waits for room among the unread bytes.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Counts the unread response bytes of a server. Clones share the count.
+/// Counts the unread response bytes of this server. Clones share the counts.
 #[derive(Clone)]
 pub(crate) struct UnreadAnswers(Ceiling);
 
@@ -36,28 +36,28 @@ impl UnreadAnswers {
         ))
     }
 
-    /// Returns the number of unread bytes.
+    /// Returns the number of unread bytes of all clients.
     pub fn taken(&self) -> usize {
         self.0.taken()
     }
 
-    /// Produces a response whose body counts towards the unread bytes until it is read.
-    pub async fn answer<F: Future<Output = Result<Response>>>(
+    /// Produces a response whose body counts towards the unread bytes until the client has read the body.
+    pub async fn produce_response<F: Future<Output = Result<Response>>>(
         &self,
         holder: Holder,
         changes: bool,
         make: impl Fn() -> F,
     ) -> Result<Response> {
-        let (mut response, share) = self.hold(holder, changes, |made| made.body().len(), make).await?;
-        response.body_mut().counted(share);
+        let (mut response, share) = self.produce(holder, changes, |made| made.body().len(), make).await?;
+        response.body_mut().hold_share(share);
         Ok(response)
     }
 
     /// Produces a value whose size counts towards the unread bytes while the returned share is held.
     ///
-    /// If there is no room for the value, the value is dropped, and produced again once there is room. This
-    /// applies only to reads: the response of a change is always kept.
-    pub async fn hold<T, F: Future<Output = Result<T>>>(
+    /// If there is no room for the value, the value is dropped, and produced again once there is room. The
+    /// response of a change is always kept, because a change must not run twice.
+    pub async fn produce<T, F: Future<Output = Result<T>>>(
         &self,
         holder: Holder,
         changes: bool,
@@ -70,7 +70,7 @@ impl UnreadAnswers {
         loop {
             let made = make().await?;
             let size = size(&made);
-            if let Some(share) = self.take(holder, changes, size, kept.take()) {
+            if let Some(share) = self.reserve(holder, changes, size, kept.take()) {
                 return Ok((made, share));
             }
             drop(made);
@@ -78,26 +78,29 @@ impl UnreadAnswers {
         }
     }
 
-    /// Waits until the client is below its quota of unread bytes.
+    /// Waits until the client is below its quota of unread bytes. Fails at the deadline.
     ///
-    /// No work is done for the client before that. So even responses that do not wait for room (small ones,
-    /// and those of changes) exceed the quota only by those of the requests in progress.
+    /// The server does no work for the client before that. So even responses that do not wait for room, such
+    /// as small responses, exceed the quota only by the responses to requests in progress.
     pub async fn wait(&self, holder: Holder, deadline: Instant) -> Result<()> {
         timeout_at(deadline, self.0.below_quota(holder)).await.map_err(|_| self.full(holder))
     }
 
-    /// Waits until there is room for `size` bytes, and reserves it.
+    /// Waits until there is room for `size` unread bytes, and reserves the room. Fails at the deadline.
     pub async fn wait_for(&self, holder: Holder, size: usize, deadline: Instant) -> Result<PlaceGuard> {
         timeout_at(deadline, self.0.wait(holder, size)).await.map_err(|_| self.0.exhausted(holder, size))?
     }
 
-    /// Returns the error for a request whose response does not fit among the unread bytes.
+    /// Returns the error for a request of a client with too many unread bytes.
     pub fn full(&self, holder: Holder) -> Error {
         self.0.exhausted(holder, 1)
     }
 
-    /// Reserves room for `size` bytes, from the share `kept` if it is large enough, or else from the ceiling.
-    pub fn take(
+    /// Reserves room for `size` unread bytes, from the share `kept` if it is large enough, or else from the
+    /// ceiling.
+    ///
+    /// Returns `None` if there is no room. The responses of changes, and small responses, do not need room.
+    pub fn reserve(
         &self,
         holder: Holder,
         changes: bool,
@@ -131,25 +134,26 @@ mod tests {
             made.set(made.get() + 1);
             Ok(encode::json(StatusCode::OK, vec![7; size].into()))
         };
-        let left = room.answer(holder, true, || make(100 << 20)).await.unwrap();
+        let left = room.produce_response(holder, true, || make(100 << 20)).await.unwrap();
         for changes in [false, true] {
-            assert!(room.answer(holder, changes, || make(1)).now_or_never().is_none());
+            assert!(room.produce_response(holder, changes, || make(1)).now_or_never().is_none());
         }
         assert_eq!(made.get(), 1, "nothing was done");
         let mut others = Vec::new();
         for number in 2..7 {
             let other = Holder::at([127, 0, 0, number].into());
-            let read = room.answer(other, false, || make(7 << 20)).now_or_never();
+            let read = room.produce_response(other, false, || make(7 << 20)).now_or_never();
             others.push(read.expect("there is room for others"));
         }
         let last = Holder::at([127, 0, 0, 7].into());
-        let read = room.answer(last, false, || make(7 << 20)).now_or_never();
+        let read = room.produce_response(last, false, || make(7 << 20)).now_or_never();
         assert!(read.is_none(), "its workspace has three quarters");
         let workspace = "00000000-0000-0000-0000-000000000001".parse().unwrap();
-        let read = room.answer(Holder { workspace, ..last }, false, || make(7 << 20)).now_or_never();
+        let read =
+            room.produce_response(Holder { workspace, ..last }, false, || make(7 << 20)).now_or_never();
         others.push(read.expect("there is room for another workspace"));
         drop(left);
-        assert!(room.answer(holder, false, || make(1)).now_or_never().is_some());
+        assert!(room.produce_response(holder, false, || make(1)).now_or_never().is_some());
     }
 
     #[tokio::test]
@@ -161,14 +165,14 @@ mod tests {
             made.set(made.get() + 1);
             Ok(encode::json(StatusCode::OK, vec![7; size].into()))
         };
-        let left = room.answer(holder, false, || make(7 << 20)).await.unwrap();
-        let mut waiting = Box::pin(room.answer(holder, false, || make(2 << 20)));
+        let left = room.produce_response(holder, false, || make(7 << 20)).await.unwrap();
+        let mut waiting = Box::pin(room.produce_response(holder, false, || make(2 << 20)));
         assert!(waiting.as_mut().now_or_never().is_none());
         for (size, changes) in [(SMALL_MAX, false), (2 << 20, true)] {
-            assert!(room.answer(holder, changes, || make(size)).now_or_never().is_some());
+            assert!(room.produce_response(holder, changes, || make(size)).now_or_never().is_some());
         }
         let other = Holder::at([127, 0, 0, 2].into());
-        assert!(room.answer(other, false, || make(7 << 20)).now_or_never().is_some());
+        assert!(room.produce_response(other, false, || make(7 << 20)).now_or_never().is_some());
         assert_eq!(made.get(), 5);
         drop(left);
         assert_eq!(waiting.await.unwrap().body().len(), 2 << 20);

@@ -1,7 +1,7 @@
 //! Adds a timeout for writes to the byte stream of a connection.
 //!
-//! A peer that reads none of its data is disconnected after the timeout, since the unsent bytes stay in
-//! memory until then. Timeouts for reads are enforced elsewhere.
+//! A peer that does not read is disconnected after the timeout, since the unsent bytes stay in memory until
+//! then. Other modules enforce the timeouts for reads.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// Byte stream whose writes fail once the peer has read nothing for a while.
+/// Byte stream whose writes fail if the peer reads nothing for the length of a timeout.
 pub(crate) struct TimeoutStream<T> {
     inner: T,
     timeout: Duration,
@@ -20,12 +20,12 @@ pub(crate) struct TimeoutStream<T> {
 }
 
 impl<T> TimeoutStream<T> {
-    /// Wraps `inner`; writes fail once the peer has read nothing for `timeout`.
+    /// Wraps `inner` so that a write fails if it is pending for `timeout`.
     pub fn new(inner: T, timeout: Duration) -> Self {
         Self { inner, timeout, stalled: None }
     }
 
-    /// Returns the outcome of a write, or fails if the write has been pending for too long.
+    /// Returns the outcome of a write, or fails if writes have been pending for longer than the timeout.
     fn check_stalled<R>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,8 +1,8 @@
-//! Handles a JSON-RPC batch in a POST, a feature of revision 2025-03-26.
+//! Handles a JSON-RPC batch in a POST, a feature of MCP revision 2025-03-26.
 //!
 //! The messages of a batch are handled one after another, so that their effects happen in order. A batch
-//! takes one slot in flight, and none while it waits. All waits of a batch share one deadline. Once the
-//! responses exceed a limit, the remaining messages are rejected.
+//! takes one slot for requests in flight, and releases the slot while it waits. All waits of a batch share
+//! one deadline. Once the responses exceed a limit, the remaining messages are rejected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,18 +19,18 @@ use svc_mcp_stdio::wire::{InvalidMessage, Kind, Message, WAIT_BATCH_MAX};
 use tokio::time::{Instant, sleep};
 
 use super::event_stream::{self, KEEP_ALIVE, PendingAnswer};
-use super::post::{EARLY, accepted, busy, cancelled};
+use super::post::{STREAM_AFTER, accepted_response, busy, until_cancelled};
 use super::{Endpoint, PostSender, refusals};
 use crate::encode::{self, Response};
-use crate::limits::body::held;
-use crate::limits::in_flight::in_turns;
+use crate::limits::body::with_guard;
+use crate::limits::in_flight::run_with_busy_slot;
 use crate::limits::unread;
 use crate::state::ServerState;
 
 /// Total bytes of a batch's responses above which the remaining messages are rejected.
 const BATCH_ANSWER_MAX: usize = 1 << 20;
 
-/// An item of a batch: a message, or the fault of an invalid message.
+/// An item of a batch: a message, or the description of an invalid message.
 type Item = std::result::Result<Message, InvalidMessage>;
 
 /// A batch of messages in progress.
@@ -40,15 +40,15 @@ pub(super) struct BatchPost {
     sender: PostSender,
     notifier: Notifier,
     slot: Option<PlaceGuard>,
-    /// Responses so far, in the order of their messages.
+    /// Responses so far, in the order of the messages.
     answers: Vec<Vec<u8>>,
-    /// Share of the unread bytes that the responses hold.
+    /// Share of the unread bytes that the responses so far occupy.
     share: Option<PlaceGuard>,
 }
 
 /// Responses to a whole batch.
 struct BatchResponses {
-    /// JSON array of all responses, `None` if there are none, or the error with which the batch has failed.
+    /// JSON array of all responses, `None` without responses, or the error that ended the batch.
     array: Result<Option<Bytes>>,
     share: Option<PlaceGuard>,
     room_lsn: Option<i64>,
@@ -64,14 +64,14 @@ impl BatchPost {
 
     /// Handles the items of a batch of `size` bytes, and returns the HTTP response.
     ///
-    /// As with a single message, the response becomes a stream if it takes a while.
+    /// As with a single message, the response becomes a stream of events after [`STREAM_AFTER`].
     pub async fn run(mut self, items: Vec<Item>, size: usize) -> Response {
         let waits = |message: &Message| self.endpoint.router.manner(message).waits;
         if size > WAIT_BATCH_MAX && items.iter().flatten().any(waits) {
             let detail = format!("a batch with a wait in it is larger than {WAIT_BATCH_MAX} bytes");
             let error = Error::new(Code::BodyTooLarge, detail);
             let error = self.sender.principal.refuse(&self.endpoint.service, error).await;
-            return refusals::refused(None, &error, true);
+            return refusals::error_response(None, &error, true);
         }
         let mut said = None;
         if self.sender.takes_events {
@@ -80,23 +80,27 @@ impl BatchPost {
         }
         let endpoint = Arc::clone(&self.endpoint);
         let principal = self.sender.principal.clone();
-        let mut answering = Box::pin(self.answer(items));
+        let mut answering = Box::pin(self.answer_all(items));
         let first = tokio::select! {
             biased;
             answered = &mut answering => return answered.into_response(),
             Some(first) = event_stream::next(&mut said) => Some(first),
-            () = sleep(EARLY), if said.is_some() => None,
+            () = sleep(STREAM_AFTER), if said.is_some() => None,
         };
         if said.is_none() {
             return answering.await.into_response();
         }
         let answer = Box::pin(async move { answering.await.into_event() });
-        let events = event_stream::of(PendingAnswer { answer, said }, first, KEEP_ALIVE);
-        endpoint.streaming(&principal, events).await
+        let events = event_stream::events_until_answer(
+            PendingAnswer { answer, notifications: said },
+            first,
+            KEEP_ALIVE,
+        );
+        endpoint.stream_response(&principal, events).await
     }
 
     /// Handles the items one after another, and collects the responses.
-    async fn answer(mut self, items: Vec<Item>) -> BatchResponses {
+    async fn answer_all(mut self, items: Vec<Item>) -> BatchResponses {
         let longest = Duration::from_secs(WAIT_MAX_SECS.unsigned_abs());
         self.sender.principal = self.sender.principal.clone().until(Instant::now() + longest);
         for (number, item) in items.into_iter().enumerate() {
@@ -105,8 +109,8 @@ impl BatchPost {
                 Err(invalid) => (invalid.id.clone(), true),
             };
             let answered = match self.item(number, item).await {
-                // The core has not counted this request yet.
-                Err(error) if self.sender.principal.is_unasked() => {
+                // The core has not recorded this message yet.
+                Err(error) if self.sender.principal.is_unused() => {
                     Err(self.sender.principal.refuse(&self.endpoint.service, error).await)
                 }
                 answered => answered,
@@ -126,11 +130,12 @@ impl BatchPost {
         BatchResponses { array: Ok(array.map(Bytes::from)), share: self.share, room_lsn }
     }
 
-    /// Handles one item, and returns its response. Every item counts as a request, even if it is invalid.
+    /// Handles one item, and returns the response to it, if any. Every item counts as a request, even if it
+    /// is invalid.
     async fn item(&mut self, number: usize, item: Item) -> Result<Option<Vec<u8>>> {
         let service = &self.endpoint.service;
         if number > 0 {
-            self.sender.principal = self.sender.principal.again(service).await?;
+            self.sender.principal = self.sender.principal.admit_next(service).await?;
         }
         self.state.unread.wait(self.sender.holder, Instant::now() + unread::TIMEOUT).await?;
         let invalid = match item {
@@ -150,7 +155,7 @@ impl BatchPost {
         Err(error)
     }
 
-    /// Handles one message, or rejects it before it has any effect.
+    /// Handles one message, or rejects the message before it has any effect.
     ///
     /// Returns `None` for a cancelled request.
     async fn message(&mut self, number: usize, message: Message) -> Result<Option<Vec<u8>>> {
@@ -189,10 +194,11 @@ impl BatchPost {
         let parked = message.id.clone().filter(|_| manner.waits);
         let mut parked = parked.map(|id| self.endpoint.cancels.park(self.sender.scope(), id));
         let message = Arc::new(message);
+        let answer = run_with_busy_slot(busy, endpoint.router.answer(&context, &message, &self.notifier));
         let answering = async {
             tokio::select! {
-                answer = in_turns(busy, endpoint.router.answer(&context, &message, &self.notifier)) => answer,
-                () = cancelled(&mut parked) => None,
+                answer = answer => answer,
+                () = until_cancelled(&mut parked) => None,
             }
         };
         let answer = if manner.waits { self.state.unless_closing(answering).await? } else { answering.await };
@@ -202,7 +208,7 @@ impl BatchPost {
         if let Some(error) = dead.filter(|error| error.code() == Code::Unauthenticated) {
             return Err(error);
         }
-        let share = self.state.unread.take(holder, manner.changes, answer.bytes.size(), None);
+        let share = self.state.unread.reserve(holder, manner.changes, answer.bytes.size(), None);
         let share = share.ok_or_else(|| self.state.unread.full(holder))?;
         match &mut self.share {
             Some(all) => all.merge(share),
@@ -217,12 +223,12 @@ impl BatchResponses {
     fn into_response(self) -> Response {
         let mut response = match self.array {
             Ok(Some(array)) => encode::json(hyper::StatusCode::OK, array),
-            Ok(None) => return accepted(),
-            Err(error) => return refusals::refused(None, &error, true),
+            Ok(None) => return accepted_response(),
+            Err(error) => return refusals::error_response(None, &error, true),
         };
         encode::insert_lsn(response.headers_mut(), self.room_lsn);
         if let Some(share) = self.share {
-            response.body_mut().counted(share);
+            response.body_mut().hold_share(share);
         }
         response
     }
@@ -232,7 +238,7 @@ impl BatchResponses {
         let array = self.array.unwrap_or_else(|error| Some(refusal(&error, None).into()))?;
         let event = event_stream::event(None, None, &array);
         Some(match self.share {
-            Some(share) => held(event, share),
+            Some(share) => with_guard(event, share),
             None => event,
         })
     }

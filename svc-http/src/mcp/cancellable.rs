@@ -1,8 +1,8 @@
 //! Tracks the requests that a client may cancel by a notification in a separate POST.
 //!
-//! Before revision 2026-07-28 a lost connection does not cancel a request. Within a session, the id
-//! identifies the request. Without a session, a request is cancelled if it is the only request of this
-//! credential with the id.
+//! Before MCP revision 2026-07-28, a lost connection does not cancel a request. Within a session, the request
+//! id identifies the request. Without a session, a request is cancelled only if no other request of the
+//! credential has the same id.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use rmcp::model::RequestId;
 use svc_mcp_stdio::wire::{self, Kind, Message};
 use tokio::sync::oneshot;
 
-/// Scope in which the id of a request identifies it: a credential and, if there is one, a session.
+/// Scope in which a cancellation finds a request by id: a credential and, if the request has one, a session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RequestScope {
     /// Hash that identifies the credential.
@@ -22,7 +22,7 @@ pub(super) struct RequestScope {
 
 type RequestKey = (RequestScope, RequestId);
 
-/// The parked waits, which a client may cancel.
+/// Parked waits of all clients, which the clients may cancel.
 #[derive(Default)]
 pub(super) struct CancellableRequests(Mutex<State>);
 
@@ -49,7 +49,7 @@ impl CancellableRequests {
         CancellableRequest { all: Arc::clone(self), key, number, cancelled }
     }
 
-    /// If a message is a cancellation, cancels the request that it names.
+    /// Cancels the request whose id is in a `notifications/cancelled` message. Ignores all other messages.
     pub fn handle_cancellation(&self, scope: RequestScope, message: &Message) {
         if message.method != "notifications/cancelled" || message.kind != Kind::Notification {
             return;
@@ -60,7 +60,7 @@ impl CancellableRequests {
         }
     }
 
-    /// Cancels the request with this id, if there is exactly one in the scope.
+    /// Cancels the request with this id if exactly one request in the scope has the id.
     fn cancel(&self, scope: RequestScope, id: RequestId) {
         let mut state = self.lock();
         let key = (scope, id);
@@ -73,7 +73,7 @@ impl CancellableRequests {
     }
 }
 
-/// Guard of a request that may be cancelled.
+/// Guard that registers a request as cancellable until the guard is dropped.
 pub(super) struct CancellableRequest {
     all: Arc<CancellableRequests>,
     key: RequestKey,

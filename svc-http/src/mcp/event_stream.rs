@@ -1,4 +1,4 @@
-//! Formats server-sent events, and answers a slow request with a stream of them.
+//! Formats server-sent events, and answers slow requests with streams of server-sent events.
 //!
 //! <https://html.spec.whatwg.org/multipage/server-sent-events.html>
 
@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use crate::encode::Response;
 use crate::limits::response_body::ResponseBody;
 
-/// Interval between comments, which prevent intermediaries from treating the connection as dead.
+/// Interval between comments, which prevent intermediaries from closing an idle connection.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
@@ -23,10 +23,10 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// Header that makes nginx pass events on without buffering.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// A comment in the event stream, which clients ignore.
+/// Comment in an event stream, which clients ignore.
 pub(super) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
-/// Formats an event. The data must be a single line, such as compact JSON.
+/// Formats a server-sent event. The data must be a single line, such as compact JSON.
 pub(super) fn event(name: Option<&str>, id: Option<&str>, data: &[u8]) -> Bytes {
     let mut event = Vec::with_capacity(data.len() + 64);
     for (field, value) in [("event", name), ("id", id)] {
@@ -40,15 +40,15 @@ pub(super) fn event(name: Option<&str>, id: Option<&str>, data: &[u8]) -> Bytes 
     event.into()
 }
 
-/// Returns the parts of an event `message`. The data is not copied, so it keeps its share of the unread bytes
-/// until it is sent.
+/// Returns the pieces of a server-sent event `message`. The data is not copied, so that its share of the
+/// unread bytes is held until the data is sent.
 pub(super) fn message(data: Bytes) -> [Bytes; 3] {
     [Bytes::from_static(b"event: message\ndata: "), data, Bytes::from_static(b"\n\n")]
 }
 
 /// Returns the HTTP response that sends a stream of events.
 pub(super) fn response(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
-    let mut response = hyper::Response::new(ResponseBody::streamed(Box::pin(events)));
+    let mut response = hyper::Response::new(ResponseBody::from_stream(Box::pin(events)));
     *response.status_mut() = StatusCode::OK;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, EVENT_STREAM);
@@ -57,24 +57,24 @@ pub(super) fn response(events: impl Stream<Item = Bytes> + Send + 'static) -> Re
     response
 }
 
-/// An answer in progress, with the notifications that precede it.
+/// An answer in progress, with the notifications that precede the answer.
 pub(super) struct PendingAnswer {
     /// Resolves to the event to send, or to `None` if the client has cancelled the request.
     pub answer: Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>,
-    /// Notifications to send before the answer; `None` if the client receives none.
-    pub said: Option<mpsc::Receiver<Bytes>>,
+    /// Notifications to send before the answer; `None` if the client accepts no notifications.
+    pub notifications: Option<mpsc::Receiver<Bytes>>,
 }
 
-/// Returns a stream of the notifications that are sent while an answer is in progress, with the answer as the
-/// last event.
-pub(super) fn of(
+/// Returns a stream that sends notifications while an answer is in progress, and then the answer as the last
+/// event.
+pub(super) fn events_until_answer(
     pending: PendingAnswer,
     first: Option<Bytes>,
     keep_alive: Duration,
 ) -> impl Stream<Item = Bytes> + Send {
     let mut ticks = interval_at(Instant::now() + keep_alive, keep_alive);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // With these first bytes the response head is sent at once.
+    // The first bytes make hyper send the response head immediately.
     let first = first.map_or(COMMENT, |said| event(None, None, &said));
     let state = (Some(pending), Some(first), ticks);
     stream::unfold(state, |(pending, first, mut ticks)| async move {
@@ -84,13 +84,13 @@ pub(super) fn of(
         let mut pending = pending?;
         tokio::select! {
             biased;
-            Some(said) = next(&mut pending.said) => {
+            Some(said) = next(&mut pending.notifications) => {
                 Some((event(None, None, &said), (Some(pending), None, ticks)))
             }
             answer = &mut pending.answer => {
-                // Notifications that were sent before the answer must arrive before it.
+                // Notifications that were sent before the answer must also arrive before the answer.
                 let mut rest = Vec::new();
-                while let Some(said) = now(&mut pending.said) {
+                while let Some(said) = try_next(&mut pending.notifications) {
                     rest.extend_from_slice(&event(None, None, &said));
                 }
                 match answer {
@@ -107,7 +107,7 @@ pub(super) fn of(
     })
 }
 
-/// Returns the next notification. Never resolves if there cannot be one.
+/// Waits for the next notification. Never resolves if `said` is `None`.
 pub(super) async fn next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
     match said {
         Some(said) => said.recv().await,
@@ -115,8 +115,8 @@ pub(super) async fn next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Byt
     }
 }
 
-/// Returns the next notification if one is already available.
-pub(super) fn now(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
+/// Returns the next notification, or `None` if no notification is available without waiting.
+pub(super) fn try_next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
     said.as_mut()?.try_recv().ok()
 }
 
@@ -141,8 +141,9 @@ mod tests {
             let _ = sender.send(Bytes::from_static(b"2")).await;
             Some(event(None, None, b"3"))
         });
-        let pending = PendingAnswer { answer, said: Some(said) };
-        let mut stream = Box::pin(of(pending, Some(Bytes::from_static(b"1")), Duration::from_millis(1)));
+        let pending = PendingAnswer { answer, notifications: Some(said) };
+        let mut stream =
+            Box::pin(events_until_answer(pending, Some(Bytes::from_static(b"1")), Duration::from_millis(1)));
         assert_eq!(stream.next().await.unwrap(), "data: 1\n\n");
         assert_eq!(stream.next().await.unwrap(), COMMENT);
         go.send(()).unwrap();

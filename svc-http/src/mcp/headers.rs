@@ -1,7 +1,7 @@
-//! Checks the headers that repeat parts of an MCP message, with which proxies can route it without reading
-//! the body.
+//! Checks the HTTP headers that repeat values of an MCP message, so that proxies can route the message
+//! without reading the body.
 //!
-//! Since revision 2026-07-28 these headers are required and must agree with the message. Text other than
+//! Since MCP revision 2026-07-28, these headers are required and must agree with the message. Text other than
 //! visible ASCII is encoded as `=?base64?...?=`.
 
 use std::borrow::Cow;
@@ -20,25 +20,27 @@ use super::HANDSHAKE;
 pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// Prefix of the headers that repeat arguments of a tool.
+/// Prefix of the headers that repeat arguments of a tool call.
 const PARAM: &str = "mcp-param-";
-/// Name of the schema member that names the header of a property.
+/// Member of a property's JSON schema that contains the suffix of the property's header.
 const IN_HEADER: &str = "x-mcp-header";
 
-/// Returns the revision in the headers, or the default revision if the header is absent.
+/// Returns the MCP revision in the header `MCP-Protocol-Version`, or the default revision if the header is
+/// absent.
 pub(super) fn revision(headers: &HeaderMap) -> Result<Revision, Refusal> {
-    let Some(named) = one(headers, &VERSION)? else { return Ok(Revision::UNSTATED) };
+    let Some(named) = single_header(headers, &VERSION)? else { return Ok(Revision::UNSTATED) };
     Revision::of(&named).ok_or_else(|| Refusal::revision(&named))
 }
 
-/// Checks that the revision header agrees with the revision that the message states, even if it is unknown.
+/// Checks that the revision header, if present, equals the revision in the message, even one that the server
+/// does not know.
 pub(super) fn check_revision(headers: &HeaderMap, stated: Option<&str>) -> Result<(), Refusal> {
     stated.map_or(Ok(()), |stated| agree(headers, &VERSION, stated, false))
 }
 
-/// Checks that the headers agree with the message.
+/// Checks that the MCP headers of a request agree with its message.
 ///
-/// Earlier revisions do not require these headers, but they are checked if a client sends them.
+/// Revisions before 2026-07-28 do not require these headers, but a header that the client sends is checked.
 pub(super) fn check<'a>(
     headers: &HeaderMap,
     message: &Message,
@@ -64,17 +66,17 @@ pub(super) fn check<'a>(
     Ok(())
 }
 
-/// Checks that a header has the value `wanted`, and that a required header is present.
+/// Checks that a header, if present, has the value `wanted`. Fails if a required header is absent.
 fn agree(headers: &HeaderMap, name: &HeaderName, wanted: &str, is_required: bool) -> Result<(), Refusal> {
-    match one(headers, name)? {
+    match single_header(headers, name)? {
         Some(said) if said == wanted => Ok(()),
-        Some(_) => Err(mismatch(format!("the header {name} does not say what the message says"))),
+        Some(_) => Err(mismatch(format!("the header {name} does not match the message"))),
         None if is_required => Err(mismatch(format!("the header {name} is missing"))),
         None => Ok(()),
     }
 }
 
-/// Checks that the headers that repeat arguments agree with the arguments of the call.
+/// Checks that the headers `Mcp-Param-*` agree with the arguments of a tool call.
 fn check_arguments<'a>(
     headers: &HeaderMap,
     message: &Message,
@@ -82,7 +84,7 @@ fn check_arguments<'a>(
 ) -> Result<(), Refusal> {
     let mut repeated = Vec::new();
     if let Some(schema) = schema() {
-        collect(schema, &mut Vec::new(), &mut repeated);
+        collect_repeated(schema, &mut Vec::new(), &mut repeated);
     }
     if repeated.is_empty() {
         return Ok(());
@@ -96,62 +98,70 @@ fn check_arguments<'a>(
             None => arguments.get(*member),
             Some(of) => of.get(*member),
         });
-        let said = one(headers, &name)?;
+        let said = single_header(headers, &name)?;
         match (value.filter(|value| !value.is_null()), said) {
             (None, None) => {}
             (None, Some(_)) => return Err(mismatch(format!("the header {name} repeats no argument"))),
             (Some(_), None) => return Err(mismatch(format!("the header {name} is missing"))),
-            (Some(value), Some(said)) if says(&said, value) => {}
+            (Some(value), Some(said)) if equals_argument(&said, value) => {}
             (Some(_), Some(_)) => {
-                return Err(mismatch(format!("the header {name} does not say what the argument says")));
+                return Err(mismatch(format!("the header {name} does not match the argument")));
             }
         }
     }
     Ok(())
 }
 
-/// Collects the properties that a header repeats, each with its path and the suffix of the header.
-fn collect<'a>(schema: &'a Value, path: &mut Vec<&'a str>, found: &mut Vec<(Vec<&'a str>, &'a str)>) {
+/// Collects the properties of a schema that a header repeats: the path of each property, and the suffix of
+/// its header.
+fn collect_repeated<'a>(
+    schema: &'a Value,
+    path: &mut Vec<&'a str>,
+    found: &mut Vec<(Vec<&'a str>, &'a str)>,
+) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, property) in properties {
         path.push(name);
         if let Some(suffix) = property.get(IN_HEADER).and_then(Value::as_str) {
             found.push((path.clone(), suffix));
         }
-        collect(property, path, found);
+        collect_repeated(property, path, found);
         path.pop();
     }
 }
 
-/// Returns whether the text of a header equals an argument.
-fn says(said: &str, value: &Value) -> bool {
+/// Returns whether the text `said` of a header equals an argument.
+fn equals_argument(said: &str, value: &Value) -> bool {
     match value {
         Value::String(text) => said == text,
         Value::Bool(flag) => said == if *flag { "true" } else { "false" },
         Value::Number(number) => number.as_i64().map_or_else(
             || said.parse::<f64>().ok() == number.as_f64(),
-            |number| said.parse::<f64>().is_ok_and(|said| said.fract() == 0.0 && same(said, number)),
+            |number| {
+                said.parse::<f64>().is_ok_and(|said| said.fract() == 0.0 && equals_integer(said, number))
+            },
         ),
         _ => false,
     }
 }
 
 /// Returns whether a number in a header equals an integer argument, so that `42.0` equals `42`.
-fn same(said: f64, number: i64) -> bool {
+fn equals_integer(said: f64, number: i64) -> bool {
     format!("{said:.0}") == number.to_string()
 }
 
-/// Returns the decoded text of a header, or `None` if it is absent. Fails if it is sent more than once.
-fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<Cow<'a, str>>, Refusal> {
+/// Returns the decoded text of a header, or `None` if the header is absent. Fails if the header occurs more
+/// than once or cannot be decoded.
+fn single_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<Cow<'a, str>>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
         return Err(mismatch(format!("the header {name} is sent twice")));
     }
-    text(value).map(Some).ok_or_else(|| mismatch(format!("the header {name} cannot be decoded")))
+    decoded_text(value).map(Some).ok_or_else(|| mismatch(format!("the header {name} cannot be decoded")))
 }
 
-fn text(value: &HeaderValue) -> Option<Cow<'_, str>> {
+fn decoded_text(value: &HeaderValue) -> Option<Cow<'_, str>> {
     let text = value.to_str().ok()?.trim();
     let encoded = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     match encoded {
@@ -172,12 +182,12 @@ mod tests {
 
     #[test]
     fn text_may_be_encoded() {
-        let read = |value: &str| text(&HeaderValue::from_str(value).unwrap()).map(Cow::into_owned);
+        let read = |value: &str| decoded_text(&HeaderValue::from_str(value).unwrap()).map(Cow::into_owned);
         assert_eq!(read(" plain "), Some("plain".to_owned()));
         assert_eq!(read("=?base64?w6Q=?="), Some("ä".to_owned()));
         assert_eq!(read("=?base64?/w==?="), None, "no UTF-8");
         assert_eq!(read("=?base64?!?="), None);
-        assert_eq!(text(&HeaderValue::from_bytes(&[0xe4]).unwrap()), None);
+        assert_eq!(decoded_text(&HeaderValue::from_bytes(&[0xe4]).unwrap()), None);
     }
 
     #[test]
@@ -193,7 +203,7 @@ mod tests {
             ("x", json!(["x"]), false),
         ];
         for (said, value, is_same) in cases {
-            assert_eq!(says(said, &value), is_same, "{said} {value}");
+            assert_eq!(equals_argument(said, &value), is_same, "{said} {value}");
         }
     }
 
@@ -204,7 +214,7 @@ mod tests {
             "b": {"properties": {"c": {"x-mcp-header": "Deep"}}},
         }});
         let mut found = Vec::new();
-        collect(&schema, &mut Vec::new(), &mut found);
+        collect_repeated(&schema, &mut Vec::new(), &mut found);
         found.sort();
         assert_eq!(found, [(vec!["a"], "Region"), (vec!["b", "c"], "Deep"),]);
     }

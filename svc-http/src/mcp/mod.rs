@@ -1,8 +1,8 @@
-//! The Model Context Protocol over HTTP.
+//! Serves the Model Context Protocol over HTTP.
 //!
-//! The router of `svc-mcp-stdio` implements the methods, and this module does the framing. A POST is answered
-//! with JSON, or with server-sent events if that takes a while. Each request is independent. Only revision
-//! 2024-11-05 has sessions, on a separate path.
+//! The router of `svc-mcp-stdio` implements the methods, and this module does the framing. The server answers
+//! a POST with JSON, or with server-sent events if the answer is slow or if notifications precede the answer.
+//! Each request is independent. Only revision 2024-11-05 has sessions, on a separate path.
 
 pub(crate) mod refusals;
 mod headers;
@@ -53,24 +53,24 @@ pub(crate) struct Endpoint {
     sessions: Arc<Sessions>,
 }
 
-/// Tools that an MCP path shows.
+/// Selection of the tools at an MCP path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ToolSelection {
-    /// The tools that the client chooses by query or headers.
+    /// The tools that the client chooses by query or headers, or all tools.
     Chosen,
-    /// The tools that the client chooses, on the path that also has sessions.
+    /// As `Chosen`, on the path that also has sessions.
     Streamable,
-    /// The fixed selection of tools of a profile.
-    Of(Profile),
+    /// The tools of a profile, which the client can restrict further.
+    OfProfile(Profile),
 }
 
-/// The authenticated sender of a POST, with the properties that apply to all messages in it.
+/// The authenticated sender of a POST, with the settings for all messages of the POST.
 struct PostSender {
     principal: Principal,
     holder: Holder,
     headers: HeaderMap,
     agreed: AgreedSettings,
-    /// Date of the revision that the message itself states.
+    /// Date of the MCP revision in the metadata of the message, if any.
     stated: Option<String>,
     view: ToolFilter,
     /// Whether the client accepts `text/event-stream`.
@@ -80,13 +80,12 @@ struct PostSender {
     begins_session: bool,
 }
 
-/// Revision that a message itself states.
+/// MCP revision in the metadata of a message.
 #[derive(Default)]
 struct StatedRevision {
-    /// Date of the stated revision, which the headers must repeat.
+    /// Date of the revision in the metadata, which the revision header must repeat.
     stated: Option<String>,
-    /// Whether the message is the handshake that negotiates a revision, in which case its headers are
-    /// irrelevant.
+    /// Whether the message is the handshake, which negotiates a revision whatever the headers contain.
     is_handshake: bool,
 }
 
@@ -106,7 +105,7 @@ impl PostSender {
         SessionOwner { mark: self.principal.mark(), holder: self.holder }
     }
 
-    /// Returns the scope in which the ids of the sender's requests are unique.
+    /// Returns the scope in which a cancellation finds a request of this sender by id.
     fn scope(&self) -> RequestScope {
         let session = self.session.as_ref().map(|session| session.id.clone());
         RequestScope { mark: self.principal.mark(), session }
@@ -134,9 +133,9 @@ impl Endpoint {
         let principal = match self.admit(state, &head, peer).await {
             Ok(principal) => principal,
             Err(refusal) => {
-                unverified.tell(refusal.standings());
+                unverified.store_limits(refusal.standings());
                 let id = id_in(state, Holder::at(peer), &head.headers, body).await;
-                return refusals::refused(id.as_ref(), &refusal.into(), has_token);
+                return refusals::error_response(id.as_ref(), &refusal.into(), has_token);
             }
         };
         unverified.end(principal.standings());
@@ -144,14 +143,14 @@ impl Endpoint {
         let max = state.settings.body_max_bytes;
         let body = async {
             let body = state.bodies.read(holder, &head.headers, body, max, body::JSON).await?;
-            let busy = state.in_flight.busy_by(holder, body.len()).await?;
+            let busy = state.in_flight.busy_for_body(holder, body.len()).await?;
             Ok((body, busy))
         };
         let (body, busy) = match body.await {
             Ok(body) => body,
             Err(refusal) => {
                 let error = principal.refuse(&self.service, refusal).await;
-                return refusals::refused(None, &error, has_token);
+                return refusals::error_response(None, &error, has_token);
             }
         };
         self.payload(shown, state, (principal, holder), head, (&body, busy)).await
@@ -169,7 +168,7 @@ impl Endpoint {
             Ok(payload) => payload,
             Err(invalid) => {
                 drop(busy);
-                return self.invalid(&principal, &invalid).await;
+                return self.invalid_response(&principal, &invalid).await;
             }
         };
         let (id, said) = match &payload {
@@ -181,19 +180,19 @@ impl Endpoint {
             Ok(sender) => sender,
             Err(refusal) => {
                 drop(busy);
-                return self.refused(&principal, id.as_ref(), refusal).await;
+                return self.refusal_response(&principal, id.as_ref(), refusal).await;
             }
         };
         match payload {
             Payload::One(message) => {
-                MessagePost { endpoint: self, state, sender: &sender }.answer(message, busy).await
+                MessagePost { endpoint: self, state, sender: &sender }.respond(message, busy).await
             }
             Payload::Batch(items) => {
-                // Each item takes its own slots.
+                // Each item of the batch waits for separate slots.
                 drop(busy);
                 match sender.agreed.revision.has_batches() {
                     true => BatchPost::new(self, state, sender).run(items, body.len()).await,
-                    false => self.invalid(&principal, &InvalidMessage::no_batches(None)).await,
+                    false => self.invalid_response(&principal, &InvalidMessage::no_batches(None)).await,
                 }
             }
         }
@@ -223,7 +222,7 @@ impl Endpoint {
         Principal::admitted(&self.service, head(credential, Some(peer))).await
     }
 
-    /// Determines the properties of all messages of a POST from its head.
+    /// Determines the settings for all messages of a POST from the request head.
     fn sender(
         &self,
         shown: ToolSelection,
@@ -233,13 +232,13 @@ impl Endpoint {
     ) -> std::result::Result<PostSender, Refusal> {
         let begins_session = matches!(shown, ToolSelection::Streamable);
         let query = query(&head.uri)?;
-        let named = if begins_session { sessions::named(&head.headers, &query)? } else { None };
-        let session = named.map(|id| self.sessions.of(&id, principal.mark())).transpose()?;
+        let named = if begins_session { sessions::session_id(&head.headers, &query)? } else { None };
+        let session = named.map(|id| self.sessions.find(&id, principal.mark())).transpose()?;
         let mut agreed = match &session {
             Some(session) => session.agreed(),
-            None => AgreedSettings::on(match headers::revision(&head.headers) {
+            None => AgreedSettings::for_revision(match headers::revision(&head.headers) {
                 _ if said.is_handshake => Revision::UNSTATED,
-                // The message states the revision. Its header is checked later, together with the other
+                // The message contains the revision. The revision header is checked later, with the other
                 // headers.
                 Err(_) if said.stated.is_some() => Revision::UNSTATED,
                 named => named?,
@@ -247,7 +246,7 @@ impl Endpoint {
         };
         let choice = tool_selection::choice(&head.headers, &query)?;
         let view = match shown {
-            ToolSelection::Of(profile) => ToolFilter::within(profile, &choice),
+            ToolSelection::OfProfile(profile) => ToolFilter::within(profile, &choice),
             ToolSelection::Chosen | ToolSelection::Streamable => {
                 ToolFilter::chosen(self.service.table(), &choice)
             }
@@ -256,7 +255,7 @@ impl Endpoint {
         if declares_cards(&query) {
             agreed = agreed.showing_cards();
         }
-        let takes_events = AcceptedTypes::of(&head.headers).names("text", "event-stream");
+        let takes_events = AcceptedTypes::of(&head.headers).lists("text", "event-stream");
         let headers = head.headers;
         let stated = said.stated;
         Ok(PostSender {
@@ -273,13 +272,18 @@ impl Endpoint {
     }
 
     /// Returns the response to an invalid message.
-    async fn invalid(&self, principal: &Principal, invalid: &InvalidMessage) -> Response {
-        self.refused(principal, invalid.id.as_ref(), Refusal::from(invalid)).await
+    async fn invalid_response(&self, principal: &Principal, invalid: &InvalidMessage) -> Response {
+        self.refusal_response(principal, invalid.id.as_ref(), Refusal::from(invalid)).await
     }
 
     /// Returns the response to a request that is refused before it reaches a method. If the credential has
-    /// ended, that is the reason given.
-    async fn refused(&self, principal: &Principal, id: Option<&RequestId>, refusal: Refusal) -> Response {
+    /// ended, the response reports that instead of the refusal.
+    async fn refusal_response(
+        &self,
+        principal: &Principal,
+        id: Option<&RequestId>,
+        refusal: Refusal,
+    ) -> Response {
         let own = refusal.error.as_deref().cloned();
         let error = own.unwrap_or_else(|| Error::malformed(refusal.message().to_owned()));
         let error = principal.refuse(&self.service, error).await;
@@ -287,7 +291,7 @@ impl Endpoint {
             let status = refusals::status(refusal.fault, Revision::UNSTATED);
             encode::json(status, refusal.response(id).into())
         } else {
-            refusals::refused(id, &error, true)
+            refusals::error_response(id, &error, true)
         };
         encode::insert_lsn(response.headers_mut(), principal.room_lsn());
         response
@@ -301,8 +305,9 @@ fn query(uri: &Uri) -> std::result::Result<decode::TextFields, Refusal> {
     Ok(fields)
 }
 
-/// Returns whether the query declares that the client shows cards (`extensions=ui`), since no handshake is
-/// remembered.
+/// Returns whether the query declares with `extensions=ui` that the client shows cards.
+///
+/// The query declares this because the server does not store handshakes.
 fn declares_cards(query: &decode::TextFields) -> bool {
     let mut extensions = query.iter().filter(|(name, _)| name == "extensions");
     extensions.any(|(_, list)| list.split(',').any(|extension| extension.trim() == "ui"))

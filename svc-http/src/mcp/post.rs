@@ -1,4 +1,4 @@
-//! Handles a single message in a POST: answers with JSON, or with server-sent events if that takes a while or
+//! Handles a single message in a POST. The response is JSON, or server-sent events if the answer is slow or
 //! if notifications precede the answer.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use svc_core::{Code, Error, Holder, PlaceGuard, Result};
 use svc_mcp_stdio::handler::CallProperties;
-use svc_mcp_stdio::notifier::{Notifier, relaying};
+use svc_mcp_stdio::notifier::{Notifier, relay_notifications};
 use svc_mcp_stdio::refusal::Refusal;
 use svc_mcp_stdio::request_context::{RequestContext, SettingsChange};
 use svc_mcp_stdio::router::{Answer, Router};
@@ -19,17 +19,17 @@ use tokio::time::{Instant, sleep};
 
 use super::cancellable::CancellableRequest;
 use super::event_stream::{self, KEEP_ALIVE, PendingAnswer};
-use super::sessions::{AnswerPlace, SESSION, Session, ended};
+use super::sessions::{AnswerPlace, SESSION, Session, session_ended};
 use super::{Endpoint, PostSender, headers, refusals};
 use crate::encode::{self, Response};
-use crate::limits::body::held;
-use crate::limits::in_flight::{BusySlot, InFlight, in_turns};
+use crate::limits::body::with_guard;
+use crate::limits::in_flight::{BusySlot, InFlight, run_with_busy_slot};
 use crate::limits::unread::{self, UnreadAnswers};
 use crate::phase::{Phase, closing};
 use crate::state::ServerState;
 
-/// Time to wait for an answer before the response becomes a stream.
-pub(super) const EARLY: Duration = Duration::from_secs(2);
+/// Time after which the response to a request becomes a stream, if the answer is not ready.
+pub(super) const STREAM_AFTER: Duration = Duration::from_secs(2);
 
 /// A POST with a single message.
 pub(super) struct MessagePost<'a> {
@@ -39,18 +39,18 @@ pub(super) struct MessagePost<'a> {
 }
 
 impl MessagePost<'_> {
-    /// Answers the message, after it was read while holding the slot `busy`.
-    pub async fn answer(&self, message: Message, busy: Option<BusySlot>) -> Response {
+    /// Answers the message. `busy` is the second slot that was held while the message was read.
+    pub async fn respond(&self, message: Message, busy: Option<BusySlot>) -> Response {
         let PostSender { principal, agreed, view, headers, stated, .. } = self.sender;
         let endpoint = self.endpoint;
         let id = message.id.clone();
         if message.kind != Kind::Request {
             drop(busy);
             if message.kind == Kind::Notification {
-                return self.notified(&message).await;
+                return self.handle_notification(&message).await;
             }
             let invalid = InvalidMessage::new("this server has sent no request, so it takes no response", id);
-            return endpoint.invalid(principal, &invalid).await;
+            return endpoint.invalid_response(principal, &invalid).await;
         }
         let agrees = headers::check_revision(headers, stated.as_deref());
         let context =
@@ -59,56 +59,56 @@ impl MessagePost<'_> {
             let schema = || endpoint.router.input_schema(&message);
             headers::check(headers, &message, &context, schema).map(|()| context)
         });
-        // The slot is released because the next step waits for the database, and the work takes its own
-        // slots.
+        // The second slot is released because the next step waits for the database, and the work takes its
+        // own slots.
         drop(busy);
         let mut context = match context {
             Ok(context) => context,
-            Err(refusal) => return endpoint.refused(principal, id.as_ref(), refusal).await,
+            Err(refusal) => return endpoint.refusal_response(principal, id.as_ref(), refusal).await,
         };
         context.connection = self.sender.session.as_deref().and_then(Session::connection);
         let manner = endpoint.router.manner(&message);
         if let Err(error) = manner.check_size(&message) {
             let error = principal.refuse(&endpoint.service, error).await;
-            return refusals::refused(id.as_ref(), &error, true);
+            return refusals::error_response(id.as_ref(), &error, true);
         }
         let context = Arc::new(context);
         let message = Arc::new(message);
         if let Some(place) = self.sender.session.as_deref().and_then(Session::place) {
             return match self.answer_on_session_stream(&context, &message, manner, place).await {
-                Ok(()) => accepted(),
-                Err(error) => refusals::refused(id.as_ref(), &self.counted_error(error).await, true),
+                Ok(()) => accepted_response(),
+                Err(error) => refusals::error_response(id.as_ref(), &self.counted_error(error).await, true),
             };
         }
-        let make = || self.make(&context, &message, manner);
-        match self.state.unread.answer(self.sender.holder, manner.changes, make).await {
+        let make = || self.produce(&context, &message, manner);
+        match self.state.unread.produce_response(self.sender.holder, manner.changes, make).await {
             Ok(response) => response,
-            Err(error) => refusals::refused(id.as_ref(), &self.counted_error(error).await, true),
+            Err(error) => refusals::error_response(id.as_ref(), &self.counted_error(error).await, true),
         }
     }
 
     /// Handles a notification, which has no answer.
-    async fn notified(&self, message: &Message) -> Response {
+    async fn handle_notification(&self, message: &Message) -> Response {
         let PostSender { principal, agreed, view, headers, .. } = self.sender;
         let context = RequestContext::of(message, agreed, principal.clone(), view.clone());
-        // A notification fails only if it is not allowed here.
+        // An invalid notification is ignored, but headers that do not match a notification are refused.
         if let Ok(context) = context
             && let Err(refusal) = headers::check(headers, message, &context, || None)
         {
-            return self.endpoint.refused(principal, None, refusal).await;
+            return self.endpoint.refusal_response(principal, None, refusal).await;
         }
         if let Err(error) = principal.confirm(&self.endpoint.service).await {
-            return refusals::refused(None, &error, true);
+            return refusals::error_response(None, &error, true);
         }
         self.endpoint.cancels.handle_cancellation(self.sender.scope(), message);
-        let mut response = accepted();
+        let mut response = accepted_response();
         encode::insert_lsn(response.headers_mut(), principal.room_lsn());
         response
     }
 
-    /// Takes the slots for a request and returns the work that answers it. A parked wait does not count as in
-    /// flight.
-    async fn work(
+    /// Waits for the slots of a request, and returns the work that answers the request. A parked wait does
+    /// not count as in flight.
+    async fn prepare_work(
         &self,
         context: &Arc<RequestContext>,
         message: &Arc<Message>,
@@ -138,7 +138,7 @@ impl MessagePost<'_> {
         })
     }
 
-    /// Starts a request whose answer is sent on the stream of its session.
+    /// Starts to answer a request on the stream of its session.
     async fn answer_on_session_stream(
         &self,
         context: &Arc<RequestContext>,
@@ -149,32 +149,32 @@ impl MessagePost<'_> {
         let (Some(session), place) = (self.sender.session.clone(), place?) else { return Ok(()) };
         let unread = self.state.unread.clone();
         let holder = self.sender.holder;
-        // No more work is done for a client with too many unread bytes.
+        // The server does no more work for a client with too many unread bytes.
         unread.wait(holder, Instant::now() + unread::TIMEOUT).await?;
-        let work = self.work(context, message, manner).await?;
+        let work = self.prepare_work(context, message, manner).await?;
         tokio::spawn(async move {
             let (notifier, said) = Notifier::new();
             let AnswerPlace { answers, permit } = place;
-            let answer = relaying(work.answer(notifier), said, &answers).await;
+            let answer = relay_notifications(work.run(notifier), said, &answers).await;
             let Some(answer) = answer else { return };
             if let Some(agreement) = answer.agreed {
                 session.agree(agreement);
             }
-            let bytes = counted(answer.bytes.joined().into(), &unread, holder);
+            let bytes = counted_as_unread(answer.bytes.joined().into(), &unread, holder);
             // Sending fails if the client has disconnected.
-            let _ = answers.send(held(bytes, permit)).await;
+            let _ = answers.send(with_guard(bytes, permit)).await;
         });
         Ok(())
     }
 
-    /// Produces the response to a request: JSON, or a stream if the answer takes a while.
-    async fn make(
+    /// Produces the response to a request: JSON, or a stream if the answer is slow.
+    async fn produce(
         &self,
         context: &Arc<RequestContext>,
         message: &Arc<Message>,
         manner: CallProperties,
     ) -> Result<Response> {
-        let work = self.work(context, message, manner).await?;
+        let work = self.prepare_work(context, message, manner).await?;
         let streams = self.sender.takes_events;
         let (notifier, mut said) = if streams && accepts_notifications(context, message) {
             let (notifier, said) = Notifier::new();
@@ -182,12 +182,12 @@ impl MessagePost<'_> {
         } else {
             (Notifier::closed(), None)
         };
-        let mut answering = Box::pin(work.answer(notifier));
+        let mut answering = Box::pin(work.run(notifier));
         let first = tokio::select! {
             biased;
-            answer = &mut answering => return self.at_once(context, answer, said).await,
+            answer = &mut answering => return self.quick_response(context, answer, said).await,
             Some(notification) = event_stream::next(&mut said) => Some(notification),
-            () = sleep(EARLY), if streams => None,
+            () = sleep(STREAM_AFTER), if streams => None,
         };
         if !streams {
             return self.as_json(context, answering.await).await;
@@ -196,31 +196,35 @@ impl MessagePost<'_> {
         let holder = self.sender.holder;
         let answer =
             Box::pin(async move { answering.await.map(|answer| last_event(answer, &unread, holder)) });
-        let events = event_stream::of(PendingAnswer { answer, said }, first, KEEP_ALIVE);
-        Ok(self.endpoint.streaming(&context.principal, events).await)
+        let events = event_stream::events_until_answer(
+            PendingAnswer { answer, notifications: said },
+            first,
+            KEEP_ALIVE,
+        );
+        Ok(self.endpoint.stream_response(&context.principal, events).await)
     }
 
-    /// Returns the response for an answer that came quickly: events if notifications precede it, otherwise
-    /// JSON.
-    async fn at_once(
+    /// Returns the response for a quick answer: events if notifications precede the answer, otherwise JSON.
+    async fn quick_response(
         &self,
         context: &RequestContext,
         answer: Option<Answer>,
         mut said: Option<mpsc::Receiver<Bytes>>,
     ) -> Result<Response> {
-        let (answer, first) = match (answer, event_stream::now(&mut said)) {
+        let (answer, first) = match (answer, event_stream::try_next(&mut said)) {
             (Some(answer), Some(first)) => (answer, first),
             (answer, _) => return self.as_json(context, answer).await,
         };
         let event = last_event(answer, &self.state.unread, self.sender.holder);
-        let pending = PendingAnswer { answer: Box::pin(std::future::ready(Some(event))), said };
-        let events = event_stream::of(pending, Some(first), KEEP_ALIVE);
-        Ok(self.endpoint.streaming(&context.principal, events).await)
+        let pending =
+            PendingAnswer { answer: Box::pin(std::future::ready(Some(event))), notifications: said };
+        let events = event_stream::events_until_answer(pending, Some(first), KEEP_ALIVE);
+        Ok(self.endpoint.stream_response(&context.principal, events).await)
     }
 
     async fn as_json(&self, context: &RequestContext, answer: Option<Answer>) -> Result<Response> {
-        // A cancelled request gets 202 without an answer.
-        let Some(mut answer) = answer else { return Ok(accepted()) };
+        // The response to a cancelled request is 202 without an answer.
+        let Some(mut answer) = answer else { return Ok(accepted_response()) };
         context.principal.confirm(&self.endpoint.service).await?;
         let session = match (answer.agreed.take(), &self.sender.session) {
             (Some(agreement), Some(session)) => {
@@ -234,7 +238,7 @@ impl MessagePost<'_> {
             }
             _ => None,
         };
-        let mut response = refusals::answered(answer, context.revision);
+        let mut response = refusals::answer_response(answer, context.revision);
         if let Some(id) = session.and_then(|session| HeaderValue::from_str(&session.id).ok()) {
             response.headers_mut().insert(SESSION, id);
         }
@@ -245,26 +249,26 @@ impl MessagePost<'_> {
     /// Returns the error to send, after making sure that the core has counted the request.
     async fn counted_error(&self, error: Error) -> Error {
         let principal = &self.sender.principal;
-        if principal.is_unasked() { principal.refuse(&self.endpoint.service, error).await } else { error }
+        if principal.is_unused() { principal.refuse(&self.endpoint.service, error).await } else { error }
     }
 }
 
 /// Returns 202, the response to messages that have no answer.
-pub(super) fn accepted() -> Response {
+pub(super) fn accepted_response() -> Response {
     let mut response = encode::json(StatusCode::ACCEPTED, Bytes::new());
     response.headers_mut().remove(CONTENT_TYPE);
     response
 }
 
-/// Returns an answer as an event, whose bytes count as unread until they are sent.
+/// Returns an answer as a server-sent event, and counts the event as unread until it is sent.
 fn last_event(answer: Answer, unread: &UnreadAnswers, holder: Holder) -> Bytes {
-    counted(event_stream::event(None, None, &answer.bytes.joined()), unread, holder)
+    counted_as_unread(event_stream::event(None, None, &answer.bytes.joined()), unread, holder)
 }
 
-/// Counts bytes as unread until they are sent.
-fn counted(bytes: Bytes, unread: &UnreadAnswers, holder: Holder) -> Bytes {
-    match unread.take(holder, true, bytes.len(), None) {
-        Some(share) => held(bytes, share),
+/// Counts bytes as unread until the bytes are sent.
+fn counted_as_unread(bytes: Bytes, unread: &UnreadAnswers, holder: Holder) -> Bytes {
+    match unread.reserve(holder, true, bytes.len(), None) {
+        Some(share) => with_guard(bytes, share),
         None => bytes,
     }
 }
@@ -277,16 +281,16 @@ fn accepts_notifications(context: &RequestContext, message: &Message) -> bool {
     logs || context.progress.is_some() || listens(message)
 }
 
-/// Waits for a second slot if handling the message occupies a thread.
+/// Waits for a second slot if handling the message occupies a thread. Otherwise returns `None`.
 ///
-/// A message occupies a thread because of its size, or because its method reads whole pages or threads and
-/// selects from them.
+/// A message occupies a thread if it is large, or if its method reads whole pages or threads to select from
+/// them.
 pub(super) async fn busy(places: &InFlight, holder: Holder, message: &Message) -> Result<Option<BusySlot>> {
     match message.method.as_str() {
         "completion/complete" | "prompts/get" | "resources/list" | "resources/read" => {
             places.busy(holder).await.map(Some)
         }
-        _ => places.busy_by(holder, message.size).await,
+        _ => places.busy_for_body(holder, message.size).await,
     }
 }
 
@@ -295,7 +299,7 @@ fn listens(message: &Message) -> bool {
     message.method == "subscriptions/listen"
 }
 
-/// A request with everything that is needed to answer it, even after the connection has ended.
+/// A request with all data for answering it, even after the connection has ended.
 struct AnswerWork {
     router: Router,
     context: Arc<RequestContext>,
@@ -314,16 +318,18 @@ struct AnswerWork {
 
 impl AnswerWork {
     /// Answers the request, or returns `None` if its client has cancelled it.
-    async fn answer(mut self, notifier: Notifier) -> Option<Answer> {
-        let answer = in_turns(self.busy.take(), self.router.answer(&self.context, &self.message, &notifier));
+    async fn run(mut self, notifier: Notifier) -> Option<Answer> {
+        let answer =
+            run_with_busy_slot(self.busy.take(), self.router.answer(&self.context, &self.message, &notifier));
         let answer = tokio::select! {
             answer = answer => answer,
             () = closing(&mut self.phase), if self.waits => {
-                Some(at_the_end(&self.router, &self.context, &self.message).await)
+                Some(answer_at_shutdown(&self.router, &self.context, &self.message).await)
             }
-            () = cancelled(&mut self.parked) => None,
-            () = over(self.session.as_deref()), if self.waits => {
-                Some(self.router.refuse(&self.context, self.message.id.as_ref(), ended().into()).await)
+            () = until_cancelled(&mut self.parked) => None,
+            () = session_over(self.session.as_deref()), if self.waits => {
+                let id = self.message.id.as_ref();
+                Some(self.router.refuse(&self.context, id, session_ended().into()).await)
             }
         };
         drop(self.slot);
@@ -332,7 +338,7 @@ impl AnswerWork {
 }
 
 /// Returns the answer to a wait that ends because the server shuts down.
-async fn at_the_end(router: &Router, context: &RequestContext, message: &Message) -> Answer {
+async fn answer_at_shutdown(router: &Router, context: &RequestContext, message: &Message) -> Answer {
     let id = message.id.as_ref();
     match id.filter(|_| listens(message)) {
         Some(id) => router.end_of_listening(context, id),
@@ -343,14 +349,14 @@ async fn at_the_end(router: &Router, context: &RequestContext, message: &Message
     }
 }
 
-async fn over(session: Option<&Session>) {
+async fn session_over(session: Option<&Session>) {
     match session {
-        Some(session) => session.over().await,
+        Some(session) => session.until_ended().await,
         None => std::future::pending().await,
     }
 }
 
-pub(super) async fn cancelled(parked: &mut Option<CancellableRequest>) {
+pub(super) async fn until_cancelled(parked: &mut Option<CancellableRequest>) {
     match parked {
         Some(parked) => parked.cancelled().await,
         None => std::future::pending().await,

@@ -1,6 +1,6 @@
-//! Formats refusals below `/mcp`: every response that is not a success has a JSON-RPC error as its body.
+//! Formats refusals below `/mcp`: the body of every response that is not a success is a JSON-RPC error.
 //!
-//! MCP clients do not show any other body.
+//! MCP clients do not show other bodies.
 
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -19,13 +19,13 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// `WWW-Authenticate` header for a token that is not valid (RFC 6750, section 3.1).
 const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
-/// Returns whether a path is `/mcp` or below it.
+/// Returns whether a path is `/mcp` or a path below `/mcp`.
 pub(crate) fn is_below(path: &str) -> bool {
     path.strip_prefix("/mcp").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Returns the response to a request that was refused before it reached an MCP method.
-pub(crate) fn refused(id: Option<&RequestId>, error: &Error, has_token: bool) -> Response {
+pub(crate) fn error_response(id: Option<&RequestId>, error: &Error, has_token: bool) -> Response {
     let mut response = encode::problem(error);
     let body = Refusal::of(error.clone()).response(id);
     *response.body_mut() = Bytes::from(body).into();
@@ -44,15 +44,15 @@ pub(crate) fn has_token(headers: &HeaderMap) -> bool {
 }
 
 /// Returns the HTTP response for an answer of the router.
-pub(super) fn answered(answer: Answer, revision: Revision) -> Response {
+pub(super) fn answer_response(answer: Answer, revision: Revision) -> Response {
     let Some(refusal) = &answer.refusal else {
         let mut response = encode::json(StatusCode::OK, answer.bytes.start.into());
-        response.body_mut().followed_by(answer.bytes.rest);
+        response.body_mut().set_next(answer.bytes.rest);
         return response;
     };
     match &refusal.error {
         Some(error) if ends_request(error.code()) => {
-            let mut response = refused(None, error, true);
+            let mut response = error_response(None, error, true);
             *response.body_mut() = Bytes::from(answer.bytes.joined()).into();
             response
         }
@@ -60,7 +60,7 @@ pub(super) fn answered(answer: Answer, revision: Revision) -> Response {
     }
 }
 
-/// Returns whether an error concerns the request itself instead of the requested object.
+/// Returns whether an error concerns the whole HTTP request instead of the requested object.
 fn ends_request(code: Code) -> bool {
     matches!(
         code,
@@ -76,14 +76,14 @@ fn ends_request(code: Code) -> bool {
 /// Returns the HTTP status for a fault that the router reports.
 pub(super) fn status(fault: Fault, revision: Revision) -> StatusCode {
     match fault {
-        Fault::Unreadable
-        | Fault::NoMessage
+        Fault::NotJson
+        | Fault::NotAMessage
         | Fault::Headers
         | Fault::Revision
         | Fault::ClientCapability
         | Fault::Meta => StatusCode::BAD_REQUEST,
         Fault::Method if revision.is_stateless() => StatusCode::NOT_FOUND,
-        Fault::GivenUp => StatusCode::ACCEPTED,
+        Fault::Cancelled => StatusCode::ACCEPTED,
         Fault::Method | Fault::Params | Fault::Resource | Fault::Refused(_) => StatusCode::OK,
     }
 }

@@ -1,10 +1,10 @@
-//! Manages the sessions of revision 2024-11-05 on `/mcp/streamable`.
+//! Manages the sessions of MCP revision 2024-11-05 on `/mcp/streamable`.
 //!
-//! A session stores the result of its handshake. It belongs to one process and one credential, and grants no
+//! A session stores the result of its handshake, in one process and for one credential. A session grants no
 //! rights: each request is authenticated separately. A session ends when it is deleted, after half an hour
 //! without a request, when its client begins too many other sessions, when the server has too many sessions
-//! and its holder has the most, or when the stream with its answers ends. The requests of a session end with
-//! it.
+//! and the session's holder has the most, or when the stream with the session's answers ends. The requests of
+//! a session end with the session.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,10 +30,10 @@ use super::event_stream::{self, COMMENT, KEEP_ALIVE};
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Maximum sessions of one server.
 pub(crate) const SESSIONS_MAX: usize = 1000;
-/// Maximum sessions of one credential. Beyond it, the least recently used session that is not in use is
-/// evicted.
-pub(crate) const OF_ONE_MAX: usize = 100;
-/// Maximum sessions of one client with all its credentials.
+/// Maximum sessions of one credential. Beyond this limit, the server evicts the least recently used session
+/// that is not in use.
+pub(crate) const OF_CREDENTIAL_MAX: usize = 100;
+/// Maximum sessions of one client, over all credentials of the client.
 pub(crate) const OF_CLIENT_MAX: usize = 500;
 /// Time without a request after which a session ends.
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
@@ -46,7 +46,7 @@ pub(super) struct Sessions {
     places: Ceiling,
 }
 
-/// The owner of a session.
+/// Owner of a session: a credential, and the holder of the session's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SessionOwner {
     /// Hash that identifies the credential.
@@ -61,7 +61,7 @@ pub(super) struct Session {
     owner: SessionOwner,
     _place: PlaceGuard,
     state: Mutex<State>,
-    /// Stream for the answers of the session, if its client reads them from one.
+    /// Stream for the answers of the session; `None` if the answers are the responses to POSTs.
     stream: Option<AnswerStream>,
     is_over: watch::Sender<bool>,
 }
@@ -91,7 +91,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sessions {
-    /// Begins a session.
+    /// Begins a session whose answers are the responses to POSTs.
     pub fn begin(&self, owner: SessionOwner, agreed: AgreedSettings) -> Result<Arc<Session>> {
         self.add(owner, agreed, None)
     }
@@ -109,11 +109,11 @@ impl Sessions {
         let (answers, receiver) = mpsc::channel(ANSWERS_MAX);
         let (connection, told) = Connection::new();
         let stream = AnswerStream { answers, places: Arc::new(Semaphore::new(ANSWERS_MAX)), connection };
-        let session = self.add(owner, AgreedSettings::on(Revision::V20241105), Some(stream))?;
+        let session = self.add(owner, AgreedSettings::for_revision(Revision::V20241105), Some(stream))?;
         let endpoint = event_stream::event(Some("endpoint"), None, address(&session.id).as_bytes());
         let mut ticks = interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let until = Box::pin(futures_util::future::select(Box::pin(session.over()), Box::pin(until)));
+        let until = Box::pin(futures_util::future::select(Box::pin(session.until_ended()), Box::pin(until)));
         let guard = SessionGuard { all: Arc::clone(self), session };
         let state = (Some(endpoint), (receiver, told), ticks, until, guard);
         Ok(stream::unfold(
@@ -154,17 +154,17 @@ impl Sessions {
             all.retain(|_, session| !session.is_idle(now));
         }
         let own = || all.values().filter(|session| session.owner.mark == owner.mark);
-        if own().count() >= OF_ONE_MAX {
-            let evicted = longest_idle(own()).ok_or_else(too_many)?;
+        if own().count() >= OF_CREDENTIAL_MAX {
+            let evicted = longest_idle(own()).ok_or_else(too_many_sessions)?;
             evict(&mut all, &evicted);
         }
         let place = match self.places.try_take(owner.holder, 1) {
             Ok(place) => place,
             Err(scope) => {
-                let evicted = heaviest(&all, owner.holder, scope);
+                let evicted = session_to_evict(&all, owner.holder, scope);
                 evict(&mut all, &evicted.ok_or_else(|| self.places.exhausted(owner.holder, 1))?);
-                // The new session replaces the evicted one, even if the holder's share has become smaller
-                // since.
+                // The new session replaces the evicted session, even if the holder's share is smaller than
+                // before.
                 self.places.take_beyond_limits(owner.holder, 1)
             }
         };
@@ -175,14 +175,14 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Returns the session with this id if it belongs to this credential. Fails as for a missing session
-    /// otherwise.
-    pub fn of(&self, id: &str, mark: [u8; 32]) -> Result<Arc<Session>> {
+    /// Returns the session with this id, and marks the session as used. Fails with 404 if the credential
+    /// `mark` owns no session with the id.
+    pub fn find(&self, id: &str, mark: [u8; 32]) -> Result<Arc<Session>> {
         let found = locked(&self.all).get(id).filter(|session| session.owner.mark == mark).cloned();
-        let session = found.ok_or_else(missing)?;
+        let session = found.ok_or_else(session_not_found)?;
         if session.is_idle(Instant::now()) {
             self.end(&session);
-            return Err(missing());
+            return Err(session_not_found());
         }
         session.touch();
         Ok(session)
@@ -205,15 +205,20 @@ impl Default for Sessions {
 /// Returns the id of the least recently used session that is not in use.
 fn longest_idle<'a>(sessions: impl Iterator<Item = &'a Arc<Session>>) -> Option<String> {
     let unused = sessions.filter(|session| !session.is_in_use());
-    unused.min_by_key(|session| session.used()).map(|session| session.id.clone())
+    unused.min_by_key(|session| session.last_used()).map(|session| session.id.clone())
 }
 
-/// Returns the session to evict in the scope `wanted`: the least recently used session of the client with the
-/// most sessions, in the workspace with the most sessions. If all of its sessions are in use, the next
-/// holder's are considered.
+/// Returns the id of the session to evict in the scope `wanted`, or `None` if all sessions are in use.
+///
+/// This is the least recently used session of the client with the most sessions, in the workspace with the
+/// most sessions. Holders whose sessions are all in use are skipped.
 ///
 /// A session whose holder has fewer sessions than the newcomer is never evicted.
-fn heaviest(all: &HashMap<String, Arc<Session>>, newcomer: Holder, wanted: CeilingScope) -> Option<String> {
+fn session_to_evict(
+    all: &HashMap<String, Arc<Session>>,
+    newcomer: Holder,
+    wanted: CeilingScope,
+) -> Option<String> {
     let mut workspaces = HashMap::new();
     let mut clients = HashMap::new();
     for Holder { client, workspace } in all.values().map(|session| session.owner.holder) {
@@ -243,36 +248,36 @@ fn evict(all: &mut HashMap<String, Arc<Session>>, id: &str) {
     }
 }
 
-fn too_many() -> Error {
+fn too_many_sessions() -> Error {
     let detail =
-        format!("this credential already has {OF_ONE_MAX} MCP sessions in use: end those not needed");
+        format!("this credential already has {OF_CREDENTIAL_MAX} MCP sessions in use: end those not needed");
     Error::new(Code::Overloaded, detail).with("scope", CeilingScope::Client.name())
 }
 
 /// Advice in the error for a request whose session does not exist.
-const AGAIN: &str = "Begin a new session: send `initialize` again, without `Mcp-Session-Id`.";
+const BEGIN_AGAIN: &str = "Begin a new session: send `initialize` again, without `Mcp-Session-Id`.";
 
-fn missing() -> Error {
-    Error::new(Code::NotFound, "there is no such session").with_next(AGAIN)
+fn session_not_found() -> Error {
+    Error::new(Code::NotFound, "there is no such session").with_next(BEGIN_AGAIN)
 }
 
 /// Returns the error for a wait whose session has ended.
-pub(super) fn ended() -> Error {
-    Error::new(Code::NotFound, "the session has ended").with_next(AGAIN)
+pub(super) fn session_ended() -> Error {
+    Error::new(Code::NotFound, "the session has ended").with_next(BEGIN_AGAIN)
 }
 
 impl Session {
-    fn used(&self) -> Instant {
+    fn last_used(&self) -> Instant {
         locked(&self.state).used
     }
 
-    /// Returns whether the session has a running request or an open stream, which hold a reference to it.
+    /// Returns whether a running request or an open stream holds a reference to the session.
     fn is_in_use(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1
     }
 
     fn is_idle(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.used()) > IDLE_MAX
+        now.saturating_duration_since(self.last_used()) > IDLE_MAX
     }
 
     /// Records that the session was used now.
@@ -291,7 +296,7 @@ impl Session {
         state.agreed = agreement.after(state.agreed);
     }
 
-    /// Takes a slot for an answer on the session's stream, if it has one.
+    /// Takes a slot for an answer on the session's stream, or returns `None` if the session has no stream.
     pub fn place(&self) -> Option<Result<AnswerPlace>> {
         let stream = self.stream.as_ref()?;
         let permit = Arc::clone(&stream.places).try_acquire_owned().map_err(|_| {
@@ -310,7 +315,7 @@ impl Session {
     }
 
     /// Returns a future that resolves when the session has ended. The future does not keep the session alive.
-    pub fn over(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub fn until_ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut is_over = self.is_over.subscribe();
         async move {
             // The session has also ended once no sender remains.
@@ -331,12 +336,12 @@ impl Drop for SessionGuard {
     }
 }
 
-/// Returns the session id in the header of a request or, for a stream, in its query.
+/// Returns the session id in the header `Mcp-Session-Id`, or else in the query field `sessionId`.
 ///
-/// Fails with 404 if the id is invalid.
-pub(super) fn named(headers: &HeaderMap, query: &[(String, String)]) -> Result<Option<String>> {
+/// Fails with 404 if the header is not text.
+pub(super) fn session_id(headers: &HeaderMap, query: &[(String, String)]) -> Result<Option<String>> {
     if let Some(id) = headers.get(SESSION) {
-        return id.to_str().map(|id| Some(id.to_owned())).map_err(|_| missing());
+        return id.to_str().map(|id| Some(id.to_owned())).map_err(|_| session_not_found());
     }
     Ok(query.iter().find(|(name, _)| name == "sessionId").map(|(_, id)| id.clone()))
 }
@@ -348,7 +353,7 @@ mod tests {
     use super::*;
 
     fn agreed() -> AgreedSettings {
-        AgreedSettings::on(Revision::V20241105)
+        AgreedSettings::for_revision(Revision::V20241105)
     }
 
     fn holder(workspace: u128, client: u8) -> Holder {
@@ -356,10 +361,10 @@ mod tests {
         Holder { workspace, ..Holder::at([127, 0, 0, client].into()) }
     }
 
-    /// Begins `count` sessions of one client, with as many credentials as that needs, numbered from `first`.
+    /// Begins `count` sessions of one client, with as many credentials as necessary, numbered from `first`.
     fn begin(all: &Sessions, holder: Holder, first: u8, count: usize) -> Vec<Arc<Session>> {
         let owner = |number: usize| {
-            let mark = [first + u8::try_from(number / OF_ONE_MAX).unwrap(); 32];
+            let mark = [first + u8::try_from(number / OF_CREDENTIAL_MAX).unwrap(); 32];
             SessionOwner { mark, holder }
         };
         (0..count).map(|number| all.begin(owner(number), agreed()).unwrap()).collect()
@@ -377,11 +382,11 @@ mod tests {
     async fn a_session_is_of_one_credential_until_it_ends() {
         let all = Sessions::default();
         let session = all.begin(owner(1), agreed()).unwrap();
-        assert_eq!(all.of(&session.id, [1; 32]).unwrap().id, session.id);
-        assert_eq!(all.of(&session.id, [2; 32]).map(drop).unwrap_err().code(), Code::NotFound);
-        let over = session.over();
+        assert_eq!(all.find(&session.id, [1; 32]).unwrap().id, session.id);
+        assert_eq!(all.find(&session.id, [2; 32]).map(drop).unwrap_err().code(), Code::NotFound);
+        let over = session.until_ended();
         all.end(&session);
-        assert!(all.of(&session.id, [1; 32]).is_err());
+        assert!(all.find(&session.id, [1; 32]).is_err());
         assert!(over.now_or_never().is_some(), "what runs for it ends, though it is held");
     }
 
@@ -389,18 +394,18 @@ mod tests {
     async fn there_are_no_more_than_a_number_of_them() {
         let all = Sessions::default();
         let first = all.begin(owner(0), agreed()).unwrap();
-        for _ in 0..OF_ONE_MAX {
+        for _ in 0..OF_CREDENTIAL_MAX {
             all.begin(owner(0), agreed()).unwrap();
         }
-        assert_eq!(locked(&all.all).len(), OF_ONE_MAX);
-        assert!(all.of(&first.id, [0; 32]).is_ok(), "it is in use, so another one made room");
+        assert_eq!(locked(&all.all).len(), OF_CREDENTIAL_MAX);
+        assert!(all.find(&first.id, [0; 32]).is_ok(), "it is in use, so another one made room");
         let id = std::mem::take(&mut first.id.clone());
         drop(first);
-        for _ in 0..OF_ONE_MAX {
+        for _ in 0..OF_CREDENTIAL_MAX {
             all.begin(owner(0), agreed()).unwrap();
         }
-        assert!(all.of(&id, [0; 32]).is_err(), "the least recently used one of a credential makes room");
-        let held: Vec<_> = (0..OF_ONE_MAX).map(|_| all.begin(owner(1), agreed()).unwrap()).collect();
+        assert!(all.find(&id, [0; 32]).is_err(), "the least recently used one of a credential makes room");
+        let held: Vec<_> = (0..OF_CREDENTIAL_MAX).map(|_| all.begin(owner(1), agreed()).unwrap()).collect();
         assert_eq!(all.begin(owner(1), agreed()).map(drop).unwrap_err().code(), Code::Overloaded);
         drop(held);
     }
@@ -434,7 +439,7 @@ mod tests {
         assert_eq!(count_of(&all, heavy) + count_of(&all, light), 750, "one workspace has three quarters");
         let newcomer = begin(&all, holder(1, 3), 20, 1);
         assert_eq!((count_of(&all, heavy), count_of(&all, light)), (OF_CLIENT_MAX - 1, 250));
-        assert!(all.of(&of_heavy[0], [0; 32]).is_err() && all.of(&of_heavy[1], [0; 32]).is_ok());
+        assert!(all.find(&of_heavy[0], [0; 32]).is_err() && all.find(&of_heavy[1], [0; 32]).is_ok());
         let others = [begin(&all, holder(2, 1), 30, 125), begin(&all, holder(2, 2), 33, 125)];
         assert_eq!(count_of(&all, heavy), OF_CLIENT_MAX - 1, "there was room for another workspace");
         let third = begin(&all, holder(3, 1), 40, 1);
@@ -467,14 +472,14 @@ mod tests {
         let first = String::from_utf8(stream.next().await.unwrap().to_vec()).unwrap();
         let id = first.trim().rsplit('=').next().unwrap().to_owned();
         assert_eq!(first, format!("event: endpoint\ndata: /x?sessionId={id}\n\n"));
-        let session = all.of(&id, [1; 32]).unwrap();
+        let session = all.find(&id, [1; 32]).unwrap();
         let places: Vec<AnswerPlace> = (0..ANSWERS_MAX).map(|_| session.place().unwrap().unwrap()).collect();
         assert_eq!(session.place().unwrap().map(drop).unwrap_err().code(), Code::Overloaded);
         places[0].answers.send(Bytes::from_static(b"{}")).await.unwrap();
         let message = [stream.next().await, stream.next().await, stream.next().await];
         assert_eq!(message.map(Option::unwrap).concat(), b"event: message\ndata: {}\n\n");
         drop(stream);
-        assert!(locked(&all.all).is_empty() && session.over().now_or_never().is_some());
+        assert!(locked(&all.all).is_empty() && session.until_ended().now_or_never().is_some());
     }
 
     #[tokio::test]

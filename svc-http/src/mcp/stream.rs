@@ -1,7 +1,8 @@
-//! `GET /mcp/stream`: a workspace's events as they happen, as server-sent events.
+//! Serves `GET /mcp/stream`: sends the events of a workspace as server-sent events when they happen.
 //!
-//! The data of each server-sent event is a WebSocket frame, byte for byte, and its id is the position of the
-//! event in the log. A client cannot send frames here: to continue, it connects again with `Last-Event-ID`.
+//! The data of each server-sent event equals a WebSocket frame byte for byte, and the id is the position of
+//! the event in the log. A client cannot send frames on this stream: to continue, the client connects again
+//! with `Last-Event-ID`.
 
 use std::collections::VecDeque;
 
@@ -21,7 +22,7 @@ use crate::decode;
 use crate::delivery::{BATCH, Frame, FrameDelivery, must_refetch};
 use crate::encode::{self, Response};
 use crate::limits::unread::{self, UnreadAnswers};
-use crate::origin::Use;
+use crate::origin::CookieUse;
 use crate::phase::{Phase, closing};
 use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 
@@ -35,7 +36,7 @@ pub(crate) async fn handle(
     unverified: &mut UnverifiedRequest,
 ) -> Result<Response> {
     state.hosts.check_origin(request.headers())?;
-    let head = state.head_for(link, request, AcceptedCredentials::Authorization, Use::Change).await?;
+    let head = state.head_for(link, request, AcceptedCredentials::Authorization, CookieUse::Change).await?;
     state.check_host(&head, request)?;
     let peer = state.peer(link, request.headers());
     let admission =
@@ -53,8 +54,8 @@ pub(crate) async fn handle(
     }
     let begun = match state.service.subscribe(admission, subscription).await {
         Ok(begun) => begun,
-        // The client gets this error as a frame, because the script of a page can read frames but not the
-        // status.
+        // The server sends this error as a frame, because the script of a page can read frames but not the
+        // status of a response.
         Err(error) if error.code() == Code::MustRefetch => {
             let told = event_stream::event(None, None, &must_refetch(&error)?);
             return Ok(event_stream::response(stream::iter([told])));
@@ -65,7 +66,7 @@ pub(crate) async fn handle(
     let (delivery, frames) = FrameDelivery::begin(begun, false)?;
     let following = EventSubscription {
         delivery,
-        ready: frames.into_iter().map(framed).collect(),
+        ready: frames.into_iter().map(frame_event).collect(),
         share: None,
         kept: None,
         has_ended: false,
@@ -85,25 +86,25 @@ fn query(request: &Request<Incoming>) -> Result<svc_core::ops::Subscription> {
     StreamQuery::read(fields)?.subscription(last_event_id(request.headers())?)
 }
 
-/// Returns the position in the `Last-Event-ID` header, if there is one.
+/// Returns the position in the header `Last-Event-ID`, or `None` if the header is absent or empty.
 pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>> {
     let Some(value) = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty()) else { return Ok(None) };
     let position = value.to_str().ok().and_then(|text| text.parse().ok()).filter(|position| *position >= 0);
     position.map(Some).ok_or_else(|| Error::malformed("Last-Event-ID must be the id of an event, a number"))
 }
 
-fn framed(frame: Frame) -> Bytes {
+fn frame_event(frame: Frame) -> Bytes {
     let id = frame.lsn.map(|lsn| lsn.to_string());
     event_stream::event(None, id.as_deref(), &frame.text)
 }
 
-/// A subscription and its events that are not sent yet.
+/// A subscription, and the events that are not sent yet.
 struct EventSubscription {
     delivery: FrameDelivery,
     ready: VecDeque<Bytes>,
-    /// Share of the unread bytes that the ready bytes hold.
+    /// Share of the unread bytes that the bytes in `ready` occupy.
     share: Option<PlaceGuard>,
-    /// Room that is reserved among the unread bytes for the next events.
+    /// Room among the unread bytes that is reserved for the next events.
     kept: Option<PlaceGuard>,
     has_ended: bool,
     unread: UnreadAnswers,
@@ -137,26 +138,26 @@ impl EventSubscription {
             };
             match batch {
                 Ok(batch) if batch.frames.is_empty() => {
-                    self.take(batch);
+                    self.add_frames(batch);
                     if self.ready.is_empty() {
                         return Some(COMMENT);
                     }
                 }
-                Ok(batch) => self.make_room(batch).await,
+                Ok(batch) => self.add_if_room(batch).await,
                 Err(error) => self.end(&error),
             }
         }
     }
 
-    /// Takes a batch if there is room for it among the unread bytes. Otherwise puts it back, to be read again
-    /// once there is room.
-    async fn make_room(&mut self, batch: EventBatch) {
+    /// Adds the frames of a batch if there is room among the unread bytes. Otherwise puts the batch back, and
+    /// waits for room before the batch is read again.
+    async fn add_if_room(&mut self, batch: EventBatch) {
         let size = batch.size();
         let is_kept = self.kept.is_some();
-        match self.unread.take(self.holder, is_kept, size, self.kept.take()) {
+        match self.unread.reserve(self.holder, is_kept, size, self.kept.take()) {
             Some(share) => {
                 self.share = Some(share);
-                self.take(batch);
+                self.add_frames(batch);
             }
             None => {
                 drop(batch);
@@ -169,12 +170,12 @@ impl EventSubscription {
         }
     }
 
-    fn take(&mut self, batch: EventBatch) {
+    fn add_frames(&mut self, batch: EventBatch) {
         match self.delivery.frames(batch) {
-            Ok(frames) => self.ready.extend(frames.into_iter().map(framed)),
+            Ok(frames) => self.ready.extend(frames.into_iter().map(frame_event)),
             Err(_) => self.has_ended = true,
         }
-        // The client cannot send frames here, so it must connect again.
+        // The client cannot send a position on this stream, so the client must connect again.
         self.has_ended |= self.delivery.is_truncated();
     }
 
@@ -184,7 +185,7 @@ impl EventSubscription {
         if error.code() == Code::MustRefetch
             && let Ok(text) = must_refetch(error)
         {
-            self.ready.push_back(framed(Frame { lsn: None, text }));
+            self.ready.push_back(frame_event(Frame { lsn: None, text }));
         }
     }
 }

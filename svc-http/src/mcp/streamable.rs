@@ -1,4 +1,4 @@
-//! Handles GET and DELETE of `/mcp/streamable`: streams of notifications, and the end of a session.
+//! Handles GET and DELETE of `/mcp/streamable`, and GET of `/mcp/notifications`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,15 +24,15 @@ use crate::encode::{self, Response};
 use crate::phase::closing;
 use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 
-/// Interval at which the credential of a session's stream is checked. The stream ends within ten seconds
-/// after its credential.
-const CREDENTIAL_EVERY: Duration = Duration::from_secs(5);
+/// Interval at which the server checks the credential of a session's stream. So the stream ends within ten
+/// seconds after the credential has ended.
+const CREDENTIAL_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Endpoint {
-    /// Handles a GET of `/mcp/streamable`.
+    /// Handles a GET of `/mcp/streamable`, and returns a stream of answers or of notifications.
     ///
-    /// A client that names no revision uses the original HTTP transport with server-sent events: the stream
-    /// begins a session and carries the answers to the client's messages.
+    /// A client that sends neither a session id nor a revision uses the original HTTP transport with
+    /// server-sent events: the stream begins a session and contains the answers to the client's messages.
     pub async fn open(
         &self,
         state: &ServerState,
@@ -41,32 +41,32 @@ impl Endpoint {
         unverified: &mut UnverifiedRequest,
     ) -> Response {
         let peer = state.peer(link, request.headers());
-        let (has_token, head) = without_body(request);
+        let (has_token, head) = split_head(request);
         let opened = async {
-            let principal = self.known(state, link, &head, unverified).await?;
-            let session = match sessions::named(&head.headers, &[]).transpose() {
+            let principal = self.admit_head(state, link, &head, unverified).await?;
+            let session = match sessions::session_id(&head.headers, &[]).transpose() {
                 None => None,
-                Some(id) => match id.and_then(|id| self.sessions.of(&id, principal.mark())) {
+                Some(id) => match id.and_then(|id| self.sessions.find(&id, principal.mark())) {
                     Ok(session) => Some(session),
                     Err(refusal) => return Err(principal.refuse(&self.service, refusal).await),
                 },
             };
             if session.is_some() || head.headers.contains_key(&headers::VERSION) {
-                return self.notify(state, (&principal, peer), &head, session).await;
+                return self.notification_stream(state, (&principal, peer), &head, session).await;
             }
             let chosen =
                 query(&head.uri).and_then(|fields| tool_selection::choice(&head.headers, &fields)).and_then(
                     |choice| ToolFilter::chosen(self.service.table(), &choice).map_err(Refusal::params),
                 );
             if let Err(refusal) = chosen {
-                return Ok(self.refused(&principal, None, refusal).await);
+                return Ok(self.refusal_response(&principal, None, refusal).await);
             }
             let context = head.uri.query().map(|query| format!("&{query}")).unwrap_or_default();
             let own = state.own_path(head.uri.path());
             let address = |id: &str| format!("{own}?sessionId={id}{context}");
             let holder = principal.holder().unwrap_or(Holder::at(peer));
             let owner = SessionOwner { mark: principal.mark(), holder };
-            let closing = match held_until_closing(state, holder) {
+            let closing = match slot_until_closing(state, holder) {
                 Ok(closing) => closing,
                 Err(refusal) => return Err(principal.refuse(&self.service, refusal).await),
             };
@@ -78,12 +78,12 @@ impl Endpoint {
                 Ok(begun) => begun,
                 Err(refusal) => return Err(principal.refuse(&self.service, refusal).await),
             };
-            Ok(self.streaming(&principal, begun).await)
+            Ok(self.stream_response(&principal, begun).await)
         };
-        opened.await.unwrap_or_else(|error: Error| refusals::refused(None, &error, has_token))
+        opened.await.unwrap_or_else(|error: Error| refusals::error_response(None, &error, has_token))
     }
 
-    /// Handles a GET of `/mcp/notifications`.
+    /// Handles a GET of `/mcp/notifications`, and returns a stream of notifications.
     pub async fn notifications(
         &self,
         state: &ServerState,
@@ -92,19 +92,19 @@ impl Endpoint {
         unverified: &mut UnverifiedRequest,
     ) -> Response {
         let peer = state.peer(link, request.headers());
-        let (has_token, head) = without_body(request);
+        let (has_token, head) = split_head(request);
         let opened = async {
-            let principal = self.known(state, link, &head, unverified).await?;
-            self.notify(state, (&principal, peer), &head, None).await
+            let principal = self.admit_head(state, link, &head, unverified).await?;
+            self.notification_stream(state, (&principal, peer), &head, None).await
         };
-        opened.await.unwrap_or_else(|error| refusals::refused(None, &error, has_token))
+        opened.await.unwrap_or_else(|error| refusals::error_response(None, &error, has_token))
     }
 
-    /// Returns the stream of notifications about the resources in the query and those that the token is
-    /// subscribed to.
+    /// Returns the stream of notifications for the resources in the query and for the resources that the
+    /// token is subscribed to.
     ///
-    /// The stream keeps its session in use, and ends with it.
-    async fn notify(
+    /// The stream keeps its session in use, and ends when the session ends.
+    async fn notification_stream(
         &self,
         state: &ServerState,
         (principal, peer): (&Principal, Peer),
@@ -114,11 +114,11 @@ impl Endpoint {
         let context = query(&head.uri).and_then(|fields| Ok((fields, headers::revision(&head.headers)?)));
         let (fields, revision) = match context {
             Ok(context) => context,
-            Err(refusal) => return Ok(self.refused(principal, None, refusal).await),
+            Err(refusal) => return Ok(self.refusal_response(principal, None, refusal).await),
         };
         let holder = principal.holder().unwrap_or(Holder::at(peer));
         let context =
-            last_event_id(&head.headers).and_then(|after| Ok((after, held_until_closing(state, holder)?)));
+            last_event_id(&head.headers).and_then(|after| Ok((after, slot_until_closing(state, holder)?)));
         let (after, closing) = match context {
             Ok(context) => context,
             Err(error) => return Err(principal.refuse(&self.service, error).await),
@@ -131,14 +131,14 @@ impl Endpoint {
         };
         let open = told.take_until(Box::pin(closing));
         let events = kept_alive(open, KEEP_ALIVE);
-        let Some(session) = session else { return Ok(self.streaming(principal, events).await) };
-        let over = Box::pin(session.over());
+        let Some(session) = session else { return Ok(self.stream_response(principal, events).await) };
+        let over = Box::pin(session.until_ended());
         let events = events.inspect(move |_| session.touch()).take_until(over);
-        Ok(self.streaming(principal, events).await)
+        Ok(self.stream_response(principal, events).await)
     }
 
     /// Returns the response that sends a stream, with the last position in the log in a header.
-    pub(super) async fn streaming(
+    pub(super) async fn stream_response(
         &self,
         principal: &Principal,
         events: impl Stream<Item = Bytes> + Send + 'static,
@@ -156,15 +156,15 @@ impl Endpoint {
         request: Request<Incoming>,
         unverified: &mut UnverifiedRequest,
     ) -> Response {
-        let (has_token, head) = without_body(request);
+        let (has_token, head) = split_head(request);
         let ended = async {
-            let principal = self.known(state, link, &head, unverified).await?;
+            let principal = self.admit_head(state, link, &head, unverified).await?;
             // Later revisions have no sessions, even if a client sends a session id.
             let has_none = head.headers.contains_key(&headers::VERSION)
                 && !headers::revision(&head.headers).is_ok_and(Revision::has_sessions);
-            let session = match sessions::named(&head.headers, &[]) {
+            let session = match sessions::session_id(&head.headers, &[]) {
                 Err(refusal) => Err(refusal),
-                Ok(Some(id)) if !has_none => self.sessions.of(&id, principal.mark()),
+                Ok(Some(id)) if !has_none => self.sessions.find(&id, principal.mark()),
                 Ok(_) => Err(Error::new(Code::MethodNotAllowed, "there is no session to end")),
             };
             match session {
@@ -175,7 +175,7 @@ impl Endpoint {
         };
         let ended: Result<Response> = ended.await;
         ended.unwrap_or_else(|error| {
-            let mut response = refusals::refused(None, &error, has_token);
+            let mut response = refusals::error_response(None, &error, has_token);
             if error.code() == Code::MethodNotAllowed {
                 response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET"));
             }
@@ -183,8 +183,8 @@ impl Endpoint {
         })
     }
 
-    /// Admits a request that has no body.
-    async fn known(
+    /// Admits a request whose body is ignored.
+    async fn admit_head(
         &self,
         state: &ServerState,
         link: &PeerLink,
@@ -198,15 +198,15 @@ impl Endpoint {
                 Ok(principal)
             }
             Err(refusal) => {
-                unverified.tell(refusal.standings());
+                unverified.store_limits(refusal.standings());
                 Err(refusal.into())
             }
         }
     }
 }
 
-/// Splits off the head of a request whose body is ignored, and returns whether it has a token.
-fn without_body(request: Request<Incoming>) -> (bool, Parts) {
+/// Returns whether a request has a bearer token, and the head of the request.
+fn split_head(request: Request<Incoming>) -> (bool, Parts) {
     let (head, _) = request.into_parts();
     (refusals::has_token(&head.headers), head)
 }
@@ -214,13 +214,13 @@ fn without_body(request: Request<Incoming>) -> (bool, Parts) {
 /// Resolves when the credential of `principal` has ended.
 async fn credential_ended(service: Service, principal: Principal) {
     while !principal.has_ended(&service).await {
-        sleep(CREDENTIAL_EVERY).await;
+        sleep(CREDENTIAL_CHECK_INTERVAL).await;
     }
 }
 
-/// Takes a slot in the limit on streams. The returned future holds the slot, and resolves when the server
-/// closes.
-fn held_until_closing(
+/// Takes a slot in the limit on event streams. The returned future holds the slot, and resolves when the
+/// server closes.
+fn slot_until_closing(
     state: &ServerState,
     holder: Holder,
 ) -> Result<impl Future<Output = ()> + Send + use<>> {
@@ -241,7 +241,7 @@ fn error_of_refusal(refusal: &Refusal) -> Error {
     refusal.error.as_deref().cloned().unwrap_or_else(malformed)
 }
 
-/// Returns the events for a stream of notifications, with comments that keep the connection alive.
+/// Formats a stream of notifications as server-sent events, with comments that keep the connection alive.
 fn kept_alive(
     told: impl Stream<Item = NotificationPart> + Send + Unpin + 'static,
     every: Duration,
@@ -251,15 +251,16 @@ fn kept_alive(
     stream::unfold((told, ticks), |(mut told, mut ticks)| async move {
         let event = tokio::select! {
             biased;
-            next = told.next() => framed(&next?),
+            next = told.next() => notification_event(&next?),
             _ = ticks.tick() => COMMENT,
         };
         Some((event, (told, ticks)))
     })
 }
 
-/// Formats a notification as an event. An event with only an id just advances the client's position.
-fn framed(told: &NotificationPart) -> Bytes {
+/// Formats a notification as a server-sent event. Without a message, the event has only an id, which advances
+/// the client's position.
+fn notification_event(told: &NotificationPart) -> Bytes {
     let id = told.position.map(|position| position.to_string());
     match (told.message.is_empty(), &id) {
         (true, Some(id)) => format!("id: {id}\n\n").into(),

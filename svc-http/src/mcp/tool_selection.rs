@@ -1,7 +1,7 @@
 //! Parses the tools that a request selects in its query and headers.
 //!
-//! An invalid value is rejected, because ignoring it would show more tools than the client wants. The query
-//! overrides the headers, but either of them can restrict the tools to those that only read.
+//! An invalid value is rejected, because ignoring the value would show more tools than the client wants. The
+//! query overrides the headers, but either the query or a header can restrict the tools to read-only tools.
 
 use hyper::header::{HeaderMap, HeaderName};
 use svc_core::text::echo;
@@ -13,7 +13,7 @@ use crate::decode::TextFields;
 const TOOLSETS: &str = "toolsets";
 const TOOLS: &str = "tools";
 const READONLY: &str = "readonly";
-/// Prefix of the names of the headers that select tools.
+/// Prefix of the headers that select tools.
 const PREFIX: &str = "x-mcp-";
 
 /// Returns the choice of tools in the query and the headers of a request.
@@ -26,7 +26,7 @@ pub(super) fn choice(headers: &HeaderMap, query: &TextFields) -> Result<ToolChoi
     let mut own = named.filter_map(|name| Some((name, name.strip_prefix(PREFIX)?)));
     own.try_for_each(|(name, field)| check_name(name, field))?;
     let words = |field: &'static str| -> Result<Option<String>, Refusal> {
-        // A list that contains no name is not a choice.
+        // A list without a name does not choose any tools.
         let has_words = |list: &String| list.chars().any(|c| c != ',' && !c.is_whitespace());
         Ok(in_query(query, field)?.filter(has_words).or(in_header(headers, field)?))
     };
@@ -37,11 +37,11 @@ pub(super) fn choice(headers: &HeaderMap, query: &TextFields) -> Result<ToolChoi
         reads_only: reads_only
             .iter()
             .flatten()
-            .try_fold(false, |any, word| Ok::<_, Refusal>(any | flag(word)?))?,
+            .try_fold(false, |any, word| Ok::<_, Refusal>(any | parse_flag(word)?))?,
     })
 }
 
-/// Rejects a misspelled `field`: a name that equals it except for case or separators.
+/// Rejects a misspelled field: one that equals a known field except for case, separators or a final `s`.
 fn check_name(name: &str, field: &str) -> Result<(), Refusal> {
     let plain: String = field.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
     let is_meant = |known: &&str| plain.trim_end_matches('s') == known.trim_end_matches('s');
@@ -74,7 +74,7 @@ fn in_header(headers: &HeaderMap, field: &str) -> Result<Option<String>, Refusal
     }
 }
 
-fn flag(word: &str) -> Result<bool, Refusal> {
+fn parse_flag(word: &str) -> Result<bool, Refusal> {
     match word {
         "true" | "1" | "" => Ok(true),
         "false" | "0" => Ok(false),

@@ -10,22 +10,22 @@ use svc_core::time::Time;
 
 use super::document::{Document, LenientBool, OneOrMoreTexts};
 
-/// Maximum difference between the provider's clock and this one.
+/// Maximum accepted difference between the provider's clock and the clock of this server.
 const SKEW: Duration = Duration::from_secs(60);
-/// Error message for an ID token that is not for this service.
+/// Error message for a document of the provider that is not for this service.
 const WRONG_AUDIENCE: &str = "its `aud` does not have SVC_OIDC_CLIENT_ID";
 
-/// Identity of this service as a client of the provider, for which tokens must be issued.
-pub(super) struct Client {
-    /// `SVC_OIDC_ISSUER`.
+/// Identity of this service as a client of the identity provider.
+pub(super) struct OidcClient {
+    /// Issuer of the provider's tokens, from `SVC_OIDC_ISSUER`.
     pub issuer: String,
-    /// `SVC_OIDC_CLIENT_ID`.
+    /// Client id of this service at the provider, from `SVC_OIDC_CLIENT_ID`.
     pub id: String,
-    /// `SVC_OIDC_TRUSTED_AUDIENCES`.
+    /// Further audiences that an ID token may have, from `SVC_OIDC_TRUSTED_AUDIENCES`.
     pub trusted_audiences: Vec<String>,
 }
 
-impl Client {
+impl OidcClient {
     /// Checks the payload of an ID token whose signature is verified, and returns its claims.
     pub fn check_id_token(&self, payload: &[u8], nonce: &str, now: Time) -> Result<ProviderClaims, String> {
         let claims = Document::read(payload)?;
@@ -53,8 +53,10 @@ impl Client {
         }
     }
 
-    /// Checks that the token is for this client. If it has other audiences, its authorized party must be this
-    /// client, or all of them must be trusted.
+    /// Checks that an ID token is for this client.
+    ///
+    /// An authorized party (`azp`) in the token must be this client. Without an authorized party, every other
+    /// audience must be trusted.
     fn check_audience(&self, claims: &Document<'_>) -> Result<(), String> {
         let audiences: OneOrMoreTexts = claims.required("aud")?;
         if !audiences.as_slice().contains(&self.id) {
@@ -71,8 +73,8 @@ impl Client {
         }
     }
 
-    /// Checks that a signed UserInfo response is from this provider and for this client, as far as it has
-    /// these claims.
+    /// Checks the issuer and the audience of a signed UserInfo response, if the response contains these
+    /// claims.
     pub fn check_user_info(&self, claims: &Document<'_>) -> Result<(), String> {
         if claims.deciding::<String>("iss")?.is_some() {
             self.check_source(claims)?;
@@ -94,15 +96,15 @@ fn check_times(claims: &Document<'_>, now: Time) -> Result<(), String> {
         return Err("it has expired".to_owned());
     }
     if claims.required::<f64>("iat")? > latest {
-        return Err("it was issued later than now".to_owned());
+        return Err("it was issued in the future".to_owned());
     }
     if claims.deciding::<f64>("nbf")?.is_some_and(|begins| begins > latest) {
-        return Err("it does not count yet".to_owned());
+        return Err("it is not valid yet".to_owned());
     }
     Ok(())
 }
 
-/// An email address, and whether the same document says that it is verified.
+/// Email address in a document, and whether that document reports the address as verified.
 struct Email {
     address: String,
     is_verified: bool,
@@ -120,9 +122,9 @@ fn name(claims: &Document<'_>) -> Option<String> {
     claims.decorating::<String>("name").filter(|name| !name.trim().is_empty())
 }
 
-/// Adds the claims of a UserInfo response to those of the ID token, which take precedence.
+/// Adds the email and the name in a UserInfo response to the claims of an ID token that lacks them.
 ///
-/// Fails if the response is about another person. A response without a subject adds nothing.
+/// Fails if the response has another subject than the ID token. A response without a subject adds nothing.
 pub(super) fn add_user_info(claims: &mut ProviderClaims, answer: &Document<'_>) -> Result<(), String> {
     let Some(subject) = answer.deciding::<String>("sub")? else {
         tracing::info!("the UserInfo answer has no `sub`, so it adds no claim");

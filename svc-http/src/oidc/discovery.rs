@@ -1,33 +1,34 @@
-//! Reads the discovery document: the endpoints of the provider, and how they authenticate this service.
+//! Reads the discovery document: the endpoints of the provider, and how the token endpoint authenticates this
+//! service.
 
 use reqwest::Url;
 
 use super::document::{Document, LenientBool, OneOrMoreTexts};
 
 /// Maximum characters of an unexpected issuer that are logged.
-const SHOWN: usize = 200;
+const ISSUER_LOGGED_MAX: usize = 200;
 
-/// Members of a discovery document that the service uses.
+/// Members of a discovery document that this service uses.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Discovery {
     pub authorization_endpoint: Url,
     pub token_endpoint: Url,
     pub jwks_uri: Url,
-    /// URL of the UserInfo endpoint; `None` if the provider has none, or the value is not a URL.
+    /// URL of the UserInfo endpoint; `None` if the provider has no such endpoint or the value is not a URL.
     pub userinfo_endpoint: Option<Url>,
     /// Whether the token endpoint accepts the client secret only in the request body.
     pub takes_secret_in_body: bool,
     /// Whether responses of the authorization endpoint contain the issuer (RFC 9207).
-    pub names_itself: bool,
+    pub sends_issuer: bool,
 }
 
 impl Discovery {
-    /// Parses the discovery document. Fails unless it is that of `issuer`.
+    /// Parses a discovery document. Fails unless the document contains the issuer `issuer`.
     pub fn read(json: &[u8], issuer: &str) -> Result<Self, String> {
         let document = Document::read(json)?;
         let named: String = document.required("issuer")?;
         if named != issuer {
-            let shown: String = named.chars().take(SHOWN).collect();
+            let shown: String = named.chars().take(ISSUER_LOGGED_MAX).collect();
             return Err(format!("its `issuer` is {shown:?}, which is not SVC_OIDC_ISSUER"));
         }
         let address = |name: &str| {
@@ -39,7 +40,7 @@ impl Discovery {
             methods.iter().flat_map(OneOrMoreTexts::as_slice).any(|taken| taken.as_str() == method)
         };
         let userinfo: Option<String> = document.decorating("userinfo_endpoint");
-        let names_itself: Option<LenientBool> =
+        let sends_issuer: Option<LenientBool> =
             document.decorating("authorization_response_iss_parameter_supported");
         Ok(Self {
             authorization_endpoint: address("authorization_endpoint")?,
@@ -47,7 +48,7 @@ impl Discovery {
             jwks_uri: address("jwks_uri")?,
             userinfo_endpoint: userinfo.and_then(|text| Url::parse(&text).ok()),
             takes_secret_in_body: takes("client_secret_post") && !takes("client_secret_basic"),
-            names_itself: names_itself.is_some_and(|named| named.is_true()),
+            sends_issuer: sends_issuer.is_some_and(|named| named.is_true()),
         })
     }
 }

@@ -1,8 +1,8 @@
-//! Reads documents of the provider: JSON objects of which only some members are used.
+//! Reads documents of the provider: JSON objects with some members that this service uses.
 //!
-//! Unused members are only skipped, so they may have any type and depth, and numbers of any size. A
-//! descriptive member of the wrong type counts as absent. A security-relevant member must have the right
-//! type. `null` means absent.
+//! Unused members are skipped without parsing, so they may have any type and depth, and numbers of any size.
+//! A descriptive member of the wrong type is treated as absent. A security-relevant member must have the
+//! right type. `null` means absent.
 //!
 //! No error message of this module contains a value from a document, since that may be a secret.
 
@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use svc_core::mark::without_mark_bytes;
 
-/// Kind of document, by which the log names a faulty document.
+/// Kind of a document from the identity provider, for messages about faulty documents.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentKind {
-    /// The query with which the provider redirects the browser back.
+    /// The query of the callback URL to which the provider redirects the browser.
     Callback,
     Discovery,
     Keys,
@@ -44,7 +44,7 @@ pub(super) struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Parses a JSON object, and skips a byte order mark before it.
+    /// Parses a JSON object, and skips a byte order mark at the start.
     pub fn read(json: &'a [u8]) -> Result<Self, String> {
         let members = serde_json::from_slice(without_mark_bytes(json)).map_err(|error| {
             format!("it is not a JSON object, by line {}, column {}", error.line(), error.column())
@@ -52,12 +52,13 @@ impl<'a> Document<'a> {
         Ok(Self { members })
     }
 
-    /// Returns a descriptive member, or `None` if it is absent or has another type.
+    /// Returns a descriptive member, or `None` if the member is absent or has another type than `T`.
     pub fn decorating<T: Deserialize<'a>>(&self, name: &str) -> Option<T> {
         self.deciding(name).ok()?
     }
 
-    /// Returns a security-relevant member, or `None` if it is absent. Fails if it has another type.
+    /// Returns a security-relevant member, or `None` if the member is absent. Fails if the member has another
+    /// type than `T`.
     pub fn deciding<T: Deserialize<'a>>(&self, name: &str) -> Result<Option<T>, String> {
         let member: Option<&'a RawValue> = self.members.get(name).copied();
         let member = member.filter(|member| member.get() != "null");
@@ -65,13 +66,13 @@ impl<'a> Document<'a> {
         read.map_err(|_| format!("its `{name}` has the wrong type"))
     }
 
-    /// Returns a security-relevant member. Fails if it is absent or has another type.
+    /// Returns a security-relevant member. Fails if the member is absent or has another type than `T`.
     pub fn required<T: Deserialize<'a>>(&self, name: &str) -> Result<T, String> {
         self.deciding(name)?.ok_or_else(|| format!("its `{name}` is missing"))
     }
 }
 
-/// A boolean, or the text "true" or "false" that some providers send instead.
+/// A boolean, or the text "true" or "false" that some providers send instead of a boolean.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum LenientBool {
@@ -88,7 +89,7 @@ impl LenientBool {
     }
 }
 
-/// A single text, or a list of texts.
+/// A JSON value that is a single string or a list of strings.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum OneOrMoreTexts {

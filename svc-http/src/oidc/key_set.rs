@@ -1,9 +1,9 @@
 //! Reads the provider's keys (RFC 7517) and verifies tokens with them (RFC 7515).
 //!
-//! A key that cannot be used is skipped: one of another type, for encryption, or malformed. Only asymmetric
-//! algorithms are accepted, because a symmetric key would be shared with others. A key inside a token is
-//! never used. Of a token's header only the algorithm, the key id and the absence of critical extensions
-//! matter.
+//! A key that cannot be used is skipped: a key of an unsupported type, a key for encryption, or a malformed
+//! key. Only asymmetric algorithms are accepted, because other parties could know a symmetric key. A key
+//! inside a token is never used. Only the algorithm, the key id and the absence of critical extensions in a
+//! token's header matter.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -30,7 +30,7 @@ const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::EdDSA,
 ];
 
-/// Minimum bytes of the modulus of an RSA key.
+/// Minimum bytes of an RSA key's modulus.
 const MODULUS_MIN: usize = 256;
 
 /// Base64 decoder for the numbers in keys. Some providers add padding.
@@ -39,16 +39,16 @@ const NUMBERS: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Type of a key, which determines its possible algorithms.
+/// Type of a key, which determines the algorithms that the key may be used with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum KeyType {
     Rsa,
     P256,
     P384,
     Ed25519,
 }
 
-impl Form {
+impl KeyType {
     fn of(algorithm: Algorithm) -> Option<Self> {
         match algorithm {
             Algorithm::ES256 => Some(Self::P256),
@@ -61,11 +61,11 @@ impl Form {
 
 /// A public key of the provider.
 struct Key {
-    /// Key id (`kid`) with which tokens refer to the key.
+    /// Key id (`kid`) by which tokens refer to the key.
     id: Option<String>,
-    /// The only algorithm that the key may be used with, if it specifies one.
+    /// The only algorithm that the key may be used with; `None` if the key does not restrict the algorithm.
     algorithm: Option<String>,
-    form: Form,
+    key_type: KeyType,
     key: DecodingKey,
 }
 
@@ -82,25 +82,25 @@ impl Key {
         };
         let kind: String = document.required("kty")?;
         let curve: Option<String> = document.decorating("crv");
-        let (form, key) = match (kind.as_str(), curve.as_deref()) {
-            ("RSA", _) => (Form::Rsa, rsa(&number("n")?, &number("e")?)?),
-            ("EC", Some("P-256")) => (Form::P256, point(&number("x")?, &number("y")?, 32)?),
-            ("EC", Some("P-384")) => (Form::P384, point(&number("x")?, &number("y")?, 48)?),
-            ("OKP", Some("Ed25519")) => (Form::Ed25519, DecodingKey::from_ed_der(&number("x")?)),
+        let (key_type, key) = match (kind.as_str(), curve.as_deref()) {
+            ("RSA", _) => (KeyType::Rsa, rsa_key(&number("n")?, &number("e")?)?),
+            ("EC", Some("P-256")) => (KeyType::P256, elliptic_curve_key(&number("x")?, &number("y")?, 32)?),
+            ("EC", Some("P-384")) => (KeyType::P384, elliptic_curve_key(&number("x")?, &number("y")?, 48)?),
+            ("OKP", Some("Ed25519")) => (KeyType::Ed25519, DecodingKey::from_ed_der(&number("x")?)),
             _ => return Err("its type is not supported".to_owned()),
         };
-        Ok(Self { id: document.decorating("kid"), algorithm: document.deciding("alg")?, form, key })
+        Ok(Self { id: document.decorating("kid"), algorithm: document.deciding("alg")?, key_type, key })
     }
 
     fn fits(&self, algorithm: Algorithm) -> bool {
         let own = self.algorithm.as_deref();
-        Form::of(algorithm) == Some(self.form)
+        KeyType::of(algorithm) == Some(self.key_type)
             && own.is_none_or(|own| Algorithm::from_str(own).is_ok_and(|own| own == algorithm))
     }
 }
 
-/// Creates an RSA key. Some providers write its numbers with leading zeros.
-fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<DecodingKey, String> {
+/// Creates an RSA key from its modulus and exponent. Removes leading zeros, which some providers write.
+fn rsa_key(modulus: &[u8], exponent: &[u8]) -> Result<DecodingKey, String> {
     let [modulus, exponent] = [modulus, exponent].map(|number| {
         let zeros = number.iter().take_while(|byte| **byte == 0).count();
         number.get(zeros..).unwrap_or_default()
@@ -111,8 +111,9 @@ fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<DecodingKey, String> {
     Ok(DecodingKey::from_rsa_raw_components(modulus, exponent))
 }
 
-/// Creates an elliptic-curve key from the coordinates of its point. Some providers omit leading zeros.
-fn point(x: &[u8], y: &[u8], size: usize) -> Result<DecodingKey, String> {
+/// Creates an elliptic-curve key from the coordinates of its point. Adds leading zeros, which some providers
+/// omit.
+fn elliptic_curve_key(x: &[u8], y: &[u8], size: usize) -> Result<DecodingKey, String> {
     // 4 marks the uncompressed form of a point (SEC 1, 2.3.3).
     let mut bytes = vec![4];
     for coordinate in [x, y] {
@@ -123,11 +124,11 @@ fn point(x: &[u8], y: &[u8], size: usize) -> Result<DecodingKey, String> {
     Ok(DecodingKey::from_ec_der(&bytes))
 }
 
-/// The usable keys of the provider.
+/// Usable public keys of the provider.
 pub(super) struct KeySet(Vec<Key>);
 
 impl KeySet {
-    /// Parses a key set, and logs the faults of all skipped keys in one line.
+    /// Parses a key set, and logs the faults of all skipped keys in one message.
     pub fn read(json: &[u8]) -> Result<Self, String> {
         let document = Document::read(json)?;
         let given: Vec<&RawValue> = document.required("keys")?;
@@ -145,7 +146,8 @@ impl KeySet {
         Ok(Self(keys))
     }
 
-    /// Returns the keys that may have signed a token: those with its key id, or else the only suitable key.
+    /// Returns the keys that may have signed a token: the suitable keys with the token's key id, or else the
+    /// only suitable key.
     ///
     /// A token with a key id is never verified with a key that has another id.
     fn candidates(&self, algorithm: Algorithm, id: Option<&str>) -> Vec<&Key> {
@@ -160,11 +162,11 @@ impl KeySet {
     }
 }
 
-/// A signed token in the compact form (RFC 7515, 7.1).
+/// Signed token in the compact form (RFC 7515, 7.1).
 pub(super) struct Token<'t> {
     algorithm: Algorithm,
     key_id: Option<String>,
-    /// The signed part of the token.
+    /// Encoded header and payload of the token, which the signature covers.
     message: &'t str,
     signature: &'t str,
     payload: Vec<u8>,
@@ -190,7 +192,7 @@ impl<'t> Token<'t> {
     }
 
     /// Returns the payload if one of the keys verifies the signature.
-    pub fn verified(&self, keys: &KeySet) -> Option<&[u8]> {
+    pub fn verified_payload(&self, keys: &KeySet) -> Option<&[u8]> {
         let is_by = |key: &&Key| {
             let verified = crypto::verify(self.signature, self.message.as_bytes(), &key.key, self.algorithm);
             verified.is_ok_and(|is_right| is_right)
@@ -205,20 +207,20 @@ mod tests {
 
     #[test]
     fn a_point_has_the_size_of_its_curve() {
-        let key = point(&[7], &[9; 32], 32).unwrap();
+        let key = elliptic_curve_key(&[7], &[9; 32], 32).unwrap();
         let bytes = [&[4][..], &[0; 31], &[7], &[9; 32]].concat();
         assert_eq!(key.try_get_as_bytes().unwrap(), bytes);
-        assert!(point(&[7; 33], &[9; 32], 32).is_err());
+        assert!(elliptic_curve_key(&[7; 33], &[9; 32], 32).is_err());
     }
 
     #[test]
     fn an_rsa_key_has_no_leading_zeros_and_is_not_short() {
-        assert!(rsa(&[1; 255], &[1, 0, 1]).is_err(), "too short");
+        assert!(rsa_key(&[1; 255], &[1, 0, 1]).is_err(), "too short");
         assert!(
-            rsa(&[[0; 1].as_slice(), &[1; 255]].concat(), &[1, 0, 1]).is_err(),
+            rsa_key(&[[0; 1].as_slice(), &[1; 255]].concat(), &[1, 0, 1]).is_err(),
             "too short but for a zero"
         );
-        assert!(rsa(&[1; 256], &[0, 0]).is_err(), "an exponent of zero");
-        assert!(rsa(&[[0; 1].as_slice(), &[1; 256]].concat(), &[0, 1, 0, 1]).is_ok());
+        assert!(rsa_key(&[1; 256], &[0, 0]).is_err(), "an exponent of zero");
+        assert!(rsa_key(&[[0; 1].as_slice(), &[1; 256]].concat(), &[0, 1, 0, 1]).is_ok());
     }
 }

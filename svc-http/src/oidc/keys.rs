@@ -1,8 +1,8 @@
 //! Fetches and caches the provider's discovery document and keys.
 //!
-//! Both are fetched when they are first needed, and again after an hour. The keys are also fetched again when
-//! they do not verify a token, but no more than once a minute, because an attacker can send any number of
-//! invalid tokens.
+//! The document and the keys are fetched when they are first needed, and again after an hour. The keys are
+//! also fetched again when they do not verify a token, but no more than once a minute, because an attacker
+//! can send any number of invalid tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use super::document::DocumentKind;
 use super::key_set::KeySet;
 use crate::outbound::OutboundClient;
 
-/// Time for which the document and the keys are cached.
-const USED_FOR: Duration = Duration::from_secs(3600);
-/// Minimum time between fetches of the keys.
-const BETWEEN_KEYS: Duration = Duration::from_secs(60);
+/// Time for which the discovery document and the keys are cached.
+const CACHED_FOR: Duration = Duration::from_secs(3600);
+/// Minimum time between two fetches of the provider's keys.
+const KEY_FETCH_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The provider's discovery document with its keys.
+/// Discovery document and keys of the provider.
 #[derive(Clone)]
 pub(super) struct ProviderKeys {
     pub discovery: Arc<Discovery>,
@@ -38,11 +38,11 @@ pub(super) struct ProviderCache {
     last: Mutex<LastFetch>,
 }
 
-/// Outcome of the last fetch.
+/// Outcome of the last fetch of the discovery document and the keys.
 #[derive(Default)]
 struct LastFetch {
     known: Option<ProviderKeys>,
-    /// The last failure with its time.
+    /// The last failure of a fetch, with the time of the failure.
     failed: Option<(Instant, Error)>,
 }
 
@@ -51,13 +51,13 @@ impl ProviderCache {
         Self { issuer, last: Mutex::default() }
     }
 
-    /// Returns the cached document and keys, after fetching them if they are missing or expired.
+    /// Returns the cached discovery document and keys, after fetching them if they are missing or expired.
     ///
     /// If a fetch fails, all requests that waited for it fail too.
-    pub async fn known(&self, outbound: &OutboundClient, now: Time) -> Result<ProviderKeys> {
+    pub async fn current(&self, outbound: &OutboundClient, now: Time) -> Result<ProviderKeys> {
         let begun = Instant::now();
         let mut last = self.last.lock().await;
-        if let Some(known) = last.known.as_ref().filter(|known| now.since(known.found_at) < USED_FOR) {
+        if let Some(known) = last.known.as_ref().filter(|known| now.since(known.found_at) < CACHED_FOR) {
             return Ok(known.clone());
         }
         if let Some((_, error)) = last.failed.as_ref().filter(|(at, _)| *at >= begun) {
@@ -71,7 +71,8 @@ impl ProviderCache {
         found
     }
 
-    /// Returns keys that are newer than `seen`, or `None` if the keys were fetched less than a minute ago.
+    /// Returns keys that are newer than those in `seen`, or `None` if the keys were fetched less than a
+    /// minute ago.
     pub async fn newer(
         &self,
         outbound: &OutboundClient,
@@ -83,38 +84,43 @@ impl ProviderCache {
         if held.keys_at != seen.keys_at {
             return Ok(Some(held));
         }
-        if now.since(held.keys_at) < BETWEEN_KEYS {
+        if now.since(held.keys_at) < KEY_FETCH_INTERVAL {
             return Ok(None);
         }
         let mut newer = ProviderKeys { keys_at: now, ..held };
-        // This is stored before the fetch, so that a failing provider is not queried more often.
+        // The time is stored before the fetch, so that a failing provider is not queried more often.
         last.known = Some(newer.clone());
-        newer.keys = keys_at(outbound, &newer.discovery.jwks_uri).await?;
+        newer.keys = fetch_keys(outbound, &newer.discovery.jwks_uri).await?;
         last.known = Some(newer.clone());
         Ok(Some(newer))
     }
 
     async fn discover(&self, outbound: &OutboundClient, now: Time) -> Result<ProviderKeys> {
         let address = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
-        let json =
-            outbound.get(&address).await.map_err(|failed| unusable(DocumentKind::Discovery, failed))?;
-        let discovery =
-            Discovery::read(&json, &self.issuer).map_err(|why| unusable(DocumentKind::Discovery, why))?;
-        // The browser is sent to this URL, where the person enters a password.
+        let json = outbound
+            .get(&address)
+            .await
+            .map_err(|failed| provider_unavailable(DocumentKind::Discovery, failed))?;
+        let discovery = Discovery::read(&json, &self.issuer)
+            .map_err(|why| provider_unavailable(DocumentKind::Discovery, why))?;
+        // The sign-in redirects the browser to this URL, where the person enters a password.
         let checked = outbound.check(&discovery.authorization_endpoint);
-        checked.map_err(|failed| unusable(DocumentKind::Discovery, failed))?;
-        let keys = keys_at(outbound, &discovery.jwks_uri).await?;
+        checked.map_err(|failed| provider_unavailable(DocumentKind::Discovery, failed))?;
+        let keys = fetch_keys(outbound, &discovery.jwks_uri).await?;
         Ok(ProviderKeys { discovery: Arc::new(discovery), keys, found_at: now, keys_at: now })
     }
 }
 
-async fn keys_at(outbound: &OutboundClient, address: &Url) -> Result<Arc<KeySet>> {
-    let json = outbound.get(address.as_str()).await.map_err(|failed| unusable(DocumentKind::Keys, failed))?;
-    KeySet::read(&json).map(Arc::new).map_err(|why| unusable(DocumentKind::Keys, why))
+async fn fetch_keys(outbound: &OutboundClient, address: &Url) -> Result<Arc<KeySet>> {
+    let json = outbound
+        .get(address.as_str())
+        .await
+        .map_err(|failed| provider_unavailable(DocumentKind::Keys, failed))?;
+    KeySet::read(&json).map(Arc::new).map_err(|why| provider_unavailable(DocumentKind::Keys, why))
 }
 
-/// Returns the error for a provider's document that is missing or invalid.
-pub(super) fn unusable(
+/// Logs a missing or invalid document of the provider, and returns the error for it.
+pub(super) fn provider_unavailable(
     document: DocumentKind,
     cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> Error {

@@ -1,7 +1,8 @@
-//! The mock provider of `SVC_OIDC_MOCK`, which immediately signs in the person that the query names.
+//! Implements the mock provider of `SVC_OIDC_MOCK`, which immediately signs in the person described in the
+//! query.
 //!
-//! Only the provider is replaced. State, cookie, nonce and everything after the code exchange work as with a
-//! real provider.
+//! Only the provider is replaced. The state, the cookie, the nonce and all steps after the code exchange are
+//! the same as with a real provider.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use svc_core::ops::{BegunLogin, LoginSecrets, MockPerson, ProviderClaims};
 use svc_core::{Error, Result};
 
-use super::{owned, refused};
+use super::{not_signed_in, secret_text};
 
-/// Issuer of the mock provider. It is not a URL, so that no real provider can have the same subjects.
+/// Issuer of the mock provider. The issuer is not a URL, so that no real provider can have the same subjects.
 const ISSUER: &str = "urn:svc:oidc-mock";
 
-/// Identity provider for development, which needs no requests.
+/// Identity provider for development, which receives no requests.
 pub(super) struct MockProvider {
-    /// URL of the callback, which is on the same server unless another one is configured.
+    /// URL of the callback, which is on the same server unless another URL is configured.
     callback: String,
 }
 
-/// Content of an authorization code, which a real provider would store.
+/// Content of a mock authorization code. A real provider would store this data.
 #[derive(Serialize, Deserialize)]
 struct CodeContent {
     subject: String,
@@ -34,13 +35,17 @@ impl MockProvider {
         Self { callback: redirect_uri.unwrap_or_else(|| "/auth/oidc/callback".to_owned()) }
     }
 
-    /// Returns the callback URL to which a provider would redirect the browser.
-    pub fn address(&self, person: &MockPerson, login: &BegunLogin) -> Result<String> {
+    /// Returns the callback URL, to which a real provider would redirect the browser.
+    pub fn callback_url(&self, person: &MockPerson, login: &BegunLogin) -> Result<String> {
         let MockPerson { subject, email, name } = person.clone();
-        let coded = CodeContent { subject, email, name, nonce: owned(&login.secrets.nonce) };
+        let coded = CodeContent { subject, email, name, nonce: secret_text(&login.secrets.nonce) };
         let code = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&coded).map_err(Error::internal)?);
         let separator = if self.callback.contains('?') { '&' } else { '?' };
-        Ok(format!("{}{separator}code={code}&state={}&iss={ISSUER}", self.callback, owned(&login.state)))
+        Ok(format!(
+            "{}{separator}code={code}&state={}&iss={ISSUER}",
+            self.callback,
+            secret_text(&login.state)
+        ))
     }
 
     pub fn identify(
@@ -49,11 +54,11 @@ impl MockProvider {
         issuer: Option<&str>,
         secrets: &LoginSecrets,
     ) -> Result<ProviderClaims> {
-        let bytes = URL_SAFE_NO_PAD.decode(code).map_err(|_| refused())?;
+        let bytes = URL_SAFE_NO_PAD.decode(code).map_err(|_| not_signed_in())?;
         let CodeContent { subject, email, name, nonce } =
-            serde_json::from_slice(&bytes).map_err(|_| refused())?;
-        if nonce != owned(&secrets.nonce) || issuer.is_some_and(|issuer| issuer != ISSUER) {
-            return Err(refused());
+            serde_json::from_slice(&bytes).map_err(|_| not_signed_in())?;
+        if nonce != secret_text(&secrets.nonce) || issuer.is_some_and(|issuer| issuer != ISSUER) {
+            return Err(not_signed_in());
         }
         Ok(ProviderClaims {
             issuer: ISSUER.to_owned(),

@@ -1,11 +1,11 @@
-//! Signs people in at the identity provider: sends the browser there, and verifies the proof with which it
-//! returns.
+//! Signs people in at the identity provider: redirects the browser to the provider, and verifies the
+//! callback.
 //!
-//! Only parts of the provider's responses that its signature or TLS protects are trusted, and its error
-//! messages are not shown. The core decides which member a verified person is.
+//! Only data that the provider's signature or TLS protects is trusted, and the provider's error messages are
+//! not shown. The core decides which member a verified person is.
 //!
-//! The provider's documents are read tolerantly: only the members that are used, in every form that providers
-//! write. Security checks are strict.
+//! Parsing of the provider's documents is tolerant: this module reads only the members that it uses, in every
+//! form that providers write. Security checks are strict.
 
 mod document;
 mod discovery;
@@ -30,7 +30,7 @@ use remote::{ProviderKeys, RemoteProvider, VerifiedPerson};
 /// The identity provider at which people sign in.
 pub(crate) struct Provider {
     kind: ProviderKind,
-    /// Limits the number of requests that wait for the provider at the same time.
+    /// Limits the number of sign-in requests that wait for the provider at the same time.
     calls: Ceiling,
 }
 
@@ -39,7 +39,7 @@ enum ProviderKind {
     Mock(MockProvider),
 }
 
-/// A provider that was found to be reachable, for one sign-in that is about to begin.
+/// Reachable provider for one sign-in, with the provider's current endpoints.
 pub(crate) struct SignInRoute<'a>(RouteTarget<'a>);
 
 enum RouteTarget<'a> {
@@ -47,7 +47,7 @@ enum RouteTarget<'a> {
     Mock(&'a MockProvider, MockPerson),
 }
 
-/// A person whom the provider has identified.
+/// Person identified by the provider, with the claims of the ID token.
 pub(crate) struct IdentifiedPerson<'a>(IdentitySource<'a>);
 
 enum IdentitySource<'a> {
@@ -56,7 +56,7 @@ enum IdentitySource<'a> {
 }
 
 impl Provider {
-    /// Creates the client of the provider, without sending a request.
+    /// Creates the client of the provider. Sends no request.
     pub fn new(config: &OidcConfig) -> Result<Self> {
         let kind = match &config.provider {
             OidcProvider::Mock => {
@@ -73,18 +73,23 @@ impl Provider {
         Ok(Self { kind, calls })
     }
 
-    /// Finds the provider's sign-in address. Fails with 503 if the provider does not return its documents.
-    pub async fn way(&self, holder: Holder, login: &OidcLogin, now: Time) -> Result<SignInRoute<'_>> {
+    /// Returns the provider for a sign-in. Fails with 503 if the provider does not return its documents.
+    pub async fn sign_in_route(
+        &self,
+        holder: Holder,
+        login: &OidcLogin,
+        now: Time,
+    ) -> Result<SignInRoute<'_>> {
         match &self.kind {
             ProviderKind::Mock(mock) => Ok(SignInRoute(RouteTarget::Mock(mock, login.mock_person()?))),
             ProviderKind::Remote(remote) => {
                 let _call = self.calls.take(holder, 1)?;
-                Ok(SignInRoute(RouteTarget::Remote(remote, remote.known(now).await?)))
+                Ok(SignInRoute(RouteTarget::Remote(remote, remote.provider_keys(now).await?)))
             }
         }
     }
 
-    /// Verifies the callback of a sign-in, and returns the person whom the provider has identified.
+    /// Verifies the callback of a sign-in, and returns the person that the provider has identified.
     pub async fn identify(
         &self,
         holder: Holder,
@@ -92,7 +97,7 @@ impl Provider {
         secrets: &LoginSecrets,
         now: Time,
     ) -> Result<IdentifiedPerson<'_>> {
-        let code = callback.code().ok_or_else(refused)?;
+        let code = callback.code().ok_or_else(not_signed_in)?;
         match &self.kind {
             ProviderKind::Mock(mock) => {
                 Ok(IdentifiedPerson(IdentitySource::Mock(mock.identify(code, callback.issuer(), secrets)?)))
@@ -105,10 +110,10 @@ impl Provider {
         }
     }
 
-    /// Returns the full claims of a person who has not signed in before.
+    /// Returns all claims of a person, for the first sign-in of that person.
     ///
     /// If the ID token has no email, the UserInfo endpoint is queried.
-    pub async fn complete(
+    pub async fn complete_claims(
         &self,
         holder: Holder,
         identified: IdentifiedPerson<'_>,
@@ -117,7 +122,7 @@ impl Provider {
         match identified.0 {
             IdentitySource::Remote(remote, vouched) if vouched.claims.email.is_none() => {
                 let _call = self.calls.take(holder, 1)?;
-                remote.complete(*vouched, now).await
+                remote.complete_claims(*vouched, now).await
             }
             IdentitySource::Remote(_, vouched) => Ok(vouched.claims),
             IdentitySource::Mock(claims) => Ok(claims),
@@ -136,17 +141,17 @@ impl IdentifiedPerson<'_> {
 }
 
 impl SignInRoute<'_> {
-    /// Returns the URL to which the browser is sent to sign in.
+    /// Returns the URL to which the sign-in redirects the browser.
     pub fn address(&self, login: &BegunLogin) -> Result<String> {
         match &self.0 {
-            RouteTarget::Mock(mock, person) => mock.address(person, login),
+            RouteTarget::Mock(mock, person) => mock.callback_url(person, login),
             RouteTarget::Remote(remote, known) => Ok(remote.address(known, login)),
         }
     }
 }
 
-/// Returns the error for a sign-in in which the provider has not identified a person.
-fn refused() -> Error {
+/// Returns the error for a sign-in if the provider has not identified a person.
+fn not_signed_in() -> Error {
     Error::new(
         Code::Unauthenticated,
         "the identity provider has not signed you in: begin again at /auth/oidc/login",
@@ -156,9 +161,9 @@ fn refused() -> Error {
 /// Logs the reason for refusing a sign-in, and returns the error, which omits the reason.
 fn sign_in_refused(document: DocumentKind, why: &str) -> Error {
     tracing::warn!(%document, why, "a sign-in was refused");
-    refused()
+    not_signed_in()
 }
 
-fn owned(secret: &SecretString) -> String {
+fn secret_text(secret: &SecretString) -> String {
     secret.expose_secret().to_owned()
 }

@@ -1,5 +1,5 @@
-//! Client of a real provider: the authorization code flow with PKCE, and the claims from ID token and
-//! UserInfo.
+//! Implements the client of a real provider: the authorization code flow with PKCE, and the claims from ID
+//! token and UserInfo.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,10 +13,10 @@ use svc_core::ops::{BegunLogin, LoginSecrets, ProviderClaims};
 use svc_core::time::Time;
 use svc_core::{Error, Result};
 
-use super::claims::{Client, add_user_info};
+use super::claims::{OidcClient, add_user_info};
 use super::document::{Document, DocumentKind};
 use super::key_set::Token;
-use super::keys::{ProviderCache, unusable};
+use super::keys::{ProviderCache, provider_unavailable};
 use super::sign_in_refused;
 use super::tokens::{CodeExchange, TokenAnswer};
 use crate::outbound::{AllowedServers, OutboundClient};
@@ -24,11 +24,11 @@ use crate::outbound::{AllowedServers, OutboundClient};
 pub(super) use super::keys::ProviderKeys;
 
 /// Media type of a signed UserInfo response (OpenID Connect Core, 5.3.2).
-const SIGNED: &[u8] = b"application/jwt";
+const SIGNED_MEDIA_TYPE: &[u8] = b"application/jwt";
 
-/// A real provider, with the credentials of this service as its client.
+/// Real identity provider, with the credentials of this service as a client of the provider.
 pub(super) struct RemoteProvider {
-    client: Client,
+    client: OidcClient,
     client_secret: SecretString,
     redirect_uri: String,
     scopes: String,
@@ -36,7 +36,7 @@ pub(super) struct RemoteProvider {
     keys: ProviderCache,
 }
 
-/// A person identified by a verified ID token, with the credentials for the UserInfo endpoint.
+/// Person identified by a verified ID token, with the access token for the UserInfo endpoint.
 pub(super) struct VerifiedPerson {
     pub claims: ProviderClaims,
     known: ProviderKeys,
@@ -64,7 +64,7 @@ impl RemoteProvider {
         let outbound =
             OutboundClient::new(AllowedServers { private_host, loopback_http, ..AllowedServers::default() });
         Ok(Self {
-            client: Client {
+            client: OidcClient {
                 issuer: issuer.clone(),
                 id: client_id.clone(),
                 trusted_audiences: trusted_audiences.clone(),
@@ -77,11 +77,11 @@ impl RemoteProvider {
         })
     }
 
-    pub async fn known(&self, now: Time) -> Result<ProviderKeys> {
-        self.keys.known(&self.outbound, now).await
+    pub async fn provider_keys(&self, now: Time) -> Result<ProviderKeys> {
+        self.keys.current(&self.outbound, now).await
     }
 
-    /// Returns the URL at which the person signs in.
+    /// Returns the provider's URL at which the person signs in.
     pub fn address(&self, known: &ProviderKeys, login: &BegunLogin) -> String {
         let secrets = &login.secrets;
         let challenge = sha256(secrets.verifier.expose_secret().as_bytes());
@@ -98,7 +98,7 @@ impl RemoteProvider {
         url.into()
     }
 
-    /// Exchanges a code for an ID token, verifies the token, and returns its claims.
+    /// Exchanges an authorization code for an ID token, verifies the token, and returns its claims.
     pub async fn identify(
         &self,
         code: &str,
@@ -106,9 +106,9 @@ impl RemoteProvider {
         secrets: &LoginSecrets,
         now: Time,
     ) -> Result<VerifiedPerson> {
-        let known = self.known(now).await?;
-        let names_itself = known.discovery.names_itself;
-        if !issuer.map_or(!names_itself, |issuer| issuer == self.client.issuer) {
+        let known = self.provider_keys(now).await?;
+        let sends_issuer = known.discovery.sends_issuer;
+        if !issuer.map_or(!sends_issuer, |issuer| issuer == self.client.issuer) {
             return Err(sign_in_refused(
                 DocumentKind::Callback,
                 "its `iss` is not SVC_OIDC_ISSUER, or is missing (RFC 9207)",
@@ -116,7 +116,7 @@ impl RemoteProvider {
         }
         let tokens = self.exchange(&known, code, secrets).await?;
         let id_token = tokens.id_token.expose_secret();
-        let payload = self.verified(&known, DocumentKind::IdToken, id_token, now).await?;
+        let payload = self.verified_payload(&known, DocumentKind::IdToken, id_token, now).await?;
         let claims = self.client.check_id_token(&payload, secrets.nonce.expose_secret(), now);
         let claims = claims.map_err(|why| sign_in_refused(DocumentKind::IdToken, &why))?;
         Ok(VerifiedPerson { claims, known, access_token: tokens.access_token })
@@ -138,12 +138,13 @@ impl RemoteProvider {
             verifier: &secrets.verifier,
         };
         let response = self.outbound.send(exchange.request()?).await;
-        let response = response.map_err(|failed| unusable(DocumentKind::Tokens, failed))?;
+        let response = response.map_err(|failed| provider_unavailable(DocumentKind::Tokens, failed))?;
         TokenAnswer::read(response.status(), response.body())
     }
 
-    /// Verifies a token with the provider's keys and returns its payload. Fetches newer keys if necessary.
-    async fn verified(
+    /// Verifies a token with the provider's keys, and returns the token's payload. Fetches newer keys if
+    /// necessary.
+    async fn verified_payload(
         &self,
         known: &ProviderKeys,
         kind: DocumentKind,
@@ -151,22 +152,22 @@ impl RemoteProvider {
         now: Time,
     ) -> Result<Vec<u8>> {
         let token = Token::read(token).map_err(|why| sign_in_refused(kind, &why))?;
-        if let Some(payload) = token.verified(&known.keys) {
+        if let Some(payload) = token.verified_payload(&known.keys) {
             return Ok(payload.to_vec());
         }
         let newer = self.keys.newer(&self.outbound, known, now).await?;
-        let payload = newer.as_ref().and_then(|newer| token.verified(&newer.keys));
+        let payload = newer.as_ref().and_then(|newer| token.verified_payload(&newer.keys));
         payload.map(<[u8]>::to_vec).ok_or_else(|| sign_in_refused(kind, "no key of the provider verifies it"))
     }
 
-    /// Returns the claims of a person, including those that the UserInfo endpoint adds.
+    /// Returns the claims of a person, with the email and the name from the UserInfo endpoint if necessary.
     ///
-    /// Fails if that endpoint does not respond, so that no person joins without the email that it would have
-    /// returned.
-    pub async fn complete(&self, vouched: VerifiedPerson, now: Time) -> Result<ProviderClaims> {
+    /// Fails if the UserInfo endpoint does not respond. Otherwise a person could join without the email that
+    /// the endpoint would have returned.
+    pub async fn complete_claims(&self, vouched: VerifiedPerson, now: Time) -> Result<ProviderClaims> {
         let VerifiedPerson { mut claims, known, access_token } = vouched;
         let (Some(endpoint), Some(token)) = (&known.discovery.userinfo_endpoint, access_token) else {
-            tracing::info!("the ID token has no email, and there is no UserInfo to ask for it");
+            tracing::info!("the ID token has no email, and no UserInfo endpoint can be queried");
             return Ok(claims);
         };
         let Ok(mut bearer) = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret())) else {
@@ -174,23 +175,25 @@ impl RemoteProvider {
             return Ok(claims);
         };
         bearer.set_sensitive(true);
-        let broken = |why: String| unusable(DocumentKind::UserInfo, why);
+        let broken = |why: String| provider_unavailable(DocumentKind::UserInfo, why);
         let request = Request::get(endpoint.as_str())
             .header(ACCEPT, "application/json, application/jwt;q=0.5")
             .header(AUTHORIZATION, bearer)
             .body(Vec::new())
-            .map_err(|error| unusable(DocumentKind::Discovery, error))?;
+            .map_err(|error| provider_unavailable(DocumentKind::Discovery, error))?;
         let response = self.outbound.send(request).await;
-        let response = response.map_err(|failed| unusable(DocumentKind::UserInfo, failed))?;
+        let response = response.map_err(|failed| provider_unavailable(DocumentKind::UserInfo, failed))?;
         if response.status() != StatusCode::OK {
             return Err(broken(format!("its status is {}", response.status())));
         }
         let media_type = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-        let is_signed = media_type.get(..SIGNED.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(SIGNED));
+        let is_signed = media_type
+            .get(..SIGNED_MEDIA_TYPE.len())
+            .is_some_and(|kind| kind.eq_ignore_ascii_case(SIGNED_MEDIA_TYPE));
         let mut body = response.into_body();
         if is_signed {
             let token = std::str::from_utf8(&body).map_err(|_| broken("it is not UTF-8".to_owned()))?;
-            body = self.verified(&known, DocumentKind::UserInfo, token.trim(), now).await?;
+            body = self.verified_payload(&known, DocumentKind::UserInfo, token.trim(), now).await?;
         }
         let answer = Document::read(&body).map_err(broken)?;
         let checked = if is_signed { self.client.check_user_info(&answer) } else { Ok(()) };

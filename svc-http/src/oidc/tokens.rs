@@ -10,10 +10,11 @@ use svc_core::{Error, Result};
 use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::document::{Document, DocumentKind};
-use super::keys::unusable;
+use super::keys::provider_unavailable;
 use super::sign_in_refused;
 
-/// Error codes of a token endpoint (RFC 6749, 5.2). No other code is logged, since it might contain anything.
+/// Error codes of a token endpoint (RFC 6749, 5.2). Other codes are not logged, since they may contain any
+/// text.
 const ERRORS: [&str; 6] = [
     INVALID_GRANT,
     "invalid_client",
@@ -24,7 +25,7 @@ const ERRORS: [&str; 6] = [
 ];
 const INVALID_GRANT: &str = "invalid_grant";
 
-/// Data for the request that exchanges a code.
+/// Data for the request that exchanges an authorization code for tokens.
 pub(super) struct CodeExchange<'e> {
     pub endpoint: &'e Url,
     pub client_id: &'e str,
@@ -49,7 +50,7 @@ impl CodeExchange<'_> {
         if self.takes_secret_in_body {
             form.append_pair("client_id", self.client_id).append_pair("client_secret", secret);
         } else {
-            // Client id and secret are form-encoded (RFC 6749, 2.3.1).
+            // The client id and the secret are form-encoded (RFC 6749, 2.3.1).
             let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
             let credentials = format!("{}:{}", encoded(self.client_id), encoded(secret));
             let mut basic = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(credentials)))
@@ -57,14 +58,16 @@ impl CodeExchange<'_> {
             basic.set_sensitive(true);
             request = request.header(AUTHORIZATION, basic);
         }
-        request.body(form.finish().into_bytes()).map_err(|error| unusable(DocumentKind::Discovery, error))
+        request
+            .body(form.finish().into_bytes())
+            .map_err(|error| provider_unavailable(DocumentKind::Discovery, error))
     }
 }
 
-/// Tokens in the response of the token endpoint that the service uses.
+/// Tokens from the token endpoint that this service uses.
 pub(super) struct TokenAnswer {
     pub id_token: SecretString,
-    /// Access token for the UserInfo endpoint, if it is a bearer token (RFC 6750).
+    /// Bearer token (RFC 6750) for the UserInfo endpoint; `None` if the access token is of another type.
     pub access_token: Option<SecretString>,
 }
 
@@ -74,7 +77,7 @@ impl TokenAnswer {
     /// If the provider does not know the code, or returns no ID token, the person is not identified. All
     /// other errors are faults of the provider or of the configuration.
     pub fn read(status: StatusCode, body: &[u8]) -> Result<Self> {
-        let broken = |why: String| unusable(DocumentKind::Tokens, why);
+        let broken = |why: String| provider_unavailable(DocumentKind::Tokens, why);
         let away = |why: &str| sign_in_refused(DocumentKind::Tokens, why);
         let answer = Document::read(body).map_err(|why| broken(format!("its status is {status}; {why}")))?;
         let id_token = answer.deciding::<String>("id_token").map_err(|why| away(&why))?;

@@ -1,5 +1,5 @@
-//! Builds the files of the board: a few files made from many sources, addressed by one digest, and compressed
-//! with gzip on demand.
+//! Builds the files of the board: a few files from many sources, with one digest in their addresses, and
+//! compressed with gzip on demand.
 //!
 //! The sources are compiled into the binary. A debug build reads them from the disk instead, so that a reload
 //! in the browser shows a change.
@@ -20,11 +20,11 @@ use super::pack;
 use super::shell::{self, DEPTH_MAX};
 use super::style;
 
-/// Source of the board's page.
+/// Name of the source of the board's page.
 const PAGE: &str = "index.html";
-/// The service worker, which has a fixed address because its scope is its folder.
+/// Name of the service worker, which has a fixed address because its scope is its folder.
 pub(super) const WORKER: &str = "push.js";
-/// The web app manifest, which has a fixed address because browsers identify the app by it.
+/// Name of the web app manifest, which has a fixed address because browsers identify the app by that address.
 pub(super) const MANIFEST: &str = "manifest.webmanifest";
 
 /// Number of hexadecimal digits in the digest and in entity tags.
@@ -58,7 +58,7 @@ impl Asset {
         self.media
     }
 
-    /// Returns the entity tag of the plain or the compressed file.
+    /// Returns the entity tag of the uncompressed or the compressed file.
     pub fn tag(&self, packed: bool) -> String {
         format!("\"{}{}\"", self.tag, if packed { "-gzip" } else { "" })
     }
@@ -68,23 +68,23 @@ impl Asset {
         &self.plain
     }
 
-    /// Returns the file compressed with gzip, if that is smaller.
+    /// Returns the file compressed with gzip, or `None` if the compressed file is not smaller.
     ///
-    /// The file is compressed only once, even if several requests ask for it at the same time or disconnect
-    /// early. This happens on a separate thread, because it would delay other requests. A file that could not
-    /// be compressed is sent uncompressed.
+    /// The file is compressed only once, even if several clients request it at the same time or disconnect
+    /// early. Compression runs on a separate thread, because it would delay other requests. If compression
+    /// fails, returns `None`.
     pub async fn gzip(&self) -> Option<Bytes> {
         let begun = self.gzip.get_or_init(|| {
             let plain = self.plain.clone();
-            let packing = tokio::task::spawn_blocking(move || packed(&plain));
+            let packing = tokio::task::spawn_blocking(move || gzip_if_smaller(&plain));
             packing.map(|packed| packed.ok().flatten()).boxed().shared()
         });
         begun.clone().await
     }
 }
 
-/// Compresses a file with gzip, or returns `None` if that is not smaller.
-pub(super) fn packed(plain: &[u8]) -> Option<Bytes> {
+/// Compresses a file with gzip, or returns `None` if the compressed file is not smaller.
+pub(super) fn gzip_if_smaller(plain: &[u8]) -> Option<Bytes> {
     // If the compressed file does not fit into this buffer, it is not smaller.
     let mut packed = vec![0; plain.len()];
     let length = Compressor::new(CompressionLvl::best()).gzip_compress(plain, &mut packed).ok()?;
@@ -94,28 +94,28 @@ pub(super) fn packed(plain: &[u8]) -> Option<Bytes> {
 
 /// All files of one version of the board.
 pub(super) struct Assets {
-    /// Digest of the sources.
+    /// Digest of the names and bytes of the sources.
     sources: String,
-    /// Digest of the files as they are sent, which also depends on how they are built.
+    /// Digest of the built files, which is part of the files' addresses.
     digest: String,
     files: BTreeMap<String, Asset>,
-    /// The page for each depth.
+    /// The board's page for each depth of a screen.
     pages: Vec<Asset>,
 }
 
 impl Assets {
-    /// Builds all files from the sources and from the generated modules `made`, by name.
+    /// Builds all files from the sources and from the generated modules `made`, which are listed by name.
     pub fn read(made: &BTreeMap<&str, String>) -> Result<Self> {
-        Self::made(sources(made))
+        Self::build(sources(made))
     }
 
-    /// Builds all files again if a source has changed.
+    /// Builds all files again if a source has changed. Otherwise returns `None`.
     pub fn read_if_changed(&self, made: &BTreeMap<&str, String>) -> Result<Option<Self>> {
         let sources = sources(made);
-        (digest(&sources) != self.sources).then(|| Self::made(sources)).transpose()
+        (digest(&sources) != self.sources).then(|| Self::build(sources)).transpose()
     }
 
-    fn made(sources: BTreeMap<String, Bytes>) -> Result<Self> {
+    fn build(sources: BTreeMap<String, Bytes>) -> Result<Self> {
         let of_sources = digest(&sources);
         let wrong = |wrong: String| Error::internal(format!("the board cannot be sent: {wrong}"));
         let mut scripts = BTreeMap::new();
@@ -133,13 +133,13 @@ impl Assets {
             let text = String::from_utf8(bytes.into());
             of_kind.insert(name.clone(), text.map_err(|_| wrong(format!("{name} is no text")))?);
         }
-        let made = pack::packed(&scripts).map_err(wrong)?.into_iter();
-        let made = made.chain(style::packed(&sheets).map_err(wrong)?);
+        let made = pack::pack(&scripts).map_err(wrong)?.into_iter();
+        let made = made.chain(style::combine(&sheets).map_err(wrong)?);
         files.extend(made.map(|(name, text)| (name, text.into())));
-        Self::of(files, of_sources)
+        Self::from_files(files, of_sources)
     }
 
-    fn of(mut sent: BTreeMap<String, Bytes>, sources: String) -> Result<Self> {
+    fn from_files(mut sent: BTreeMap<String, Bytes>, sources: String) -> Result<Self> {
         let digest = digest(&sent);
         let missing = |name: &str| Error::internal(format!("the board has no {name}, or it is no text"));
         let mut text = |name: &str| {
@@ -148,7 +148,7 @@ impl Assets {
         };
         let page = text(PAGE).ok_or_else(|| missing(PAGE))?;
         let manifest = text(MANIFEST).ok_or_else(|| missing(MANIFEST))?;
-        let filled = |template: &str, depth| Bytes::from(shell::filled(template, depth, &digest));
+        let filled = |template: &str, depth| Bytes::from(shell::fill_template(template, depth, &digest));
         let pages = (0..=DEPTH_MAX).map(|depth| Asset::new(PAGE, filled(&page, depth))).collect();
         sent.insert(MANIFEST.to_owned(), filled(&manifest, 0));
         let asset = |(name, bytes): (String, Bytes)| {
@@ -163,27 +163,27 @@ impl Assets {
         &self.digest
     }
 
-    /// Returns the page of a screen that is `depth` folders below the board's.
+    /// Returns the page for a screen that is `depth` folders below the board's folder.
     pub fn page(&self, depth: usize) -> Option<&Asset> {
         self.pages.get(depth)
     }
 
-    /// Returns the file of this name that has a fixed address.
-    pub fn own(&self, name: &str) -> Option<&Asset> {
+    /// Returns the file `name`, which has a fixed address.
+    pub fn fixed_file(&self, name: &str) -> Option<&Asset> {
         self.files.get(name)
     }
 
-    /// Returns the file of this name whose address contains the digest.
+    /// Returns the file `name` if its address contains the digest of all files.
     pub fn file(&self, name: &str) -> Option<&Asset> {
         self.files.get(name).filter(|_| ![WORKER, MANIFEST].contains(&name))
     }
 }
 
-/// Returns all sources by name.
+/// Returns all sources of the board by name.
 fn sources(made: &BTreeMap<&str, String>) -> BTreeMap<String, Bytes> {
     let mut sources = BTreeMap::new();
     for name in Embedded::iter() {
-        // In a debug build a file may have been deleted since it was listed.
+        // In a debug build, a file may have been deleted since the files were listed.
         let Some(file) = Embedded::get(&name) else { continue };
         let bytes = match file.data {
             Cow::Borrowed(bytes) => Bytes::from_static(bytes),
@@ -195,7 +195,7 @@ fn sources(made: &BTreeMap<&str, String>) -> BTreeMap<String, Bytes> {
     sources
 }
 
-/// Returns the digest over the names and the bytes of files.
+/// Returns the digest of the names and the bytes of files.
 fn digest(files: &BTreeMap<String, Bytes>) -> String {
     let mut all = Vec::new();
     for (name, bytes) in files {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     fn of(files: BTreeMap<String, Bytes>) -> Result<Assets> {
-        Assets::of(files, String::new())
+        Assets::from_files(files, String::new())
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(at(0), format!("<link href=\"f/{}/a.css\">", assets.digest()));
         assert_eq!(at(2), format!("<link href=\"../../f/{}/a.css\">", assets.digest()));
         assert!(assets.page(DEPTH_MAX + 1).is_none());
-        let manifest = String::from_utf8(assets.own(MANIFEST).unwrap().plain().to_vec()).unwrap();
+        let manifest = String::from_utf8(assets.fixed_file(MANIFEST).unwrap().plain().to_vec()).unwrap();
         assert_eq!(manifest, format!("{{\"src\": \"f/{}/icon.svg\"}}", assets.digest()));
         assert!(assets.file(MANIFEST).is_none() && assets.file(PAGE).is_none());
     }
@@ -283,7 +283,7 @@ mod tests {
         assert_ne!(long.tag(true), long.tag(false));
     }
 
-    /// A request that is dropped before the end has still compressed the file for later requests.
+    /// A file is compressed for later requests even if the first request is dropped early.
     #[test]
     fn a_file_is_packed_once_and_holds_up_nobody() {
         let long = "word ".repeat(100);
@@ -301,8 +301,10 @@ mod tests {
         });
     }
 
-    /// Limits the number of files and bytes that a browser fetches in total and before the first screen,
-    /// which needs the page, the style sheet, and all scripts except the last pack and the workers.
+    /// Limits the number of files and bytes that a browser fetches, in total and before the first screen.
+    ///
+    /// The first screen needs the page, the style sheet, and all scripts except the last pack and the
+    /// workers.
     #[test]
     fn the_board_is_little() {
         const FIRST_MAX: usize = 90_000;
@@ -312,7 +314,8 @@ mod tests {
         assert!(assets.read_if_changed(&made).unwrap().is_none());
         made.insert(operations::TITLES, "export default {};".to_owned());
         assert!(assets.read_if_changed(&made).unwrap().is_some());
-        let size = |asset: &Asset| packed(asset.plain()).map_or(asset.plain().len(), |packed| packed.len());
+        let size =
+            |asset: &Asset| gzip_if_smaller(asset.plain()).map_or(asset.plain().len(), |packed| packed.len());
         let sizes: BTreeMap<&str, usize> =
             assets.files.iter().map(|(name, asset)| (name.as_str(), size(asset))).collect();
         let names: Vec<&str> = sizes.keys().copied().collect();

@@ -1,9 +1,8 @@
-//! Serves the board, the pages for people, as static files that need no credential.
+//! Serves the board, the web interface for people, as static files that need no credential.
 //!
-//! Below the board's folder, a path is either that of a file, which contains the digest of all files, or that
-//! of a screen, for which the page is returned; the page's script knows the screens. Every URL in the files
-//! is relative, so that the board works under any prefix that a proxy strips. Responses do not depend on the
-//! caller.
+//! Below the board's folder, the path of a file contains the digest of all files. At any path of a screen,
+//! the server returns the same page, whose script shows the screen. Every URL in the files is relative, so
+//! that the board works under any prefix that a proxy strips. Responses do not depend on the caller.
 
 mod operations;
 mod shell;
@@ -32,7 +31,7 @@ use shell::DEPTH_MAX;
 
 /// Path of the board.
 const FOLDER: &str = "/ui/";
-/// Folder, below that of the board, of the files whose address contains the digest.
+/// Folder below the board's folder for files whose address contains the digest of all files.
 const FILES: &str = "f/";
 
 /// Content-Security-Policy of the board's pages.
@@ -43,29 +42,29 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 );
 const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 const FOR_A_YEAR: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
+const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// Target of a path below the board's folder.
 #[derive(Debug, PartialEq, Eq)]
 enum BoardTarget<'a> {
-    /// The page for a screen that is `depth` folders below the board's.
+    /// The page for a screen that is `depth` folders below the board's folder.
     Screen { depth: usize },
     /// A file with a fixed address.
-    Own { name: &'a str },
+    FixedFile { name: &'a str },
     /// A file of one version of the board.
     File { digest: &'a str, name: &'a str },
 }
 
 impl<'a> BoardTarget<'a> {
-    /// Parses the undecoded path of a request.
+    /// Parses the path of a request, which is not percent-decoded.
     fn of(path: &'a str) -> Option<Self> {
         let rest = path.strip_prefix(FOLDER)?;
         if let Some(file) = rest.strip_prefix(FILES) {
             return file.split_once('/').map(|(digest, name)| Self::File { digest, name });
         }
         if [WORKER, MANIFEST].contains(&rest) {
-            return Some(Self::Own { name: rest });
+            return Some(Self::FixedFile { name: rest });
         }
         // A browser resolves relative URLs against the undecoded segments of the path.
         let depth = rest.matches('/').count();
@@ -75,7 +74,7 @@ impl<'a> BoardTarget<'a> {
     }
 }
 
-/// Serves the files of the board.
+/// Serves the pages and the files of the board.
 pub(crate) struct Board {
     /// Modules that are generated from the operation table.
     made: BTreeMap<&'static str, String>,
@@ -90,7 +89,7 @@ impl Board {
         Ok(Self { made, current })
     }
 
-    /// Returns whether a path may be that of a screen.
+    /// Returns whether a path may be the path of a screen.
     pub fn has_screen(path: &str) -> bool {
         matches!(BoardTarget::of(path), Some(BoardTarget::Screen { .. }))
     }
@@ -101,19 +100,19 @@ impl Board {
         let place = BoardTarget::of(path).ok_or_else(missing)?;
         let assets = self.assets(&place)?;
         let (asset, cached) = match place {
-            BoardTarget::Screen { depth } => (assets.page(depth), ASK_AGAIN),
-            BoardTarget::Own { name } => (assets.own(name), ASK_AGAIN),
+            BoardTarget::Screen { depth } => (assets.page(depth), REVALIDATE),
+            BoardTarget::FixedFile { name } => (assets.fixed_file(name), REVALIDATE),
             BoardTarget::File { digest, name } if digest == assets.digest() => {
                 (assets.file(name), FOR_A_YEAR)
             }
             // A server of another version may have a different file at this address.
-            BoardTarget::File { .. } => (None, ASK_AGAIN),
+            BoardTarget::File { .. } => (None, REVALIDATE),
         };
         Ok(response(asset.ok_or_else(missing)?, cached, asked).await)
     }
 
-    /// Replaces the body of a response by the page, if its path may be that of a screen. The status and
-    /// `no-store` are kept.
+    /// Replaces the body of a response by the board's page if `path` may be the path of a screen. Keeps the
+    /// status and the header `no-store`.
     pub fn page_in(&self, path: &str, mut response: Response) -> Result<Response> {
         if let Some(place @ BoardTarget::Screen { depth }) = BoardTarget::of(path) {
             let assets = self.assets(&place)?;
@@ -124,7 +123,8 @@ impl Board {
         Ok(response)
     }
 
-    /// Returns the files. In a debug build, opening a page reloads them from the disk.
+    /// Returns the files of the board. In a debug build, a request for a page reloads changed files from the
+    /// disk.
     fn assets(&self, place: &BoardTarget<'_>) -> Result<Arc<Assets>> {
         let current = || self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let known = Arc::clone(&current());
@@ -138,7 +138,7 @@ impl Board {
     }
 }
 
-/// Returns the response with a file, or 304 if the client already has it.
+/// Returns the response with a file, or 304 if the client already has the file.
 async fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Response {
     let packed = if accepts_gzip(asked) { asset.gzip().await } else { None };
     let tag = asset.tag(packed.is_some());
@@ -150,7 +150,7 @@ async fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Resp
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(ETAG, tag);
     }
-    if has(asked, &tag) {
+    if has_tag(asked, &tag) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return response;
     }
@@ -162,7 +162,7 @@ async fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Resp
     response
 }
 
-/// Adds the headers that isolate the pages of the board from all others.
+/// Adds the headers that isolate the board from pages of other sites.
 fn protect(headers: &mut HeaderMap) {
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -172,35 +172,35 @@ fn protect(headers: &mut HeaderMap) {
 }
 
 /// Adds the security headers of the board to a response.
-pub(crate) fn protected(mut response: Response) -> Response {
+pub(crate) fn with_security_headers(mut response: Response) -> Response {
     protect(response.headers_mut());
     response
 }
 
 /// Returns a page without scripts that explains an error.
 ///
-/// The page links to the board at the URL `board`, if one is given.
+/// If `board` is a URL, the page contains a link to the board at that URL.
 pub(crate) fn error_page(error: &Error, board: Option<&str>) -> Response {
     let mut response = encode::problem(error);
     *response.body_mut() = Bytes::from(shell::error_page(error, board)).into();
     response.headers_mut().insert(CONTENT_TYPE, HTML);
-    protected(response)
+    with_security_headers(response)
 }
 
 /// Returns a page that asks whether to turn off mail, with a button that sends a POST to the same URL.
-pub(crate) fn unsubscribe_question() -> Response {
-    page(shell::unsubscribe_question())
+pub(crate) fn unsubscribe_page() -> Response {
+    page(shell::unsubscribe_page())
 }
 
 /// Returns a page that confirms that mail is off and links to the board at the URL `board`.
-pub(crate) fn unsubscribed(board: &str) -> Response {
-    page(shell::unsubscribed(board))
+pub(crate) fn unsubscribed_page(board: &str) -> Response {
+    page(shell::unsubscribed_page(board))
 }
 
 fn page(page: String) -> Response {
     let mut response = encode::json(StatusCode::OK, page.into());
     response.headers_mut().insert(CONTENT_TYPE, HTML);
-    protected(response)
+    with_security_headers(response)
 }
 
 /// Returns whether a client accepts a response compressed with gzip.
@@ -214,8 +214,8 @@ fn accepts_gzip(asked: &HeaderMap) -> bool {
     codings.next().is_some_and(|weight: f32| weight > 0.0)
 }
 
-/// Returns whether `If-None-Match` contains this entity tag, so that the client already has the file.
-fn has(asked: &HeaderMap, tag: &str) -> bool {
+/// Returns whether `If-None-Match` contains an entity tag, which means that the client already has the file.
+fn has_tag(asked: &HeaderMap, tag: &str) -> bool {
     let values = asked.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
@@ -243,8 +243,8 @@ mod tests {
             ("/ui//t", None),
             ("/ui/t//x", None),
             ("/ui", None),
-            ("/ui/push.js", Some(BoardTarget::Own { name: "push.js" })),
-            ("/ui/manifest.webmanifest", Some(BoardTarget::Own { name: "manifest.webmanifest" })),
+            ("/ui/push.js", Some(BoardTarget::FixedFile { name: "push.js" })),
+            ("/ui/manifest.webmanifest", Some(BoardTarget::FixedFile { name: "manifest.webmanifest" })),
             ("/ui/f/0123/css/base.css", Some(BoardTarget::File { digest: "0123", name: "css/base.css" })),
             ("/ui/f/0123/../x", Some(BoardTarget::File { digest: "0123", name: "../x" })),
         ] {
@@ -286,8 +286,8 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(IF_NONE_MATCH, sent.parse().unwrap());
-            assert_eq!(has(&headers, "\"a\""), wanted, "{sent}");
+            assert_eq!(has_tag(&headers, "\"a\""), wanted, "{sent}");
         }
-        assert!(!has(&HeaderMap::new(), "\"a\""));
+        assert!(!has_tag(&HeaderMap::new(), "\"a\""));
     }
 }

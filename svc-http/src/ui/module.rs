@@ -7,28 +7,28 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::script::{Gap, Kind, Result, Token, is_member, tokens, written};
+use super::script::{Gap, Kind, Result, Token, is_member, tokens, write_tokens};
 
-/// Name of the function with which a module body gets a module that it imports, which runs first.
+/// Name of the function that runs an imported module, if necessary, and returns its exports to a module body.
 pub(super) const NEED: &str = "$n";
-/// Name of the function with which a module body loads a module later.
+/// Name of the function by which a module body loads a module dynamically.
 pub(super) const LOAD: &str = "$l";
-/// Name of the variable with the URL that the module would have as a separate file.
+/// Name of the variable that contains the URL of the module, as if the module were a separate file.
 pub(super) const ADDRESS: &str = "$a";
 /// Name of the variable for the default export.
 const DEFAULT: &str = "$d";
 
-/// An imported name.
+/// An import of one name, or of all names, from another module.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Import {
     pub from: String,
-    /// Name in the other module; `None` for a namespace import of all names.
+    /// Exported name in the other module; `None` for a namespace import of all names.
     pub name: Option<String>,
     /// Local name in the importing module.
     pub local: String,
 }
 
-/// Origin of an exported name.
+/// Origin of an exported name: this module or another one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Export {
     Local(String),
@@ -53,7 +53,7 @@ struct Reader<'a> {
     at: usize,
     module: Module,
     code: Vec<Token<'a>>,
-    /// Whether a statement that was removed ends right before the next token.
+    /// Whether a removed statement ends right before the next token.
     is_after_removed: bool,
 }
 
@@ -77,17 +77,17 @@ impl Module {
             is_after_removed: false,
         };
         while reader.at < tokens.len() {
-            reader.step().map_err(of_file)?;
+            reader.read_token().map_err(of_file)?;
         }
         reader.are_constant().map_err(of_file)?;
         reader.loosen_constants();
-        reader.module.code = written(&reader.code);
+        reader.module.code = write_tokens(&reader.code);
         Ok(reader.module)
     }
 }
 
 impl<'a> Reader<'a> {
-    fn step(&mut self) -> Result<()> {
+    fn read_token(&mut self) -> Result<()> {
         let token = self.next()?;
         if token.is("await") && token.depth == 0 {
             return Err(wrong(token, "holds up whoever imports the module"));
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         let module = self.module_named()?;
         self.skip(",");
         self.expect(")")?;
-        self.put(token, format!("{LOAD}({})", quoted(&module)));
+        self.push_replacement(token, format!("{LOAD}({})", quoted(&module)));
         self.module.later.insert(module);
         Ok(())
     }
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
         for part in ["meta", ".", "url"] {
             self.expect(part)?;
         }
-        self.put(token, ADDRESS.to_owned());
+        self.push_replacement(token, ADDRESS.to_owned());
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
                     Some(module) => Export::Of { module: module.clone(), name },
                     None => Export::Local(name),
                 };
-                self.give(token, as_name, export)?;
+                self.add_export(token, as_name, export)?;
             }
             return self.end();
         }
@@ -172,8 +172,8 @@ impl<'a> Reader<'a> {
             if ["function", "class", "async"].iter().any(|word| self.peek(word)) {
                 return Err(wrong(token, "is of a form that is not known"));
             }
-            self.put(token, format!("let {DEFAULT}="));
-            return self.give(token, "default".to_owned(), Export::Local(DEFAULT.to_owned()));
+            self.push_replacement(token, format!("let {DEFAULT}="));
+            return self.add_export(token, "default".to_owned(), Export::Local(DEFAULT.to_owned()));
         }
         let first = self.code.len();
         let name = if self.peek("const") {
@@ -201,10 +201,10 @@ impl<'a> Reader<'a> {
         if let Some(begin) = self.code.get_mut(first) {
             begin.gap = begin.gap.max(token.gap);
         }
-        self.give(token, name.clone(), Export::Local(name))
+        self.add_export(token, name.clone(), Export::Local(name))
     }
 
-    /// Checks that a declaration declares nothing after its first name.
+    /// Checks that a declaration declares only one name.
     fn is_one_constant(&self) -> Result<()> {
         let rest = || self.tokens.iter().skip(self.at);
         match rest().next() {
@@ -219,14 +219,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn give(&mut self, token: &Token<'a>, name: String, export: Export) -> Result<()> {
+    fn add_export(&mut self, token: &Token<'a>, name: String, export: Export) -> Result<()> {
         match self.module.exports.insert(name, export) {
             None => Ok(()),
             Some(_) => Err(wrong(token, "exports a name twice")),
         }
     }
 
-    /// Parses `a, b as c }`, and returns each pair of names.
+    /// Parses a list such as `a, b as c }`, and returns a pair of names for each item.
     fn list(&mut self) -> Result<Vec<(String, String)>> {
         let mut names = Vec::new();
         while !self.skip("}") {
@@ -244,7 +244,9 @@ impl<'a> Reader<'a> {
     fn module_named(&mut self) -> Result<String> {
         let token = self.next()?;
         let address = (token.kind == Kind::Text).then(|| token.text.trim_matches(['"', '\'']));
-        address.and_then(|address| named(self.name, address)).ok_or_else(|| wrong(token, "names no module"))
+        address
+            .and_then(|address| resolve_module(self.name, address))
+            .ok_or_else(|| wrong(token, "names no module"))
     }
 
     fn end(&mut self) -> Result<()> {
@@ -252,7 +254,7 @@ impl<'a> Reader<'a> {
         self.expect(";")
     }
 
-    /// Checks that exported variables are constant, since importers keep the first value.
+    /// Checks that exported names are constants, functions or classes, since importers keep the first value.
     fn are_constant(&self) -> Result<()> {
         let imported = |name: &String| self.module.imports.iter().any(|import| import.local == *name);
         for export in self.module.exports.values() {
@@ -308,7 +310,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Appends a token to the code, so that a statement before a removed one does not continue after it.
+    /// Appends a token to the code. After a removed statement, separates the token from the statement before.
     fn push(&mut self, mut token: Token<'a>) {
         if std::mem::take(&mut self.is_after_removed) {
             token.gap = Gap::Line;
@@ -335,8 +337,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Replaces a token by a text.
-    fn put(&mut self, token: &Token<'a>, text: String) {
+    /// Appends `text` instead of a token of the source.
+    fn push_replacement(&mut self, token: &Token<'a>, text: String) {
         self.push(Token { kind: Kind::Word, text: Cow::Owned(text), ..token.clone() });
     }
 
@@ -367,7 +369,7 @@ pub(super) fn quoted(name: &str) -> String {
 }
 
 /// Resolves a module path in the module `from` to the name of a module.
-fn named(from: &str, address: &str) -> Option<String> {
+fn resolve_module(from: &str, address: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_/".contains(c);
     let is_of_module = address.starts_with('.') && address.ends_with(".js") && address.chars().all(is_plain);
     let mut folders: Vec<&str> = from.split('/').collect();

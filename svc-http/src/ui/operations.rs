@@ -1,4 +1,4 @@
-//! Generates the modules that tell the board about the operations, so that its sources contain operation
+//! Generates JavaScript modules that describe the operations, so that the board's sources contain operation
 //! names but no paths.
 //!
 //! Each entry contains the method, path, capability and effect of an operation, and the input fields that are
@@ -22,11 +22,11 @@ const MAX_BYTES: &str = "max_bytes";
 /// Returns the source of each generated module by name.
 pub(super) fn modules(table: &Table) -> BTreeMap<&'static str, String> {
     let used = || table.rows().filter(|row| is_used(row));
-    let mut known: Map<String, Value> = used().map(|row| (row.name().to_owned(), described(row))).collect();
+    let mut known: Map<String, Value> = used().map(|row| (row.name().to_owned(), row_entry(row))).collect();
     let mut titles: Map<String, Value> =
         used().map(|row| (row.name().to_owned(), row.docs().title.into())).collect();
     for route in FIXED {
-        let Some((name, title)) = named(route.served_by) else { continue };
+        let Some((name, title)) = used_fixed_route(route.served_by) else { continue };
         let needs = route.served_by.needs().expression();
         let fields = json!({"path": [], "query": []});
         known.insert(name.to_owned(), json!([route.method.name(), route.path, needs, "read", fields]));
@@ -36,8 +36,9 @@ pub(super) fn modules(table: &Table) -> BTreeMap<&'static str, String> {
     [(OPERATIONS, module(known)), (TITLES, module(titles))].into()
 }
 
-/// Returns whether the board uses a row: it uses all operations, and the framed rows to sign in, open links
-/// and render Markdown.
+/// Returns whether the board uses a row of the operation table.
+///
+/// The board uses all operations, and the framed rows to sign in, open links and render Markdown.
 fn is_used(row: &Operation) -> bool {
     let frame = row.http().frame;
     frame.is_none_or(|frame| {
@@ -45,8 +46,8 @@ fn is_used(row: &Operation) -> bool {
     })
 }
 
-/// Returns the name and the title of a fixed route, or `None` if the board does not use it.
-fn named(fixed: Fixed) -> Option<(&'static str, &'static str)> {
+/// Returns the name and the title of a fixed route, or `None` if the board does not use the route.
+fn used_fixed_route(fixed: Fixed) -> Option<(&'static str, &'static str)> {
     match fixed {
         Fixed::WebSocket => Some(("subscribe", "Follow the log")),
         Fixed::OpenApi => Some(("openapi", "Read the schemas")),
@@ -54,14 +55,14 @@ fn named(fixed: Fixed) -> Option<(&'static str, &'static str)> {
     }
 }
 
-fn described(row: &Operation) -> Value {
+fn row_entry(row: &Operation) -> Value {
     let http = row.http();
     let in_path: Vec<&str> = path_variables(http.path).collect();
     let has_body = matches!(http.method, Method::Post | Method::Put | Method::Patch);
     let schema = row.input_schema();
     let fields = schema.get("properties").and_then(Value::as_object);
     let others = fields.into_iter().flat_map(Map::keys).map(String::as_str);
-    // The board always reads whole answers.
+    // The board never limits the bytes of a response.
     let others = others.filter(|name| !in_path.contains(name) && ![FILE_FIELD, MAX_BYTES].contains(name));
     // If the body is a file, it cannot contain other fields.
     let in_query: Vec<&str> = others.filter(|_| !has_body || http.takes_file).collect();
@@ -77,7 +78,7 @@ fn described(row: &Operation) -> Value {
 mod tests {
     use svc_core::operation_table;
 
-    use super::super::assets::packed;
+    use super::super::assets::gzip_if_smaller;
     use super::*;
 
     fn default(name: &str) -> Value {
@@ -121,11 +122,11 @@ mod tests {
         }
     }
 
-    /// The module must be small because it is loaded before the first screen is shown.
+    /// The module must be small because browsers load it before the first screen.
     #[test]
     fn the_module_is_small() {
         let module = &modules(&operation_table().unwrap())[OPERATIONS];
-        let length = packed(module.as_bytes()).unwrap().len();
+        let length = gzip_if_smaller(module.as_bytes()).unwrap().len();
         assert!(length < 6_000, "{length} bytes");
     }
 }

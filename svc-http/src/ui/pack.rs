@@ -1,34 +1,34 @@
 //! Packs the modules of the board into a few files, because a page that fetches hundreds of modules is slow.
 //!
-//! A pack is a module that runs nothing. Its default export maps the name of each packed module to the
-//! module's body as a function, and `modules.js` runs a body when the module is first needed. A re-exported
-//! name is taken from the module that defines it. `app.js` and the files of workers start the modules in the
-//! packs.
+//! A pack is a module that runs no code. Its default export maps the name of each packed module to the
+//! module's body as a function, and `modules.js` runs a body when the module is first needed. Importers read
+//! a re-exported name from the module that defines it. `app.js` and the files of workers start the modules in
+//! the packs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::module::{ADDRESS, Export, LOAD, Module, NEED, quoted};
 use super::script::Result;
 
-/// The module that the page loads first. Its file also contains the modules that it imports.
+/// Name of the module that the page loads first. Its file also contains the modules that it imports.
 const APP: &str = "app.js";
-/// The module that runs the packed modules.
+/// Name of the module that runs the packed modules.
 const MODULES: &str = "modules.js";
 /// Name of the first pack, and of the module that the page runs once this pack is loaded.
 const MAIN: &str = "main.js";
-/// Modules that the first pack contains, with their imports: those that the first screens need.
+/// Names of the modules that the first screens need. The first pack contains these modules and their imports.
 const FIRST: [&str; 4] = [MAIN, "screens/board.js", "screens/now.js", "screens/sign-in.js"];
 /// Name of the pack with all other modules.
 const REST: &str = "rest.js";
-/// Scripts of web workers, which start after the packs are loaded.
+/// Names of the web workers' scripts, which start after the packs are loaded.
 const WORKERS: [&str; 1] = ["worker/verify.js"];
-/// Scripts without imports, which are sent as separate files.
-const ALONE: [&str; 1] = ["push.js"];
+/// Names of the scripts without imports, which are sent as separate files.
+const STANDALONE: [&str; 1] = ["push.js"];
 
-/// Returns the scripts to send by file name, given the sources by module name.
-pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
+/// Packs sources, listed by module name, into the scripts to send, listed by file name.
+pub(super) fn pack(sources: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     let mut modules = BTreeMap::new();
-    for (name, source) in sources.iter().filter(|(name, _)| !ALONE.contains(&name.as_str())) {
+    for (name, source) in sources.iter().filter(|(name, _)| !STANDALONE.contains(&name.as_str())) {
         modules.insert(name.as_str(), Module::read(name, source)?);
     }
     let graph = ModuleGraph::of(&modules)?;
@@ -63,7 +63,7 @@ pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
         );
         files.insert(worker.to_owned(), script);
     }
-    for name in ALONE {
+    for name in STANDALONE {
         if let Some(source) = sources.get(name) {
             let script = Module::read(name, source)?;
             check_imports_nothing(name, &script)?;
@@ -89,10 +89,10 @@ fn check_imports_nothing(name: &str, module: &Module) -> Result<()> {
     }
 }
 
-/// All modules with their dependencies.
+/// All modules of the board, and the modules that each module depends on.
 struct ModuleGraph<'a> {
     modules: &'a BTreeMap<&'a str, Module>,
-    /// For each module, the modules that must run before it.
+    /// For each module, the modules that must run before that module.
     needs: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
@@ -136,7 +136,8 @@ impl<'a> ModuleGraph<'a> {
         Ok(names)
     }
 
-    /// Returns the module that defines a name which `from` exports, and the name of the variable there.
+    /// Finds the module that defines an export of the module `from`. Returns that module, and the name that
+    /// it exports.
     fn origin(&self, from: &str, wanted: &str) -> Result<(&'a str, &'a str)> {
         let none = || format!("{from} gives no {wanted}");
         let mut at = from;
@@ -187,7 +188,7 @@ impl<'a> ModuleGraph<'a> {
         Ok(())
     }
 
-    /// Returns the given modules and all modules that they import, now or later.
+    /// Returns the given modules and all modules that they import, statically or dynamically.
     fn reached_from(&self, names: &[&str]) -> Result<BTreeSet<&'a str>> {
         let mut reached = self.needed_by(names)?;
         let mut open: Vec<&str> = reached.iter().copied().collect();
@@ -243,13 +244,14 @@ impl<'a> ModuleGraph<'a> {
                 }
             });
         }
-        let taken: Vec<String> = taken.iter().map(PackedImport::declared).collect();
-        let takes = if taken.is_empty() { String::new() } else { format!("let{};", declared(&taken)) };
+        let taken: Vec<String> = taken.iter().map(PackedImport::declaration).collect();
+        let takes =
+            if taken.is_empty() { String::new() } else { format!("let{};", join_declarations(&taken)) };
         Ok(format!("{takes}{}\nreturn{{{}}}", module.code, given.join(",")))
     }
 }
 
-/// A module that another module imports, and how its exports are bound.
+/// An imported module, and the local names for its exports.
 enum PackedImport<'a> {
     All { from: &'a str, local: &'a str },
     Names { from: &'a str, names: Vec<String> },
@@ -263,7 +265,7 @@ impl PackedImport<'_> {
         }
     }
 
-    fn declared(&self) -> String {
+    fn declaration(&self) -> String {
         match self {
             Self::All { from, local } => format!("{local}={NEED}({})", quoted(from)),
             Self::Names { from, names } => format!("{{{}}}={NEED}({})", names.join(","), quoted(from)),
@@ -274,7 +276,7 @@ impl PackedImport<'_> {
 /// Joins declarations with commas, for use after a keyword.
 ///
 /// Adds a leading space unless the first declaration begins with a brace.
-fn declared(all: &[String]) -> String {
+fn join_declarations(all: &[String]) -> String {
     let all = all.join(",");
     if all.starts_with('{') { all } else { format!(" {all}") }
 }
@@ -296,7 +298,7 @@ mod tests {
 
     fn files(more: &[(&str, &str)]) -> Result<BTreeMap<String, String>> {
         let all = KNOWN.iter().chain(more);
-        packed(&all.map(|(name, source)| ((*name).to_owned(), (*source).to_owned())).collect())
+        pack(&all.map(|(name, source)| ((*name).to_owned(), (*source).to_owned())).collect())
     }
 
     /// Returns the names of the modules in a packed file.
@@ -444,6 +446,6 @@ mod tests {
         ] {
             assert_eq!(files(more).unwrap_err(), wanted);
         }
-        assert_eq!(packed(&BTreeMap::new()).unwrap_err(), "there is no module app.js");
+        assert_eq!(pack(&BTreeMap::new()).unwrap_err(), "there is no module app.js");
     }
 }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-/// A result with a message for the author of a source.
+/// Result whose error is a message for the author of a source file.
 pub(super) type Result<T> = std::result::Result<T, String>;
 
 /// Keywords after which a slash begins a regular expression and is not a division.
@@ -19,13 +19,14 @@ const BEFORE_CONDITION: [&str; 4] = ["if", "while", "for", "with"];
 /// Keywords after which a line break ends the statement.
 const ENDED_BY_LINE: [&str; 6] = ["return", "throw", "break", "continue", "yield", "async"];
 
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A name, a keyword or the digits of a number.
     Word,
     /// A string in quotes.
     Text,
-    /// A part of a template string, with its delimiters.
+    /// A literal piece of a template string, with its delimiters.
     Template,
     /// A regular expression.
     Pattern,
@@ -46,7 +47,7 @@ pub(super) struct Token<'a> {
     pub kind: Kind,
     pub text: Cow<'a, str>,
     pub line: usize,
-    /// Number of brackets that are open around the token.
+    /// Number of open brackets around the token.
     pub depth: usize,
     pub gap: Gap,
 }
@@ -94,13 +95,13 @@ pub(super) fn tokens(source: &str) -> Result<Vec<Token<'_>>> {
         tokens: Vec::new(),
     };
     while let Some(first) = lexer.rest.chars().next() {
-        lexer.step(first)?;
+        lexer.lex_token(first)?;
     }
     if lexer.open.is_empty() { Ok(lexer.tokens) } else { Err(lexer.wrong("a bracket is not closed")) }
 }
 
 impl<'a> Lexer<'a> {
-    fn step(&mut self, first: char) -> Result<()> {
+    fn lex_token(&mut self, first: char) -> Result<()> {
         if first.is_whitespace() {
             let length = length_while(self.rest, char::is_whitespace);
             self.skip(length);
@@ -167,7 +168,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Returns whether the last token is one of these keywords, and not a property name.
+    /// Returns whether the last token is one of the keywords `words` and not a property name.
     fn is_keyword(&self, words: &[&str]) -> bool {
         match self.tokens.as_slice() {
             [before @ .., last] => last.is_one_of(words) && !is_member(before),
@@ -175,7 +176,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Returns whether a dot that comes next is the last character of a number.
+    /// Returns whether a dot at the current position would be the last character of a number.
     fn ends_number(&self) -> bool {
         let is_number = |token: &Token<'_>| token.text.chars().all(|c| c.is_ascii_digit() || c == '_');
         let is_first = match self.tokens.as_slice() {
@@ -250,7 +251,8 @@ fn ends_line(sign: char) -> bool {
     matches!(sign, '\n' | '\r' | '\u{2028}' | '\u{2029}')
 }
 
-/// Returns whether the next word is a property name, because it follows one dot, but not three.
+/// Returns whether a word after the tokens `before` is a property name: it follows a single dot, not a spread
+/// operator.
 pub(super) fn is_member(before: &[Token<'_>]) -> bool {
     match before {
         [.., one, two, three] if one.is(".") && two.is(".") && three.is(".") => false,
@@ -304,10 +306,10 @@ fn pattern(text: &str) -> Option<usize> {
 }
 
 /// Writes tokens with the minimum space between them.
-pub(super) fn written<'a>(tokens: &[Token<'a>]) -> String {
+pub(super) fn write_tokens<'a>(tokens: &[Token<'a>]) -> String {
     let mut kept: Vec<&Token<'a>> = Vec::with_capacity(tokens.len());
     for token in tokens {
-        // Drops a trailing comma, but keeps that of a hole in an array.
+        // Drops a trailing comma, but keeps the comma of a hole in an array.
         if token.is_one_of(&["}", ")", "]"])
             && let [.., before, comma] = kept.as_slice()
             && comma.is(",")
@@ -366,7 +368,7 @@ mod tests {
     use super::*;
 
     fn short(source: &str) -> String {
-        written(&tokens(source).unwrap())
+        write_tokens(&tokens(source).unwrap())
     }
 
     #[test]

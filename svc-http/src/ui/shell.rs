@@ -1,31 +1,31 @@
-//! Builds the page of the board, whose relative URLs depend on the depth of the screen, and the pages with
-//! only text.
+//! Builds the page of the board, whose relative URLs depend on the depth of the screen, and the pages that
+//! contain only text.
 //!
 //! The template has two placeholders: `{up}` is the relative path to the folder of the board, and `{digest}`
 //! is the digest of the files. Nothing else is filled in, so the page never contains data of a workspace.
 
 use svc_core::Error;
 
-use crate::html::escaped;
+use crate::html::escape_html;
 
 /// Maximum number of folders between the board's folder and a screen.
 pub(super) const DEPTH_MAX: usize = 4;
 
-/// Fills in the template for a screen that is `depth` folders below the board's.
-pub(super) fn filled(template: &str, depth: usize, digest: &str) -> String {
+/// Fills in the page template for a screen that is `depth` folders below the board's folder.
+pub(super) fn fill_template(template: &str, depth: usize, digest: &str) -> String {
     template.replace("{up}", &"../".repeat(depth)).replace("{digest}", digest)
 }
 
-/// Returns a page that explains an error and what to do about it, with an optional link to the board.
+/// Returns a page with the title and the detail of an error, and an optional link to the board.
 pub(super) fn error_page(error: &Error, board: Option<&str>) -> String {
-    let title = escaped(error.code().title());
-    let detail = escaped(error.detail());
+    let title = escape_html(error.code().title());
+    let detail = escape_html(error.detail());
     let link = board.map(link_to_board).unwrap_or_default();
     page(&title, &format!("<p>{detail}</p>\n{link}"))
 }
 
-/// Returns a page that asks whether to turn off mail.
-pub(super) fn unsubscribe_question() -> String {
+/// Returns a page that asks the reader to confirm unsubscribing from mail.
+pub(super) fn unsubscribe_page() -> String {
     // A form without an action is sent to the URL of its page.
     page(
         "Unsubscribe from mail",
@@ -36,16 +36,16 @@ pub(super) fn unsubscribe_question() -> String {
 }
 
 /// Returns a page that confirms that mail is off.
-pub(super) fn unsubscribed(board: &str) -> String {
+pub(super) fn unsubscribed_page(board: &str) -> String {
     let said = "<p>You will no longer get mail. You can turn it on again in your settings.</p>\n";
     page("You are unsubscribed", &format!("{said}{}", link_to_board(board)))
 }
 
 fn link_to_board(board: &str) -> String {
-    format!("<p><a href=\"{}\">Open the board</a></p>\n", escaped(board))
+    format!("<p><a href=\"{}\">Open the board</a></p>\n", escape_html(board))
 }
 
-/// Returns a page with this title and content, both of which are HTML.
+/// Returns a page with a title and a content, which must be escaped HTML.
 fn page(title: &str, content: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
@@ -69,7 +69,7 @@ mod tests {
         assert!(addresses().all(|rest| rest.starts_with("{up}")), "{TEMPLATE}");
         assert_eq!((addresses().count(), TEMPLATE.matches("{up}").count()), (4, 4));
         assert_eq!(TEMPLATE.matches("{up}f/{digest}/").count(), 3, "all but the manifest's");
-        let filled = filled(TEMPLATE, 1, "0123456789ab");
+        let filled = fill_template(TEMPLATE, 1, "0123456789ab");
         assert!(!filled.contains(['{', '}']), "{filled}");
     }
 

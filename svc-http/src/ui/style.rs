@@ -1,17 +1,17 @@
-//! Combines the style sheets of the board into one, which contains the other sheets in place of their
-//! imports.
+//! Combines the style sheets of the board into one sheet, which contains each imported sheet instead of the
+//! import.
 //!
-//! A browser would start to fetch imported sheets only after it has read the first sheet.
+//! Without this, a browser would start to fetch imported sheets only after it has read the first sheet.
 
 use std::collections::BTreeMap;
 
 use super::script::{Result, length_of_text};
 
-/// The style sheet that the page loads, which imports all others.
+/// Name of the style sheet that the page loads, which imports all other style sheets.
 const SHEET: &str = "css/screens.css";
 
-/// Returns the combined style sheet by file name, given the sources by file name.
-pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
+/// Combines style sheets, listed by file name, into one style sheet. Fails if a sheet is not imported.
+pub(super) fn combine(sources: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     let mut left = sources.clone();
     let mut sheet = String::new();
     add(SHEET, &mut left, &mut sheet)?;
@@ -23,7 +23,7 @@ pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
 
 fn add(name: &str, left: &mut BTreeMap<String, String>, sheet: &mut String) -> Result<()> {
     let source = left.remove(name).ok_or_else(|| format!("{name} is no sheet, or is imported twice"))?;
-    let mut rest = shortened(&source).map_err(|wrong| format!("{name}: {wrong}"))?;
+    let mut rest = minified(&source).map_err(|wrong| format!("{name}: {wrong}"))?;
     while let Some((import, after)) = rest.strip_prefix("@import ").and_then(|rest| rest.split_once(';')) {
         let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
         let plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
@@ -43,7 +43,7 @@ fn add(name: &str, left: &mut BTreeMap<String, String>, sheet: &mut String) -> R
 }
 
 /// Returns a style sheet without comments and unnecessary space.
-fn shortened(source: &str) -> Result<String> {
+fn minified(source: &str) -> Result<String> {
     let mut short = String::with_capacity(source.len());
     let mut rest = source;
     let mut is_apart = false;
@@ -84,7 +84,7 @@ mod tests {
 
     fn sheets(sheets: &[(&str, &str)]) -> Result<String> {
         let of = |(name, source): &(&str, &str)| (format!("css/{name}.css"), (*source).to_owned());
-        packed(&sheets.iter().map(of).collect()).map(|mut files| files.remove(SHEET).unwrap())
+        combine(&sheets.iter().map(of).collect()).map(|mut files| files.remove(SHEET).unwrap())
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
             ("a/* b */c {}", "a c{}"),
             ("@media (width > 4px) and (b: c) { d { e: f } }", "@media (width>4px) and (b:c){d{e:f}}"),
         ] {
-            assert_eq!(shortened(source).unwrap(), wanted);
+            assert_eq!(minified(source).unwrap(), wanted);
         }
     }
 

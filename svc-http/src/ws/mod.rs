@@ -1,8 +1,9 @@
-//! `GET /ws/subscribe`: a workspace's events as they happen.
+//! Serves `GET /ws/subscribe`: sends the events of a workspace over a WebSocket when they happen.
 //!
-//! The client's first frame contains its credential, a filter and a start position. After that each event is
-//! sent as one frame. This module only does the framing: a subscriber of the core returns the next events in
-//! the order of the log, without gaps or repetitions. A client that does not read delays only itself.
+//! The client's first frame contains a credential, a filter and a start position. After that the server sends
+//! each event as one frame. This module only does the framing: a subscriber of the core returns the next
+//! events in the order of the log, without gaps or repetitions. A client that does not read delays only its
+//! own events.
 
 mod socket;
 
@@ -25,25 +26,25 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use crate::delivery::{BATCH, Frame, FrameDelivery, must_refetch};
 use crate::encode::{self, Response};
 use crate::limits::unread::{self, UnreadAnswers};
-use crate::origin::Use;
+use crate::origin::CookieUse;
 use crate::phase::Phase;
 use crate::state::{PeerLink, ServerState};
 use socket::{ConnectionEnd, Socket};
 
-/// Maximum time until the client sends its first frame.
+/// Maximum time from the handshake until the client has sent its first frame.
 const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Responds to the handshake and spawns a task for the connection.
 ///
-/// A credential in the handshake is checked first. Without a credential, the Host must be this server's, and
-/// the Origin must be one that may send a token. A browser with a session cookie is refused by a close frame,
-/// since a page cannot read the status of the handshake.
+/// A credential in the handshake is checked first. Without a credential, the Host must be this server, and
+/// the Origin must be allowed to send a token. If a page of another site sends a session cookie, the server
+/// refuses the subscription with a close frame, since a page cannot read the status of the handshake.
 pub(crate) async fn upgrade(
     state: &ServerState,
     link: &PeerLink,
     mut request: Request<Incoming>,
 ) -> Result<Response> {
-    let head = state.head_for(link, &request, AcceptedCredentials::All, Use::Change).await?;
+    let head = state.head_for(link, &request, AcceptedCredentials::All, CookieUse::Change).await?;
     // A token may follow in the first frame.
     let checked = match head.credential.is_nothing() {
         true => state.hosts.check_before_token(request.uri(), request.headers()),
@@ -59,7 +60,7 @@ pub(crate) async fn upgrade(
     } else {
         Some(WAIT_FOR_EVENT.admit(&state.service, head.clone()).await?)
     };
-    // A WebSocket takes its slot only once its credential is admitted.
+    // A WebSocket needs a slot in the limit on WebSockets only once its credential is admitted.
     let peer = Holder::at(state.peer(link, request.headers()));
     let place = || match &admission {
         Some(admission) => state.sockets.take(admission.holder().unwrap_or(peer), 1),
@@ -107,7 +108,7 @@ pub(crate) async fn upgrade(
 
 /// Returns the last position in the log of the caller's workspace, for the handshake response.
 ///
-/// Returns `None` if the credential does not belong to a member.
+/// Returns `None` if the core refuses the credential, for example because it identifies no member.
 async fn room_lsn(service: &Service, admission: &Admission) -> Option<i64> {
     let asking = admission.follow_up().without_operation();
     service.bearer(asking).await.ok().and_then(|reply| reply.lsn)
@@ -142,15 +143,16 @@ fn has_session_cookie(headers: &HeaderMap) -> bool {
     names.any(|name| name.trim() == SESSION_COOKIE)
 }
 
-/// The client of one WebSocket: its handshake, and its limits.
+/// State of one WebSocket client: the handshake, the limits and the slot.
 struct SocketClient {
     service: Service,
     unread: UnreadAnswers,
     /// Head of the handshake request.
     head: op::RequestHead,
-    /// Admission of the handshake, if it had a credential.
+    /// Admission of the handshake; `None` if the handshake had no credential.
     admission: Option<Admission>,
-    /// Whether the handshake has a cookie that does not count because it comes from a page of another site.
+    /// Whether a page of another site has sent the handshake with a session cookie, which is then not
+    /// accepted.
     is_foreign: bool,
     phase: watch::Receiver<Phase>,
     sockets: Ceiling,
@@ -184,13 +186,13 @@ impl SocketClient {
         let admission = self.admit(socket, frame.credential()).await?;
         let holder = admission
             .holder()
-            .ok_or_else(|| ConnectionEnd::refused(&Error::internal("a socket has no peer")))?;
+            .ok_or_else(|| ConnectionEnd::for_error(&Error::internal("a socket has no peer")))?;
         if self.admission.is_none() {
             match self.sockets.take(holder, 1) {
                 Ok(place) => self.place = place,
                 Err(refusal) => {
                     let refused = WAIT_FOR_EVENT.refuse(&self.service, admission, refusal);
-                    return Err(ConnectionEnd::refused(&socket.keep_alive_during(refused).await?));
+                    return Err(ConnectionEnd::for_error(&socket.keep_alive_during(refused).await?));
                 }
             }
         }
@@ -198,36 +200,36 @@ impl SocketClient {
             Ok(asked) => asked,
             Err(refusal) => {
                 let refused = WAIT_FOR_EVENT.refuse(&self.service, admission, refusal);
-                return Err(ConnectionEnd::refused(&socket.keep_alive_during(refused).await?));
+                return Err(ConnectionEnd::for_error(&socket.keep_alive_during(refused).await?));
             }
         };
-        // A failure here is not retried: a subscription that cannot begin has missed nothing, and the client
-        // may connect to another server.
+        // A failure at this point is not retried: a subscription that cannot begin has missed no events, and
+        // the client may connect to another server.
         let begun = socket.keep_alive_during(self.service.subscribe(admission, subscription)).await?;
         let begun = match begun {
             Ok(begun) => begun,
-            Err(error) => return Err(ended(socket, &error).await?),
+            Err(error) => return Err(end_of_subscription(socket, &error).await?),
         };
         let (mut delivery, frames) =
-            FrameDelivery::begin(begun, positions).map_err(|error| ConnectionEnd::refused(&error))?;
+            FrameDelivery::begin(begun, positions).map_err(|error| ConnectionEnd::for_error(&error))?;
         send(socket, frames).await?;
         loop {
             delivery
                 .apply_requests(socket.take_requests())
-                .map_err(|error| ConnectionEnd::refused(&error))?;
+                .map_err(|error| ConnectionEnd::for_error(&error))?;
             match self.next_batch(socket, &mut delivery, holder).await? {
                 None => {}
                 Some(Ok((batch, share))) => {
-                    let frames = delivery.frames(batch).map_err(|error| ConnectionEnd::refused(&error))?;
+                    let frames = delivery.frames(batch).map_err(|error| ConnectionEnd::for_error(&error))?;
                     send(socket, frames).await?;
                     drop(share);
                 }
-                Some(Err(error)) => return Err(ended(socket, &error).await?),
+                Some(Err(error)) => return Err(end_of_subscription(socket, &error).await?),
             }
         }
     }
 
-    /// Reads the first frame. If there is none, the handshake is recorded as a refused request.
+    /// Reads the first frame. On failure, records an admitted handshake as a refused request.
     async fn first_frame(&self, socket: &mut Socket) -> Result<FirstFrame, ConnectionEnd> {
         let late = || Error::new(Code::Unauthenticated, "the first frame did not arrive in time");
         let (refusal, end) = match timeout(FIRST_FRAME_TIMEOUT, socket.first_frame()).await {
@@ -242,12 +244,12 @@ impl SocketClient {
             Some(admission) => WAIT_FOR_EVENT.refuse(&self.service, admission, refusal).await,
             None => refusal,
         };
-        Err(end.unwrap_or_else(|| ConnectionEnd::refused(&refusal)))
+        Err(end.unwrap_or_else(|| ConnectionEnd::for_error(&refusal)))
     }
 
     /// Returns the next batch of events once there is room for it among the unread bytes.
     ///
-    /// Returns `None` if the client sends a frame before that.
+    /// Returns `None` if the client sends a text frame before a batch is available.
     async fn next_batch(
         &self,
         socket: &mut Socket,
@@ -256,13 +258,13 @@ impl SocketClient {
     ) -> Result<Option<Result<(EventBatch, UnreadSlot)>>, ConnectionEnd> {
         let wait = delivery.wait();
         let subscriber = &mut delivery.subscriber;
-        let batch = match socket.keep_alive_until_said(subscriber.next(BATCH, wait)).await? {
+        let batch = match socket.keep_alive_until_frame(subscriber.next(BATCH, wait)).await? {
             Some(Ok(batch)) => batch,
             Some(Err(error)) => return Ok(Some(Err(error))),
             None => return Ok(None),
         };
         let size = batch.size();
-        if let Some(share) = self.unread.take(holder, false, size, None) {
+        if let Some(share) = self.unread.reserve(holder, false, size, None) {
             return Ok(Some(Ok((batch, share))));
         }
         // The batch is read again once there is room.
@@ -277,27 +279,31 @@ impl SocketClient {
         match socket.keep_alive_during(subscriber.next(BATCH, wait)).await? {
             Ok(batch) => {
                 let size = batch.size();
-                let share =
-                    self.unread.take(holder, true, size, Some(kept)).ok_or_else(|| self.unread.full(holder));
+                let share = self
+                    .unread
+                    .reserve(holder, true, size, Some(kept))
+                    .ok_or_else(|| self.unread.full(holder));
                 Ok(Some(share.map(|share| (batch, share))))
             }
             Err(error) => Ok(Some(Err(error))),
         }
     }
 
-    /// Admits the subscription with the token in its first frame, or else with the credential of the
+    /// Admits the subscription with the token in the first frame, or else with the credential of the
     /// handshake.
     ///
-    /// If the handshake has a session as well, both must belong to the same member, as on any request.
+    /// If the handshake also has a session cookie, the token and the session must be of the same member, as
+    /// for any request.
     async fn admit(
         &self,
         socket: &mut Socket,
         token: Option<SecretString>,
     ) -> Result<Admission, ConnectionEnd> {
         let admitted = match (token, &self.admission) {
-            _ if self.is_foreign => {
-                Err(Error::new(Code::Unauthenticated, "a cookie counts only from a page of this service"))
-            }
+            _ if self.is_foreign => Err(Error::new(
+                Code::Unauthenticated,
+                "a session cookie is accepted only from a page of this service",
+            )),
             (Some(token), _) => {
                 let credential = self.head.credential.with_token(token);
                 let head = op::RequestHead { credential, ..self.head.clone() };
@@ -306,7 +312,7 @@ impl SocketClient {
             (None, Some(admission)) => Ok(admission.clone()),
             (None, None) => Err(Error::new(Code::Unauthenticated, "the first frame has no token")),
         };
-        admitted.map_err(|error| ConnectionEnd::refused(&error))
+        admitted.map_err(|error| ConnectionEnd::for_error(&error))
     }
 }
 
@@ -317,13 +323,13 @@ async fn send(socket: &mut Socket, frames: Vec<Frame>) -> Result<(), ConnectionE
     Ok(())
 }
 
-/// Returns the reason for the end of a subscription, after sending `must_refetch` if its position is not in
-/// the log.
-async fn ended(socket: &mut Socket, error: &Error) -> Result<ConnectionEnd, ConnectionEnd> {
+/// Returns the reason for the end of a subscription. If the log no longer contains the subscription's
+/// position, first sends `must_refetch`.
+async fn end_of_subscription(socket: &mut Socket, error: &Error) -> Result<ConnectionEnd, ConnectionEnd> {
     if error.code() == Code::MustRefetch {
-        socket.send(must_refetch(error).map_err(|error| ConnectionEnd::refused(&error))?).await?;
+        socket.send(must_refetch(error).map_err(|error| ConnectionEnd::for_error(&error))?).await?;
     }
-    Ok(ConnectionEnd::refused(error))
+    Ok(ConnectionEnd::for_error(error))
 }
 
 #[cfg(test)]

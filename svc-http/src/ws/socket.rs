@@ -1,8 +1,8 @@
-//! The server's side of one WebSocket connection.
+//! Implements the server's side of one WebSocket connection.
 //!
-//! tungstenite reads the frames. This module writes each frame directly to the stream, because tungstenite's
-//! own pongs would pile up for a client that does not read. So only one received frame and one sent frame are
-//! held in memory.
+//! The library tungstenite reads the frames. This module writes each frame directly to the stream, because
+//! tungstenite would queue pongs without limit for a client that does not read. So only one received frame
+//! and one sent frame are held in memory.
 
 use std::io;
 use std::pin::Pin;
@@ -37,12 +37,12 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const PONG_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum pings and pongs that a client may send in a second.
 const CONTROLS_MAX: u32 = 50;
-/// Maximum frames that are still read from a client after the close frame was sent.
+/// Maximum frames that the server still reads from a client after it has sent the close frame.
 const FRAMES_AFTER_CLOSE_MAX: usize = 100;
 /// Maximum bytes of the reason in a close frame.
 const REASON_MAX: usize = 123;
 const READ_BUFFER: usize = 4096;
-/// Bytes for tungstenite's longest pong, which is discarded.
+/// Bytes of tungstenite's write buffer: enough for the longest pong, which is discarded.
 const WRITE_BUFFER: usize = 256;
 
 type Io = TokioIo<Upgraded>;
@@ -56,7 +56,7 @@ pub(super) struct Socket {
     last_pong: Option<Instant>,
     controls: ControlCounts,
     /// Requests in the client's frames that have not been processed yet.
-    said: ClientRequests,
+    requests: ClientRequests,
     phase: watch::Receiver<Phase>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Socket {
 pub(super) enum ConnectionEnd {
     /// The server closes the connection with this code and reason.
     Close(CloseCode, String),
-    /// The client has closed the connection or has disappeared.
+    /// The client has closed the connection, or does not respond.
     Disconnected,
 }
 
@@ -75,7 +75,7 @@ impl ConnectionEnd {
     }
 
     /// Maps an error of the core to a close code and a reason.
-    pub fn refused(error: &Error) -> Self {
+    pub fn for_error(error: &Error) -> Self {
         let code = match error.code().status() {
             500 => CloseCode::Error,
             429 | 501.. => CloseCode::Again,
@@ -99,7 +99,7 @@ impl ConnectionEnd {
     }
 }
 
-/// Event that ends a wait: the work finished, or a frame arrived.
+/// Event that ends a wait: the work has finished, or a frame has arrived.
 enum SocketEvent<T> {
     Done(T),
     Frame(Message),
@@ -119,8 +119,8 @@ impl Socket {
         ping_timer.reset();
         let last_received = Instant::now();
         let controls = ControlCounts { since: last_received, count: 0 };
-        let said = ClientRequests::default();
-        Self { frames, out, ping_timer, last_received, last_pong: None, controls, said, phase }
+        let requests = ClientRequests::default();
+        Self { frames, out, ping_timer, last_received, last_pong: None, controls, requests, phase }
     }
 
     /// Reads the first frame, which must be a text frame.
@@ -132,18 +132,18 @@ impl Socket {
         self.last_received = Instant::now();
         match first.ok_or(ConnectionEnd::Disconnected)?.map_err(|error| ConnectionEnd::unreadable(&error))? {
             Message::Text(text) => Ok(text.as_str().to_owned()),
-            Message::Close(_) => Err(self.closed().await),
+            Message::Close(_) => Err(self.finish_closing().await),
             _ => Err(ConnectionEnd::policy("malformed-request: the first frame must be JSON text")),
         }
     }
 
     /// Runs `work` to its end, and keeps the connection alive until then.
     ///
-    /// This sends and answers pings, and stores the client's requests.
+    /// While the work runs, sends pings, answers the client's pings, and stores the client's requests.
     pub async fn keep_alive_during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, ConnectionEnd> {
         let mut work = std::pin::pin!(work);
         loop {
-            if let Some(outcome) = self.keep_alive_until_said(work.as_mut()).await? {
+            if let Some(outcome) = self.keep_alive_until_frame(work.as_mut()).await? {
                 return Ok(outcome);
             }
         }
@@ -151,11 +151,11 @@ impl Socket {
 
     /// Takes the requests that the client has sent since the last call.
     pub fn take_requests(&mut self) -> ClientRequests {
-        std::mem::take(&mut self.said)
+        std::mem::take(&mut self.requests)
     }
 
     /// Works like [`Socket::keep_alive_during`], but returns `None` as soon as the client sends a text frame.
-    pub async fn keep_alive_until_said<T>(
+    pub async fn keep_alive_until_frame<T>(
         &mut self,
         work: impl Future<Output = T>,
     ) -> Result<Option<T>, ConnectionEnd> {
@@ -180,19 +180,19 @@ impl Socket {
                 SocketEvent::Done(outcome) => return Ok(Some(outcome)),
                 SocketEvent::Frame(Message::Text(text)) => {
                     self.last_received = Instant::now();
-                    self.said.add(text.as_str()).map_err(|error| ConnectionEnd::refused(&error))?;
+                    self.requests.add(text.as_str()).map_err(|error| ConnectionEnd::for_error(&error))?;
                     return Ok(None);
                 }
-                SocketEvent::Frame(frame) => self.received(frame).await?,
+                SocketEvent::Frame(frame) => self.handle_control(frame).await?,
             }
         }
     }
 
     /// Handles a frame that is not a text frame.
-    async fn received(&mut self, frame: Message) -> Result<(), ConnectionEnd> {
+    async fn handle_control(&mut self, frame: Message) -> Result<(), ConnectionEnd> {
         self.last_received = Instant::now();
         match frame {
-            Message::Close(_) => Err(self.closed().await),
+            Message::Close(_) => Err(self.finish_closing().await),
             Message::Ping(payload) => {
                 self.controls.count(self.last_received)?;
                 self.pong(payload).await
@@ -203,7 +203,7 @@ impl Socket {
     }
 
     /// Completes the closing handshake that the client has begun.
-    async fn closed(&mut self) -> ConnectionEnd {
+    async fn finish_closing(&mut self) -> ConnectionEnd {
         self.write(Control::Close, Bytes::new()).await.err().unwrap_or(ConnectionEnd::Disconnected)
     }
 
@@ -220,7 +220,7 @@ impl Socket {
     pub async fn send(&mut self, text: Bytes) -> Result<(), ConnectionEnd> {
         let began = Instant::now();
         self.write(Data::Text, text).await?;
-        // Nothing was read while sending, so this time does not count as silence of the client.
+        // No frames were read while sending, so the time of sending does not count as silence of the client.
         self.last_received += began.elapsed();
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Socket {
         let mut head = Vec::with_capacity(HEADER_MAX);
         let length = u64::try_from(payload.len()).unwrap_or(u64::MAX);
         header.format(length, &mut head).map_err(|_| ConnectionEnd::Disconnected)?;
-        // The underlying stream has the timeout for writes.
+        // The underlying stream enforces the timeout for writes.
         self.out
             .write_all_buf(&mut head.as_slice().chain(payload))
             .await
@@ -283,7 +283,7 @@ struct ControlCounts {
 }
 
 impl ControlCounts {
-    /// Counts a ping or pong. Fails if there are too many.
+    /// Counts a ping or pong. Fails if the client has sent more than [`CONTROLS_MAX`] in a second.
     fn count(&mut self, now: Instant) -> Result<(), ConnectionEnd> {
         if now.duration_since(self.since) >= Duration::from_secs(1) {
             *self = Self { since: now, count: 0 };
@@ -298,7 +298,7 @@ impl ControlCounts {
     }
 }
 
-/// The read half of a connection, on which tungstenite's writes are discarded.
+/// Read half of a connection. Writes by tungstenite are discarded.
 struct ReadOnly(ReadHalf<Io>);
 
 impl AsyncRead for ReadOnly {

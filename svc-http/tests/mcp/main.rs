@@ -1,4 +1,4 @@
-//! Tests of the Model Context Protocol on a whole server.
+//! Tests the Model Context Protocol on a whole server.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 

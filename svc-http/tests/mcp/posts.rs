@@ -1,4 +1,4 @@
-//! Messages and batches.
+//! Tests single messages and batches over HTTP.
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ async fn only_own_hosts_are_served_with_any_accept_header() {
         (&[("origin", "null"), without], StatusCode::FORBIDDEN),
         (&[("origin", "https://evil.example"), without], StatusCode::FORBIDDEN),
         (&[("host", "evil.example"), without], StatusCode::FORBIDDEN),
-        // A name that resolves to this machine is of no use to those who have no token.
+        // A host name that resolves to this machine does not help a caller without a token.
         (&[("host", "svc.internal")], StatusCode::OK),
     ] {
         let answer = server.post(headers, ping(1)).await;
@@ -200,7 +200,7 @@ async fn a_batch_that_waits_takes_no_slot_in_flight() {
     );
     let batch = json!([call(1, "whoami", json!({})), wait, call(3, "whoami", json!({}))]);
     let mut waiting = Box::pin(server.post(&[], batch));
-    // Once it waits, other requests are served.
+    // Once the batch waits, the server serves other requests.
     assert!(tokio::time::timeout(std::time::Duration::from_millis(500), &mut waiting).await.is_err());
     while server.post(&[], call(4, "whoami", json!({}))).await.status == 503 {}
     let made = json!({"workspace_id": server.workspace, "name": "work"});
@@ -279,7 +279,7 @@ async fn profiles_and_choices_narrow_what_is_listed_and_called() {
     assert_eq!(server.at("/mcp/worker", &[], call).await.body["error"]["code"], -32602);
 }
 
-/// The text of a whole stream, and the data of its events.
+/// Returns the text of a whole event stream, and the data of its events.
 fn events(bytes: &[u8]) -> (String, Vec<Value>) {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let data = text.split("\n\n").filter_map(|event| event.strip_prefix("data: "));
@@ -319,7 +319,7 @@ async fn a_wait_is_cancelled_by_a_notification_of_its_credential() {
     let wait = json!({"jsonrpc": "2.0", "id": "w", "method": "tools/call", "params": params});
     let mut waiting = Box::pin(server.post(&[], wait));
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "w"}});
-    // It may not have begun to wait yet.
+    // The request may not have begun to wait yet.
     let answer = loop {
         tokio::select! {
             answer = &mut waiting => break answer,
@@ -378,7 +378,7 @@ async fn what_is_said_before_an_answer_makes_it_a_stream_however_quick_it_is() {
     );
     assert!(said["params"]["data"]["lsn"].is_i64(), "{said}");
     assert_eq!(answer["result"]["isError"], false);
-    // Who reads no events gets the answer alone.
+    // A client that accepts no events gets only the answer.
     let plain = server.post(&headers("application/json"), call).await;
     assert_eq!(plain.body["result"]["isError"], false);
 }

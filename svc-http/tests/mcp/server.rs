@@ -1,4 +1,4 @@
-//! A whole server, and how tests call it.
+//! Starts a whole server for tests, and sends requests to it.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -53,14 +53,14 @@ impl Server {
 
     /// Sends `body` with the agent's token and a JSON content type.
     ///
-    /// `headers` override these; an empty value removes the header.
+    /// `headers` override these two headers; an empty value removes a header.
     pub async fn send(&self, method: Method, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
         let (parts, bytes) = self.bytes("/mcp", method, headers, body).await;
         let body = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).unwrap() };
         Answer { status: parts.status, headers: parts.headers, body }
     }
 
-    /// Sends a message to a path of the protocol.
+    /// Sends a message to an MCP path.
     pub async fn at(&self, path: &str, headers: &[(&str, &str)], body: Value) -> Answer {
         let (parts, bytes) = self.bytes(path, Method::POST, headers, body.to_string()).await;
         Answer { status: parts.status, headers: parts.headers, body: serde_json::from_slice(&bytes).unwrap() }

@@ -1,4 +1,4 @@
-//! Sessions, streams and batches that end, and what ends with them.
+//! Tests how sessions, streams and batches end, with the requests in them.
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ impl Server {
         assert_eq!(ended.0.status, StatusCode::NO_CONTENT);
     }
 
-    /// Opens a stream of the first transport and returns the address that it names, too.
+    /// Opens a stream of the original HTTP transport. Returns the stream, and the URL in its first event.
     async fn first_transport(&self) -> (super::streams::Events, String) {
         let (_, mut events) = self.open("/mcp/streamable", &[]).await;
         let address = events.next().await.unwrap()[1].1.clone();
@@ -57,7 +57,8 @@ async fn what_runs_for_a_session_ends_with_it() {
     let (mut events, address) = server.first_transport().await;
     server.bytes(&address, Method::POST, &[], wait(6).to_string()).await;
     server.end_session(address.rsplit('=').next().unwrap()).await;
-    // The stream ends though a wait is parked; whether the wait's answer comes first is a matter of time.
+    // The stream ends although a wait is parked. Whether the stream sends the wait's answer first depends on
+    // timing.
     let mut last = events.next().await;
     if let Some(answer) = &last {
         assert!(answer[1].1.contains("the session has ended"), "{answer:?}");
@@ -82,7 +83,7 @@ async fn a_stream_is_of_a_session_that_exists() {
     let taken = [("authorization", foreign.as_str()), ("mcp-session-id", id.as_str())];
     let answer = server.bytes("/mcp/streamable", Method::GET, &taken, "").await;
     assert_eq!(answer.0.status, StatusCode::NOT_FOUND, "of another credential");
-    // Later revisions have none.
+    // Later revisions have no sessions.
     let later = [("mcp-session-id", id.as_str()), ("mcp-protocol-version", "2025-11-25")];
     let ended = server.bytes("/mcp/streamable", Method::DELETE, &later, "").await;
     assert_eq!(ended.0.status, StatusCode::METHOD_NOT_ALLOWED);

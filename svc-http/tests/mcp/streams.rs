@@ -1,4 +1,4 @@
-//! Streams of events, and sessions.
+//! Tests event streams and sessions.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -13,14 +13,14 @@ use tokio::net::TcpStream;
 
 use super::server::Server;
 
-/// The client's end of a stream of events.
+/// The client's end of an event stream.
 pub struct Events {
     body: hyper::body::Incoming,
     read: String,
 }
 
 impl Events {
-    /// Returns the next event that is no comment, as its fields.
+    /// Returns the fields of the next event that is not a comment.
     pub async fn next(&mut self) -> Option<Vec<(String, String)>> {
         loop {
             while let Some((event, rest)) = self.read.split_once("\n\n") {
@@ -52,7 +52,7 @@ impl Server {
         self.stream(path, headers, None).await
     }
 
-    /// Sends a message, or reads, and returns once the head of the response is there.
+    /// Sends a POST with a message, or a GET, and returns once the response head has arrived.
     pub async fn stream(
         &self,
         path: &str,
@@ -145,7 +145,7 @@ async fn the_first_transport_answers_on_a_stream() {
     server.bytes(&address, Method::POST, &[], call.to_string()).await;
     assert_eq!(events.data().await["result"]["isError"], false);
     drop(events);
-    // The session ends with its stream, as soon as the server sees that.
+    // The session ends as soon as the server sees that the stream is closed.
     while server.bytes(&address, Method::POST, &[], call.to_string()).await.0.status != StatusCode::NOT_FOUND
     {
     }
@@ -214,7 +214,8 @@ async fn notifications_tell_which_resources_have_changed() {
     let (_, mut again) = server.open(&path, &[("last-event-id", &begins[0].1)]).await;
     again.next().await.unwrap();
     assert_eq!(again.data().await["params"]["uri"], json!(uri));
-    // What a token has subscribed to is reported without being named, also on the path with sessions.
+    // Resources that a token is subscribed to are reported even if the query does not contain them, also on
+    // the path with sessions.
     let subscribed = server.legacy("resources/subscribe", json!({"uri": uri})).await;
     assert_eq!(subscribed.body["result"], json!({}), "{}", subscribed.body);
     let revision = [("mcp-protocol-version", "2025-11-25")];

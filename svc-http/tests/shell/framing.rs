@@ -1,4 +1,4 @@
-//! Tests of methods, paths, bodies and headers, of the limits and of shutdown.
+//! Tests methods, paths, bodies, headers, limits and the shutdown.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ async fn http_2_is_served_on_the_same_port() {
     }
 }
 
-/// Sends these bytes and returns what the server sends until the connection ends.
+/// Sends bytes, and returns the bytes that the server sends until the connection ends.
 async fn exchange(server: &Server, bytes: &str) -> String {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(bytes.as_bytes()).await.unwrap();
@@ -119,7 +119,7 @@ async fn ambiguous_requests_are_rejected() {
             "415",
             "unsupported-media-type",
         ),
-        // A caller that is not admitted learns nothing else.
+        // A caller that is not admitted learns of no other fault.
         (post(&format!("{dead}{json}Expect: bogus\r\n"), "{}"), "401", "unauthenticated"),
         (
             post(&format!("Host: localhost\r\n{dead}Transfer-Encoding: gzip, chunked\r\n"), chunks),
@@ -227,7 +227,7 @@ async fn an_unfinished_body_takes_no_slot() {
     assert_eq!(waiting.await.json()["items"][0]["kind"], "ChannelCreated");
 }
 
-/// The server would wait ten seconds for the rest of them.
+/// Otherwise the server would wait ten seconds for the rest of each request head.
 #[tokio::test]
 async fn half_sent_heads_end_with_the_server() {
     let mut server = Server::start(HttpSettings::default()).await;
@@ -242,7 +242,7 @@ async fn half_sent_heads_end_with_the_server() {
     second.read_exact(&mut [0; 12]).await.unwrap();
     second.write_all(b"GET /health/live HTTP/1.1\r\nHo").await.unwrap();
     halves.push(second);
-    // Over HTTP/2 one that says nothing after its first response.
+    // Over HTTP/2, a connection that sends nothing after its first response.
     let mut mute = TcpStream::connect(server.address).await.unwrap();
     let block = b"\x82\x86\x04\x0c/health/live\x01\x01x";
     let settings = b"\0\0\0\x04\0\0\0\0\0";
@@ -253,7 +253,7 @@ async fn half_sent_heads_end_with_the_server() {
         assert!(mute.read_buf(&mut answered).await.unwrap() > 0, "{answered:?}");
     }
     halves.push(mute);
-    // A request on a further connection shows that the server has accepted those before it.
+    // A request on a further connection shows that the server has accepted the earlier connections.
     assert_eq!(server.ask("GET", "/me", "").await.status, 200);
     server.stop();
     timeout(Duration::from_secs(8), server.serving).await.unwrap().unwrap().unwrap();
@@ -276,7 +276,7 @@ async fn unread_responses_are_limited_per_client() {
     }
     let size = server.ask("GET", &messages, "").await.body.len();
     let stream = TcpStream::connect(server.address).await.unwrap();
-    // A client that gives its streams almost no flow-control window.
+    // A client that grants its streams almost no flow-control window.
     let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(1)
         .handshake(TokioIo::new(stream))

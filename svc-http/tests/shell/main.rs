@@ -1,4 +1,4 @@
-//! Tests of the shell around the core: HTTP and WebSocket framing, limits and shutdown.
+//! Tests the HTTP shell: framing over HTTP and WebSocket, limits and the shutdown.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
@@ -42,7 +42,7 @@ impl Server {
         let service = Service::open(ServiceOptions {
             mode: OpenMode::Create,
             reap_tick: None,
-            // Large pages take their time in a debug build, beside other tests.
+            // A large page takes long in a debug build while other tests run.
             read_budget: None,
             ..ServiceOptions::new(database, [7; 32])
         })
@@ -65,7 +65,7 @@ impl Server {
         self.made.workspace.id.to_string()
     }
 
-    /// Creates a request by the administrator.
+    /// Creates a request with the administrator's token.
     fn request(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body.into()));
         *request.method_mut() = method.parse::<Method>().unwrap();

@@ -1,4 +1,4 @@
-//! Tests of subscriptions: authorization, delivery, order and the ways they end.
+//! Tests subscriptions over WebSocket: authorization, delivery, order and the end of a subscription.
 
 use std::time::Duration;
 
@@ -275,7 +275,7 @@ async fn connections_are_limited_and_closed_at_shutdown() {
     timeout(Duration::from_secs(30), server.serving).await.unwrap().unwrap().unwrap();
 }
 
-/// Handshakes without a credential have places of their own: 512, of which one address may have half.
+/// Handshakes without a credential have 512 separate slots, of which one address may take half.
 #[tokio::test]
 async fn handshakes_without_a_credential_take_no_place_of_a_socket() {
     let server = Server::start(HttpSettings { ws_connections: 4, ..HttpSettings::default() }).await;
@@ -292,7 +292,8 @@ async fn handshakes_without_a_credential_take_no_place_of_a_socket() {
         other => panic!("{:?}", other.map(|_| ())),
     }
     silent.pop();
-    // One client of a workspace alone has three quarters of three quarters, rounded: two of four.
+    // The only client of the only workspace may take three quarters of three quarters, rounded down: two of
+    // four.
     let mut sockets = Vec::new();
     for _ in 0..2 {
         let hello =

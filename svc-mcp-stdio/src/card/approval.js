@@ -1,6 +1,6 @@
-// Shows an approval gate and sends what a person decides.
+// Shows an approval gate and sends the decision of a person.
 //
-// The host of the card sends the gate and calls tools. What others have written goes in as text and never as
+// The host of the card sends the gate and calls tools. Text of other members is inserted as text and never as
 // markup.
 "use strict";
 (() => {
@@ -13,7 +13,7 @@
     return made;
   }
 
-  // Shows a title, a quoted text, named facts, buttons and what came of them.
+  // Shows a title, a quoted text, named facts, buttons and the outcome of the last button.
   function show({ title, quote, facts = [], buttons = [], note = "" }) {
     const list = element("dl");
     for (const [name, value] of facts) {
@@ -47,8 +47,8 @@
   function factsOf(gate) {
     return [
       ["State", gate.state],
-      ["Blocks the close", gate.blocks_close ? "yes" : "no"],
-      ["Asked", when(gate.requested_at)],
+      ["Blocks closing", gate.blocks_close ? "yes" : "no"],
+      ["Requested", when(gate.requested_at)],
       ["Expires", when(gate.expires_at)],
       ["Decided", when(gate.resolved_at)],
     ];
@@ -66,40 +66,40 @@
     return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));
   }
 
-  function tell(result) {
+  function showResult(result) {
     const url = result.inputRequests?.decision?.params?.url;
-    if (url) return leave({ url });
+    if (url) return showLink({ url });
     const said = (result.content ?? []).find((block) => block.type === "text");
     const note = said?.text ?? "There is no approval to show.";
     if (result.isError) throw new Error(note);
     if (!result.structuredContent?.id) return show({ title: "Approval", note });
-    return gateOf(result.structuredContent);
+    return showGate(result.structuredContent);
   }
 
-  function leave({ url }, gate) {
+  function showLink({ url }, gate) {
     const open = async () => {
       await request("ui/open-link", { url });
       return "The page is open.";
     };
     show({
-      title: "A person has to decide",
+      title: "A person must decide",
       quote: gate?.question,
       facts: gate ? factsOf(gate) : [],
       buttons: [["open", "Open the page", open]],
-      note: "The page shows what is asked and has the buttons.",
+      note: "The page shows the request and has the buttons.",
     });
   }
 
-  function gateOf(gate) {
-    if (gate.link && gate.state === "pending") return leave(gate.link, gate);
+  function showGate(gate) {
+    if (gate.link && gate.state === "pending") return showLink(gate.link, gate);
     const decide = (decision) => async () => {
       const args = { gate_id: gate.id, decision };
-      tell(await request("tools/call", { name: "approval_decide", arguments: args }));
+      showResult(await request("tools/call", { name: "approval_decide", arguments: args }));
     };
     const isOpen = gate.state === "pending";
     const buttons = Object.entries(VERBS).map(([decision, verb]) => [decision, verb, decide(decision)]);
     return show({
-      title: isOpen ? "An approval is asked for" : `The approval is ${gate.state}`,
+      title: isOpen ? "Approval requested" : `The approval is ${gate.state}`,
       quote: gate.question || "The question was withdrawn.",
       facts: factsOf(gate),
       buttons: isOpen ? buttons : [],
@@ -108,7 +108,7 @@
 
   const NOTIFIED = {
     "ui/notifications/tool-result": (result) => {
-      try { tell(result); } catch (error) { show({ title: "Approval", note: error.message }); }
+      try { showResult(result); } catch (error) { show({ title: "Approval", note: error.message }); }
     },
     "ui/notifications/tool-cancelled": () => show({ title: "Approval", note: "The call was cancelled." }),
   };

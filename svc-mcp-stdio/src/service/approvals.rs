@@ -1,8 +1,9 @@
-//! Handles approvals that need a person: the caller gets a link, and calls again once a person has opened it.
+//! Handles approvals that need a person: the caller receives a link for a person, and calls the tool again
+//! once the person has opened the link.
 //!
-//! A client that can open links gets an elicitation, as revision 2026-07-28 defines it, and its next call
-//! waits for the person's decision. The state that connects this call to the first one is sealed, and grants
-//! no rights. Other clients get the gate with the link.
+//! A client that can open links receives an elicitation, as defined in revision 2026-07-28, and its next call
+//! waits for the person's decision. A sealed state, which grants no rights, connects the two calls. Other
+//! clients receive the gate with the link.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use svc_core::op::{Input, Operation};
 use svc_core::ops::follow_approval;
 use svc_core::{Error, Result, Service};
 
-use super::{ServiceHandler, refused, tool_result};
+use super::{ServiceHandler, refusal_outcome, tool_result};
 use crate::handler::{Call, Outcome};
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
@@ -24,13 +25,13 @@ use crate::response::Response;
 
 /// Name of the tool that decides an approval gate.
 pub(super) const TOOL: &str = "approval_decide";
-/// Maximum time in seconds that a call waits for the decision.
-pub(super) const ROUND_SECS: u32 = 45;
+/// Maximum seconds that a call waits for the decision of a person.
+pub(super) const DECISION_WAIT_SECS: u32 = 45;
 
 const LABEL: &str = "svc.mcp-state/1";
-/// Maximum time in microseconds until the client must call again.
-const STATE_MICROS: i64 = 600 * 1_000_000;
-/// Maximum JSON values in the arguments that a sealed state is bound to. Calls have only a few.
+/// Microseconds for which a sealed state is valid, within which the client must call again.
+const STATE_LIFE_MICROS: i64 = 600 * 1_000_000;
+/// Maximum JSON values in the arguments that a sealed state is bound to. Valid calls contain only a few.
 const ARGUMENT_VALUES_MAX: usize = 1000;
 /// Name of the elicitation in the request for input.
 const QUESTION: &str = "decision";
@@ -38,23 +39,23 @@ const QUESTION: &str = "decision";
 /// Codecs that seal the state of approvals between two calls.
 pub(super) struct Approvals {
     follow: Arc<Operation>,
-    /// The first codec seals new states; any of them can open a state.
+    /// Codecs of all keys. The first codec seals new states; every codec can open states.
     codecs: Vec<RequestStateCodec>,
 }
 
-/// Content of a sealed state, in addition to the data that it is bound to.
+/// Content of a sealed state, without the data that the state is bound to.
 #[derive(Serialize, Deserialize)]
 struct State {
     gate: String,
     expires: i64,
 }
 
-/// The client's response to the request to open the link.
+/// Response of the client to the request to open the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConsentOutcome {
-    /// The person opens the link.
+    /// The person has agreed to open the link.
     Opened,
-    /// The person declines to open the link.
+    /// The person has declined to open the link.
     Refused,
     /// The response is missing or invalid.
     Missing,
@@ -80,9 +81,9 @@ impl Approvals {
 }
 
 impl ServiceHandler {
-    /// Continues a call that was answered with a link. Returns `None` if the operation must run again.
+    /// Continues a call to which the first answer was a link. Returns `None` if the operation must run again.
     ///
-    /// Rejects a sealed state that was tampered with, belongs to another caller or call, or is too old.
+    /// Rejects a sealed state that was tampered with, is for another caller or call, or is too old.
     pub(super) async fn continue_decision(
         &self,
         context: &RequestContext,
@@ -94,11 +95,11 @@ impl ServiceHandler {
         let is_live = |state: &State| self.service.now().micros() < state.expires;
         let Some(state) = state.filter(is_live) else {
             return Ok(Some(Err(Refusal::params(
-                "the requestState is not of this call, or older than 10 minutes: send the call without it",
+                "the requestState is for another call, or older than 10 minutes: send the call without it",
             ))));
         };
-        let input = match response(call) {
-            ConsentOutcome::Opened => json!({"gate_id": state.gate, "timeout_secs": ROUND_SECS}),
+        let input = match consent_outcome(call) {
+            ConsentOutcome::Opened => json!({"gate_id": state.gate, "timeout_secs": DECISION_WAIT_SECS}),
             ConsentOutcome::Refused => json!({"gate_id": state.gate}),
             ConsentOutcome::Missing => return Ok(None),
         };
@@ -111,7 +112,7 @@ impl ServiceHandler {
     }
 
     /// Answers a call that failed with `error` because its gate needs a person.
-    pub(super) async fn leave_to_a_person(
+    pub(super) async fn respond_with_link(
         &self,
         context: &RequestContext,
         call: &Call,
@@ -120,7 +121,7 @@ impl ServiceHandler {
         let error = error.linked_at(context.principal.address());
         match self.with_link(context, call, &error).await {
             Ok(answered) => Ok(answered),
-            Err(error) => refused(TOOL, error),
+            Err(error) => refusal_outcome(TOOL, error),
         }
     }
 
@@ -128,14 +129,14 @@ impl ServiceHandler {
         let link = error.problem().extra.remove("link").unwrap_or_default();
         let url = link.get("url").and_then(Value::as_str).unwrap_or_default();
         let gate_id = gate_id(call);
-        // A client can open only a link that contains the address of the service.
+        // A client can open only a link that contains the URL of the service.
         let is_whole = !url.starts_with('/');
         if is_whole && opens_links(context) {
-            let expires = self.service.now().micros().saturating_add(STATE_MICROS);
+            let expires = self.service.now().micros().saturating_add(STATE_LIFE_MICROS);
             let state = State { gate: gate_id, expires };
             let state = self.approvals().seal(&state, &self.bound_to(context, call).await?)?;
-            let message = "A person has to decide about this approval. The page shows what is asked and \
-                           by whom, and has the buttons.";
+            let message = "A person must decide this approval. The page shows the request and the member \
+                           who sent it, and has the buttons.";
             let question = json!({"method": "elicitation/create",
                                   "params": {"mode": "url", "message": message, "url": url}});
             let answer = json!({"inputRequests": {QUESTION: question}, "requestState": state});
@@ -149,7 +150,7 @@ impl ServiceHandler {
         Ok(tool_result::output_with_hint(gate.to_string().as_bytes(), Some(&hint), context.revision))
     }
 
-    /// Returns the gate, after waiting for its decision, with the rights of the caller.
+    /// Waits for the decision of a gate with the rights of the caller, and returns the gate.
     async fn follow(&self, context: &RequestContext, input: &Value) -> Result<Value> {
         let input = Input::json(input.to_string());
         let reply = context.principal.request(&self.service, &self.approvals().follow, &input).await;
@@ -157,13 +158,13 @@ impl ServiceHandler {
         serde_json::from_slice(&reply?.body()?).map_err(Error::internal)
     }
 
-    /// Returns the data that a sealed state is bound to: the member, the tool and the arguments.
+    /// Returns the data that a sealed state is bound to: the member, the tool and the arguments of the call.
     async fn bound_to(&self, context: &RequestContext, call: &Call) -> Result<Vec<u8>> {
         let member = context.principal.member(&self.service).await?;
         // The second call may contain the same arguments in another order.
         let arguments: BTreeMap<String, Value> = match read_at_most(&call.arguments, ARGUMENT_VALUES_MAX) {
             Ok(Value::Object(arguments)) => arguments.into_iter().collect(),
-            // Invalid arguments are refused by the operation.
+            // The operation refuses invalid arguments.
             _ => BTreeMap::new(),
         };
         let called = json!([call.name, arguments]).to_string();
@@ -176,14 +177,15 @@ fn opens_links(context: &RequestContext) -> bool {
     context.revision.is_stateless() && context.declared.links
 }
 
-/// Returns the sealed state in a call, if there is one. The inner value is `None` if the state is not text.
+/// Returns the sealed state in a call, or `None` if the call contains no state. The inner value is `None` if
+/// the state is not text.
 fn sealed_state(call: &Call) -> Option<Option<String>> {
     let params = &call.message.params;
     params.text("requestState")?;
     Some(params.read("requestState").ok().flatten())
 }
 
-fn response(call: &Call) -> ConsentOutcome {
+fn consent_outcome(call: &Call) -> ConsentOutcome {
     let responses: Option<Value> = call.message.params.read("inputResponses").ok().flatten();
     let action = responses.as_ref().and_then(|all| all.get(QUESTION)?.get("action")?.as_str());
     match action {
@@ -203,13 +205,13 @@ fn hint(detail: &str, url: &str, is_whole: bool) -> String {
     let place = match is_whole {
         true => "",
         false => {
-            " It begins at the address under which browsers reach this service, which the operator sets \
+            " Prepend the URL under which browsers reach this service, which the operator sets \
                   as SVC_PUBLIC_URL."
         }
     };
     format!(
-        "Nothing is accepted: {detail}. Hand {url} to a person, who decides there.{place} get_approval_gate \
-         says what came of it."
+        "The gate is not decided: {detail}. Give {url} to a person, who decides there.{place} \
+         get_approval_gate returns the decision."
     )
 }
 

@@ -1,4 +1,4 @@
-//! Completes ids from their beginning, or from a part of an object's name, title or handle.
+//! Completes ids of objects, from the start of the id or from text in the object's name, title or handle.
 
 use rmcp::model::{CompleteRequestParams, CompletionInfo, Reference};
 use serde::Deserialize;
@@ -16,10 +16,10 @@ use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::response::Response;
 
-/// Maximum pages of a list to search.
-const PAGES: usize = 2;
+/// Maximum pages of a list that completion searches.
+const SEARCHED_PAGES: usize = 2;
 
-/// A candidate for completion, with its names.
+/// Object that completion may suggest: its id, and the names to match.
 #[derive(Debug, Deserialize)]
 struct Candidate {
     id: String,
@@ -29,7 +29,7 @@ struct Candidate {
     display_name: Option<String>,
 }
 
-/// Quality of a match between a candidate and the typed text, best first.
+/// Quality of a match between a candidate and the typed text, ordered from the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum MatchQuality {
     Begins,
@@ -37,7 +37,8 @@ enum MatchQuality {
 }
 
 impl Candidate {
-    /// Returns how well the candidate matches the typed text, which is in lower case.
+    /// Returns how well the candidate matches the typed text, which must be in lower case, or `None` without
+    /// a match.
     fn fit(&self, typed: &str) -> Option<MatchQuality> {
         if self.id.starts_with(typed) {
             return Some(MatchQuality::Begins);
@@ -61,8 +62,8 @@ impl ServiceHandler {
         context: &RequestContext,
         params: &CompleteRequestParams,
     ) -> Outcome {
-        let takes = completed(&params.r#ref, &params.argument.name)?;
-        let caller = &context.principal.once(&self.service).await?;
+        let takes = argument_kind(&params.r#ref, &params.argument.name)?;
+        let caller = &context.principal.with_admission(&self.service).await?;
         let listed = self.candidates(caller, takes).await?;
         let typed = params.argument.value.to_lowercase();
         Ok(Response::of(&json!({"completion": completion(&listed, &typed)})))
@@ -84,16 +85,16 @@ impl ServiceHandler {
         if let (Value::Object(input), Value::Object(more)) = (&mut input, more) {
             input.extend(more);
         }
-        self.list_of(caller, operation, input, PAGES).await
+        self.list_of(caller, operation, input, SEARCHED_PAGES).await
     }
 }
 
-/// Returns the kind of an argument of a prompt or of a resource template.
-fn completed(of: &Reference, argument: &str) -> Result<ArgumentKind, Refusal> {
+/// Returns the kind of a prompt's or resource template's argument. Fails if the argument does not exist.
+fn argument_kind(of: &Reference, argument: &str) -> Result<ArgumentKind, Refusal> {
     let unknown = |of: &str| Refusal::params(format!("{} has no argument {}", echo(of), echo(argument)));
     match of {
         Reference::Prompt(prompt) => {
-            let template = PromptTemplate::called(&prompt.name)?;
+            let template = PromptTemplate::by_name(&prompt.name)?;
             let found = template.arguments.iter().find(|known| known.name == argument);
             found.map(|found| found.takes).ok_or_else(|| unknown(&prompt.name))
         }
@@ -109,7 +110,7 @@ fn completed(of: &Reference, argument: &str) -> Result<ArgumentKind, Refusal> {
     }
 }
 
-/// Returns the matching candidates, best first, and equal ones in the order of the list.
+/// Returns the ids of the matching candidates, best match first. Equal matches keep the order of the list.
 fn completion(listed: &ListStart<Candidate>, typed: &str) -> CompletionInfo {
     let fits = |candidate| Candidate::fit(candidate, typed).map(|fit| (fit, &candidate.id));
     let mut fitting: Vec<(MatchQuality, &String)> = listed.items.iter().filter_map(fits).collect();
@@ -162,16 +163,16 @@ mod tests {
     #[test]
     fn arguments_are_those_of_prompts_and_templates() {
         let prompt = Reference::for_prompt("review_thread");
-        assert_eq!(completed(&prompt, "thread_id").unwrap(), ArgumentKind::Thread(Some("in_review")));
+        assert_eq!(argument_kind(&prompt, "thread_id").unwrap(), ArgumentKind::Thread(Some("in_review")));
         let boots = Reference::for_resource("svc://boots/{channel_id}");
-        assert_eq!(completed(&boots, "channel_id").unwrap(), ArgumentKind::Channel);
+        assert_eq!(argument_kind(&boots, "channel_id").unwrap(), ArgumentKind::Channel);
         for (of, argument) in [
             (&prompt, "id"),
             (&boots, "id"),
             (&Reference::for_prompt("no"), "thread_id"),
             (&Reference::for_resource("svc://threads/1"), "id"),
         ] {
-            assert_eq!(completed(of, argument).unwrap_err().code(), -32_602, "{of:?} {argument}");
+            assert_eq!(argument_kind(of, argument).unwrap_err().code(), -32_602, "{of:?} {argument}");
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Implements the handler for a service, whose operations are the tools.
+//! Implements the MCP handler for a service, whose operations are the tools.
 //!
-//! A caller's capabilities and tool filter determine which tools it sees. The core authorises each call.
+//! A caller's capabilities and tool filter determine which tools the caller sees. The core authorises each
+//! call.
 
 mod tool_result;
 mod approvals;
@@ -45,12 +46,12 @@ impl ServiceHandler {
         Self { service, catalogue: OnceLock::new(), approvals: OnceLock::new() }
     }
 
-    /// Returns the catalogue of tools, which is built at its first use.
+    /// Returns the catalogue of tools, which is built when it is first used.
     fn catalogue(&self) -> &Catalogue {
         self.catalogue.get_or_init(|| Catalogue::of(self.service.table()))
     }
 
-    /// Returns the codecs for the state of approvals, which are created at their first use.
+    /// Returns the codecs for the state of approvals, which are created when they are first used.
     fn approvals(&self) -> &Approvals {
         self.approvals.get_or_init(|| Approvals::new(&self.service))
     }
@@ -70,7 +71,7 @@ impl ServiceHandler {
         let list = self.catalogue().list(audience);
         let is_for_all = is_profile && context.view.is_of_path() && !context.principal.is_anonymous();
         let scope = if is_for_all { CacheScope::Public } else { CacheScope::Private };
-        Ok(Response::shared(list).cached(LONG_TTL_MS, scope))
+        Ok(Response::from_last_member(list).cached(LONG_TTL_MS, scope))
     }
 }
 
@@ -85,7 +86,7 @@ impl Handler for ServiceHandler {
             .build();
         declared.logging = Some(Map::new());
         if let Some(resources) = declared.resources.as_mut().filter(|_| context.revision.has_handshake()) {
-            // In later revisions clients subscribe with a method that needs no capability.
+            // In later revisions, clients subscribe with a method that needs no capability.
             resources.subscribe = Some(true);
         }
         declared
@@ -100,13 +101,13 @@ impl Handler for ServiceHandler {
         entry.map(|entry| manner_of(entry)).unwrap_or_default()
     }
 
-    fn manner_of_next(&self, tool: &str) -> CallProperties {
+    fn manner_of_repeated_call(&self, tool: &str) -> CallProperties {
         let manner = self.manner(tool);
         if tool == approvals::TOOL { CallProperties { waits: true, ..manner } } else { manner }
     }
 
     fn input_schema(&self, _: &str) -> Option<&Value> {
-        // No header repeats an argument of these tools.
+        // No header repeats an argument of this service's tools.
         None
     }
 
@@ -198,8 +199,8 @@ fn manner_of(entry: &CatalogueEntry) -> CallProperties {
     CallProperties { waits: entry.waits(), changes: entry.changes() }
 }
 
-/// Returns the outcome of a call that its operation has refused.
-fn refused(tool: &str, error: Error) -> Outcome {
+/// Returns the outcome of a tool call that the operation has refused.
+fn refusal_outcome(tool: &str, error: Error) -> Outcome {
     match mcp::error_form(error.code()) {
         mcp::ErrorForm::Error(_) => Err(Refusal::of(error)),
         mcp::ErrorForm::Result => Ok(tool_result::refusal(tool, &error)),

@@ -11,22 +11,22 @@ use svc_core::{Error, Result};
 use super::ServiceHandler;
 use crate::principal::Principal;
 
-/// Maximum items to request in one page of a list.
-const PAGE: i64 = 500;
+/// Maximum items per requested page of a list.
+const PAGE_ITEMS: i64 = 500;
 
-/// Kind of an argument, which determines its completion.
+/// Kind of an argument of a prompt or template, which determines how the argument is completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArgumentKind {
     Workspace,
     Channel,
-    /// A thread. Threads in this state, if one is given, come first.
+    /// The id of a thread. With a state, only threads in that state are suggested.
     Thread(Option<&'static str>),
     Member,
     /// Free text, which cannot be completed.
     Words,
 }
 
-/// A page of a list, with only the members that are needed.
+/// Page of a list, with only the members that this module uses.
 #[derive(Deserialize)]
 struct Page<T> {
     #[serde(default = "Vec::new")]
@@ -34,7 +34,7 @@ struct Page<T> {
     next_cursor: Option<String>,
 }
 
-/// The first items of a list.
+/// First items of a list, from one or more pages.
 pub(super) struct ListStart<T> {
     pub items: Vec<T>,
     /// Whether the list has further items.
@@ -42,22 +42,27 @@ pub(super) struct ListStart<T> {
 }
 
 impl ServiceHandler {
-    /// Runs an operation as the caller and returns its output as JSON.
-    pub(super) async fn ask(&self, caller: &Principal, operation: &str, input: &Value) -> Result<Vec<u8>> {
+    /// Runs an operation as the caller, and returns the output of the operation as JSON.
+    pub(super) async fn run_operation(
+        &self,
+        caller: &Principal,
+        operation: &str,
+        input: &Value,
+    ) -> Result<Vec<u8>> {
         let operation = self.service.operation(operation)?;
         let outcome = caller.request(&self.service, operation, &Input::json(input.to_string())).await;
         caller.record_lsn(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
         outcome?.body()
     }
 
-    /// Runs an operation as the caller and parses its output.
+    /// Runs an operation as the caller, and parses the output of the operation.
     pub(super) async fn read<T: DeserializeOwned>(
         &self,
         caller: &Principal,
         operation: &str,
         input: &Value,
     ) -> Result<T> {
-        let output = self.ask(caller, operation, input).await?;
+        let output = self.run_operation(caller, operation, input).await?;
         serde_json::from_slice(&output).map_err(Error::internal)
     }
 
@@ -70,7 +75,7 @@ impl ServiceHandler {
         pages: usize,
     ) -> Result<ListStart<T>> {
         let mut listed = ListStart { items: Vec::new(), has_more: true };
-        set(&mut input, "limit", PAGE.into());
+        set(&mut input, "limit", PAGE_ITEMS.into());
         set(&mut input, "detail", "full".into());
         set(&mut input, "max_bytes", ANSWER_BYTES_MAX.into());
         for _ in 0..pages {
@@ -87,7 +92,7 @@ impl ServiceHandler {
         Ok(listed)
     }
 
-    /// Returns the workspace that the caller belongs to.
+    /// Returns the workspace of the caller, or the visible workspace if the caller is anonymous.
     pub(super) async fn workspace_of(&self, caller: &Principal) -> Result<WorkspaceId> {
         #[derive(Deserialize)]
         struct Workspace {
@@ -96,7 +101,7 @@ impl ServiceHandler {
         if !caller.is_anonymous() {
             return Ok(caller.bearer(&self.service).await?.workspace_id);
         }
-        // An anonymous caller is not a member, but sees exactly one workspace.
+        // An anonymous caller is not a member of a workspace, but sees exactly one workspace.
         let listed =
             self.list_of::<Workspace>(caller, "list_workspaces", Value::Object(Default::default()), 1);
         let first = listed.await?.items.into_iter().next();

@@ -1,4 +1,4 @@
-//! Defines the prompts, each of which explains the steps of a common task and includes its thread.
+//! Defines the prompts. A prompt explains the steps of a common task, and includes the context of a thread.
 
 use rmcp::model::{GetPromptRequestParams, JsonObject, Prompt, PromptArgument};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::request_context::RequestContext;
 use crate::response::{CacheScope, LONG_TTL_MS, Response, push_as_string};
 use crate::tool_filter::ToolFilter;
 
-/// An argument of a prompt.
+/// Argument that a client passes to a prompt.
 #[derive(Debug)]
 pub(super) struct Argument {
     pub name: &'static str,
@@ -23,13 +23,14 @@ pub(super) struct Argument {
     pub takes: ArgumentKind,
 }
 
-/// A prompt. In its text, the name of an argument in braces is replaced by the value.
+/// Template of a prompt, in whose text the argument names in braces are replaced by the values of the
+/// arguments.
 #[derive(Debug)]
 pub(super) struct PromptTemplate {
     pub name: &'static str,
     description: &'static str,
     text: &'static str,
-    /// Name of an optional argument, and the text that is added if it is given.
+    /// Name of an optional argument, and the text to append if the client passes the argument.
     more: Option<(&'static str, &'static str)>,
     pub arguments: &'static [Argument],
 }
@@ -40,48 +41,48 @@ const fn thread(takes: ArgumentKind) -> Argument {
     Argument { name: THREAD_ID, description: "The id of the thread", required: true, takes }
 }
 
-/// All prompts.
+/// Templates of all prompts.
 pub(super) const TEMPLATES: [PromptTemplate; 6] = [
     PromptTemplate {
         name: "catch_up",
-        description: "Say where a thread stands, and what is to be done next",
+        description: "Summarize the state of a thread and the next steps",
         text: "\
-Read the thread below. Say in a few lines where it stands: what is to be done, who works on it, what was \
-decided, what is in dispute, and what keeps it from being closed. `list_messages` has what was said \
-before the messages below. Then say what has to be done next, and by whom.\n\
-Once you have read it, `get_thread_context` with its `lsn` as `since` returns only what is new.",
+Read the thread below. Summarize it in a few lines: the task, the members who work on it, the decisions, the \
+open disputes, and what keeps it from being closed. `list_messages` returns the messages before those below. \
+Then state the next steps, and who should take them.\n\
+Later, `get_thread_context` with the `lsn` below as `since` returns only what is new.",
         more: None,
         arguments: &[thread(ArgumentKind::Thread(None))],
     },
     PromptTemplate {
         name: "finish_work",
-        description: "Hand in the result of a thread that you have claimed",
+        description: "Submit the result of a thread that you have claimed",
         text: "\
 Finish your work on the thread {thread_id}, which is below.\n\
-1. Check that all that it asks for is done, and what `close_refusals` says is missing.\n\
-2. Call `report_usage` with what the work has cost, if you know it.\n\
+1. Check that the whole task is done, and that nothing in `close_refusals` is left for you to do.\n\
+2. Call `report_usage` with the cost of the work, if you know it.\n\
 3. Call `set_thread_result` with the `claim_lease_id` of your claim, the `result`, and the `action` \
-\"start_review\" if it needs a review, else \"close\". If that is refused nothing is stored: \
-do what it says, and call it again.\n\
-If you cannot finish, say why with `post_message`, and call `release_claim`.",
+\"start_review\" if the result needs a review, else \"close\". If the call is refused, nothing is stored: \
+do what the error says, and call it again.\n\
+If you cannot finish, explain why with `post_message`, and call `release_claim`.",
         more: None,
         arguments: &[thread(ArgumentKind::Thread(Some("open")))],
     },
     PromptTemplate {
         name: "hand_over",
-        description: "Hand a thread that you have claimed over to somebody else",
+        description: "Hand over a thread that you have claimed to another member",
         text: "\
 Hand over your work on the thread {thread_id}, which is below.\n\
-1. Say with `post_message` what you have done, where it is, what is left, and what you would do next.\n\
-2. Call `hand_off_claim` with the `claim_lease_id` of your claim and the `to_member_id` of whoever goes \
-on. Its `checkpoint` says in short how far the work has come.\n\
+1. Describe with `post_message` what you have done, where it is, what is left, and what you would do next.\n\
+2. Call `hand_off_claim` with the `claim_lease_id` of your claim and the `to_member_id` of the member who \
+continues. Its `checkpoint` summarizes the progress so far.\n\
 If any member can continue, call `release_claim` instead: the next one that claims it continues.",
         more: Some(("to_member_id", "Hand it to the member {to_member_id}.")),
         arguments: &[
             thread(ArgumentKind::Thread(Some("open"))),
             Argument {
                 name: "to_member_id",
-                description: "The id of the member who goes on",
+                description: "The id of the member who continues",
                 required: false,
                 takes: ArgumentKind::Member,
             },
@@ -89,20 +90,22 @@ If any member can continue, call `release_claim` instead: the next one that clai
     },
     PromptTemplate {
         name: "plan_work",
-        description: "Split a thread up into threads that others can take up",
+        description: "Split a thread into tasks for other members",
         text: "\
 Plan the work on the thread {thread_id}, which is below.\n\
-1. Split it into tasks that one agent can each do without asking, with a way to tell that it is done.\n\
-2. Call `create_child_thread` for each: the `title` says in a line what is to be done, the `body` all \
-that its worker has to know, `required_skills` who can do it, `footprint` what it will touch, and \
-`depends_on` what has to be finished before. `add_thread_dependency` adds what you find out later.\n\
-3. Say with `post_message` in the thread {thread_id} what the plan is, and why.",
-        more: Some(("goal", "What is wanted: {goal}")),
+1. Split the work into tasks. One agent must be able to do each task, and to check that it is done, without \
+asking.\n\
+2. Call `create_child_thread` for each task: the `title` states the task in one line, the `body` contains \
+all that its worker has to know, `required_skills` states who can do it, `footprint` lists what it will \
+touch, and `depends_on` lists the threads that must be closed before. `add_thread_dependency` adds \
+dependencies later.\n\
+3. Explain the plan with `post_message` in the thread {thread_id}.",
+        more: Some(("goal", "The goal: {goal}")),
         arguments: &[
             thread(ArgumentKind::Thread(None)),
             Argument {
                 name: "goal",
-                description: "What is wanted, if the thread does not say it",
+                description: "The goal, if the thread does not state it",
                 required: false,
                 takes: ArgumentKind::Words,
             },
@@ -110,29 +113,28 @@ that its worker has to know, `required_skills` who can do it, `footprint` what i
     },
     PromptTemplate {
         name: "review_thread",
-        description: "Look over what was done in a thread, and give a verdict",
+        description: "Review the work in a thread, and submit a verdict",
         text: "\
 Review the thread {thread_id}, which is below.\n\
-1. Read what it asks for and what was said, and its result with `get_thread_result`. Look at the work \
-itself.\n\
-2. Call `submit_review` with your `verdict`, and with each fault as one of its `findings`: how bad it \
-is, where it is, and what would be right. `get_review_status` tells which findings are open: \
-`resolve_finding` settles one that was dealt with.\n\
-3. If the work is a change of code, `set_land_gate` says whether it may land.",
+1. Read the task and its messages, and the result with `get_thread_result`. Inspect the work itself.\n\
+2. Call `submit_review` with your `verdict`, and with each fault as one of its `findings`: how severe the \
+fault is, where it is, and how to correct it. `get_review_status` lists the open findings: \
+`resolve_finding` settles one that is fixed.\n\
+3. If the work is a code change, `set_land_gate` records whether it may land.",
         more: None,
         arguments: &[thread(ArgumentKind::Thread(Some("in_review")))],
     },
     PromptTemplate {
         name: "start_work",
-        description: "Take up a thread and work on it",
+        description: "Claim a thread and work on it",
         text: "\
-Take up the thread {thread_id}, which is below.\n\
-1. If `claim_refusals` is not empty you cannot claim it now: say so, and stop.\n\
+Claim the thread {thread_id}, which is below, and work on it.\n\
+1. If `claim_refusals` is not empty, you cannot claim it now: report that, and stop.\n\
 2. Call `claim_thread` with `acknowledge`. Keep its `claim_lease_id`, and send it with each change.\n\
-3. Read the thread, with what to know in its channel. Say with `post_message` what you are going to do.\n\
-4. Work. Call `renew_claim` before the lease expires, and say with `post_message` what others need to \
-know.\n\
-5. Hand in the outcome with `set_thread_result`. If you cannot finish, call `release_claim` or \
+3. Read the thread and the briefing of its channel. Announce with `post_message` what you are going to do.\n\
+4. Do the work. Call `renew_claim` before the lease expires, and report with `post_message` what others need \
+to know.\n\
+5. Submit your result with `set_thread_result`. If you cannot finish, call `release_claim` or \
 `hand_off_claim`.",
         more: None,
         arguments: &[thread(ArgumentKind::Thread(Some("open")))],
@@ -140,8 +142,8 @@ know.\n\
 ];
 
 impl PromptTemplate {
-    /// Returns the prompt called `name`.
-    pub fn called(name: &str) -> Result<&'static Self, Refusal> {
+    /// Returns the template with the name `name`. Fails if there is no such prompt.
+    pub fn by_name(name: &str) -> Result<&'static Self, Refusal> {
         let found = TEMPLATES.iter().find(|template| template.name == name);
         found.ok_or_else(|| {
             let names = TEMPLATES.each_ref().map(|template| template.name).join(", ");
@@ -149,12 +151,12 @@ impl PromptTemplate {
         })
     }
 
-    /// Returns whether the client sees all tools that the prompt names.
+    /// Returns whether the client sees all tools that the prompt mentions.
     fn has_all_tools(&self, view: &ToolFilter, table: &Table) -> bool {
         view.shows_named(self.text, table)
     }
 
-    fn shown(&self) -> Prompt {
+    fn to_prompt(&self) -> Prompt {
         let arguments = self.arguments.iter().map(|argument| {
             PromptArgument::new(argument.name)
                 .with_description(argument.description)
@@ -163,8 +165,9 @@ impl PromptTemplate {
         Prompt::new(self.name, Some(self.description), Some(arguments.collect()))
     }
 
-    /// Returns the text with the arguments filled in. All required arguments must be given.
-    fn filled(&self, given: &[(&str, &str)]) -> String {
+    /// Returns the text of the prompt with the values of the arguments. `given` must contain all required
+    /// arguments.
+    fn fill_in(&self, given: &[(&str, &str)]) -> String {
         let value = |name: &str| given.iter().find(|(given, _)| *given == name).map(|(_, value)| *value);
         let filled = |text: &str, name: &str, value: &str| text.replace(&format!("{{{name}}}"), value);
         let text = filled(self.text, THREAD_ID, value(THREAD_ID).unwrap_or_default());
@@ -174,7 +177,7 @@ impl PromptTemplate {
         }
     }
 
-    /// Parses the arguments of a request.
+    /// Checks the arguments of a request, and returns the name and the value of each.
     fn read<'a>(&self, given: &'a JsonObject) -> Result<Vec<(&'a str, &'a str)>, Refusal> {
         let wrong = |name: &str, why: &str| {
             Refusal::params(format!("the argument {} of the prompt {} {why}", echo(name), self.name))
@@ -197,25 +200,25 @@ impl PromptTemplate {
 }
 
 impl ServiceHandler {
-    /// Returns the prompts whose tools the client sees.
+    /// Lists the prompts whose tools the client sees.
     pub(super) fn list_prompts(&self, view: &ToolFilter) -> Response {
         let table = self.service.table();
         let shown = TEMPLATES.iter().filter(|template| template.has_all_tools(view, table));
-        let prompts: Vec<Prompt> = shown.map(PromptTemplate::shown).collect();
+        let prompts: Vec<Prompt> = shown.map(PromptTemplate::to_prompt).collect();
         let scope = if view.is_of_path() { CacheScope::Public } else { CacheScope::Private };
         Response::of(&json!({"prompts": prompts})).cached(LONG_TTL_MS, scope)
     }
 
-    /// Returns a prompt with the context of its thread.
+    /// Returns a prompt together with the context of the thread in its arguments.
     pub(super) async fn get_prompt(
         &self,
         context: &RequestContext,
         params: &GetPromptRequestParams,
     ) -> Outcome {
-        let template = PromptTemplate::called(&params.name)?;
+        let template = PromptTemplate::by_name(&params.name)?;
         if !template.has_all_tools(&context.view, self.service.table()) {
             return Err(Refusal::params(format!(
-                "the prompt {} takes tools that were not chosen here; see prompts/list",
+                "the prompt {} needs tools that are not in the client's tool selection; see prompts/list",
                 template.name
             )));
         }
@@ -228,7 +231,7 @@ impl ServiceHandler {
         let mut members = br#""description":"#.to_vec();
         push_as_string(&mut members, template.description.as_bytes());
         members.extend_from_slice(br#","messages":[{"role":"user","content":{"type":"text","text":"#);
-        push_as_string(&mut members, template.filled(&given).as_bytes());
+        push_as_string(&mut members, template.fill_in(&given).as_bytes());
         members.extend_from_slice(br#"}},{"role":"user","content":{"type":"resource","resource":"#);
         members.extend_from_slice(&content);
         members.extend_from_slice(b"}}]");
@@ -305,8 +308,8 @@ mod tests {
     fn arguments_are_filled_in_or_refused() {
         let filled = |name: &str, arguments: Value| {
             let given: JsonObject = serde_json::from_value(arguments).unwrap();
-            let template = PromptTemplate::called(name).unwrap();
-            template.read(&given).map(|given| template.filled(&given)).map_err(|refusal| {
+            let template = PromptTemplate::by_name(name).unwrap();
+            template.read(&given).map(|given| template.fill_in(&given)).map_err(|refusal| {
                 assert_eq!(refusal.code(), -32_602);
                 refusal.message().to_owned()
             })
@@ -324,7 +327,7 @@ mod tests {
         ] {
             assert!(filled("hand_over", arguments).unwrap_err().contains(wanted), "{wanted}");
         }
-        let unknown = PromptTemplate::called("no").unwrap_err();
+        let unknown = PromptTemplate::by_name("no").unwrap_err();
         assert!(unknown.message().contains("catch_up, finish_work"), "{}", unknown.message());
     }
 }

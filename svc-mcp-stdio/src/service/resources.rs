@@ -1,4 +1,4 @@
-//! Reads resources by their addresses. The content of a resource is the output of operations for the caller.
+//! Lists and reads resources. The content of a resource is the output of operations that run as the caller.
 
 use bytes::Bytes;
 use rmcp::model::{Resource, ResourceTemplate};
@@ -27,32 +27,34 @@ const MARKDOWN: &str = "text/markdown";
 
 /// Milliseconds for which clients may cache a resource other than a thread.
 const SHORT_TTL_MS: u64 = 60_000;
-/// Maximum bytes of a resource's content in an answer, leaving some bytes for the rest of the answer.
+/// Maximum bytes of a resource's encoded content in an answer. The other members of the answer need some
+/// bytes too.
 const RESOURCE_BYTES: usize = ANSWER_MCP_BYTES - 512;
-/// Maximum bytes of a resource's text before escaping: first an attempt, then a limit that always fits.
+/// Maximum bytes of a resource's text before escaping: for the first attempt, and for the second, which
+/// always fits.
 ///
-/// The text is JSON within JSON, in which quotation marks and backslashes take two bytes. The first limit is
-/// too high for texts with many of them.
+/// The text is JSON within JSON, in which each quotation mark and each backslash needs two bytes. So a text
+/// with many of these characters may not fit at the first attempt.
 const TEXT_BYTES: [usize; 2] = [ANSWER_MCP_BYTES / 4 * 3, RESOURCE_BYTES / 2 - 512];
 /// Maximum open threads in the resource of a channel.
 const OPEN_THREADS: i64 = 20;
 /// Maximum pages of channels that the list of resources includes.
 const CHANNEL_PAGES: usize = 2;
 
-/// A kind of resource.
+/// Kind of a resource, with the template of its addresses.
 pub(super) struct ResourceKind {
     pub template: &'static str,
     name: &'static str,
     description: &'static str,
     mime_type: &'static str,
-    /// Kind of the argument of the resource template, for its completion.
+    /// Kind of the template's argument, which determines how the argument is completed.
     pub takes: ArgumentKind,
 }
 
 const WORKSPACE: ResourceKind = ResourceKind {
     template: "svc://workspaces/{id}",
     name: "workspace",
-    description: "What awaits you in the workspace: your claims, the next thread, reviews and approvals",
+    description: "Your work in the workspace: your claims, the next thread, pending reviews and approvals",
     mime_type: JSON,
     takes: ArgumentKind::Workspace,
 };
@@ -66,14 +68,14 @@ const CHANNEL: ResourceKind = ResourceKind {
 const THREAD: ResourceKind = ResourceKind {
     template: "svc://threads/{id}",
     name: "thread",
-    description: "What is needed to take up a thread: the task, its state, and what was said about it",
+    description: "The context for work on a thread: the task, its state and its messages",
     mime_type: JSON,
     takes: ArgumentKind::Thread(None),
 };
 const BOOT: ResourceKind = ResourceKind {
     template: "svc://boots/{channel_id}",
     name: "boot",
-    description: "What to know on arrival in a channel",
+    description: "The text that an agent reads first in a channel",
     mime_type: MARKDOWN,
     takes: ArgumentKind::Channel,
 };
@@ -92,13 +94,13 @@ impl ResourceKind {
     }
 }
 
-/// Content of a resource.
+/// Content of a resource as text.
 pub(super) struct Content {
     uri: String,
     mime_type: &'static str,
     /// Text of the resource in UTF-8.
     text: Bytes,
-    /// Offset in characters at which the rest of the text begins, if the text was cut.
+    /// Offset in characters at which the text continues; `None` if the text is complete.
     next_offset: Option<u64>,
 }
 
@@ -139,9 +141,9 @@ struct ChannelBoot {
 }
 
 impl ServiceHandler {
-    /// Lists the workspace, the channels that the caller may see, and the boots of these channels.
+    /// Lists the workspace, the channels that the caller may see, and the boot texts of these channels.
     pub(super) async fn list_resources(&self, context: &RequestContext) -> Outcome {
-        let caller = &context.principal.once(&self.service).await?;
+        let caller = &context.principal.with_admission(&self.service).await?;
         let workspace = self.workspace_of(caller).await?;
         let input = json!({"workspace_id": workspace});
         let Workspace { name } = self.read(caller, "get_workspace", &input).await?;
@@ -179,7 +181,7 @@ impl ServiceHandler {
             return Ok(Response::of(&contents).cached(LONG_TTL_MS, CacheScope::Public));
         }
         let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, context.revision))?;
-        let caller = &context.principal.once(&self.service).await?;
+        let caller = &context.principal.with_admission(&self.service).await?;
         let mut members = br#""contents":["#.to_vec();
         members.extend_from_slice(&self.content(caller, address, context.revision).await?);
         members.push(b']');
@@ -187,8 +189,7 @@ impl ServiceHandler {
         Ok(Response::raw(members).cached(ttl_ms, CacheScope::Private))
     }
 
-    /// Returns the content of a resource for the caller, in the format of the protocol and within the size
-    /// limit of an answer.
+    /// Returns the encoded content of a resource for the caller, within the size limit of an answer.
     pub(super) async fn content(
         &self,
         caller: &Principal,
@@ -217,12 +218,12 @@ impl ServiceHandler {
         let text = match address {
             Address::Workspace(id) => {
                 let input = json!({"workspace_id": id, "max_bytes": max_bytes});
-                self.ask(caller, "get_workspace_context", &input).await
+                self.run_operation(caller, "get_workspace_context", &input).await
             }
             Address::Channel(id) => self.channel(caller, id, max_bytes).await,
             Address::Thread(id) => {
                 let input = json!({"thread_id": id, "max_bytes": max_bytes});
-                self.ask(caller, "get_thread_context", &input).await
+                self.run_operation(caller, "get_thread_context", &input).await
             }
             Address::Boot(id) => self.boot(caller, id, max_bytes).await.map(|boot| {
                 next_offset = boot.next_offset;
@@ -248,7 +249,7 @@ impl ServiceHandler {
             Address::Channel(id) | Address::Boot(id) => ("get_channel", json!({"channel_id": id})),
             Address::Thread(id) => ("get_thread", json!({"thread_id": id})),
         };
-        self.ask(caller, operation, &input).await.map(drop)
+        self.run_operation(caller, operation, &input).await.map(drop)
     }
 
     async fn boot(&self, caller: &Principal, channel: ChannelId, max_bytes: usize) -> Result<ChannelBoot> {
@@ -265,12 +266,12 @@ impl ServiceHandler {
             #[serde(borrow)]
             next_cursor: Option<&'a RawValue>,
         }
-        let channel = self.ask(caller, "get_channel", &json!({"channel_id": id})).await?;
-        // The member names of the combined object also take a few bytes.
+        let channel = self.run_operation(caller, "get_channel", &json!({"channel_id": id})).await?;
+        // The member names of the combined object also need a few bytes.
         let room = max_bytes.saturating_sub(channel.len()).saturating_sub(64);
         let newest = json!({"channel_id": id, "state": "open", "newest_first": true, "limit": OPEN_THREADS,
                             "max_bytes": room});
-        let threads = self.ask(caller, "list_threads", &newest).await?;
+        let threads = self.run_operation(caller, "list_threads", &newest).await?;
         let Threads { items, next_cursor } = serde_json::from_slice(&threads).map_err(Error::internal)?;
         let items = items.map_or("[]", RawValue::get);
         let more =
@@ -297,8 +298,8 @@ fn resource(address: Address, name: impl Into<String>) -> Resource {
     Resource::new(address.to_string(), name).with_description(kind.description).with_mime_type(kind.mime_type)
 }
 
-/// Returns the refusal of a request for a resource. A resource that the caller may not see is reported as
-/// missing.
+/// Returns the refusal of a request for a resource. If the caller may not see the resource, the refusal
+/// reports it as missing.
 pub(super) fn refusal(error: Error, uri: &str, revision: Revision) -> Refusal {
     match error.code() {
         Code::NotFound => Refusal::resource(uri, revision),

@@ -1,4 +1,4 @@
-//! Manages subscriptions to resources, which belong to a request, to a connection, or else to a token.
+//! Manages subscriptions to resources. A subscription is stored for a request, a connection or a token.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ const LIST_CHANGED: &str = "notifications/resources/list_changed";
 /// Item of a stream of notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotificationPart {
-    /// Position up to which the log was read. `None` if a stream that continues from there could miss
+    /// Position up to which the log was read. `None` if a stream that continues after the item could miss
     /// notifications.
     pub position: Option<i64>,
     /// Encoded notification; empty if the item only reports a position.
@@ -37,7 +37,7 @@ pub struct NotificationPart {
 }
 
 impl ServiceHandler {
-    /// Sends notifications of changes for a request until its client disconnects or its credential ends.
+    /// Sends notifications of changes for a request until the client disconnects or the credential ends.
     pub(super) async fn listen_for(
         &self,
         context: &RequestContext,
@@ -45,13 +45,13 @@ impl ServiceHandler {
         filter: SubscriptionFilter,
         notifier: &Notifier,
     ) -> Outcome {
-        let caller = &context.principal.once(&self.service).await?;
+        let caller = &context.principal.with_admission(&self.service).await?;
         let wants_list = filter.resources_list_changed == Some(true);
         let wants_resources = filter.resource_subscriptions.is_some();
         let addresses = Arc::new(Mutex::new(BTreeSet::new()));
         let interest =
             WatchSubject { addresses: Arc::clone(&addresses), with_stored: false, with_list: wants_list };
-        // The watch begins before the caller's visibility is checked, so that no change in between is missed.
+        // The watch begins before the visibility check, so that no change between the two is missed.
         let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
         let visible = self.visible(caller, filter.resource_subscriptions.unwrap_or_default()).await?;
         let mut accepted = SubscriptionFilter::new();
@@ -61,19 +61,22 @@ impl ServiceHandler {
         addresses.lock().unwrap_or_else(PoisonError::into_inner).extend(visible);
         let meta = json!({SUBSCRIPTION_ID: id});
         if !notifier.send(ACKNOWLEDGED, &json!({"notifications": accepted, "_meta": meta})).await {
-            return Err(Refusal::params("what is listened for is sent as server-sent events: accept them"));
+            return Err(Refusal::params(
+                "notifications are sent as server-sent events, which the Accept header must allow",
+            ));
         }
         loop {
             let changes = watch.next().await?;
             for (method, params) in changes.notifications(wants_list, Some(&meta)) {
                 if !notifier.send(method, &params).await {
-                    return Ok(Response::listened(id));
+                    return Ok(Response::subscription_ended(id));
                 }
             }
         }
     }
 
-    /// Returns the addresses that the caller may see, out of the first ones up to the maximum.
+    /// Parses the first [`SUBSCRIBED_MAX`] addresses, and returns the addresses of resources that the caller
+    /// may see.
     async fn visible(&self, caller: &Principal, uris: Vec<String>) -> Result<Vec<Address>> {
         let addresses: BTreeSet<Address> =
             uris.iter().filter_map(|uri| Address::of(uri)).take(SUBSCRIBED_MAX).collect();
@@ -96,7 +99,7 @@ impl ServiceHandler {
         is_wanted: bool,
     ) -> Outcome {
         let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, context.revision))?;
-        let caller = &context.principal.once(&self.service).await?;
+        let caller = &context.principal.with_admission(&self.service).await?;
         if is_wanted {
             let seen = self.check_visible(caller, address).await;
             seen.map_err(|error| resources::refusal(error, uri, context.revision))?;
@@ -107,13 +110,13 @@ impl ServiceHandler {
                 if is_wanted {
                     self.watch_for(connection, caller).await?;
                 }
-                connection.set(address, is_wanted)?;
+                connection.set_subscription(address, is_wanted)?;
             }
         }
         Ok(Response::default())
     }
 
-    /// Starts the notifications of a connection, unless they are already running.
+    /// Starts to send the notifications of a connection, unless a task already sends them.
     pub(super) async fn watch_for(&self, connection: &Connection, caller: &Principal) -> Result<()> {
         let interest = WatchSubject {
             addresses: Arc::clone(connection.addresses()),
@@ -124,7 +127,7 @@ impl ServiceHandler {
             let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
             let notifier = connection.notifier().clone();
             let watching = tokio::spawn(async move {
-                // If the credential has ended, the client is notified by its next request.
+                // If the credential has ended, the response to the client's next request reports that.
                 while let Ok(changes) = watch.next().await {
                     for (method, params) in changes.notifications(true, None) {
                         if !notifier.send(method, &params).await {
@@ -138,12 +141,13 @@ impl ServiceHandler {
         connection.watch(start).await
     }
 
-    /// Returns a stream of notifications for the addresses and for the subscriptions of the caller's token.
+    /// Returns a stream of notifications for the resources `uris` and for the subscriptions of the caller's
+    /// token.
     ///
-    /// The stream begins after a position in the log, or at its end, and the first item contains that
-    /// position. If the log no longer has the next events, the stream begins with notifications for
-    /// everything that may have changed. The stream ends when the credential does. Fails if reading one of
-    /// the addresses would fail, with the same error.
+    /// The stream begins after the position `after` in the log, or at the end of the log, and the first item
+    /// contains that position. If the log no longer contains the next events, the stream begins with
+    /// notifications for everything that may have changed. The stream ends when the caller's credential ends.
+    /// If the caller cannot read one of the resources, fails with the error of that read.
     pub(crate) async fn notifications(
         &self,
         caller: &Principal,
@@ -151,7 +155,7 @@ impl ServiceHandler {
         uris: Vec<String>,
         after: Option<i64>,
     ) -> Result<BoxStream<'static, NotificationPart>, Refusal> {
-        let caller = caller.once(&self.service).await?;
+        let caller = caller.with_admission(&self.service).await?;
         let mut addresses = BTreeSet::new();
         for uri in &uris {
             let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, revision))?;
@@ -170,11 +174,12 @@ impl ServiceHandler {
         };
         let watch = Watch::begin(&self.service, &caller, interest, after).await?;
         let begins = NotificationPart { position: Some(watch.position()), message: Bytes::new() };
-        // A client that has missed changes gets notifications at once, and no earlier position.
+        // A client that has missed changes first receives notifications for everything, without an earlier
+        // position.
         let first: VecDeque<NotificationPart> = (!watch.has_missed()).then_some(begins).into_iter().collect();
         let told = stream::unfold((watch, first), |(mut watch, mut left)| async move {
             if left.is_empty() {
-                left = watch.next().await.ok()?.told();
+                left = watch.next().await.ok()?.stream_items();
             }
             left.pop_front().map(|told| (told, (watch, left)))
         });
@@ -183,7 +188,7 @@ impl ServiceHandler {
 }
 
 impl PendingChanges {
-    /// Returns the method and the parameters of each notification about these changes.
+    /// Returns the method and the parameters of each notification of the pending changes.
     fn notifications(&self, with_list: bool, meta: Option<&Value>) -> Vec<(&'static str, Value)> {
         let with_meta = |mut params: Value| {
             if let (Some(meta), Some(members)) = (meta, params.as_object_mut()) {
@@ -197,11 +202,11 @@ impl PendingChanges {
         updated.chain(list).collect()
     }
 
-    /// Returns the changes as items of a stream.
+    /// Returns the pending changes as items of a stream.
     ///
-    /// Only the last item contains the position, so that a client which misses an item gets all of them
+    /// Only the last item contains the position, so that a client that misses an item receives all items
     /// again.
-    fn told(&self) -> VecDeque<NotificationPart> {
+    fn stream_items(&self) -> VecDeque<NotificationPart> {
         let messages = self.notifications(true, None).into_iter();
         let mut told: VecDeque<NotificationPart> = messages
             .map(|(method, params)| NotificationPart {
@@ -226,7 +231,7 @@ mod tests {
         let addresses = BTreeSet::from([Address::of(uri).unwrap()]);
         let changes = PendingChanges { addresses, list: true, position: 7 };
         let told: Vec<(Option<i64>, Value)> = changes
-            .told()
+            .stream_items()
             .iter()
             .map(|told| (told.position, serde_json::from_slice(&told.message).unwrap()))
             .collect();
@@ -238,6 +243,6 @@ mod tests {
         let meta = json!({SUBSCRIPTION_ID: 5});
         let listened = changes.notifications(false, Some(&meta));
         assert_eq!(listened, [(UPDATED, json!({"uri": uri, "_meta": meta}))]);
-        assert!(PendingChanges::default().told().is_empty());
+        assert!(PendingChanges::default().stream_items().is_empty());
     }
 }

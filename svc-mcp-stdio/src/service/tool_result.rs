@@ -1,5 +1,5 @@
 //! Encodes the result of a tool call for a model: the output with a hint for the next step, or the reason for
-//! a refusal.
+//! the refusal.
 
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::json;
@@ -13,8 +13,8 @@ use crate::revision::Revision;
 
 /// Returns the result of a tool call, with the output of the operation as text and as structured content.
 ///
-/// The output is JSON and is not parsed. A hint for the next step is added only if the client sees the tools
-/// that it names.
+/// The output is JSON and is not parsed. A hint for the next step is added only if the client sees all tools
+/// in the hint.
 pub(super) fn output(tool: &str, output: &[u8], context: &RequestContext, table: &Table) -> Response {
     let hint = hint(tool, output).filter(|hint| context.view.shows_named(hint, table));
     output_with_hint(output, hint, context.revision)
@@ -22,15 +22,15 @@ pub(super) fn output(tool: &str, output: &[u8], context: &RequestContext, table:
 
 /// Returns the result of a tool call, with an optional hint for the next step.
 ///
-/// The output is sent twice: as text, for clients that read only that, and as structured content. If both do
-/// not fit into a message that all clients accept, the text only says where the output is.
+/// The output is sent twice: as text, for clients that read only text, and as structured content. If both do
+/// not fit into a message that all clients accept, the text only refers to the structured content.
 pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revision) -> Response {
     let mut members = Vec::with_capacity(2 * output.len() + output.len() / 4 + 128);
-    members.extend_from_slice(TEXT);
+    members.extend_from_slice(TEXT_START);
     push_as_string(&mut members, output);
     let is_structured = revision.has_structured_content();
     if is_structured && members.len() + output.len() > MCP_MESSAGE_BYTES_MAX - MCP_ENVELOPE_BYTES {
-        members.truncate(TEXT.len());
+        members.truncate(TEXT_START.len());
         push_as_string(&mut members, too_long(output.len()).as_bytes());
     }
     members.push(b'}');
@@ -56,8 +56,8 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
     Response::raw(members)
 }
 
-/// Beginning of the result's members, up to the text.
-const TEXT: &[u8] = br#""content":[{"type":"text","text":"#;
+/// Start of the result's members, up to the text.
+const TEXT_START: &[u8] = br#""content":[{"type":"text","text":"#;
 
 /// Returns the text of a result whose output is too long to be sent twice.
 fn too_long(bytes: usize) -> String {
@@ -70,20 +70,23 @@ fn too_long(bytes: usize) -> String {
 /// Output of a wait that has timed out.
 pub(super) const TIMED_OUT: &[u8] = br#"{"timed_out":true}"#;
 
-/// Returns a hint for the next step after a call, if the descriptions of the tools do not make it clear.
+/// Returns a hint for the next step after a call, or `None` if the descriptions of the tools make the step
+/// clear.
 fn hint(tool: &str, output: &[u8]) -> Option<&'static str> {
     match tool {
         "claim_next_thread" | "claim_next_workspace_thread" if output == b"{}" => {
-            Some("Nothing is there to claim now. `wait_for_ready` waits until there is.")
+            Some("No thread is ready to claim. `wait_for_ready` waits until one is ready.")
         }
         "claim_next_thread" | "claim_next_workspace_thread" | "claim_thread" => Some(
             "The thread is yours until `assignment_expires_at`: call `renew_claim` before that. \
-             `get_thread_context` has its brief, `set_thread_result` hands your work in.",
+             `get_thread_context` returns its brief, `set_thread_result` submits your result.",
         ),
-        _ if output == TIMED_OUT => Some("Nothing has come yet. Call it again: waiting again loses nothing."),
-        "wait_for_ready" => Some("It is not reserved for you: `claim_thread` takes it."),
+        _ if output == TIMED_OUT => {
+            Some("The wait has timed out. Call the tool again: no event is missed in between.")
+        }
+        "wait_for_ready" => Some("The thread is not reserved for you: claim it with `claim_thread`."),
         "set_thread_result" => {
-            Some("Your claim has ended. `claim_next_workspace_thread` gives you the next task.")
+            Some("Your claim has ended. `claim_next_workspace_thread` claims your next task.")
         }
         _ => None,
     }
@@ -95,7 +98,9 @@ fn hint(tool: &str, output: &[u8]) -> Option<&'static str> {
 /// match the tool's output schema.
 pub(super) fn refusal(tool: &str, error: &Error) -> Response {
     let result = CallToolResult::error(vec![ContentBlock::text(mcp::refusal_text(tool, error))]);
-    Response::of(&result).with_meta(mcp::PROBLEM, json!(mcp::problem(error))).repeated(error.is_repeated())
+    Response::of(&result)
+        .with_meta(mcp::PROBLEM, json!(mcp::problem(error)))
+        .with_repeated(error.is_repeated())
 }
 
 #[cfg(test)]

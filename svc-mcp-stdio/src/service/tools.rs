@@ -1,4 +1,4 @@
-//! Calls tools, which are operations of the service.
+//! Calls tools. A tool runs an operation of the service.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use svc_core::text::{echo, nearest};
 use svc_core::{Code, Error, Result};
 use tokio::time::sleep;
 
-use super::{ServiceHandler, approvals, manner_of, refused, tool_result};
+use super::{ServiceHandler, approvals, manner_of, refusal_outcome, tool_result};
 use crate::catalogue::CatalogueEntry;
 use crate::handler::{Call, Outcome};
 use crate::log_level::LogLevel;
@@ -19,13 +19,13 @@ use crate::notifier::Notifier;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 
-/// Interval at which a wait reports its progress after the first seconds.
+/// Interval at which a wait reports its progress after [`FIRST_PROGRESS_TIME`].
 const PROGRESS_EVERY: Duration = Duration::from_secs(4);
-/// Interval at which a wait reports its progress at first, since some clients have a timeout of two seconds
-/// that progress resets.
+/// Interval at which a wait reports its progress during [`FIRST_PROGRESS_TIME`]. Some clients time out after
+/// two seconds without progress.
 const FIRST_PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// Time for which the first interval is used.
-const FIRST: Duration = Duration::from_secs(8);
+/// Time from the start of a wait during which progress is reported more often.
+const FIRST_PROGRESS_TIME: Duration = Duration::from_secs(8);
 
 impl ServiceHandler {
     pub(super) async fn call_tool(
@@ -40,25 +40,27 @@ impl ServiceHandler {
         };
         let tool = entry.operation.name();
         if let Err(error) = manner_of(entry).check_size(&call.message) {
-            return refused(tool, context.principal.refuse(&self.service, error).await);
+            return refusal_outcome(tool, context.principal.refuse(&self.service, error).await);
         }
         if tool == approvals::TOOL {
             let continued = self.continue_decision(context, &call);
             let continued = match context.progress.as_ref() {
-                Some(token) => reporting(continued, token, approvals::ROUND_SECS, notifier).await,
+                Some(token) => {
+                    run_with_progress(continued, token, approvals::DECISION_WAIT_SECS, notifier).await
+                }
                 None => continued.await,
             };
             match continued {
                 Ok(None) => {}
                 Ok(Some(outcome)) => return outcome,
-                Err(error) => return refused(tool, error),
+                Err(error) => return refusal_outcome(tool, error),
             }
         }
         let key = if entry.operation.accepts_idempotency_keys() { context.idempotency_key()? } else { None };
         let begun = Instant::now();
         let run = self.run(context, entry, &call, key);
         let outcome = match context.progress.as_ref().filter(|_| entry.waits()) {
-            Some(token) => reporting(run, token, wait_secs(&call), notifier).await,
+            Some(token) => run_with_progress(run, token, wait_secs(&call), notifier).await,
             None => run.await,
         };
         if context.logs(LogLevel::Debug) {
@@ -68,26 +70,27 @@ impl ServiceHandler {
         }
         match outcome {
             Ok((output, is_repeated)) => {
-                Ok(tool_result::output(tool, &output, context, self.service.table()).repeated(is_repeated))
+                Ok(tool_result::output(tool, &output, context, self.service.table())
+                    .with_repeated(is_repeated))
             }
             Err(error) if error.code() == Code::NeedsPerson => {
-                self.leave_to_a_person(context, &call, error).await
+                self.respond_with_link(context, &call, error).await
             }
-            Err(error) => refused(tool, error),
+            Err(error) => refusal_outcome(tool, error),
         }
     }
 
     fn unknown_tool(&self, context: &RequestContext, name: &str, is_hidden: bool) -> Refusal {
         let called = echo(name);
-        let shown: Vec<&str> = self.catalogue().shown(&context.view).collect();
+        let shown: Vec<&str> = self.catalogue().shown_names(&context.view).collect();
         Refusal::params(match nearest(name, &shown) {
-            _ if is_hidden => format!("the tool {called} is not among those that were chosen here"),
+            _ if is_hidden => format!("the tool {called} is not in the client's tool selection"),
             Some(near) => format!("there is no tool called \"{called}\"; did you mean {near}?"),
             None => format!("there is no tool called \"{called}\"; see tools/list"),
         })
     }
 
-    /// Runs the operation of a call. Returns its output as JSON, and whether the call repeats an earlier
+    /// Runs the operation of a call. Returns the output as JSON, and whether the call repeats an earlier
     /// request.
     async fn run(
         &self,
@@ -111,8 +114,8 @@ impl ServiceHandler {
     }
 }
 
-/// Runs a wait, and reports as progress how many seconds it has waited.
-async fn reporting<T>(
+/// Runs a wait, and reports the seconds that it has waited as progress.
+async fn run_with_progress<T>(
     wait: impl Future<Output = T>,
     token: &ProgressToken,
     total: u32,
@@ -121,7 +124,7 @@ async fn reporting<T>(
     let mut wait = std::pin::pin!(wait);
     let begun = Instant::now();
     loop {
-        let pause = if begun.elapsed() < FIRST { FIRST_PROGRESS_EVERY } else { PROGRESS_EVERY };
+        let pause = if begun.elapsed() < FIRST_PROGRESS_TIME { FIRST_PROGRESS_EVERY } else { PROGRESS_EVERY };
         tokio::select! {
             biased;
             outcome = &mut wait => return outcome,
@@ -133,7 +136,7 @@ async fn reporting<T>(
     }
 }
 
-/// Returns the timeout that a call requests, in seconds.
+/// Returns the timeout in seconds that a call requests, or the default timeout.
 fn wait_secs(call: &Call) -> u32 {
     #[derive(Deserialize)]
     struct Wait {

@@ -1,9 +1,9 @@
 //! Watches the log for changes of resources.
 //!
-//! The core delivers only the events that the caller may see at that moment, so a watch does not disclose
-//! other changes. The kind of an event and its channel and thread determine which resources change. A change
-//! of the caller's own visibility has no visible event, so the list of channels is compared whenever it may
-//! have changed.
+//! The core delivers only the events that the caller may see when they are read, so a watch does not disclose
+//! other changes. The kind, the channel and the thread of an event determine which resources change. A change
+//! of the caller's visibility has no visible event, so the watch compares the list of channels whenever it
+//! may have changed.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -24,14 +24,14 @@ use crate::connection::Addresses;
 use crate::principal::Principal;
 
 /// Minimum time between notifications of changes.
-const PAUSE: Duration = Duration::from_millis(250);
-/// Maximum events and bytes of a batch.
+const NOTIFICATION_INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum events, and maximum bytes of events, in one batch of a watch.
 const BATCH: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
 /// Minimum time between checks of the caller's visibility.
 const VISIBILITY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Delay before retrying a read that failed because of the database or the load.
-const RETRY: Duration = Duration::from_secs(1);
-/// Maximum wait for events, after which the credential is checked again.
+/// Delay before the retry of a read that failed because the service was overloaded or unavailable.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Maximum time that one read waits for events. After that the credential is checked again.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// Kinds of events that change the list of resources.
@@ -46,20 +46,20 @@ const LIST_KINDS: [&str; 8] = [
     "WorkspaceUpdated",
 ];
 
-/// Prefixes of the kinds of events about conversation, which do not change the resource of a workspace or a
-/// channel.
-const TALK: [&str; 5] = ["BallotCast", "Message", "Reaction", "Relation", "Vote"];
+/// Prefixes of the event kinds for conversation. Such events change neither workspace resources nor channel
+/// resources.
+const CONVERSATION_PREFIXES: [&str; 5] = ["BallotCast", "Message", "Reaction", "Relation", "Vote"];
 
-/// Resources and lists whose changes a watch reports.
+/// Resources, and the list of resources, whose changes a watch reports.
 pub(super) struct WatchSubject {
     pub addresses: Addresses,
-    /// Whether to include the resources that the token is subscribed to.
+    /// Whether the watch includes the resources that the caller's token is subscribed to.
     pub with_stored: bool,
-    /// Whether to watch the list of resources too.
+    /// Whether the watch includes the list of resources.
     pub with_list: bool,
 }
 
-/// The changes since the last notification.
+/// Changes of resources since the last notification.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PendingChanges {
     pub addresses: BTreeSet<Address>,
@@ -69,7 +69,7 @@ pub(super) struct PendingChanges {
     pub position: i64,
 }
 
-/// Members of an event that determine which resources change.
+/// Members of an event from which a watch determines the changed resources.
 #[derive(Debug, Deserialize)]
 struct EventMembers {
     kind: String,
@@ -83,20 +83,20 @@ struct ListedChannel {
     id: ChannelId,
 }
 
-/// A caller's watch, which ends when it is dropped.
+/// Watch for changes of resources that a caller sees. Dropping the watch ends it.
 pub(super) struct Watch {
-    offer: ServiceHandler,
+    handler: ServiceHandler,
     caller: Principal,
     interest: WatchSubject,
     subscriber: Subscriber,
     workspace: WorkspaceId,
-    /// Whether the log no longer has all events after the start position.
+    /// Whether the log no longer contains all events after the start position.
     has_missed: bool,
     /// Channels that the caller could see at the last check.
     listed: Vec<ListedChannel>,
     epoch: i64,
-    looked: Instant,
-    /// Whether the list may have changed between the start position and the start of the watch.
+    checked_at: Instant,
+    /// Whether the list of resources may have changed between the start position and the start of the watch.
     is_list_unsure: bool,
     free_at: Instant,
 }
@@ -123,7 +123,7 @@ impl Watch {
             None => (subscribe(service, caller, StartPosition::Default, None).await?, false),
         };
         let mut watch = Self {
-            offer: ServiceHandler::new(service.clone()),
+            handler: ServiceHandler::new(service.clone()),
             caller: caller.clone(),
             interest,
             workspace: begun.workspace_id,
@@ -131,12 +131,12 @@ impl Watch {
             subscriber: begun.subscriber,
             has_missed,
             listed: Vec::new(),
-            looked: Instant::now(),
+            checked_at: Instant::now(),
             // The caller's visibility at the start position is not known.
             is_list_unsure: after.is_some(),
             free_at: Instant::now(),
         };
-        watch.listed = watch.listed().await?;
+        watch.listed = watch.visible_channels().await?;
         Ok(watch)
     }
 
@@ -145,15 +145,15 @@ impl Watch {
         self.subscriber.position()
     }
 
-    /// Returns whether the watch has missed changes, so that it reports everything as changed next.
+    /// Returns whether the watch has missed changes. If so, it next reports everything as changed.
     pub fn has_missed(&self) -> bool {
         self.has_missed
     }
 
     /// Waits until a watched resource has changed.
     ///
-    /// If the log no longer has the next events, the watch starts over. Fails if the credential has ended,
-    /// with its error.
+    /// If the log no longer contains the next events, the watch continues at the end of the log and reports
+    /// everything as changed. If the credential has ended, fails with the error of the credential.
     pub async fn next(&mut self) -> Result<PendingChanges> {
         sleep_until(self.free_at).await;
         let mut changes =
@@ -162,7 +162,7 @@ impl Watch {
         loop {
             if self.has_missed {
                 // The changes are not known, so everything may have changed.
-                changes.addresses = patiently(|| self.wanted()).await?;
+                changes.addresses = retry_until_available(|| self.watched_addresses()).await?;
                 (changes.list, changes.position) = (true, self.position());
                 self.has_missed = false;
                 return Ok(self.pausing(changes));
@@ -171,15 +171,16 @@ impl Watch {
             let wait = if changes.are_none() { WAIT } else { Duration::ZERO };
             let batch = match self.subscriber.next_within(BATCH, wait, self.epoch).await {
                 Err(error) if error.code() == Code::MustRefetch => {
-                    let service = &self.offer.service;
+                    let service = &self.handler.service;
                     let again = || subscribe(service, &self.caller, StartPosition::Default, None);
-                    (self.subscriber, self.has_missed) = (patiently(again).await?.subscriber, true);
+                    (self.subscriber, self.has_missed) =
+                        (retry_until_available(again).await?.subscriber, true);
                     continue;
                 }
                 batch => batch?,
             };
             if !batch.frames.is_empty() {
-                let wanted = patiently(|| self.wanted()).await?;
+                let wanted = retry_until_available(|| self.watched_addresses()).await?;
                 for (_, frame) in &batch.frames {
                     let happened = serde_json::from_slice(frame).map_err(Error::internal)?;
                     changes.add(&wanted, self.workspace, &happened);
@@ -190,55 +191,58 @@ impl Watch {
                 self.subscriber.continue_from(batch.after_id)?;
             }
             if self.subscriber.epoch() > self.epoch {
-                // Each change of visibility makes many watches check, so each watch checks only rarely.
-                sleep_until(self.looked + VISIBILITY_CHECK_INTERVAL).await;
-                (self.epoch, self.looked) = (self.subscriber.epoch(), Instant::now());
-                let listed = patiently(|| self.listed()).await?;
+                // One change of visibility causes checks in many watches, so each watch limits the rate of
+                // its checks.
+                sleep_until(self.checked_at + VISIBILITY_CHECK_INTERVAL).await;
+                (self.epoch, self.checked_at) = (self.subscriber.epoch(), Instant::now());
+                let listed = retry_until_available(|| self.visible_channels()).await?;
                 changes.list |= listed != self.listed;
                 self.listed = listed;
             }
             let has_all = batch.state == FeedState::Live || batch.frames.is_empty();
-            if (has_all || begun.elapsed() >= PAUSE) && !changes.are_none() {
+            if (has_all || begun.elapsed() >= NOTIFICATION_INTERVAL) && !changes.are_none() {
                 return Ok(self.pausing(changes));
             }
         }
     }
 
     fn pausing(&mut self, changes: PendingChanges) -> PendingChanges {
-        self.free_at = Instant::now() + PAUSE;
+        self.free_at = Instant::now() + NOTIFICATION_INTERVAL;
         changes
     }
 
     /// Returns the addresses that are currently watched.
-    async fn wanted(&self) -> Result<BTreeSet<Address>> {
+    async fn watched_addresses(&self) -> Result<BTreeSet<Address>> {
         let mut wanted = self.interest.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if self.interest.with_stored {
-            let stored = self.caller.resource_subscriptions(&self.offer.service).await?;
+            let stored = self.caller.resource_subscriptions(&self.handler.service).await?;
             wanted.extend(stored.iter().filter_map(|uri| Address::of(uri)));
         }
         Ok(wanted)
     }
 
-    /// Returns the channels that the caller sees; empty if the list is not watched or the caller may not read
-    /// it.
-    async fn listed(&self) -> Result<Vec<ListedChannel>> {
+    /// Returns the channels that the caller sees. Returns an empty list if the list is not watched or the
+    /// caller may not read it.
+    async fn visible_channels(&self) -> Result<Vec<ListedChannel>> {
         if !self.interest.with_list {
             return Ok(Vec::new());
         }
-        match self.offer.listed_channels(&self.caller, self.workspace).await {
+        match self.handler.listed_channels(&self.caller, self.workspace).await {
             Err(error) if error.code() == Code::MissingCapability => Ok(Vec::new()),
             listed => listed,
         }
     }
 }
 
-/// Runs a read, and retries it until the database and the load permit it.
+/// Runs a read, and retries the read while the service is overloaded or unavailable.
 ///
-/// Otherwise the watch would end without notifying the client.
-async fn patiently<T, F: Future<Output = Result<T>>>(read: impl Fn() -> F) -> Result<T> {
+/// Without the retries, the watch would end without a notification to the client.
+async fn retry_until_available<T, F: Future<Output = Result<T>>>(read: impl Fn() -> F) -> Result<T> {
     loop {
         match read().await {
-            Err(error) if matches!(error.code(), Code::Overloaded | Code::Unavailable) => sleep(RETRY).await,
+            Err(error) if matches!(error.code(), Code::Overloaded | Code::Unavailable) => {
+                sleep(RETRY_DELAY).await
+            }
             outcome => return outcome,
         }
     }
@@ -270,7 +274,7 @@ impl PendingChanges {
 
 impl EventMembers {
     fn changes(&self, address: Address, own: WorkspaceId) -> bool {
-        let is_talk = || TALK.iter().any(|talk| self.kind.starts_with(talk));
+        let is_talk = || CONVERSATION_PREFIXES.iter().any(|talk| self.kind.starts_with(talk));
         match address {
             Address::Workspace(id) => id == own && !is_talk(),
             Address::Channel(id) => self.channel_id == Some(id) && !is_talk(),
@@ -294,7 +298,7 @@ mod tests {
         for kind in LIST_KINDS {
             assert!(kinds.contains(&kind), "{kind}");
         }
-        for talk in TALK {
+        for talk in CONVERSATION_PREFIXES {
             assert!(kinds.iter().any(|kind| kind.starts_with(talk)), "{talk}");
         }
     }
