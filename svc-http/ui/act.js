@@ -1,8 +1,8 @@
-// Carries actions out: asks for what is missing, sends, and says what came of it, where the thing stands.
+// Runs actions: asks for missing input, sends the request, and shows its outcome.
 //
-// Promises: an action that cannot be used says why and names the capability; one that cannot be undone is
-// armed by the first press and sent by the second, or asks for a reason; what is optimistic is taken back
-// alone. Leaves out: which actions there are (actions.js).
+// Guarantees: an unavailable action says why and names the missing capability; an action that cannot be
+// undone is armed by the first press and sent by the second, or asks for a reason; a refused action reverts
+// only its own optimistic change. Not here: the list of actions (actions.js).
 
 import { actionOf, actionsOn, isTwice } from "./actions.js";
 import { openForm, showSecret } from "./later.js";
@@ -18,7 +18,7 @@ import { createTwice } from "./view/twice.js";
 export const aboutOf = (action, entity) => `${action.on}/${entity.id}`;
 
 /**
- * Begins an action: at once, or with a form for what it still needs.
+ * Begins an action: sends it immediately, or opens a form for the input that it still needs.
  *
  * @param {World} world
  * @param {Action} action
@@ -28,7 +28,7 @@ export const aboutOf = (action, entity) => `${action.on}/${entity.id}`;
 export function begin(world, action, entity, more = {}) {
   if (action.open) return action.open(world, entity);
   const needsForm = (action.fields?.length ?? 0) > 0;
-  // A key can be pressed again before a button has shown that it is on its way.
+  // A key can be pressed again before the button shows that the request is under way.
   if (!needsForm && world.outbox.isAsking(action.id, aboutOf(action, entity))) return;
   if (!needsForm) return void send(world, action, entity, more);
   void openForm(world, {
@@ -66,10 +66,10 @@ export async function send(world, action, entity, more = {}, { token } = {}) {
   });
   if (write.state === "done") {
     take(world, write);
-    // What the answer alone tells is known by now, and no event of the thing comes that would say so.
+    // The answer is already in the store, and no event will confirm the optimistic change, so drop it.
     if (action.op in FOLLOWS) world.store.refused(key);
     else if (overlay.length) world.store.accepted(key, write.lsn);
-    // What makes secrets is of the pack that shows them, so it is there.
+    // Actions that create secrets are in the same bundle as this dialog, so it is already loaded.
     if (action.hasSecret && !world.outbox.isClosed()) void showSecret(actionNames[action.id] ?? action.id, write);
   } else if (overlay.length) world.store.refused(key);
   if (write.state === "refused" && action.on === "thread") readAgain(world, entity.id);
@@ -77,7 +77,7 @@ export async function send(world, action, entity, more = {}, { token } = {}) {
 }
 
 /**
- * What was refused was not as it was known.
+ * Reads a task again after a refusal, because the cached state was out of date.
  *
  * @param {World} world
  * @param {string} id
@@ -87,7 +87,7 @@ function readAgain(world, id) {
 }
 
 /**
- * What an answer says of a task is known from then on.
+ * Stores the data of a task that an answer contains, and reads again what no event updates.
  *
  * @param {World} world
  * @param {import("./net/outbox.js").Write} write
@@ -97,7 +97,7 @@ function take(world, write) {
   FOLLOWS[op]?.(world, write);
   if (body && typeof body === "object" && "assignment_expires_at" in body)
     world.store.put("thread", body, lsn);
-  // The event waits with those of others, or none comes.
+  // While the store is paused or there is no socket, no event updates the view.
   if (!world.isFollowing()) world.reads.againOf(about);
   for (const name of LISTS_OF[op] ?? []) world.reads.again(`list/${name}`);
   if (op === "mark_inbox_read") world.markedRead();
@@ -109,7 +109,7 @@ const FOLLOWS = {
   unfollow: ({ store }, { input, lsn }) => store.missing("follow", String(input.target_id), lsn),
 };
 
-/** What an operation changes of lists that no event tells. @type {Record<string, string[]>} */
+/** Lists that an operation changes without an event. @type {Record<string, string[]>} */
 const LISTS_OF = {
   follow: ["follows"],
   unfollow: ["follows"],
@@ -119,13 +119,13 @@ const LISTS_OF = {
 };
 
 /**
- * A button for an action on a thing.
+ * Returns a button for an action on an entity.
  *
  * @param {World} world
  * @param {Action} action
  * @param {() => any} entity
- * @param {{label?: string, begin?: (entity: any) => unknown}} [look] `begin`: what the press does instead, with a right
- * that is not the session's.
+ * @param {{label?: string, begin?: (entity: any) => unknown}} [look] `begin`: replaces the action on a press;
+ * the session's capability is not checked then.
  */
 export function actionButton(world, action, entity, look = {}) {
   const label = look.label ?? actionNames[action.id] ?? action.id;
@@ -157,7 +157,7 @@ export function actionButton(world, action, entity, look = {}) {
 }
 
 /**
- * Shows that a press has armed something, and has done nothing yet.
+ * Shows that a first press has armed the button and that nothing has been sent yet.
  *
  * @param {HTMLElement} node
  * @param {string} label
@@ -169,7 +169,7 @@ export function showArmed(node, label, isArmed) {
 }
 
 /**
- * A control that cannot be used stays reachable, and says why.
+ * Marks a control as unavailable with a reason, and keeps it focusable.
  *
  * @param {HTMLElement} node
  * @param {string | null} why
@@ -181,7 +181,7 @@ export function disable(node, why) {
 }
 
 /**
- * Why an operation cannot be used now, or null.
+ * Returns why an operation cannot be used now, or null if it can.
  *
  * @param {World} world
  * @param {string} op
@@ -196,8 +196,9 @@ export function whyNot(world, op) {
 const offlineNow = (world) => (world.isOffline() ? say.offline : null);
 
 /**
- * Buttons for all that a thing offers, made anew only when what it offers changes. While somebody is at them they stay
- * where they are: what is gone cannot be used, and what is new comes behind them.
+ * Renders buttons for the actions that an entity offers, and rebuilds them only when these change. While the
+ * user is pointing at or focused on the buttons, they keep their place: obsolete ones are disabled and new
+ * ones are appended.
  *
  * @param {World} world
  * @param {Action["on"]} on
@@ -244,11 +245,15 @@ export function actionBar(world, on, place, isWanted = ({ isMain }) => Boolean(i
   };
 }
 
-/** What a key has armed last. @type {WeakMap<World, {key: string, twice: ReturnType<typeof createTwice>}>} */
+/**
+ * The action that a key armed last.
+ *
+ * @type {WeakMap<World, {key: string, twice: ReturnType<typeof createTwice>}>}
+ */
 const keyed = new WeakMap();
 
 /**
- * Begins an action by its key: as its button would, where there need not be one, and says why it cannot.
+ * Begins an action by its key, as a press of its button would, or says why it cannot.
  *
  * @param {World} world
  * @param {string} id

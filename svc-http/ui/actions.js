@@ -1,8 +1,8 @@
-// What can be done, a row each: buttons, menus, keys, the palette and `?` follow from here.
+// The table of actions, one row each, from which buttons, menus, keys, the palette and `?` are built.
 //
-// Promises: a row names an operation and nothing of how it is sent; what cannot be undone has no single key
-// and asks for a reason or a second press. Leaves out: how a row is carried out (act.js), and its words
-// (strings/actions.js).
+// Guarantees: a row names an operation and does not define how it is sent; an action that cannot be undone
+// has no single key, and asks for a reason or a second press. Not here: running an action (act.js) and its
+// labels (strings/actions.js).
 
 import { admin } from "./actions/admin.js";
 import { channels } from "./actions/channels.js";
@@ -39,12 +39,12 @@ import { workspace } from "./actions/workspace.js";
  *   asksToken?: boolean,
  *   isMain?: boolean,
  *   isFirst?: boolean,
- * }} Action `fill` is the part of the input that the thing decides; `rightOf`: the operation whose
- * capability it takes, where the thing decides that; `fields` are asked for in a form, which begins
- * with what `now` says; `leaves`: whether an event is what it would have left, for when no answer came;
- * `open`: what asks for its input, if no form made of the schema does; `isMain`: it stands as a button, not only in the menu; `isFirst`: it is what one mostly wants;
- * `hasSecret`: its answer has a secret, which is shown once and not kept; `asksToken`: it is done with a token
- * that is typed for it.
+ * }} Action `fill`: the input that follows from the entity; `rightOf`: the operation whose capability is
+ * needed, if that depends on the entity; `fields`: asked for in a form, with the initial values from `now`;
+ * `leaves`: whether an event is the result of this action, for when no answer arrived; `open`: asks for the
+ * input if no form from the schema does; `isMain`: shown as a button, not only in the menu; `isFirst`: the
+ * primary action; `hasSecret`: the answer contains a secret, which is shown once and not stored; `asksToken`:
+ * sent with a token that the user types for it.
  */
 
 /** @type {Action[]} */
@@ -65,14 +65,18 @@ export const actions = [
   ...admin,
 ];
 
-/** Whether an action counts only at the second press, wherever it is pressed. @param {Action} action */
+/**
+ * Returns whether an action is sent only on the second press, wherever it is pressed.
+ *
+ * @param {Action} action
+ */
 export const isTwice = ({ confirm }) => confirm === "press";
 
 /** @param {string} id */
 export const actionOf = (id) => actions.find((action) => action.id === id);
 
 /**
- * The actions that a thing offers now.
+ * Returns the actions that an entity offers now.
  *
  * @param {Action["on"]} on
  * @param {any} entity

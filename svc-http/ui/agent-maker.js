@@ -1,7 +1,7 @@
-// Makes an agent, and shows its token once with how its program connects: in the first run, and wherever else
-// an agent is made.
+// Creates an agent, and shows its token once with the configuration of its program.
 //
-// Leaves out: every later token, which is minted for a member.
+// Used in the first run and wherever else an agent is created. Not here: later tokens, which are created for
+// a member.
 
 import { disable, whyNot } from "./act.js";
 import { acting, maker as say } from "./strings/en.js";
@@ -51,7 +51,7 @@ export function createAgentMaker(world, { made = () => {} } = {}) {
     showProblem(world, problem, write.problem);
     if (write.problem) return;
     const { body } = write;
-    // What is answered is not kept beside the page.
+    // Drop the answer with the secret from the outbox; only the page keeps it.
     write.body = null;
     input.value = "";
     if (body) world.store.put("member", body.member, write.lsn);
@@ -73,7 +73,7 @@ function told(handle, secret) {
 }
 
 /**
- * The same in a dialog, which a stray key does not close while a token is in it.
+ * Opens the form in a dialog, which a stray key does not close while it shows a token.
  *
  * @param {World} world
  */

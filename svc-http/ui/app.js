@@ -1,7 +1,7 @@
-// What the page begins with: the token of a link is out of the address before anything else is done.
+// Entry point of the page: removes the token of a link from the address before anything else.
 //
-// Promises: the icon stays where it is, whatever the address becomes; if the board cannot be loaded, the page says so.
-// Leaves out: the board itself (main.js).
+// Guarantees: the icon keeps its URL when the address changes; if the board cannot be loaded, the page says
+// so. Not here: the board itself (main.js).
 
 import { takeLink } from "./net/session.js";
 import { loading } from "./strings/loading.js";
@@ -9,7 +9,7 @@ import { loading } from "./strings/loading.js";
 void open(takeLink(location, history));
 for (const link of /** @type {NodeListOf<HTMLLinkElement>} */ (document.querySelectorAll("link:not([rel=stylesheet])")))
   link.setAttribute("href", link.href);
-// Where the board is open already, a link changes the address of the page and loads none.
+// If the board is already open, following a link changes only the address and loads no page.
 addEventListener("popstate", (event) => {
   const linkToken = takeLink(location, history);
   if (!linkToken) return;

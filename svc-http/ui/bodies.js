@@ -1,8 +1,8 @@
-// Bodies of Markdown on the page: as they are meant once the service has made trees of them, and as text until then.
+// Renders Markdown bodies: as plain text until the server has parsed them, then as trees.
 //
-// Promises: a tree that comes at once is drawn in place of the text, which would be laid out for nothing; one that
-// comes changes the bodies that it is of, and nothing that one reads moves; one session's trees are gone with it.
-// Leaves out: the first draw of a page that has not loaded this yet (marked.js).
+// Guarantees: a tree that arrives within 100 ms is drawn without drawing the text first; a tree changes only
+// its own bodies and does not move the row under the pointer; the trees of a session are discarded with it.
+// Not here: the first draw before this module is loaded (marked.js).
 
 import { hrefTo } from "./names.js";
 import { headOf, headOfTree } from "./pure/fold.js";
@@ -18,12 +18,12 @@ import { treeNodes } from "./view/tree.js";
 /** @typedef {import("./pure/fold.js").Tree} Tree */
 /**
  * @typedef {import("./state/trees.js").Source & {language?: string, room?: import("./pure/fold.js").Room | null}} Body
- * `language`: it is code in this one, and no Markdown; `room`: as in `foldable`.
+ * `language`: the text is code in this language, not Markdown; `room`: as in `foldable`.
  */
 
-/** So long a body waits for its tree before it is text. */
+/** Milliseconds that a body waits for its tree before it is drawn as text. */
 const AT_ONCE = 100;
-/** What becomes text then. @type {Set<() => void>} */
+/** Bodies that will be drawn as text when the wait ends. @type {Set<() => void>} */
 let late = new Set();
 
 /** @param {() => void} draw */
@@ -52,7 +52,7 @@ function treesOf(world) {
   return trees;
 }
 
-/** Draws, and what is under the pointer in a timeline stays there. @param {() => void} draw */
+/** Draws, and keeps the row under the pointer in a timeline where it is. @param {() => void} draw */
 function together(draw) {
   const list = document.querySelector("main ol.timeline");
   if (list instanceof HTMLElement) steadily(list, draw);
@@ -85,7 +85,7 @@ export function fill(node, world, source) {
 
 /**
  * @param {World} world
- * @param {Tree[] | null} tree Without it the text stands as it is.
+ * @param {Tree[] | null} tree Null: the text is shown unparsed.
  * @param {string} text
  * @param {import("./pure/fold.js").Head | null} head
  */

@@ -1,7 +1,7 @@
-// A task as the words of a card: who holds it and for how long, why nobody does, what was said last.
+// Builds the texts of a task's card: its holder and lease, why it is not held, and its latest message.
 //
-// Promises: what it says is what is known now, by the server's clock; it is made anew for each draw and costs
-// no read. Leaves out: how a card looks (view/card.js).
+// Guarantees: the texts match the data known now, by the server's clock; a card is rebuilt for each draw and
+// causes no request. Not here: rendering the card (view/card.js).
 
 import { ms, timeLeft } from "./pure/clock.js";
 import { duration, relative } from "./pure/format.js";
@@ -14,9 +14,9 @@ import { nodesOf, plainOf } from "./view/parts.js";
 import { hrefTo } from "./names.js";
 
 const SECONDS_BELOW = 180_000;
-/** More do not fit; the name of the card and its menu have all. */
+/** Maximum chips on a card; its accessible name and its menu contain all of them. */
 const CHIPS = 2;
-/** So much of what was said last is on a card. */
+/** Maximum characters of the latest message on a card. */
 const WORDS = 200;
 
 /** @typedef {import("./world.js").World} World */
@@ -26,8 +26,8 @@ const WORDS = 200;
  * @param {World} world
  * @param {any} thread
  * @param {{lane: import("./pure/lanes.js").Lane | null, group?: string, isChosen?: boolean, isOpen?: boolean, leftFor?: string | null}} how
- * `group`: what the lane is grouped by; `isOpen`: it is what is shown beside the list; `leftFor`: the lane where it is now, or "" for none, while it is held in
- * another.
+ * `group`: the value that the lane is grouped by; `isOpen`: the task is shown beside the list; `leftFor`: the
+ * lane that the task has moved to, or "" for none, while the card is still kept in its old lane.
  * @returns {Card}
  */
 export function cardOf(world, thread, { lane, group = "", isChosen = false, isOpen = false, leftFor = null }) {
@@ -40,7 +40,7 @@ export function cardOf(world, thread, { lane, group = "", isChosen = false, isOp
   const rank = thread.priority === 0 ? null : { text: priorityText(thread.priority) };
   const mark = isChosen ? { text: say.chosen, tone: "accent" } : null;
   const marks = [mark, group ? { text: group, tone: "accent" } : null, held, ...chips].filter((one) => one !== null);
-  // Only where a card has gone is worth more than its priority.
+  // A chip that shows where the card has moved takes precedence over the priority.
   const kept = rank && leftFor === null ? [...marks.slice(0, CHIPS - 1), rank] : [...marks, rank];
   const state = lane ? lanes[lane] : (states[thread.state] ?? "");
   const title = shownText(thread.title);
@@ -63,7 +63,7 @@ export function cardOf(world, thread, { lane, group = "", isChosen = false, isOp
 }
 
 /**
- * What is left of a claim.
+ * Returns the time left of a claim, or null if no lease runs.
  *
  * @param {World} world
  * @param {any} thread
@@ -76,13 +76,13 @@ export function leaseOf(world, thread) {
   return { text: leases[state](duration(rounded(left))), state, share };
 }
 
-/** Seconds tell something only of what ends soon. @param {number} left */
+/** Rounds to seconds near the end of a lease, and to minutes before that. @param {number} left */
 function rounded(left) {
   return left > SECONDS_BELOW ? Math.floor(left / 60_000) * 60_000 : Math.ceil(left / 1_000) * 1_000;
 }
 
 /**
- * What was refused of it stands on it, in words, until it is dismissed.
+ * Returns the text of a refused change, which the card shows until the user dismisses it.
  *
  * @param {World} world
  * @param {any} thread
@@ -121,7 +121,7 @@ function aboutOf(world, thread, lane) {
 }
 
 /**
- * The limits of a dead letter stay those over which it failed, also when they were raised.
+ * Returns the limits that a task exceeded. Those of a dead letter stay, even after they were raised.
  *
  * @param {World} world
  * @param {any} thread

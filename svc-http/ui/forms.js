@@ -1,8 +1,8 @@
-// A form for any operation, made of its schema, in a dialog.
+// Form in a dialog for any operation, built from its schema.
 //
-// Promises: the schemas are read once, when a form is first opened; what is refused is said in the dialog,
-// where what was typed stays; while it is sent, and while nothing can be, it says so. Leaves out: how fields
-// look (view/form.js), and what was typed before (kept-form.js).
+// Guarantees: the schemas are read once, when a form is first opened; a refusal is shown in the dialog and
+// the typed input stays; the form says when it is sending and when nothing can be sent. Not here: rendering
+// fields (view/form.js) and drafts (kept-form.js).
 
 import { shortId } from "./pure/format.js";
 import { called, offered } from "./pure/pick.js";
@@ -37,7 +37,7 @@ export async function schemaOf(world, op) {
   const properties = {};
   const required = [...(body.required ?? [])];
   for (const parameter of described?.parameters ?? []) {
-    // The document refers to the parameters that all share.
+    // The document defines shared parameters once and refers to them.
     const shared = doc.components.parameters[parameter.$ref?.split("/")[3]];
     const { name, schema, required: isRequired } = shared ?? parameter;
     properties[name] = schema;
@@ -50,7 +50,7 @@ export async function schemaOf(world, op) {
   };
 }
 
-/** What a field that is an id is of. @type {Record<string, string>} */
+/** The kind of entity that an id field refers to. @type {Record<string, string>} */
 const KINDS = {
   member_id: "member",
   to_member_id: "member",
@@ -68,18 +68,22 @@ const KINDS = {
   block_id: "memory_block",
 };
 const FOUND = 20;
-/** So much of a message stands for it. */
+/** Maximum characters of a message in a choice. */
 const MESSAGE_MOST = 80;
 
 /** @param {World} world @returns {import("./view/form.js").Refs} */
 export function refsOf({ store }) {
-  /** A place is a channel or a task. @param {string} kind */
+  /** Returns all entities of a kind; a place is a channel or a task. @param {string} kind */
   const all = (kind) =>
     kind === "place" ? [...store.all("channel"), ...store.all("thread")] : store.all(kind);
   /** @param {string} kind @param {any} one @returns {string} */
   const nameOf = (kind, one) =>
     kind === "message" ? oneLine(one.body, MESSAGE_MOST) : (one.handle ?? one.title ?? one.label ?? one.name ?? "");
-  /** Of one name, each with where it is and the end of its id. @param {string} kind */
+  /**
+   * Returns choices; equal names are labelled with their channel and the end of their id.
+   *
+   * @param {string} kind
+   */
   function choices(kind) {
     const named = all(kind).map((one) => ({ one, name: nameOf(kind, one) }));
     const times = new Map();
@@ -109,9 +113,8 @@ export function refsOf({ store }) {
  *   asksToken?: boolean,
  *   draft?: string,
  *   send: (input: Record<string, unknown>, token?: string) => Promise<Problem | null>,
- * }} what `about`: what the operation does is told above the fields; `asksToken`: it is done with a token that is
- * typed for it; `draft`: of what it is the form, so that what is typed stays with that; `send` returns what was
- * refused.
+ * }} what `about`: the description of the operation is shown above the fields; `asksToken`: sent with a token
+ * that the user types; `draft`: key under which the typed input is kept; `send` returns the refusal, or null.
  */
 export async function openForm(world, what) {
   const { title, op, only, values, isDanger = false, about = false, asksToken = false, draft = op, send } = what;
@@ -180,7 +183,7 @@ export async function openForm(world, what) {
 }
 
 /**
- * Says in a form how it stands with what it sends, and that nothing can be sent.
+ * Shows in a form whether its request is under way, and whether nothing can be sent now.
  *
  * @param {World} world
  * @param {{title: string, op: string, submit: HTMLButtonElement, status: HTMLElement}} of
@@ -215,7 +218,7 @@ export function tellSending(world, { title, op, submit, status }) {
   };
 }
 
-/** A token that is sent once, and is out of its field before. */
+/** Field for a token that is sent once; reading the token clears the field. */
 function tokenField() {
   const input = h("input", {
     type: "password",
@@ -240,6 +243,10 @@ function tokenField() {
   };
 }
 
-/** The workspace is that of the session. @param {{properties: Record<string, unknown>}} schema */
+/**
+ * Returns the names of the input fields, except `workspace_id` and `detail`.
+ *
+ * @param {{properties: Record<string, unknown>}} schema
+ */
 const ownFields = ({ properties }) =>
   Object.keys(properties).filter((name) => name !== "workspace_id" && name !== "detail");

@@ -1,8 +1,7 @@
-// The frame around the screens: places, the state of the connection, the account, and where the screen
-// stands.
+// The frame around the screens: navigation, connection state, account, and the place for the screen.
 //
-// Promises: it is made once a session and changes in place; what is wrong with the connection stands above
-// the screen, in words, with since when. Leaves out: the screens.
+// Guarantees: it is created once per session and updated in place; a problem with the connection is shown
+// above the screen in words, with the time at which it began. Not here: the screens.
 
 import { live as liveWords, places, shell } from "./strings/en.js";
 import { button, h, link, setAttr, setText, show, words } from "./view/node.js";
@@ -17,13 +16,13 @@ import { time } from "./pure/format.js";
 
 /** @typedef {ReturnType<typeof createFrame>} Frame */
 
-/** How long is told what a key could not do. */
+/** Milliseconds that a message stays on the strip. */
 const TOLD = 5_000;
 
-/** Places that stand with the account. */
+/** Places listed in the account menu. */
 const OF_ACCOUNT = /** @type {const} */ (["settings", "admin"]);
 
-/** Follows the settings of looks, also those that another tab changes. */
+/** Applies the theme and density settings, and follows changes made in other tabs. */
 export function applySettings() {
   const root = document.documentElement;
   const apply = (/** @type {import("./state/seen.js").Settings} */ { theme, density }) => {
@@ -68,7 +67,7 @@ export function createFrame(page) {
   const hold = createHold(main);
   new ResizeObserver(settle).observe(strip);
 
-  /** What is told lies over the screen until no pointer rests on what would move for it. */
+  /** Lets the strip cover the screen while a pointer rests on content that would move. */
   function settle() {
     if (hold.hasPointer()) hold.whenFree(settle, hold.hasPointer);
     else room.style.height = `${strip.offsetHeight}px`;
@@ -121,7 +120,7 @@ export function createFrame(page) {
 
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let telling;
-  /** Why a key does nothing, or what it has armed, for a while. @param {string} sentence */
+  /** Shows for a while why a key does nothing, or what it has armed. @param {string} sentence */
   function tell(sentence) {
     clearTimeout(telling);
     show(told, true);
@@ -131,7 +130,7 @@ export function createFrame(page) {
 
   let alarmed = "null";
   /**
-   * What was found of the log concerns everybody, wherever one is.
+   * Shows the alarm of log verification on every screen.
    *
    * @param {import("./world.js").World} world
    */
@@ -146,7 +145,7 @@ export function createFrame(page) {
     if (now) void fillAlarm(alarm, now);
   }
 
-  // Dialogs lie over it; the page itself, which outlives the session, has no listener of this one.
+  // Dialogs are outside the frame. The document outlives the session, so it gets no listener from here.
   frame.addEventListener("click", ({ target }) => {
     if (account.open && target instanceof Node && !account.contains(target)) account.open = false;
   });
@@ -166,19 +165,23 @@ export function createFrame(page) {
     fill,
     showLive,
     showAlarm,
-    /** That there is a newer board, and what one can do. @param {(Node | string)[]} told */
+    /**
+     * Shows that a newer version of the board exists, with a button to reload.
+     *
+     * @param {(Node | string)[]} told
+     */
     showOutdated(told) {
       if (newer.hidden) newer.append(...told);
       show(newer, true);
     },
     /** @param {string} name */
     setWorkspace: (name) => place.replaceChildren(words(name)),
-    /** How much needs one, beside the place where it is told. @param {number} count */
+    /** Shows how many items need the user beside the place that lists them. @param {number} count */
     showNeeds(count) {
       const place = nav.querySelector('[data-place="now"]');
       if (place) setText(place, count > 0 ? shell.withCount(places.now, count) : places.now);
     },
-    /** Marks where one is. @param {string} id */
+    /** Marks the place of the current screen in the navigation. @param {string} id */
     mark(id) {
       for (const anchor of nav.children) {
         setAttr(

@@ -1,6 +1,6 @@
-// The keys that there are, as they are bound: from the screens, the actions, and what is the same everywhere.
+// Lists the bound keys: those of screens, of actions, and those that work everywhere.
 //
-// Promises: single letters can be switched off here. Leaves out: binding keys.
+// Guarantees: single-letter keys can be turned off here. Not here: binding keys.
 
 import { actions } from "./actions.js";
 import { screens } from "./screens.js";

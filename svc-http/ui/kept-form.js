@@ -1,18 +1,19 @@
-// A form that has again what was typed into it and not sent.
+// A form that restores input that was typed but not sent.
 //
-// Promises: only what differs from what the form began with is kept, as a draft of who is signed in; a secret
-// never is; one can begin anew. Leaves out: how a form is made of a schema (view/form.js), and sending.
+// Guarantees: only values that differ from the initial ones are kept, as a draft of the signed-in member;
+// secrets are never kept; the user can start over. Not here: building a form from a schema (view/form.js) and
+// sending it.
 
 import { form as say } from "./strings/en.js";
 import { createForm } from "./view/form.js";
 import { button, h } from "./view/node.js";
 
-/** What is written nowhere but in its field. */
+/** Names of fields with secrets, which are never stored in a draft. */
 const SECRET = /(?:^|_)(?:secret|token|code)$/;
 
 /**
  * @param {import("./world.js").World} world
- * @param {string} place Where the draft is, of all drafts.
+ * @param {string} place Key of this form's draft among all drafts.
  * @param {Parameters<typeof createForm>[0]} what
  */
 export function createKeptForm(world, place, what) {
@@ -38,13 +39,13 @@ export function createKeptForm(world, place, what) {
 
   return {
     node,
-    /** Whether it began with what was typed before. */
+    /** Whether the form began with a draft. */
     isKept: Boolean(draft),
     focus: () => fields.focus(),
     /** @param {string} name */
     peek: (name) => fields.peek(name),
     read: () => fields.read(),
-    /** What was typed is where it should be. */
+    /** Drops the draft after the input has been sent. */
     drop: () => world.drafts.set(place, ""),
   };
 }
@@ -52,7 +53,8 @@ export function createKeptForm(world, place, what) {
 /**
  * @param {Record<string, unknown>} before
  * @param {Record<string, unknown>} now
- * @returns {Record<string, unknown> | null} Null for what was emptied; null if nothing differs.
+ * @returns {Record<string, unknown> | null} Null for values that were cleared; null as a whole if nothing
+ * differs.
  */
 function changed(before, now) {
   const names = Object.keys({ ...before, ...now }).filter(

@@ -1,7 +1,7 @@
-// Parts of the page that are loaded when somebody first uses them, so that the page itself is there sooner.
+// Loads parts of the page on first use, so that the page itself appears sooner.
 //
-// Promises: what cannot be loaded is said. Leaves out: screens and parts of a task, which their own lists
-// load.
+// Guarantees: a part that cannot be loaded is reported in a dialog. Not here: screens and panels of a task,
+// which their own tables load.
 
 import { isOutdated, outdated } from "./outdated.js";
 import { shell } from "./strings/en.js";

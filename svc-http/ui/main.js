@@ -1,8 +1,7 @@
-// The board: signs in, opens the screen of the address, and keeps both as the session and the address change.
+// The board: signs in, opens the screen of the address, and follows changes of session and address.
 //
-// Promises: what one member saw and wrote is gone before another sees the page; the end of a session leaves the
-// screen as it was, under a dialog.
-// Leaves out: everything that a screen shows.
+// Guarantees: everything that one member saw and wrote is removed before another member sees the page; when a
+// session ends, the screen stays unchanged under a dialog. Not here: the content of screens.
 
 import { createAsk } from "./net/ask.js";
 import { epochOf, readSession } from "./net/session.js";
@@ -20,9 +19,9 @@ import { createWorld } from "./world.js";
 /** @typedef {import("./net/session.js").Ways} Ways */
 
 const TRY_AGAIN = 3_000;
-/** How a socket is closed that is of no session. */
+/** Close reason of a socket without a session. */
 const NOBODY = "unauthenticated";
-/** @type {Ways} What can be offered without having been told. */
+/** @type {Ways} What to offer while the server has not reported its sign-in methods. */
 const BY_TOKEN = { token: true, oidc: false };
 
 applySettings();
@@ -30,20 +29,20 @@ const ask = createAsk({ workspace: () => null });
 const keys = createKeys(document, () => settings().letters);
 /** @type {{world: import("./world.js").World, stage: ReturnType<typeof openStage>} | null} */
 let running = null;
-/** The dialog over the screen, while the session has ended. @type {ReturnType<typeof openDialog> | null} */
+/** The dialog over the screen while the session has ended. @type {ReturnType<typeof openDialog> | null} */
 let ended = null;
-/** Whether the session is being looked at because somebody said that it has ended. */
+/** Whether the session is being checked. */
 let isLooking = false;
-/** Whether the socket was refused as one of nobody. */
+/** Whether the server refused the socket because it had no session. */
 let isUnheard = false;
-/** Whether what is on the page is of a log that is no more. */
+/** Whether the log was rewound, so the page shows data of a log that no longer exists. */
 let isRewound = false;
 
-/** Counts what the page was opened with: of two links the later one counts. */
+/** Number of the latest `openBoard` call; if there are two links, the later one wins. */
 let opening = 0;
 
 /**
- * Opens the board; with a link's token it is offered to sign in.
+ * Opens the board; with the token of a link, opens the sign-in form instead.
  *
  * @param {string | null} linkToken
  */
@@ -68,7 +67,11 @@ async function untilAnswered() {
   }
 }
 
-/** A link does not end the session of somebody else unasked. @param {SignedIn | null} signedIn */
+/**
+ * Returns the current session for the sign-in form: a link must not end another member's session unasked.
+ *
+ * @param {SignedIn | null} signedIn
+ */
 function keeping(signedIn) {
   return signedIn ? { current: signedIn.session, keep: () => start(signedIn) } : { current: null };
 }
@@ -82,7 +85,7 @@ function showWaiting({ status, code }) {
 }
 
 /**
- * Who is signed in need not load it.
+ * Opens the sign-in form, which is not loaded for signed-in members.
  *
  * @param {HTMLElement} place
  * @param {import("./screens/sign-in.js").Setting} setting
@@ -103,9 +106,13 @@ function showSignIn(setting) {
   void openSignIn(place, { ...setting, signedIn: start });
 }
 
-/** Shows the board to somebody; what another has seen is gone first. @param {SignedIn} signedIn */
+/**
+ * Opens the board for a member, and first removes the data of the previous one.
+ *
+ * @param {SignedIn} signedIn
+ */
 function start({ session, lsn }) {
-  // What another looked for stands in the query.
+  // The query may contain search terms of the previous member.
   if (running && epochOf(running.world.me) !== epochOf(session))
     history.replaceState(null, "", location.pathname);
   isRewound = false;
@@ -120,7 +127,7 @@ function start({ session, lsn }) {
   });
   const world = createWorld(session, {
     keys,
-    // An answer that comes late moves nobody else.
+    // A late answer from a previous session must not move the current page.
     go: (href) => stageOf(world)?.go(href),
     note: (query, fragment) => stageOf(world)?.note(query, fragment),
     back: () => stageOf(world)?.back(),
@@ -142,7 +149,7 @@ function start({ session, lsn }) {
   world.watchLive(() => {
     if (world.live().state === "live") world.isForeign = isUnheard = false;
   });
-  // Followed from before anything is read, so that nothing happens in between.
+  // Follow the log before the first read, so that no event in between is missed.
   world.follow(lsn);
   running = { world, stage: openStage(frame, world) };
 }
@@ -159,8 +166,8 @@ function stop() {
 }
 
 /**
- * Looks whose session it is: a refusal, a closed socket or another tab has made it doubtful. What is pressed here
- * is sent with the session of the browser, not with that of the page.
+ * Checks the session after a refusal, a closed socket or a sign-in in another tab. Requests are sent with the
+ * session of the browser, which may differ from that of the page.
  */
 async function look() {
   if (!running || isLooking) return;
@@ -173,7 +180,7 @@ async function look() {
     else if (!signedIn && !ended) showEnded(ways);
     else if (signedIn && isUnheard) tellForeign(world);
   } catch {
-    // It cannot be told now; whoever is refused next asks again.
+    // The server cannot be reached now; the next refusal triggers another check.
   } finally {
     isLooking = false;
     if (isRewound && !ended) setTimeout(() => void look(), TRY_AGAIN);
@@ -181,7 +188,7 @@ async function look() {
 }
 
 /**
- * Whether all that is on the page is still what somebody may see and do.
+ * Returns whether everything on the page still matches the session's member and capabilities.
  *
  * @param {import("./net/session.js").Session} session
  * @param {import("./net/session.js").Session} before
@@ -191,7 +198,12 @@ function isSame(session, before) {
   return epochOf(session) === epochOf(before) && rights(session) === rights(before);
 }
 
-/** A proxy has made the page another site's, for all that is not a plain read. @param {import("./world.js").World} world */
+/**
+ * Shows the service as offline: behind a proxy that changes the origin, the server refuses the socket of this
+ * session.
+ *
+ * @param {import("./world.js").World} world
+ */
 function tellForeign(world) {
   world.isForeign = true;
   world.setLive("offline", world.live().since);
@@ -204,14 +216,15 @@ function showEnded(ways) {
   world.setLive("ended");
   const place = h("div.stack");
   const hint = h("p", say.endedHint);
-  // What somebody is typing is no token.
+  // If the user is typing, the keystrokes must not end up in the token field.
   const isTyping = Boolean(document.activeElement?.matches("input, textarea, select"));
   ended = openDialog({ title: say.ended, body: [hint, place], name: "session-ended" });
   void openSignIn(place, { ways, linkToken: null, current: null, isTyping, signedIn: resume });
 }
 
 /**
- * Goes on after a new sign-in, at the same address; the same member keeps the page with all that is begun on it.
+ * Continues after a new sign-in at the same address; the same member with the same capabilities keeps the
+ * page and its unsent input.
  *
  * @param {SignedIn} signedIn
  */
@@ -228,7 +241,7 @@ async function signOut() {
   try {
     await ask("end_session");
   } catch {
-    // The session had ended by itself, or will.
+    // The session has already ended, or will expire.
   }
   tellSession(null);
   dropDrafts();
@@ -244,11 +257,11 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) wake();
 });
 for (const event of ["online", "focus"]) window.addEventListener(event, wake);
-// A page that comes back from the browser's cache was asleep.
+// A page restored from the browser's back-forward cache was suspended.
 window.addEventListener("pageshow", ({ persisted }) => persisted && wake());
 watchSession(() => void look());
 
-/** The page is looked at again; its session may be another's by now. */
+/** Checks the session when the page becomes active again, because another member may have signed in. */
 function wake() {
   running?.world.wake();
   void look();

@@ -1,7 +1,7 @@
-// Doing one thing with many tasks: what all of them offer, one after the other, and what came of it.
+// Runs one action on many tasks, one after the other, and reports the outcome.
 //
-// Promises: a form is asked once for all; each is sent by itself, so that the refusal of one keeps no other
-// back, and stands on its own task. Leaves out: which tasks.
+// Guarantees: a form is filled in once for all; each task gets its own request, so a refusal does not stop
+// the others and is shown on its own task. Not here: choosing the tasks.
 
 import { actionsOn, isTwice } from "./actions.js";
 import { disable, send, showArmed, whyNot } from "./act.js";
@@ -18,7 +18,7 @@ import { createTwice } from "./view/twice.js";
  * @param {World} world
  * @param {string[]} ids
  * @param {() => void} done
- * @param {string} [first] The action that is wanted, which has the focus if all of them offer it.
+ * @param {string} [first] Action to focus if all of the tasks offer it.
  */
 export function openMany(world, ids, done, first) {
   const threads = () => ids.flatMap((id) => world.store.get("thread", id) ?? []);
@@ -32,7 +32,7 @@ export function openMany(world, ids, done, first) {
     onClose: () => (unwatch(), done()),
   });
   let isRunning = false;
-  /** Whether they can be used changes with the connection. */
+  /** Availability changes with the connection. */
   const unwatch = world.store.watch(() => {
     if (!isRunning) disableEach((op) => whyNot(world, op));
   });
@@ -89,20 +89,20 @@ export function openMany(world, ids, done, first) {
     for (const [at, thread] of all.entries()) {
       const write = await send(world, action, thread, input);
       if (write.problem) refused.push(thread.id);
-      // A screen reader is told the first and the last.
+      // A screen reader announces only the first and the last step.
       setAttr(told, "aria-live", at === 0 || at + 1 === all.length ? null : "off");
       tell(say.progress(at + 1, all.length, refused.length));
     }
     isRunning = false;
     if (refused.length === 0) return dialog.close();
-    // What has been done with the others is not done again.
+    // Only the refused tasks remain, so the others are not changed twice.
     ids = refused;
     dialog.setTitle(say.many(ids.length));
     list.replaceChildren(...offered(world, threads()).map((one) => choice(one)));
   }
 }
 
-/** What every one of them offers. @param {World} world @param {any[]} threads */
+/** Returns the actions that every one of the tasks offers. @param {World} world @param {any[]} threads */
 function offered(world, threads) {
   const [first, ...others] = threads;
   if (!first) return [];

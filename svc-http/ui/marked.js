@@ -1,12 +1,12 @@
-// Somebody's words in Markdown, wherever they stand on the page.
+// Renders a member's Markdown anywhere on the page.
 //
-// Promises: the words are there at once, as text; as they are meant they are once what draws them is loaded and
-// the service has read them. Leaves out: both (bodies.js).
+// Guarantees: the text is shown immediately, unformatted; it is formatted once the renderer is loaded and the
+// server has parsed it. Not here: loading trees and drawing them (bodies.js).
 
 import { h } from "./view/node.js";
 import { shownNodes } from "./view/shown.js";
 
-/** What draws bodies, once it is loaded. @type {typeof import("./bodies.js") | null} */
+/** The renderer of bodies, once it is loaded. @type {typeof import("./bodies.js") | null} */
 let bodies = null;
 const load = async () => (bodies = await import("./bodies.js"));
 
@@ -22,7 +22,7 @@ export function marked(world, text, of = {}) {
   if (bodies) bodies.fill(node, world, source);
   else {
     node.append(h("p", { dir: "auto" }, ...shownNodes(text)));
-    // Without it they stay text.
+    // If the renderer cannot be loaded, the text stays unformatted.
     load().then(({ fill }) => fill(node, world, source), () => {});
   }
   return node;

@@ -1,7 +1,7 @@
-// The menu of a thing: all that can be done with it now, by pointer or by keys.
+// The menu of an entity: all actions on it, by pointer or by keys.
 //
-// Promises: every action is there, also one that the session may not do, and says why not. Leaves out: where
-// a menu is opened.
+// Guarantees: an action that the session may not use is listed too, with the reason. Not here: opening the
+// menu.
 
 import { actionOf, actionsOn } from "./actions.js";
 import { actionButton } from "./act.js";
@@ -33,7 +33,7 @@ export function openMenu(world, on, kind, id, title) {
     name: "menu",
     onClose: () => unwatch(),
   });
-  // A form takes the place of the menu; without one the menu stays, to say what came of it.
+  // A form replaces the menu; without a form the menu stays open to show the outcome.
   list.addEventListener("click", ({ target }) => {
     const pressed = target instanceof Element ? target.closest("button") : null;
     const action = pressed && actionOf(pressed.dataset.of ?? "");

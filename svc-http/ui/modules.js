@@ -1,18 +1,20 @@
-// Runs the modules of the board, which are sent many in a file: a body is run when its module is first needed.
+// Runs the modules of the board, which the server sends in bundles; a module runs when it is first needed.
 //
-// Promises: a body is run once, and one that fails has failed for whoever needs its module; a file is fetched
-// once, by whoever first wants what is in it or when the page has nothing else to do, and anew after it could
-// not be fetched. Leaves out: what is in which file, which the server decides.
+// Guarantees: a module runs once, and if it fails, it fails for every importer; a bundle is fetched once,
+// when a module in it is first needed or when the page is idle, and again after a failed fetch. Not here: the
+// contents of each bundle, which the server decides.
 
 /** @typedef {Record<string, any>} Module */
-/** @typedef {(name: string) => Module} Need Returns a module that is there. */
-/** @typedef {(name: string) => Promise<Module>} Load Returns a module, and fetches it if it is not there. */
+/** @typedef {(name: string) => Module} Need Returns a module that is already loaded. */
+/**
+ * @typedef {(name: string) => Promise<Module>} Load Returns a module, and fetches its bundle if necessary.
+ */
 /** @typedef {(need: Need, load: Load, address: string) => Module} Body */
 
 /**
- * @param {Record<string, Body>} first What is there already, by the names of the modules.
- * @param {string} root The address of the folder that the names are relative to.
- * @param {string[]} files The files with all other modules, in the order in which they are fetched.
+ * @param {Record<string, Body>} first The modules that are already loaded, by name.
+ * @param {string} root URL of the folder that the names are relative to.
+ * @param {string[]} files The bundles with all other modules, in the order in which they are fetched.
  * @param {(address: string) => Promise<{default: Record<string, Body>}>} fetchFile
  * @param {(run: () => void) => void} [whenIdle]
  */
@@ -57,7 +59,7 @@ export function openModules(first, root, files, fetchFile, whenIdle = idle) {
   }
 
   async function fetched() {
-    // A browser remembers of an address that it could not be fetched.
+    // Browsers cache failed module fetches by URL, so a retry needs a new one.
     const again = failures ? `?${failures}` : "";
     try {
       const { default: more } = await fetchFile(new URL(left[0] + again, root).href);
@@ -69,18 +71,18 @@ export function openModules(first, root, files, fetchFile, whenIdle = idle) {
     }
   }
 
-  /** The page has what it shows first: what is left is fetched before somebody waits for it. */
+  /** Fetches the remaining bundles once the page has what it shows first. */
   function fetchAhead() {
     if (isAhead || left.length === 0) return;
     isAhead = true;
-    // Whoever wants it tries again, and says what is wrong.
+    // The first caller that needs the module tries again and reports the failure.
     whenIdle(() => left.length > 0 && fetchNext().catch(() => {}));
   }
 
   return { need, load };
 }
 
-/** After what is shown has been drawn. @param {() => void} run */
+/** Runs a function after the page has been drawn. @param {() => void} run */
 function idle(run) {
   const soon = /** @type {any} */ (globalThis).requestIdleCallback ?? setTimeout;
   requestAnimationFrame(() => soon(run));

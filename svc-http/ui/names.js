@@ -1,7 +1,7 @@
-// Members, tasks and channels as the page names them: a link where there is a screen and one may see it, else
-// words.
+// Names of members, tasks and channels: links if the screen exists and the entity is visible, otherwise text.
 //
-// Promises: what is named and not known is read; words of others are isolated. Leaves out: sentences.
+// Guarantees: an unknown entity that is named is read; names given by members are isolated from the
+// surrounding text direction. Not here: sentences.
 
 import { dateTime, list, shortId, time } from "./pure/format.js";
 import { hrefOf } from "./router.js";
@@ -12,11 +12,11 @@ import { plainWords } from "./view/plain.js";
 
 /** @typedef {ReturnType<typeof createNames>} ThingNames */
 
-/** So much of what is named and not known is read. */
+/** Maximum named entities that are read because they are unknown. */
 const NAMED_MOST = 500;
 
 /**
- * The address of a screen, or null as long as there is no such screen.
+ * Returns the URL of a screen, or null if there is no such screen.
  *
  * @param {string} id
  * @param {Record<string, string>} [params]
@@ -33,7 +33,7 @@ export function createNames({ store, reads }) {
   /** @type {Set<string>} */
   const named = new Set();
 
-  /** Has a thing read that is named and not known. @param {string} key */
+  /** Requests a read of an entity that is named but unknown. @param {string} key */
   function want(key) {
     if (named.has(key) || named.size >= NAMED_MOST) return;
     wish.set(named.add(key));
@@ -59,7 +59,11 @@ export function createNames({ store, reads }) {
     return store.get("thread", id)?.title ?? say.thread(shortId(id));
   }
 
-  /** One that is not known may be one that may not be seen: then it is words. @param {string} id */
+  /**
+   * Returns the name of a task as a link, or as text if the task is unknown or not visible.
+   *
+   * @param {string} id
+   */
   function thread(id) {
     const known = store.get("thread", id);
     if (!known) want(`thread/${id}`);
@@ -78,12 +82,12 @@ export function createNames({ store, reads }) {
     return href ? link(href, {}, text) : h("span", text);
   }
 
-  /** Whoever else is in a direct message, by handle. @param {any} dm @param {string} me */
+  /** Returns the handles of the other participants of a direct message. @param {any} dm @param {string} me */
   const participants = ({ participants: all }, me) =>
     list(all.flatMap((/** @type {any} */ one) => (one.member_id === me ? [] : [`@${one.handle}`]))) ||
     say.alone;
 
-  /** Who is in a channel, as far as it is known. @param {string} id */
+  /** Returns the ids of the known members of a channel. @param {string} id */
   function insideOf(id) {
     want(`channel_members/${id}`);
     const members = store.get("channel_members", id)?.items ?? [];
@@ -93,7 +97,12 @@ export function createNames({ store, reads }) {
   /** @param {number} ms */
   const at = (ms) => h("time", { datetime: new Date(ms).toISOString(), title: dateTime(ms) }, time(ms));
 
-  /** Who is mentioned in a text, as it is written; a group has no screen. @param {string | null} id @param {string} text */
+  /**
+   * Returns a mention as it is written, linked to its member; a group has no screen.
+   *
+   * @param {string | null} id
+   * @param {string} text
+   */
   function mention(id, text) {
     const href = id ? hrefTo("member", { id }) : null;
     return href

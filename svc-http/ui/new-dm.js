@@ -1,6 +1,6 @@
-// A new direct message: with whom, and then its conversation is opened.
+// Opens a form for a new direct message, and then its conversation.
 //
-// Leaves out: the conversation (screens/dms.js).
+// Not here: the conversation (screens/dms.js).
 
 import { openForm } from "./forms.js";
 import { hrefTo } from "./names.js";

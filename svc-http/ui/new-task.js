@@ -1,7 +1,7 @@
-// A new task: what is to be done, where, and what its footprint would meet, while one types.
+// Form for a new task: its content, its channel, and the conflicts of its footprint while the user types.
 //
-// Promises: what is in the way is told before the task is made; without a channel one is made first, by the
-// name that is given. Leaves out: what a task needs later.
+// Guarantees: conflicts are shown before the task is created; if the workspace has no channel, one with the
+// given name is created first. Not here: later changes of the task.
 
 import { whyRefused } from "./pure/why.js";
 import { actionOf } from "./actions.js";
@@ -19,12 +19,12 @@ import { nodesOf } from "./view/parts.js";
 
 const FIELDS = ["title", "body", "priority", "required_skills", "depends_on", "footprint"];
 const TYPED = 400;
-/** What one writes most stands in sight, the rest below a fold. */
+/** Fields that are always visible; the others are in a collapsed section. */
 const FIRST = ["title", "body"];
 
 /**
  * @param {World} world
- * @param {{channelId?: string, stays?: boolean}} [how] `stays`: the task is not opened once it is made.
+ * @param {{channelId?: string, stays?: boolean}} [how] `stays`: the task is not opened after it is created.
  */
 export async function openNewTask(world, { channelId, stays = false } = {}) {
   const place = h("div.stack", h("p.quiet.later", say.loading));
@@ -108,7 +108,7 @@ async function make(world, input, field, stays, close) {
     if (problem) return problem;
     if (body) world.store.put("channel", body, lsn);
     id = body?.id ?? found?.payload.channel_id;
-    // If the task is refused, its channel is there all the same.
+    // The channel exists even if the server refuses the task.
     field.made(id);
   }
   const write = await sent("create_thread", { ...input, channel_id: id });
@@ -120,7 +120,7 @@ async function make(world, input, field, stays, close) {
 }
 
 /**
- * Where it is made: a channel that is there, or the name of the first.
+ * Returns the channel field: a choice of the existing channels, or the name of the first one.
  *
  * @param {World} world
  * @param {string} [chosen]
@@ -156,7 +156,7 @@ function channelField(world, chosen) {
 }
 
 /**
- * Tells what the footprint would meet, as it is typed.
+ * Shows the conflicts of the footprint while the user types it.
  *
  * @param {World} world
  * @param {ReturnType<typeof createKeptForm>} form
@@ -179,7 +179,7 @@ function watchFootprint(world, form, place, typed) {
     const now = JSON.stringify(footprint ?? null);
     if (now === asked || !typed.isConnected) return;
     asked = now;
-    // An item that has a kind alone is not typed yet.
+    // An item with only a kind has not been typed yet.
     const items = footprint?.items?.filter((/** @type {{}} */ one) => Object.keys(one).length > 1) ?? [];
     if (items.length === 0) return place.replaceChildren();
     try {

@@ -1,6 +1,6 @@
-// What is read of a message when somebody asks: its earlier texts, and what leads to it.
+// Dialogs with the edit history of a message and with the links to it.
 //
-// Leaves out: the message itself (panels/message.js).
+// Not here: the message itself (panels/message.js).
 
 import { ms } from "./pure/clock.js";
 import { marked } from "./marked.js";
@@ -58,7 +58,7 @@ async function openRead(world, op, id, title, none, draw) {
   const place = h("div.stack", h("p.quiet.later", shell.loading));
   const isThere = () => world.store.get("message", id)?.withdrawn === false;
   const wasThere = isThere();
-  /** Words that are withdrawn meanwhile go. */
+  /** If the message is withdrawn while the dialog is open, its text is removed. */
   const look = () => {
     if (wasThere && !isThere()) setChildren(place, [h("p.quiet", task.withdrawn)]);
   };

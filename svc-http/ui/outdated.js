@@ -1,19 +1,19 @@
-// Whether the server has another board by now than this page is of, and what one can do about it then.
+// Checks whether the server has a newer version of the board than this page, and offers to reload.
 //
-// Promises: it costs a request that is answered from the browser's cache as long as nothing has changed; a page
-// that is older is never reloaded unasked. Leaves out: when it is looked at (stage.js).
+// Guarantees: while nothing has changed, the server answers the check with "not modified"; an older page is
+// never reloaded unasked. Not here: when to check (stage.js).
 
 import { readPage } from "./net/ask.js";
 import { shell } from "./strings/en.js";
 import { button } from "./view/node.js";
 
-/** The folder of the files of this page, which is named after all that is in them. */
+/** Returns the folder of this page's files, whose name is a hash of their content. */
 function ownFolder() {
   const script = document.querySelector("script[type=module]");
   return /f\/[^/]+\/(?=[^/]+$)/.exec(script?.getAttribute("src") ?? "")?.[0] ?? "";
 }
 
-/** What cannot be told is not so. */
+/** Returns whether this page is outdated; false if the server cannot be reached. */
 export async function isOutdated() {
   try {
     return !(await readPage()).includes(ownFolder());
@@ -22,5 +22,5 @@ export async function isOutdated() {
   }
 }
 
-/** That it is so, and the way out of it: what is written is kept beside the page. */
+/** Returns the notice and the reload button; drafts survive the reload. */
 export const outdated = () => [shell.outdated, " ", button(shell.reload, () => location.reload())];

@@ -1,9 +1,8 @@
-// The palette: places, what can be done with the task at hand, tasks by their titles, and every operation as
-// a form.
+// The command palette: screens, actions for the current task, tasks by title, and each operation as a form.
 //
-// Promises: what the session may not do is there too, and says what it lacks; what cannot be undone takes a
-// second press; after an operation its answer is shown, and the event that it has left. Leaves out: how the
-// list looks (view/palette.js).
+// Guarantees: commands that the session may not use are listed too, with the missing capability; a command
+// that cannot be undone needs a second press; after an operation its answer is shown, and the event that it
+// caused. Not here: rendering the list (view/palette.js).
 
 import { fold } from "./pure/filter.js";
 import { narrowed } from "./pure/narrow.js";
@@ -25,7 +24,7 @@ import titles from "./titles.js";
 
 const MOST = 60;
 const TASKS = 8;
-/** What is no operation of the API: signing in, the socket, the schemas. */
+/** Routes that are not operations: sign-in, the socket, the schemas. */
 const FRAMES = new Set([
   "create_session",
   "get_session",
@@ -51,7 +50,7 @@ export function openPalette(world) {
   });
 }
 
-/** What can be done with all that are chosen comes first. @returns {Entry[]} */
+/** Returns the command for all selected tasks, which is listed first. @returns {Entry[]} */
 function withChosen() {
   const many = document.querySelector("main [data-many]");
   if (!(many instanceof HTMLElement) || !many.checkVisibility()) return [];
@@ -72,7 +71,12 @@ function placesOf(world) {
     }));
 }
 
-/** What can be done with the task that is open or has the focus. @param {World} world @returns {Entry[]} */
+/**
+ * Returns the commands for the task that is open or focused, and those for the workspace.
+ *
+ * @param {World} world
+ * @returns {Entry[]}
+ */
 function actionsHere(world) {
   const at =
     document.querySelector("main [data-thread]:focus-within") ??
@@ -148,7 +152,7 @@ function openOperation(world, op) {
       const write = await world.outbox.send({ action: op, op, about, input, leavesAny: true });
       if (write.problem) return write.problem;
       showAnswer(world, title, write);
-      // It may be a secret, which is shown and not kept.
+      // The answer may contain a secret, which is shown and not stored.
       write.body = null;
       return null;
     },
@@ -166,7 +170,7 @@ function showAnswer(world, title, write) {
 }
 
 /**
- * What an operation has left is looked up: its answer says where the log stood, and not what is its own.
+ * Looks up the event that an operation caused: its answer contains the position of the log, not of the event.
  *
  * @param {World} world
  * @param {HTMLElement} place

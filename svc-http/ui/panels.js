@@ -1,12 +1,12 @@
-// The parts of a task: a row and a file each, in the order in which they stand.
+// The table of the panels of a task, in the order in which they are shown.
 
 import { isLive } from "./pure/lanes.js";
 
 /** @typedef {import("./world.js").World} World */
 /** @typedef {import("./state/store.js").Changes} Changes */
 /**
- * A panel that is open. `show` is given the task as it is now; `wants` are the keys of what it shows, which are read
- * and kept up to date.
+ * An open panel. `show` receives the current task; `wants` returns the keys of the data that the panel shows,
+ * which are read and kept up to date.
  *
  * @typedef {{show: (thread: any, changes?: Changes) => void, close?: () => void}} OpenPanel
  */

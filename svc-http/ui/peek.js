@@ -1,6 +1,6 @@
-// A look at a task without leaving where one is: its claim and why, what it is, and what was said last.
+// Preview of a task in a dialog: its claim and obstacles, its description, and its latest message.
 //
-// Leaves out: everything else, which is on the task's own screen.
+// Not here: everything else, which the task's own screen shows.
 
 import { marked } from "./marked.js";
 import { hrefTo } from "./names.js";

@@ -1,7 +1,7 @@
-// What is known of a member beside itself: whether it is there, what it did last, what it holds and has used.
+// Data of a member in lists: presence, last event, claims and usage.
 //
-// Promises: presence and the last event are told apart, since a program that hangs is online too; one that
-// holds work and is silent is said to be. Leaves out: how that looks.
+// Guarantees: presence and the last event are separate, since a program that hangs is online too; a member
+// who holds a claim and does nothing is marked silent. Not here: rendering.
 
 import { ms } from "./pure/clock.js";
 import { compact, money, number, relative } from "./pure/format.js";
@@ -11,11 +11,11 @@ import { people as say } from "./strings/en.js";
 /** @typedef {import("./world.js").World} World */
 /** @typedef {{tokens: number, turns: number, usd_micros: number, reports: number}} Used */
 
-/** What is read of all members. */
+/** Lists that are read for all members. */
 export const PEOPLE_LISTS = ["online", "occupancy", "usage"].map((name) => `list/${name}`);
-/** Who is online is in no event: it is asked for. */
+/** Milliseconds between reads of presence, which no event reports. */
 export const PRESENCE_EVERY = 10_000;
-/** Who holds a claim and has done nothing for so long is called silent. */
+/** Milliseconds without an event after which a member who holds a claim is marked silent. */
 const SILENT = 900_000;
 
 /** @param {World} world @param {string} id */
@@ -25,7 +25,7 @@ export function presenceOf({ store }, id) {
   return { status: store.get("list", "online") ? "offline" : "unknown", row: null };
 }
 
-/** The chip of a presence has a colour beside its word. @type {Record<string, string | null>} */
+/** Colours of the presence chips; each chip also has a word. @type {Record<string, string | null>} */
 export const TONES = { active: "ok", busy: "accent", away: "warn", offline: null, unknown: null };
 
 /** @param {World} world @param {string} id */
@@ -34,16 +34,16 @@ export function heardText(world, id) {
   return at === null ? "" : say.heard(relative(Math.min(at, world.now()), world.now()));
 }
 
-/** How many live claims a member holds. @param {World} world @param {string} id */
+/** Returns how many live claims a member holds. @param {World} world @param {string} id */
 export const claimsOf = ({ store }, id) => Number(store.get("busy", id)?.claims ?? 0);
 
-/** When an event happened, in milliseconds. @param {import("./pure/types.js").LogEvent} event */
+/** Returns the time of an event in milliseconds. @param {import("./pure/types.js").LogEvent} event */
 export const timeOf = (event) => event.payload.$chain.at / 1_000;
 
 /** @type {WeakMap<World, ReturnType<typeof createLast>>} */
 const lasts = new WeakMap();
 
-/** What each member has done last, read once somebody wants to see it. @param {World} world */
+/** Returns the last events of each member, which are read once a screen needs them. @param {World} world */
 export function lastEvents(world) {
   const last = lasts.get(world) ?? createLast(world);
   lasts.set(world, last);
@@ -69,7 +69,7 @@ export function lastOf(world, id) {
   return { event, isSilent, text: isSilent ? say.quiet(when) : say.last(when) };
 }
 
-/** What members have used in 30 days, by member. @param {World} world @returns {Map<string, Used>} */
+/** Returns each member's usage in the last 30 days. @param {World} world @returns {Map<string, Used>} */
 export function usageByMember({ store }) {
   /** @type {Map<string, Used>} */
   const sums = new Map();
@@ -88,14 +88,14 @@ export function usageByMember({ store }) {
 export const usedText = (used) =>
   used ? [say.tokens(compact(used.tokens)), ...paid(used.usd_micros)].join(", ") : say.unused;
 
-/** What was reported, with how often. @param {any} sum */
+/** Returns the reported usage as text, with the number of reports. @param {any} sum */
 export const reportedText = ({ tokens, turns, usd_micros, reports }) =>
   [say.tokens(compact(tokens)), say.turns(number(turns)), ...paid(usd_micros), say.reports(reports)].join(", ");
 
-/** What nobody has put a price on costs nothing that is known. @param {number} micros */
+/** Returns the cost as text, or nothing if no price was reported. @param {number} micros */
 const paid = (micros) => (micros > 0 ? [money(micros)] : []);
 
-/** What else there is to say of a member, in a word. @param {any} member */
+/** Returns the chip for a member who is frozen or deactivated, or null. @param {any} member */
 export function standingOf(member) {
   if (member.active === false) return { text: say.deactivated, tone: null };
   return member.frozen ? { text: say.frozen, tone: "bad" } : null;

@@ -1,9 +1,9 @@
-// What the browser itself has proved of the log: a worker recomputes it beside the page, and what it found
-// stays known.
+// Verification of the log in the browser: a worker recomputes the log, and the findings are stored.
 //
-// Promises: a log that was found broken, rewritten or rolled back stays so until a later run that sees as much
-// of it finds it whole, also in other tabs and at later visits; the head that was proved is remembered, and history that is not what was proved is never remembered
-// unasked. Leaves out: the rules (pure/verify.js), reading (worker/verify.js), and how it looks.
+// Guarantees: a log that was found broken, rewritten or rolled back is reported as such, in all tabs and at
+// later visits, until a later run that reads as much of the log finds it whole; the verified head is stored,
+// and a history that differs from the verified one is never stored unasked. Not here: the rules
+// (pure/verify.js), reading (worker/verify.js), and rendering.
 
 import { ownScript } from "./net/script.js";
 import { alarmOf, pinOf } from "./state/seen.js";
@@ -19,11 +19,11 @@ import { alarmOf, pinOf } from "./state/seen.js";
  *   upTo: number,
  *   head: number,
  *   problem: {code: string, detail: string} | null,
- * }} Run How the last run stands.
+ * }} Run Progress of the last run.
  */
 /**
- * @typedef {{report: Report, pin: Pin | null, proved: Pin | null, at: number}} Found What the last run that came to
- * an end has found; `pin` is what was remembered before it, `proved` what could be remembered now.
+ * @typedef {{report: Report, pin: Pin | null, proved: Pin | null, at: number}} Found Findings of the last
+ * finished run; `pin` is the head that was stored before it, `proved` the head that could be stored now.
  */
 /**
  * @typedef {{state: "broken" | "rewritten", lsn: number, report: Pick<Report, "broken" | "pinned">}} Alarm
@@ -32,7 +32,7 @@ import { alarmOf, pinOf } from "./state/seen.js";
 
 /** @type {Run} */
 const NONE = { state: "none", checked: 0, withheld: 0, upTo: 0, head: 0, problem: null };
-/** What may be remembered without anybody saying so. */
+/** Results after which the head is stored without asking the user. */
 const TRUSTED = new Set(["new", "same", "pruned"]);
 
 /**
@@ -85,7 +85,7 @@ export function createProof({ workspaceId, isWhole, changed }) {
   }
 
   /**
-   * Whoever sees less of the log cannot say that it is whole again.
+   * Stores or clears the alarm. A session that sees only part of the log cannot replace one of the whole log.
    *
    * @param {Alarm | null} alarm
    */
@@ -105,13 +105,13 @@ export function createProof({ workspaceId, isWhole, changed }) {
 
   return {
     start,
-    /** Ends a run that is under way; what was found before it stays. */
+    /** Stops the current run; the findings of the previous run stay. */
     stop() {
       if (worker) end(found ? ofFound(found) : NONE);
     },
     run: () => run,
     found: () => found,
-    /** From now on the log as it was found is what later ones are held against. */
+    /** Accepts the log as found by the last run as the baseline for later runs. */
     trust() {
       if (!found?.proved) return;
       pins.set(found.proved);
@@ -120,7 +120,8 @@ export function createProof({ workspaceId, isWhole, changed }) {
       changed();
     },
     /**
-     * What has to be seen everywhere: where the log is broken, or what became of the history that was proved.
+     * Returns the alarm that every screen shows: where the log is broken, or how the verified history
+     * changed.
      *
      * @returns {Alarm | null}
      */
@@ -141,7 +142,7 @@ function alarmIn({ report: { broken, pinned }, pin }) {
   return isOther && pin ? { state: "rewritten", lsn: pin.lsn, report } : null;
 }
 
-/** The worker's file was not to be had. */
+/** The file of the worker could not be loaded. */
 const UNLOADED = { code: "unreadable", detail: "" };
 
 /** @param {Found} found @returns {Run} */

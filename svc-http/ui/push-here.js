@@ -1,16 +1,16 @@
-// Notifications of this browser: its subscription at its push service, and the worker that shows what comes.
+// Push notifications of this browser: its subscription, and the service worker that shows them.
 //
-// Promises: notifications are of who is signed in: when they sign out or another signs in, the subscription
-// ends here, and the service learns that from the push service. Leaves out: subscribing
-// (panels/settings/subscription.js), and what is notified.
+// Guarantees: notifications belong to the signed-in member: when that member signs out or another one signs
+// in, the subscription is removed here, and the server learns of it from the push service. Not here:
+// subscribing (panels/settings/subscription.js), and the choice of notifications.
 
 import { hrefOf } from "./router.js";
 import { pushedTo } from "./state/seen.js";
 
-/** Where the worker works: the folder of the screens. */
+/** Scope of the service worker: the folder of the screens. */
 export const SCOPE = hrefOf("");
 
-/** Ends what comes to this browser. */
+/** Removes the subscription and the service worker of this browser. */
 export async function unsubscribe() {
   pushedTo.set(null);
   try {
@@ -18,18 +18,18 @@ export async function unsubscribe() {
     await (await registration?.pushManager.getSubscription())?.unsubscribe();
     await registration?.unregister();
   } catch {
-    // A browser that cannot say has none.
+    // A browser that rejects these calls has no subscription.
   }
 }
 
-/** Ends the notifications of anybody but this member. @param {string | null} memberId */
+/** Removes the subscription of any member other than this one. @param {string | null} memberId */
 export async function keepPushOf(memberId) {
   const owner = pushedTo.get();
   if (owner && owner !== memberId) await unsubscribe();
 }
 
 /**
- * Calls back with an address of ours, when a notification was pressed that is about it.
+ * Calls back with the URL of the board that a pressed notification refers to.
  *
  * @param {(href: string) => void} open
  */

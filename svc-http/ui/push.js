@@ -1,7 +1,7 @@
-// The service worker: shows what the service pushes to this browser, and opens what it is about.
+// The service worker: shows pushed notifications, and opens the entity that a notification is about.
 //
-// Promises: the words are those that the service has sent and no others; nothing is kept, and no request of
-// the page passes through here. Leaves out: subscribing, which the settings do.
+// Guarantees: a notification contains only text that the server sent; nothing is stored, and requests of the
+// page do not pass through here. Not here: subscribing, which the settings do.
 
 /**
  * @typedef {{
@@ -13,7 +13,7 @@
 /** @type {any} */
 const worker = self;
 
-/** Characters that show nothing, or turn the direction of what follows. */
+/** Invisible characters, and those that change the text direction. */
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+/g;
 
 worker.addEventListener("install", () => worker.skipWaiting());
@@ -29,7 +29,7 @@ worker.addEventListener("notificationclick", (/** @type {any} */ event) => {
 
 /**
  * @param {any} data
- * @returns {Pushed | null} Null: nothing that can be read, which has to be shown all the same.
+ * @returns {Pushed | null} Null if the data cannot be read; a notification is shown even then.
  */
 function read(data) {
   try {
@@ -57,13 +57,17 @@ function tell(pushed) {
   });
 }
 
-/** Where it is told of, below the screens. @param {Pushed} pushed */
+/**
+ * Returns the path of the screen that a notification is about, relative to the scope.
+ *
+ * @param {Pushed} pushed
+ */
 function placeOf({ thread_id: thread, channel_id: channel, message_id: message }) {
   if (!thread) return `c/${encodeURIComponent(channel)}`;
   return `t/${encodeURIComponent(thread)}${message ? `#m-${encodeURIComponent(message)}` : ""}`;
 }
 
-/** Opens a place, on a page that is there already if there is one. @param {string} place */
+/** Opens a path, on a page that is already open if there is one. @param {string} place */
 async function open(place) {
   const { href } = new URL(place, worker.registration.scope);
   const pages = await worker.clients.matchAll({ type: "window", includeUncontrolled: true });

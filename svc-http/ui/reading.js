@@ -1,6 +1,6 @@
-// What stands in place of the rows of a list: that it is being read, that it has none, or why it is not read.
+// Status in place of the rows of a list: loading, empty, or why the list cannot be read.
 //
-// Promises: a refusal says what is missing, and leaves what is known where it is. Leaves out: reading
+// Guarantees: a refusal says what is missing, and rows that were already read stay. Not here: reading
 // (state/reads.js).
 
 import { problemParts } from "./strings/en.js";
@@ -11,7 +11,7 @@ import { nodesOf, plainOf } from "./view/parts.js";
 /** @typedef {{problem: import("./net/ask.js").Problem | null, isReading: boolean}} Progress */
 
 /**
- * Returns how far the reads of some keys (`kind/id`, `list/name`) have come.
+ * Returns the progress of the reads of some keys (`kind/id`, `list/name`).
  *
  * @param {World} world
  * @param {string[]} keys
@@ -29,7 +29,8 @@ export function progressOf({ store, reads }, keys) {
 }
 
 /**
- * Says what was refused in a node, which is hidden while nothing is; who is in the way has a name once that is known.
+ * Shows a refusal in a node, which is hidden if there is none; the names of blocking members appear once they
+ * are known.
  *
  * @param {World} world
  * @param {HTMLElement} node
@@ -40,17 +41,17 @@ export function showProblem(world, node, problem, ...before) {
   const words = problem ? [...before, ...nodesOf(problemParts(problem), world.names)] : [];
   show(node, Boolean(problem));
   setAttr(node, "data-problem", problem?.code);
-  // What is told already is not told again.
+  // Unchanged text is not set again, so that a screen reader does not repeat it.
   if (node.textContent !== plainOf(words)) setChildren(node, words);
 }
 
 /**
- * Says it in a node, which is hidden while there is nothing to say.
+ * Shows the progress in a node, which is hidden while it has no text.
  *
  * @param {World} world
  * @param {HTMLElement} node
  * @param {Progress} progress
- * @param {{reading: string, text: string}} say `text`: once all is read.
+ * @param {{reading: string, text: string}} say `text`: shown once all is read.
  */
 export function showProgress(world, node, { problem, isReading }, { reading, text }) {
   node.classList.toggle("problem", problem !== null);

@@ -1,20 +1,19 @@
-// Addresses of the board: which screen one is of, and going from one to the next without loading the page.
+// Addresses of the board: finds the screen of an address, and navigates without loading the page.
 //
-// Promises: every address is relative to where this file came from, so that any prefix of a proxy stays; back
-// and forward bring a screen back as it was; a link that is opened in another tab is left to the browser.
-// Leaves out: what a screen is.
+// Guarantees: every address is relative to the URL of this file, so the prefix of a proxy is kept; back and
+// forward restore the screen; a link opened in another tab is left to the browser. Not here: the screens.
 
 /**
  * @typedef {{path: string, params: Record<string, string>, query: URLSearchParams, fragment: string}} Place
  */
 
-/** Where the screens are: two folders above the files. */
+/** Folder of the screens, two levels above the folder of the files. */
 const ROOT = new URL("../../", import.meta.url);
 
 /**
- * Returns the address of a place.
+ * Returns the URL of a screen.
  *
- * @param {string} path Such as `t/{id}`, with what the braces stand for in `params`.
+ * @param {string} path Path such as `t/{id}`, with the values of its placeholders in `params`.
  * @param {Record<string, string>} [params]
  * @param {string} [rest] A query with its `?`, a fragment with its `#`.
  */
@@ -24,7 +23,7 @@ export function hrefOf(path, params = {}, rest = "") {
 }
 
 /**
- * Returns what a path stands for in an address, if the address is of it.
+ * Parses an address by a path pattern; null if the address does not match.
  *
  * @param {string} path
  * @param {URL} address
@@ -57,7 +56,7 @@ function decoded(text) {
 }
 
 /**
- * Follows links and the browser's buttons.
+ * Follows links and the browser's back and forward buttons.
  *
  * @param {(address: URL, how: "link" | "back") => void} open
  */
@@ -89,7 +88,7 @@ export function createRouter(open) {
     open(address, "link");
   }
 
-  /** Keeps how far the page is scrolled, and which row has the focus and which come next, for when one comes back. */
+  /** Stores the scroll position and the focused row with the next ones, for when the user comes back. */
   function remember() {
     const focused = rowsFrom(document.activeElement);
     history.replaceState({ ...history.state, scrolled: window.scrollY, focused }, "");
@@ -98,7 +97,7 @@ export function createRouter(open) {
   return {
     go,
     /**
-     * Changes the query, and the fragment if there is one, without opening anything.
+     * Changes the query, and the fragment if one is given, without opening a screen.
      *
      * @param {string} query
      * @param {string} [fragment]
@@ -109,19 +108,25 @@ export function createRouter(open) {
       if (fragment !== undefined) address.hash = fragment;
       history.replaceState(history.state, "", address);
     },
-    /** Goes back to where one came from within the board, or to a place of it. @param {string} otherwise */
+    /**
+     * Goes back within the board, or to the given place if there is no earlier one.
+     *
+     * @param {string} otherwise
+     */
     back(otherwise) {
       if (Number(history.state?.depth ?? 0) > 0) history.back();
       else go(otherwise);
     },
-    /** @returns {string[]} The row that had the focus, and those after it. */
+    /** @returns {string[]} The row that had the focus, and the rows after it. */
     focused: () => history.state?.focused ?? [],
     scrolled: () => Number(history.state?.scrolled ?? 0),
     close: () => abort.abort(),
   };
 }
 
-/** What names the rows of lists: that of a list that holds still, and what it is about in one that is long. */
+/**
+ * Selectors of list rows and the attributes that identify them: rows of held lists, then those of long lists.
+ */
 const ROWS = [
   ["main .held-rows > [data-key]", "data-key"],
   ["main .rows [data-thread]", "data-thread"],
@@ -129,7 +134,7 @@ const ROWS = [
   ["main .rows [data-event]", "data-event"],
 ];
 
-/** So many rows after it stand for one that is gone by then. */
+/** Number of following rows that are stored in case the focused row is gone later. */
 const NEXT = 5;
 
 /** @param {Element | null} node @returns {string[]} */

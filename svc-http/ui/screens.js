@@ -1,10 +1,10 @@
-// The screens: a row and a file each. Menus, keys and addresses follow from here.
+// The table of the screens, from which menus, keys and addresses are built.
 
 /** @typedef {import("./world.js").World} World */
 /** @typedef {import("./state/store.js").Changes} Changes */
 /**
- * A screen that is open. `show` draws what has changed, or with nothing all of it; `moved` is called when the
- * address has changed within the screen; `focusOn` puts the focus on a row of its list, and says whether it is there.
+ * An open screen. `show` draws the changes, or everything if called without them; `moved` is called when the
+ * address changes within the screen; `focusOn` focuses a row of its list, and returns whether the row exists.
  *
  * @typedef {{show: (changes?: Changes) => void, close: () => void, moved?: (place: import("./router.js").Place) => void,
  *   focusOn?: (id: string) => boolean}} Open
@@ -18,8 +18,8 @@
  *   isPlace: boolean,
  *   needs: string,
  *   load: () => Promise<{open: OpenScreen}>,
- * }} Screen `key` goes there after `g`; `isPlace`: it stands in the menu; `needs`: the operation without which it
- * has nothing to show.
+ * }} Screen `key` opens the screen after `g`; `isPlace`: listed in the navigation; `needs`: the operation
+ * without which the screen has nothing to show.
  */
 
 /** @type {Screen[]} */

@@ -1,7 +1,7 @@
-// A secret that was made now: shown once, beside a button that copies it, with how a program uses it.
+// Shows a new secret once, with a copy button and the configuration for programs.
 //
-// Promises: it is kept nowhere, and its dialog is closed only by who says so; where the answer was lost, and
-// the secret with it, that is said. Leaves out: making it.
+// Guarantees: the secret is stored nowhere, and only the user closes its dialog; if the answer was lost, and
+// the secret with it, the dialog says so. Not here: creating the secret.
 
 import { addressOf } from "./net/ask.js";
 import { secret as say } from "./strings/en.js";
@@ -13,7 +13,7 @@ import { button, h } from "./view/node.js";
 /** @typedef {import("./net/outbox.js").Write} Write */
 
 /**
- * How programs are told of a token.
+ * Returns the configurations of common clients with a token.
  *
  * @param {string} secret
  */
@@ -32,7 +32,7 @@ export function configured(secret) {
 }
 
 /**
- * Shows what the answer to a write has of a secret, and takes it out of what is kept.
+ * Shows the secret in the answer to a write, and removes the answer from the outbox.
  *
  * @param {string} title
  * @param {Write} write
@@ -40,7 +40,7 @@ export function configured(secret) {
 export function showSecret(title, write) {
   const { body } = write;
   write.body = null;
-  // The form that it was asked for in closes first.
+  // Let the form that asked for the secret close first.
   setTimeout(() => {
     if (body) openSecret(title, nodesOf(body), say.close);
     else openSecret(title, [h("p.told.warn", say.lost)], say.seen);

@@ -1,8 +1,7 @@
-// Where screens are shown, one at a time: opens the one of the address, keeps it drawn, and closes it for the
-// next.
+// Shows one screen at a time: opens the screen of the address, redraws it, and closes it for the next one.
 //
-// Promises: a screen that fails to load says so and can be tried again; its heading has the focus after a
-// link was followed, and the page is where it was after going back. Leaves out: what screens show.
+// Guarantees: a screen that fails to load says so and can be retried; its heading is focused after a link was
+// followed; the scroll position is restored after going back. Not here: the content of screens.
 
 import { beginById } from "./act.js";
 import { actions } from "./actions.js";
@@ -15,7 +14,7 @@ import { acting, places, shell } from "./strings/en.js";
 import { focusHeading } from "./view/focus.js";
 import { button, dropFields, h } from "./view/node.js";
 
-/** So many draws after coming back the row that one left is looked for. */
+/** Maximum draws during which the row that had the focus is searched after going back. */
 const DRAWS = 20;
 
 /**
@@ -96,10 +95,10 @@ export function openStage(frame, world) {
     if (how === "link" && !frame.main.contains(document.activeElement)) focusHeading(document);
   }
 
-  /** What had the focus before, as long as it is not there and nobody has gone elsewhere. */
+  /** Row to focus again, until it appears or the user moves the focus. */
   let left = { key: "", draws: 0 };
   /**
-   * One comes back to the row that one left, or to the next if that is gone; the list may have to be read first.
+   * Focuses the row that the user left, or the next one if it is gone; the list may have to be read first.
    *
    * @param {string[]} keys
    */
@@ -115,7 +114,7 @@ export function openStage(frame, world) {
     return isThere;
   }
 
-  /** At the first draws after coming back. */
+  /** Searches for the row in the first draws after going back. */
   function goOnLooking() {
     const isWaiting = document.activeElement === document.body || document.activeElement?.matches("main h1");
     if (left.key === "") return;
@@ -137,7 +136,7 @@ export function openStage(frame, world) {
   }
 
   /**
-   * A place that the session may not see is there all the same, and says what it takes.
+   * Shows a screen that the session may not use, with the missing capability.
    *
    * @param {import("./screens.js").Screen} screen
    * @param {string} capability
@@ -166,7 +165,7 @@ export function openStage(frame, world) {
     void lookForNewer();
   }
 
-  /** A page that is open over an upgrade goes on with the files that it has. */
+  /** Looks for a newer version of the board. A page that was open during an upgrade keeps its files. */
   async function lookForNewer() {
     if (await isOutdated()) frame.showOutdated(outdated());
   }
@@ -175,7 +174,7 @@ export function openStage(frame, world) {
   function followLive() {
     frame.showLive(world);
     const { state } = world.live();
-    // What was away may have come back as another.
+    // After an outage the server may be running a newer version.
     if (state === "live" && !wasLive) void lookForNewer();
     if (state === "live" || state === "offline") wasLive = state === "live";
   }
@@ -189,7 +188,7 @@ export function openStage(frame, world) {
     frame.showAlarm(world);
   });
   const unwatchLive = world.watchLive(followLive);
-  /** What is begun from a task begins in its channel. */
+  /** Returns the workspace as an entity, with the channel of the open task as the default for new tasks. */
   function ofWorkspace() {
     const thread = current?.id === "task" ? world.store.get("thread", shownPlace?.params.id) : undefined;
     return { id: world.me.workspace_id, channelId: thread?.channel_id };
@@ -212,7 +211,7 @@ export function openStage(frame, world) {
 
   /** @type {ReturnType<typeof setInterval> | undefined} */
   let counting;
-  /** While paused nothing is drawn but how much waits. */
+  /** Toggles the pause, in which only the number of waiting updates is drawn. */
   function pause() {
     world.store.pause(!world.store.isPaused());
     clearInterval(counting);

@@ -1,8 +1,7 @@
-// What came of own writes, beside the thing that they are about: under way, done with its event, refused and
-// why.
+// Shows the outcome of the user's writes beside their entity: done with its event, unconfirmed, or refused.
 //
-// Promises: a refusal names who or what is in the way, until when, and what one can do now; it stays until it
-// is dismissed or tried again. Leaves out: sending.
+// Guarantees: a refusal says who or what blocks the action, until when, and what the user can do now; it
+// stays until it is dismissed or retried. Not here: sending.
 
 import { actionOf } from "./actions.js";
 import { begin, send } from "./act.js";
@@ -18,15 +17,15 @@ import { nodesOf } from "./view/parts.js";
 /**
  * @param {World} world
  * @param {HTMLElement} place
- * @param {{most?: number, isNamed?: boolean}} [how] `most`: no more than the last so many; `isNamed`: of which task
- * each is, where it does not stand beside it.
+ * @param {{most?: number, isNamed?: boolean}} [how] `most`: show only this many of the latest writes;
+ * `isNamed`: prefix each write with its task.
  */
 export function toldBeside(world, place, { most = Infinity, isNamed = false } = {}) {
   place.classList.add("stack", "tight", "told-beside");
   return {
     /**
-     * @param {string | ((about: string) => boolean)} about A thing, or what says of one whether it is meant.
-     * @param {any} [entity] Without one each is about its own task.
+     * @param {string | ((about: string) => boolean)} about A key, or a predicate for keys of entities.
+     * @param {any} [entity] If absent, each write uses its own task.
      */
     show(about, entity) {
       const isMeant = typeof about === "string" ? (/** @type {string} */ one) => one === about : about;
@@ -55,11 +54,11 @@ const threadId = ({ about }) => about.slice("thread/".length);
 /** @param {World} world @param {Write} write */
 const threadOf = (world, write) => world.store.get("thread", threadId(write)) ?? { id: threadId(write) };
 
-/** How much was known when a refusal was put into words. @type {WeakMap<Element, number>} */
+/** Number of known names when a refusal was written. @type {WeakMap<Element, number>} */
 const worded = new WeakMap();
 
 /**
- * Names that were not known yet are put in once they are.
+ * Replaces ids in a refusal by names once the names are known.
  *
  * @param {World} world
  * @param {HTMLElement} node
@@ -84,7 +83,7 @@ function wordsOf(world, write) {
 /** @param {World} world @param {Write} write @param {any} entity */
 function make(world, write, entity) {
   const name = actionNames[write.action] ?? write.action;
-  // What leaves no event has no receipt.
+  // An action without an event has no receipt.
   if (write.state === "done") return done(name, actionOf(write.action)?.leaves ? write.lsn : 0);
   if (write.state === "unknown") {
     const dismiss = button(say.dismiss, () => world.outbox.dismiss(write.id), { class: "link" });
@@ -93,7 +92,7 @@ function make(world, write, entity) {
   return refused(world, write, entity);
 }
 
-/** @param {string} name @param {number} lsn That of its event; 0: it has none. */
+/** @param {string} name @param {number} lsn Position of its event; 0: it has none. */
 function done(name, lsn) {
   const href = lsn ? hrefTo("log", {}, `#${lsn}`) : null;
   const receipt = href ? link(href, {}, say.receipt(lsn)) : say.receipt(lsn);
@@ -152,7 +151,7 @@ const WAYS = {
     const action = actionOf(write.action);
     if (!action) return void world.outbox.again(write.id);
     world.outbox.dismiss(write.id);
-    // A secret is shown only where it was asked for, and a token that was typed is gone.
+    // A secret is shown only by the original form, and a typed token is not stored.
     if (action.hasSecret || action.asksToken) begin(world, action, entity);
     else void send(world, action, entity, write.input);
   },
@@ -167,7 +166,7 @@ function start(world, id, entity) {
 }
 
 /**
- * Begins a message to whoever is in the way, where they work if one may see it.
+ * Begins a message to the member who blocks the action, in that member's task if it is known.
  *
  * @param {World} world
  * @param {Write} write
@@ -180,7 +179,7 @@ function askHolder(world, { problem }, entity) {
 }
 
 /**
- * Begins a message to somebody in a task.
+ * Begins a message to a member in a task.
  *
  * @param {World} world
  * @param {string | null | undefined} member

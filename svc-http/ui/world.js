@@ -1,7 +1,6 @@
-// What every screen, panel and action is given: who is signed in, what is known, and the ways to learn and do
-// more.
+// The context of every screen, panel and action: the session, the known data, and services to read and write.
 //
-// Promises: one object a session; closing it ends all that it has begun. Leaves out: the page.
+// Guarantees: one object per session; closing it ends everything that it has started. Not here: the page.
 
 import { newClock, sample, serverNow } from "./pure/clock.js";
 import { acting } from "./strings/en.js";
@@ -24,12 +23,11 @@ import { readThreads } from "./state/threads.js";
 /** @typedef {import("./net/session.js").Session} Session */
 /** @typedef {"live" | "behind" | "offline" | "paused" | "ended"} LiveState */
 /**
- * @typedef {{state: LiveState, since: number}} Live `since`: when the state was last known to be good, by the
- * browser.
+ * @typedef {{state: LiveState, since: number}} Live `since`: local time when the state was last good.
  */
 /** @typedef {ReturnType<typeof createWorld>} World */
 /**
- * What the page does for whoever is on it.
+ * Callbacks into the page.
  *
  * @typedef {{
  *   keys: ReturnType<typeof import("./view/keys.js").createKeys>,
@@ -45,9 +43,9 @@ import { readThreads } from "./state/threads.js";
  * }} Page
  */
 
-/** How often a session that may not subscribe reads anew. */
+/** Milliseconds between reads for a session that may not subscribe. */
 const READ_ANEW = 30_000;
-/** How often it is read which channels are to be seen: who loses sight of one is sent no event of it. */
+/** Milliseconds between reads of the visible channels: no event reports that a member lost access to one. */
 const LOOK_AGAIN = 60_000;
 
 /**
@@ -79,7 +77,7 @@ export function createWorld(session, page) {
   });
 
   /**
-   * Returns the capability that the session lacks for an operation, or null if it has what is needed.
+   * Returns the capability that the session lacks for an operation, or null if it lacks none.
    *
    * @param {string} operation
    */
@@ -92,7 +90,7 @@ export function createWorld(session, page) {
   const store = createStore(me);
   const reads = createReads({ store, ask, lacks });
 
-  /** What can be done depends on it. @param {LiveState} state @param {number} [since] */
+  /** Sets the connection state and redraws. @param {LiveState} state @param {number} [since] */
   function setLive(state, since = Date.now()) {
     if (state === live.state && state !== "offline") return;
     const wasAway = AWAY.test(live.state) && !AWAY.test(state);
@@ -103,7 +101,7 @@ export function createWorld(session, page) {
     store.touch(wasAway ? ["live/state", "live/heard"] : ["live/state"]);
   }
 
-  /** Begins to follow the log from where the first answer stood. @param {number} lsn */
+  /** Begins to follow the log from the position of the first answer. @param {number} lsn */
   function follow(lsn) {
     store.reach(lsn);
     if (!may("subscribe")) return followByReading();
@@ -134,7 +132,7 @@ export function createWorld(session, page) {
     readAnew = setInterval(wake, READ_ANEW);
   }
 
-  /** The page is looked at again, or the network is back. */
+  /** Resumes when the page becomes visible again or the network is back. */
   function wake() {
     outbox.wake();
     reads.again("list/channels");
@@ -154,7 +152,7 @@ export function createWorld(session, page) {
 
   const outbox = createOutbox({
     ask,
-    // Nothing that was heard of before is what a write has left.
+    // Events up to this position are older than the write.
     lsn: () => Math.max(store.lsn(), highest),
     memberId: me.member_id,
     changed: ({ about }) => store.touch([about]),
@@ -164,7 +162,7 @@ export function createWorld(session, page) {
 
   /** @type {ReturnType<typeof createNeeds> | null} */
   let needing = null;
-  /** Begins to look at what needs me. */
+  /** Starts tracking what needs the user, on first use. */
   function needs() {
     const arrived = (/** @type {import("./pure/rank.js").Need} */ need) => page.say(acting.needsYou(need.kind));
     needing ??= createNeeds({ store, reads, me, now: () => serverNow(clock, Date.now()), arrived });
@@ -173,7 +171,7 @@ export function createWorld(session, page) {
 
   /** @type {ReturnType<typeof readTasks> | null} */
   let tasks = null;
-  /** Reads the tasks of the workspace once somebody wants to see them, and keeps them in their lanes. */
+  /** Reads the tasks of the workspace on first use, and keeps them sorted into lanes. */
   function readTasks() {
     const board = createBoard(store, me);
     const wish = reads.wish();
@@ -188,7 +186,7 @@ export function createWorld(session, page) {
   }
 
   const readMarks = readMarksOf(me.member_id);
-  /** Reads what read marks change. */
+  /** Reads the lists that depend on read marks. */
   const readInbox = () => ["inbox", "inbox_all", "dms"].forEach((name) => reads.again(`list/${name}`));
   const unwatchMarks = readMarks.watch(readInbox);
 
@@ -225,40 +223,40 @@ export function createWorld(session, page) {
     drafts: draftsOf(me.member_id),
     keys: page.keys,
     go: page.go,
-    /** Puts a query into the address of the screen. */
+    /** Sets the query of the screen's address. */
     note: page.note,
-    /** Goes back to where one came from. */
+    /** Goes back to the previous screen. */
     back: page.back,
-    /** Names the screen by what it shows. */
+    /** Sets the title of the screen. */
     title: page.title,
     say: page.say,
     tell: page.tell,
     follow,
     wake,
-    /** Goes on with a new session of the same member. @param {Session} session */
+    /** Continues with a new session of the same member. @param {Session} session */
     resume(session) {
       Object.assign(me, session);
       setLive("behind");
       if (socket) socket.renew();
       else wake();
     },
-    /** The server's time, in milliseconds. */
+    /** Returns the server's time in milliseconds. */
     now: () => serverNow(clock, Date.now()),
     live: () =>
       store.isPaused() && live.state === "live" ? { ...live, state: /** @type {const} */ ("paused") } : live,
-    /** Whether an event comes, and is shown, of what one does. */
+    /** Returns whether events of the user's own writes arrive and are shown. */
     isFollowing: () => socket !== null && !store.isPaused(),
-    /** Whether nothing can be sent now. */
+    /** Returns whether nothing can be sent now. */
     isOffline: () => live.state === "offline" || live.state === "ended",
     setLive,
-    /** Whether the service knows the session by every request, and not by the socket. */
+    /** Whether the service accepts the session on requests but refuses the socket. */
     isForeign: false,
     /** @param {() => void} watcher @returns {() => void} */
     watchLive(watcher) {
       liveWatchers.add(watcher);
       return () => liveWatchers.delete(watcher);
     },
-    /** Something was marked read, which other tabs of the member are to know too. */
+    /** Updates lists after something was marked read, and notifies other tabs of the member. */
     markedRead() {
       readInbox();
       readMarks.tell();
@@ -266,7 +264,7 @@ export function createWorld(session, page) {
     needs,
     seenNeed: needSeen(),
     tasks: () => (tasks ??= readTasks()),
-    /** What ends with it. */
+    /** Functions to call when the world is closed. */
     endings,
     names: createNames({ store, reads }),
     close() {
@@ -286,7 +284,7 @@ export function createWorld(session, page) {
   };
 }
 
-/** The need that was looked at last, from which `.` goes on. */
+/** The need that was shown last, from which `.` continues. */
 function needSeen() {
   let seen = "";
   return {
@@ -296,5 +294,5 @@ function needSeen() {
 }
 
 const AWAY = /^(?:offline|ended)$/;
-/** What an operation needs of nobody in particular. */
+/** Requirements that every session meets. */
 const ANYBODY = new Set(["any", "none", "session", ""]);

@@ -1,7 +1,7 @@
-// The administration of a workspace: tokens, grants, apps, tickets, what is kept and for how long.
+// Actions of the workspace's administration: tokens, grants, apps, share tickets and retention.
 //
-// Promises: what is set as a whole is offered only once it is known, so that nothing is cleared by mistake.
-// Leaves out: members (members.js).
+// Guarantees: a setting that is replaced as a whole is offered only once its current value is known, so that
+// nothing is cleared by mistake. Not here: members (members.js).
 
 import { ONE } from "../state/entities.js";
 import { openAgentMaker } from "../later.js";
@@ -27,7 +27,7 @@ const ofWorkspace = (op, fields, more = {}) => ({
 });
 
 /**
- * What the workspace has one of, set as a whole.
+ * Builds an action that replaces a setting of the workspace as a whole.
  *
  * @param {string} op
  * @param {string} kind
@@ -46,13 +46,13 @@ const whole = (op, kind, fields, event, values = (known) => known) =>
   });
 
 /**
- * The end of something, which cannot be undone.
+ * Builds an action that ends something and cannot be undone.
  *
  * @param {string} op
  * @param {Action["on"]} on
  * @param {string} field
  * @param {string} event
- * @param {string} [ended] The field that says when it has ended.
+ * @param {string} [ended] Field with the time at which it ended.
  * @returns {Action}
  */
 const ending = (op, on, field, event, ended = "revoked_at") => ({

@@ -1,6 +1,6 @@
-// Channels, their members, direct messages, and the words of the workspace.
+// Actions on channels, their members, direct messages, and the glossary of the workspace.
 //
-// Leaves out: what is said there (messages.js), and tasks.
+// Not here: messages (messages.js) and tasks.
 
 import { openNewDm } from "../later.js";
 import { following } from "./rows.js";
@@ -115,7 +115,7 @@ const ofWords = [
   },
 ];
 
-/** One that was opened for two stays theirs. @param {any} dm */
+/** Returns whether a direct message is a group; one for two members stays so. @param {any} dm */
 const isGroup = ({ participants }) => participants.length > 2;
 
 /** @type {Action[]} */

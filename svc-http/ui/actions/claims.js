@@ -1,6 +1,6 @@
-// Claims: taking a task up, saying how far it has come, giving it back.
+// Actions on claims: claiming a task, reporting progress, submitting a result, releasing the claim.
 //
-// Leaves out: why a task cannot be claimed (pure/why.js).
+// Not here: why a task cannot be claimed (pure/why.js).
 
 import { isHandedIn, isLive } from "../pure/lanes.js";
 import { leaves } from "./rows.js";
@@ -12,10 +12,10 @@ import { leaves } from "./rows.js";
 const isMine = (thread, world) => isLive(thread) && thread.assignee_id === world.me.member_id;
 /** @param {any} thread @param {World} world */
 const isOfAnother = (thread, world) => isLive(thread) && thread.assignee_id !== world.me.member_id;
-/** What takes the claim of another member: it takes the right that archiving a channel takes. */
+/** Defaults of actions on another member's claim, which need the capability to archive a channel. */
 const ofAnother = { on: /** @type {const} */ ("thread"), when: isOfAnother, rightOf: () => "archive_channel" };
 /**
- * The claim that is meant is named, so that nothing is done with the next one by mistake.
+ * Names the lease, so that the action cannot affect a later claim by mistake.
  *
  * @param {any} thread
  */

@@ -1,6 +1,6 @@
-// What concerns me: read marks.
+// Actions on inbox items: read marks.
 //
-// Leaves out: what an item is about, which has actions of its own.
+// Not here: actions on the entity that an item is about.
 
 /** @typedef {import("../actions.js").Action} Action */
 

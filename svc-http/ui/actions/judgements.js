@@ -1,6 +1,6 @@
-// What judges a task: reviews, findings, approvals, the land gate, votes.
+// Actions that judge a task: reviews, findings, approvals, the land gate, votes.
 //
-// Leaves out: whether a judgement counts, which the server says.
+// Not here: whether a judgement counts, which the server decides.
 
 import { leaves, setting } from "./rows.js";
 
@@ -36,7 +36,7 @@ const resolve = (resolution) => ({
 });
 
 /**
- * An option of a vote, with or without one's own ballot.
+ * Returns an option of a vote with or without the user's own ballot.
  *
  * @param {{votes: number, voter_ids: string[]}} option
  * @param {boolean} isChosen
@@ -54,7 +54,7 @@ export const judgements = [
   decide("decline"),
   decide("cancel"),
   {
-    // Of whoever may not accept, this makes a link for a person who may.
+    // For a member who may not accept, the operation returns a link for a person who may.
     id: "approval_link",
     op: "approval_decide",
     on: "gate",

@@ -1,6 +1,6 @@
-// What one sets of oneself: notifications, and the ways they take.
+// Actions on the user's own notifications and delivery channels.
 //
-// Leaves out: name and skills, which are a member's (members.js).
+// Not here: name and skills, which are actions on a member (members.js).
 
 /** @typedef {import("../actions.js").Action} Action */
 

@@ -1,6 +1,6 @@
-// A member: frozen and not, its skills, a token for it.
+// Actions on a member: freezing and unfreezing, skills, creating a token.
 //
-// Leaves out: making one, and its tokens as things of their own (admin.js).
+// Not here: creating a member, and actions on existing tokens (admin.js).
 
 import { leaves } from "./rows.js";
 
@@ -78,7 +78,7 @@ export const members = [
     op: "set_skills",
     on: "member",
     isMain: true,
-    // All are set at once, so those of governance have to be told apart before.
+    // The operation replaces all skills, so the governance skills must be known to be left out.
     when: (member, world) => isMe(member, world) && world.store.get("list", "skills") !== undefined,
     fill: () => ({}),
     fields: ["skills"],

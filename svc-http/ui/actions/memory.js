@@ -1,6 +1,6 @@
-// Memory blocks: made, named, and deleted.
+// Actions on memory blocks: creating, renaming, deleting.
 //
-// Leaves out: writing one, which is done where its text stands (panels/block.js).
+// Not here: editing the text of a block (panels/block.js).
 
 import { leaves } from "./rows.js";
 
@@ -24,7 +24,7 @@ export const memory = [
     on: "memory_block",
     isMain: true,
     when: () => true,
-    // Nobody overwrites what they have not read.
+    // Prevents overwriting a version that the user has not seen.
     fill: ({ id, version }) => ({ block_id: id, expected_version: version }),
     fields: ["label", "limit", "read_only"],
     now: ({ label, limit, read_only }) => ({ label, limit, read_only }),

@@ -1,6 +1,6 @@
-// A message: pinned, edited, withdrawn, answered by a sign or a relation.
+// Actions on a message: pinning, editing, withdrawing, reacting, linking.
 //
-// Leaves out: writing one (panels/composer.js).
+// Not here: writing a message (panels/composer.js).
 
 import { openBacklinks } from "../later.js";
 
@@ -20,7 +20,7 @@ const leavesOf =
 const isMine = (message, world) => message.author_id === world.me.member_id && !message.withdrawn;
 
 /**
- * Reactions with one more, or one less.
+ * Returns the reactions with one more, or one less.
  *
  * @param {{emoji: string, count: number}[] | undefined} reactions
  * @param {string} emoji
@@ -130,7 +130,7 @@ export const messages = [
     on: "message",
     confirm: "press",
     when: (message) => !message.withdrawn,
-    // What another has said is withdrawn by who keeps the channels.
+    // Withdrawing another member's message needs the capability to archive a channel.
     rightOf: ({ author_id }, { me }) => (author_id === me.member_id ? "delete_message" : "archive_channel"),
     fill: (message) => ({ message_id: message.id }),
     leaves: leavesOf("MessageTombstoned"),

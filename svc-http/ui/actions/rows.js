@@ -1,6 +1,6 @@
-// What rows of actions have in common.
+// Helpers for rows of the action table.
 //
-// Leaves out: the rows.
+// Not here: the rows.
 
 import { isDone } from "../pure/lanes.js";
 
@@ -22,7 +22,8 @@ export const leaves =
   };
 
 /**
- * Following a task or a channel, or no longer: no event tells it, so that it is asked of the answer.
+ * Builds an action that follows or unfollows a task or a channel. No event reports the change, so its result
+ * is taken from the answer.
  *
  * @param {string} id
  * @param {"thread" | "channel"} on

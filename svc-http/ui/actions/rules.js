@@ -1,6 +1,6 @@
-// What limits how work is taken up: capacities of slots, paused repositories.
+// Actions on limits for claims: capacities of slots, paused repositories.
 //
-// Leaves out: claims, which the limits are about.
+// Not here: the claims.
 
 import { leaves } from "./rows.js";
 
@@ -9,7 +9,8 @@ import { leaves } from "./rows.js";
 /** @param {any} payload @param {any} input */
 const sameSlot = (payload, input) => payload.slot.toLowerCase() === input.slot.toLowerCase();
 /**
- * Whether what was typed, perhaps as a clone URL, may mean this repository: the service alone reads all forms.
+ * Returns whether the typed text, perhaps a clone URL, may mean this repository; only the server can parse
+ * all forms.
  *
  * @param {any} payload
  * @param {any} input

@@ -1,6 +1,6 @@
-// A task: its states, and what is set of it.
+// Actions on a task: its state and its settings.
 //
-// Leaves out: what is done with its claim (claims.js) and what judges it (judgements.js).
+// Not here: its claim (claims.js) and what judges it (judgements.js).
 
 import { isDone } from "../pure/lanes.js";
 import { following, leaves, ofThread, setting } from "./rows.js";
@@ -96,7 +96,7 @@ export const settings = [
   following("unfollow", "thread", false),
 ];
 
-/** What is of a task, and taken away from it. @type {Action[]} */
+/** Actions that remove something from a task. @type {Action[]} */
 export const partings = [
   {
     id: "remove_thread_dependency",

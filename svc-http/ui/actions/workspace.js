@@ -1,6 +1,6 @@
-// The workspace as a whole: what is begun in it.
+// Actions on the workspace: creating a task.
 //
-// Leaves out: its administration.
+// Not here: its administration (admin.js).
 
 import { openNewTask } from "../later.js";
 

@@ -1,8 +1,8 @@
-// The one way to ask the service for anything: an operation by its name, its input as one object.
+// The only way to call the service: an operation by its name, with its input as one object.
 //
-// Promises: method and path come from the table that the server wrote; every failure is a `Problem`, also one
-// of the network; whether a change may have happened all the same is said. Leaves out: what to do about a
-// failure, retries, and what an answer means.
+// Guarantees: method and path come from the table that the server generated; every failure is a `Problem`,
+// including network failures; a failure says whether the change may have happened nevertheless. Not here:
+// handling failures, retries, and interpreting answers.
 
 import table from "../operations.js";
 
@@ -11,36 +11,38 @@ import table from "../operations.js";
  * query?: string[]}]} Row
  */
 /**
- * @typedef {{body: any, lsn: number}} Answer `lsn`: how far the log went (0: not said).
+ * @typedef {{body: any, lsn: number}} Answer `lsn`: position of the log (0: unknown).
  */
 /**
- * @typedef {{status: number, lsn: number, date: string, sent: number, received: number}} Heard What the head
- * of an answer says.
+ * @typedef {{status: number, lsn: number, date: string, sent: number, received: number}} Heard Data from the
+ * head of a response.
  */
 /**
- * @typedef {{token?: string, isBeside?: boolean, signal?: AbortSignal, head?: boolean}} Manner `isBeside`: the token is
- * sent beside the session, and has to be of the same member.
+ * @typedef {{token?: string, isBeside?: boolean, signal?: AbortSignal, head?: boolean}} Manner `isBeside`:
+ * the token is sent together with the session, and must belong to the same member.
  */
 /** @typedef {(operation: string, input?: Record<string, unknown>, manner?: Manner) => Promise<Answer>} Ask */
 
-/** @type {Record<string, Row>} What can be asked for. */
+/** @type {Record<string, Row>} What the service offers: one row per operation, by name. */
 export const operations = table;
 
 /**
- * What the paths of the table are relative to: whatever prefix a proxy has put before them is in the address
- * of this file.
+ * Base URL of the paths in the table; it contains any prefix of a proxy, as the URL of this file does.
  */
 const BASE = new URL("../../../../", import.meta.url);
-/** The address under which this browser reaches the service. */
+/** The URL at which this browser reaches the service. */
 export const service = BASE.href.replace(/\/$/, "");
 
-/** How long an answer is waited for, in milliseconds; the service's own limits are shorter. */
+/** Maximum milliseconds to wait for a response; the service's own limits are shorter. */
 const PATIENCE = 60_000;
 
-/** Whether what failed may be well another time. @param {{status?: number}} problem */
+/** Returns whether a failed request may succeed later. @param {{status?: number}} problem */
 export const mayPass = ({ status = 0 }) => status < 400 || status >= 500 || status === 401 || status === 429;
 
-/** A refusal of the service, or the failure to reach it. Its own members are those of the problem type. */
+/**
+ * A refusal by the service, or a failure to reach it. `members` are the extra members of the problem
+ * document.
+ */
 export class Problem extends Error {
   /**
    * @param {{code: string, status: number, detail: string, members?: Record<string, any>, isUnknown?: boolean, operation: string}} told
@@ -54,23 +56,28 @@ export class Problem extends Error {
     /** @type {Record<string, any>} */
     this.members = members;
     this.operation = operation;
-    /** Whether the change may have happened although nobody said so. */
+    /** Whether the change may have happened although no answer confirmed it. */
     this.isUnknown = isUnknown;
   }
 }
 
-/** Why what a session may not do is not asked for. @param {string} operation @param {string} capability */
+/**
+ * Returns the problem of an operation for which the session lacks the capability.
+ *
+ * @param {string} operation
+ * @param {string} capability
+ */
 export function lacking(operation, capability) {
   const members = { required_capability: capability };
   return new Problem({ code: "missing-capability", status: 403, detail: capability, members, operation });
 }
 
 /**
- * Makes `ask`.
+ * Creates `ask`.
  *
- * @param {{workspace: () => string | null, heard?: (heard: Heard) => void, isEnded?: () => boolean}} setting `workspace`
- * is named where a path asks for one and the input does not; `heard` is told what the head of each answer to the session
- * says; `isEnded`: the session has ended, and nothing is asked for it.
+ * @param {{workspace: () => string | null, heard?: (heard: Heard) => void, isEnded?: () => boolean}} setting
+ * `workspace` returns the default for the workspace in a path; `heard` receives the response head of each
+ * request made with the session; `isEnded`: the session has ended, and no request is sent.
  * @returns {Ask}
  */
 export function createAsk({ workspace, heard = () => {}, isEnded = () => false }) {
@@ -103,7 +110,7 @@ export function createAsk({ workspace, heard = () => {}, isEnded = () => false }
 }
 
 /**
- * Returns the text of the page as the server has it now; the browser asks whether what it has is still that.
+ * Returns the current HTML page of the server; the browser revalidates its cached copy.
  *
  * @returns {Promise<string>}
  */
@@ -114,7 +121,7 @@ export async function readPage() {
 }
 
 /**
- * Returns the address of what no answer is read of here: the socket, signing in elsewhere.
+ * Returns the URL of an operation whose response is not read here, such as the socket or an external sign-in.
  *
  * @param {string} operation
  * @param {Record<string, unknown>} [input]
@@ -146,7 +153,7 @@ function address(row, input) {
   const filled = path.replace(/\{(\w+)\}/g, (_, name) => {
     const value = String(rest[name] ?? "");
     delete rest[name];
-    // A segment of dots would be taken out of the path by the browser.
+    // An empty segment or one of dots would change the path.
     return /^\.{0,2}$/.test(value) ? "-" : encodeURIComponent(value);
   });
   const url = new URL(filled.replace(/^\//, ""), BASE);
@@ -177,7 +184,7 @@ function request(row, body, { token, isBeside, signal, head }) {
     method: head ? "HEAD" : row[0],
     headers,
     body: hasContent ? JSON.stringify(body) : undefined,
-    // Beside the cookie of another member a token is refused.
+    // The server refuses a token beside the cookie of another member.
     credentials: token && !isBeside ? "omit" : "same-origin",
     cache: "no-store",
     redirect: "error",
@@ -229,7 +236,7 @@ function unreached(operation, cause, changes, signal) {
  * @param {Response} response
  * @param {string} text
  * @param {boolean} changes
- * @param {boolean} byToken Then what is not valid is not the session.
+ * @param {boolean} byToken True: a 401 concerns the token, not the session.
  */
 function refused(operation, response, text, changes, byToken) {
   /** @type {Record<string, any>} */
@@ -238,7 +245,7 @@ function refused(operation, response, text, changes, byToken) {
     const read = JSON.parse(text);
     if (read && typeof read === "object") told = read;
   } catch {
-    // A proxy in between answers with pages of its own; the status is all that can be said then.
+    // A proxy may answer with its own page; only the status is usable then.
   }
   const { type, title: _title, status: _status, detail, ...members } = told;
   const known = typeof type === "string" ? type.split("/").pop() : "";
@@ -246,7 +253,7 @@ function refused(operation, response, text, changes, byToken) {
   if (byToken && response.status === 401) members.by_token = true;
   const retryAfter = Number(response.headers.get("retry-after") ?? "");
   if (retryAfter > 0 && members.retry_after_secs === undefined) members.retry_after_secs = retryAfter;
-  // Without a problem of the service behind it, a 502 or 504 says nothing about what came of the request.
+  // A 502 or 504 without a problem document of the service does not say whether the change happened.
   const isUnknown = changes && (code === "outcome-unknown" || (!known && response.status >= 500));
   return new Problem({
     code,

@@ -1,10 +1,10 @@
-// The one socket: a workspace's events, in order, without gaps, for as long as the page is open.
+// The page's only socket: receives the events of a workspace in order and without gaps.
 //
-// Promises: an open socket is not believed: it is replaced when the log is known to be ahead of it for 3 s,
-// or when it is silent while what is asked beside it is answered; without that answer one is offline; a gap too
-// large to replay is reported as one; of a session that has ended nothing is asked. Leaves out: what the events mean.
+// Guarantees: the socket is replaced when the log has been ahead of it for 3 s, or when the server answers a
+// probe before it acknowledges the subscription; if a probe gets no answer, the state is offline; a gap too
+// large to replay is reported; after the session has ended, nothing is sent. Not here: the meaning of events.
 
-/** @typedef {Record<string, any>} Frame An event, as the server sends it. */
+/** @typedef {Record<string, any>} Frame An event as the server sends it. */
 /**
  * @typedef {{
  *   events: (frames: Frame[]) => void,
@@ -15,22 +15,22 @@
  *   probe: (signal: AbortSignal) => Promise<number>,
  *   head: () => Promise<{lsn: number, hash: string}>,
  *   hashAt: (lsn: number) => Promise<string | null>,
- * }} Hooks `gap`: what happened up to there was not sent, and is to be read anew. `probe`: asks how far the log goes.
- * `head` and `hashAt`: the last event, and the hash of one, if one may see it.
+ * }} Hooks `gap`: events up to this position were not sent, and their data has to be read again. `probe`:
+ * reads the position of the log. `head` and `hashAt`: the last event, and the hash of one event, if it is
+ * visible.
  */
 
-/** More than this is read anew, not replayed. */
+/** Maximum events that are replayed; a larger gap is read again. */
 const REPLAY_MAX = 2_000;
-/** How long the log may be ahead of the socket, in milliseconds. */
+/** Maximum milliseconds that the log may be ahead of the socket. */
 const AHEAD_MAX = 3_000;
-/** After so long a silence the socket is tried. */
+/** Milliseconds of silence after which the connection is probed. */
 const SILENCE_MAX = 30_000;
 /**
- * A socket that was replaced because the log was ahead is not replaced for that again so soon: what one may
- * not see is ahead, too.
+ * Minimum milliseconds between replacements because the log is ahead; invisible events advance the log too.
  */
 const REPLACE_EVERY = 30_000;
-/** How long an answer, or that a socket opens, is waited for. */
+/** Maximum milliseconds to wait for the answer to a probe, or for a socket to open. */
 const PROBE_MAX = 10_000;
 const BACK_OFF = { first: 1_000, most: 30_000 };
 
@@ -43,16 +43,20 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
   /** @type {string | null} */
   let resumeToken = null;
   let position = afterId;
-  /** An event that was there, by which the log is known again. @type {{lsn: number, hash: string} | null} */
+  /**
+   * An event that was received, by whose hash the log is recognized after a reconnect.
+   *
+   * @type {{lsn: number, hash: string} | null}
+   */
   let known = null;
   let target = afterId;
   let failures = 0;
   let heardAt = performance.now();
-  /** The same by the clock on the wall, which may be set, and is what people read. */
+  /** Time of the last message by the wall clock, which is shown to the user but may be changed. */
   let heardOn = Date.now();
-  /** How far that clock is from the other one, which stops while the machine sleeps. */
+  /** Offset of the wall clock from the monotonic clock, which stops while the machine sleeps. */
   let apart = heardOn - heardAt;
-  /** When the socket was made: before it has begun, its silence means nothing. */
+  /** Time at which the socket was created; silence before that means nothing. */
   let openedAt = 0;
   let probedAt = 0;
   let replacedAt = -Infinity;
@@ -106,7 +110,7 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
   function received(event) {
     if (event.lsn <= position) return;
     reach(event.lsn);
-    // The token stands for an older position, from which the same would be sent again.
+    // The resume token refers to an older position, from which this event would be sent again.
     resumeToken = null;
     known = { lsn: event.lsn, hash: event.content_hash };
     hooks.events([event]);
@@ -124,7 +128,7 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     settle();
   }
 
-  /** While the socket was gone an older copy may have been restored, and have grown past what was heard. */
+  /** Detects a restored older copy of the log that has since grown past the last received position. */
   async function recognize() {
     const before = known;
     try {
@@ -133,7 +137,7 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
       if (before && before.hash !== now.hash) rewound();
       else known ??= { lsn: now.lsn, hash: now.hash };
     } catch {
-      // It is looked at again with the next socket.
+      // The next socket checks again.
     }
   }
 
@@ -144,7 +148,7 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
   }
 
   /**
-   * Goes on from a later position; what lies between is read anew by whoever shows it.
+   * Continues from a later position; the data in between is read again where it is shown.
    *
    * @param {number} lsn
    */
@@ -157,7 +161,9 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     replace();
   }
 
-  /** The log is shorter than what was heard of it: an older copy was restored, and all that is known is of no log. */
+  /**
+   * Ends the subscription: the log is shorter than what was received of it, so an older copy was restored.
+   */
   function rewound() {
     close();
     hooks.state("behind");
@@ -178,12 +184,12 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
   /** @param {number} code @param {string} reason */
   function closed(code, reason) {
     lost();
-    // A token that has lasted too long would be refused again and again.
+    // A resume token that has expired would be refused on every attempt.
     if (code !== 1000) resumeToken = null;
     if (code === 1008) hooks.refused(reason);
   }
 
-  /** There is no socket any more, until one is tried again. */
+  /** Drops the socket, and schedules the next attempt. */
   function lost() {
     const old = socket;
     socket = null;
@@ -207,12 +213,12 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
     open();
   }
 
-  /** Looks once a second whether the socket is still to be believed. */
+  /** Checks once a second whether the socket still works. */
   function beat() {
     const now = performance.now();
     const moved = Date.now() - now - apart;
     apart += moved;
-    // The machine has slept, or its clock was set: what was known of either is doubtful.
+    // The machine was asleep or its clock was changed, so the connection may be dead.
     if (Math.abs(moved) > SILENCE_MAX) probe();
     if (!socket || socket.readyState !== WebSocket.OPEN) return stuck(now);
     if (position < target && aheadSince === 0) aheadSince = now;
@@ -265,22 +271,22 @@ export function createLive({ address, workspaceId, hooks, afterId }) {
 
   open();
   return {
-    /** An answer of the service said how far the log goes. @param {number} lsn */
+    /** Records the log position that a response reported. @param {number} lsn */
     ahead(lsn) {
       if (lsn > target) target = lsn;
     },
-    /** The page was woken: the socket may be dead without having been told. */
+    /** Checks the connection after the page was woken: the socket may be dead without a close event. */
     wake() {
       failures = 0;
       if (!socket) return open();
       probe();
     },
-    /** The session has ended: until there is another one, no socket is. */
+    /** Closes the socket because the session has ended; `renew` opens another one. */
     end() {
       isEnded = true;
       leave();
     },
-    /** The session is another one, and so has to be the socket. */
+    /** Opens a new socket for a new session. */
     renew() {
       isEnded = false;
       failures = 0;

@@ -1,8 +1,8 @@
-// Own writes: sent once, and told as what they are: on their way, done, refused, or unknown.
+// The user's writes: sends each once, and tracks it as under way, done, refused or unknown.
 //
-// Promises: after a lost answer, or a refusal that the write itself may be the cause of, the log is searched
-// for what it would have left; it is never sent again unasked. What was refused stays beside its thing until it is dismissed or tried again. Leaves out:
-// what the writes are (actions.js), and what lies above the store meanwhile.
+// Guarantees: after a lost answer, or a refusal that the write itself may have caused, the log is searched
+// for its event; a write is never sent again unasked; a refused write stays with its entity until the user
+// dismisses or retries it. Not here: the actions (actions.js), and optimistic changes in the store.
 
 import { mayBeDone } from "../pure/why.js";
 import { Problem } from "./ask.js";
@@ -27,9 +27,10 @@ import { Problem } from "./ask.js";
  *   problem: Problem | null,
  *   letter: Letter,
  *   isOnce: boolean,
- * }} Write `isOnce`: it was sent with a token that is not kept, so not again; `about`: the key of the thing beside which it stands; `found`: the event that says,
- * in place of an answer, that it is done; `early`: the position of its event, if that came before the answer; `since`: the position of the log when it was
- * sent; `lsn`: that of its event, or of the answer, once it is done.
+ * }} Write `isOnce`: sent with a token that is not stored, so it cannot be sent again; `about`: key of the
+ * entity that shows the write; `found`: the event that confirmed the write in place of an answer; `early`:
+ * position of its event, if that arrived before the answer; `since`: position of the log when it was sent;
+ * `lsn`: once it is done, the position of its event or of the answer.
  */
 /**
  * @typedef {{
@@ -40,14 +41,14 @@ import { Problem } from "./ask.js";
  *   token?: string,
  *   left?: (event: LogEvent) => boolean,
  *   leavesAny?: boolean,
- * }} Letter `left`: whether an event is what the write would have left; `leavesAny`: nobody can say that of an event, so
- * without an answer any counts that is of no other write.
+ * }} Letter `left`: whether an event is the result of the write; `leavesAny`: no such test exists, so without
+ * an answer any own event counts that no other write caused.
  */
 
-/** How long what is done is told. */
+/** Milliseconds that a finished write stays listed. */
 const TOLD = 8_000;
 const LOOK = { first: 1_500, most: 20_000 };
-/** What is on its way, or may have happened. */
+/** States of writes that are under way or may have happened. */
 const OPEN = new Set(["asking", "unknown"]);
 
 /**
@@ -61,7 +62,7 @@ const OPEN = new Set(["asking", "unknown"]);
 export function createOutbox({ ask, lsn, memberId, changed }) {
   /** @type {Map<string, Write>} */
   const writes = new Map();
-  /** What ends the pause before a write is looked up again. @type {Map<string, () => void>} */
+  /** Functions that end the pause before the next search, by write. @type {Map<string, () => void>} */
   const pauses = new Map();
   let count = 0;
   let isClosed = false;
@@ -74,7 +75,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
 
   /**
    * @param {Letter} letter
-   * @returns {Promise<Write>} As it stands at last: done, refused, not sent, or unknown if that was dismissed.
+   * @returns {Promise<Write>} As it ends: done, refused, not sent, or unknown if the user dismissed it.
    */
   async function send(letter) {
     const { action, op, about, input, token, left, leavesAny } = letter;
@@ -122,8 +123,8 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
   }
 
   /**
-   * A browser sends again by itself what was cut off before it was answered: what has happened the first time
-   * is then refused.
+   * Handles a refusal. A browser may repeat an interrupted request by itself; if the first attempt succeeded,
+   * the server refuses the second, so the log is searched for the first.
    *
    * @param {Write} write
    * @param {Problem} problem
@@ -132,12 +133,12 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
   async function refused(write, problem, left) {
     const own = left && mayBeDone(problem, memberId) && (await search(write.since, left).catch(() => null));
     if (own) return done(write, own.lsn, null, own);
-    // What leaves nothing in the log cannot be looked up there, and may be sent again.
+    // A write without an event cannot be found in the log, and may be sent again.
     set(write, { state: problem.isUnknown ? "not-sent" : "refused", problem });
   }
 
   /**
-   * Nobody has said whether it happened: the log says it, however long nobody can be asked.
+   * Searches the log for a write without an answer, until the log can be read.
    *
    * @param {Write} write
    * @param {Problem} problem
@@ -148,7 +149,8 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
     for (let time = 0; !isClosed && writes.has(write.id); time += 1) {
       await new Promise((/** @type {(value?: unknown) => void} */ resume) => {
         setTimeout(resume, Math.min(LOOK.most, LOOK.first * 2 ** time));
-        // A server that comes back may still be at it.
+        // Do not cut the first pauses short: a server that has just recovered may still be running the
+        // request.
         if (time > 1) pauses.set(write.id, resume);
       });
       pauses.delete(write.id);
@@ -156,10 +158,11 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
       try {
         const found = await search(write.since, left);
         if (found) return done(write, found.lsn, null, found);
-        // A server that still works on it commits before long; then nothing is on its way any more.
+        // A server that still runs the request commits soon, so after a second search the write did not
+        // happen.
         if (time > 0) return set(write, { state: "not-sent", problem });
       } catch {
-        // It cannot be read now either.
+        // The log cannot be read either; try again after the pause.
       }
     }
   }
@@ -173,7 +176,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
     return null;
   }
 
-  /** The log after an event, a page at a time. @param {number} after */
+  /** Yields the events after a position, page by page. @param {number} after */
   async function* pages(after) {
     let afterId = after;
     for (let page = 0; page < 20; page += 1) {
@@ -185,11 +188,11 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
   }
 
   /**
-   * The last event of one's own that came about while a write was under way: what it has left, where nobody can
-   * say of an event whether it is what it would leave.
+   * Returns the user's last event while a write was under way, as the result of a write whose event cannot be
+   * recognized.
    *
    * @param {Pick<Write, "since" | "lsn">} write
-   * @returns {Promise<LogEvent | null>} Null if it has left none, or if the log cannot be read.
+   * @returns {Promise<LogEvent | null>} Null if there is no such event, or if the log cannot be read.
    */
   async function leftBy({ since, lsn: end }) {
     let last = null;
@@ -227,33 +230,42 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
     send,
     dismiss,
     leftBy,
-    /** Sends a write again that has not happened. @param {string} id */
+    /** Sends a write again that did not happen. @param {string} id */
     again(id) {
       const write = writes.get(id);
       dismiss(id);
       return write ? send(write.letter) : Promise.resolve(null);
     },
-    /** The writes that stand beside a thing, oldest first. @param {string} about */
+    /** Returns the writes that concern an entity, oldest first. @param {string} about */
     about: (about) => [...writes.values()].filter((write) => write.about === about),
-    /** Whether an action is on its way for a thing. @param {string} action @param {string} about */
+    /**
+     * Returns whether an action on an entity is under way or unconfirmed.
+     *
+     * @param {string} action
+     * @param {string} about
+     */
     isAsking: (action, about) =>
       [...writes.values()].some(
         (write) => write.action === action && write.about === about && OPEN.has(write.state),
       ),
-    /** What is on its way for a thing, or may have happened. @param {string} about */
+    /** Returns the writes on an entity that are under way or unconfirmed. @param {string} about */
     open: (about) => [...writes.values()].filter((write) => write.about === about && OPEN.has(write.state)),
-    /** The service can be asked again. */
+    /** Ends all pauses, because the service is reachable again. */
     wake() {
       for (const resume of pauses.values()) resume();
     },
-    /** Events came: what is done names its own, not where the log stood. @param {LogEvent[]} events */
+    /**
+     * Matches events to writes, so that a finished write has the position of its own event.
+     *
+     * @param {LogEvent[]} events
+     */
     seen(events) {
       for (const write of writes.values()) {
         const { left } = write.letter;
         const isDone = write.state === "done";
         if (!left || !(isDone || OPEN.has(write.state))) continue;
         const last = isDone ? write.lsn : Infinity;
-        // The same words may be on their way twice.
+        // Two identical writes may be under way; one event belongs to only one of them.
         const isOfAnother = (/** @type {LogEvent} */ event) =>
           [...writes.values()].some((other) => other !== write && other.early === event.lsn);
         const isIts = (/** @type {LogEvent} */ event) =>
@@ -265,7 +277,7 @@ export function createOutbox({ ask, lsn, memberId, changed }) {
       }
     },
     all: () => [...writes.values()],
-    /** Whether nobody is there any more to whom an answer could be told. */
+    /** Whether the session has ended, so that no answer can be shown. */
     isClosed: () => isClosed,
     close: () => (isClosed = true),
   };

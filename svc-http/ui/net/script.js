@@ -1,9 +1,9 @@
-// The addresses of scripts that the page itself starts: workers, which the browser wants vouched for.
+// Trusted URLs of the scripts that the page starts as workers.
 //
-// Promises: only a file of the board's own is ever one; the one policy of the page is made here and nowhere
-// else. Leaves out: what the scripts do.
+// Guarantees: only files of the board are accepted; the only Trusted Types policy of the page is created
+// here. Not here: the scripts.
 
-/** Where the screens are: two folders above the files. */
+/** Folder of the screens, which contains all files of the board. */
 const ROOT = new URL("../../../", import.meta.url).href;
 
 /** @type {any} */
@@ -18,9 +18,9 @@ function own(address) {
 }
 
 /**
- * Returns the address of a script as the browser takes it.
+ * Returns the URL of a script in the type that the browser requires.
  *
  * @param {URL} address
- * @returns {any} A string where the browser knows no trusted types.
+ * @returns {any} A string if the browser does not support Trusted Types.
  */
 export const ownScript = (address) => policy?.createScriptURL(address.href) ?? own(address.href);

@@ -1,8 +1,8 @@
-// Who is signed in: read, begun by a token, ended, and noticed when it changes.
+// The session of this browser: reads it, and signs in with a token.
 //
-// Promises: no secret is kept; a link to sign in is taken out of the address before anything else; the
-// session's epoch (member and workspace) tells whether what is on the page is still the same person's. Leaves
-// out: what is shown.
+// Guarantees: no secret is stored; the token of a sign-in link is removed from the address; the session's
+// epoch (workspace and member) tells whether the data on the page still belongs to the same member. Not here:
+// signing out and the pages.
 
 /** @typedef {import("./ask.js").Ask} Ask */
 /**
@@ -11,16 +11,16 @@
  *   kind: "human" | "agent", capabilities: string[], expires_at: string | null, frozen: boolean,
  * }} Session
  */
-/** @typedef {{token: boolean, oidc: boolean}} Ways How a browser can sign in here. */
+/** @typedef {{token: boolean, oidc: boolean}} Ways The sign-in methods of this server. */
 /**
- * @typedef {{session: Session, lsn: number}} SignedIn `lsn`: how far the log went when the session was read.
+ * @typedef {{session: Session, lsn: number}} SignedIn `lsn`: position of the log when the session was read.
  */
 
-/** What a token in a link looks like; anything else after `#` is a place on the page. */
+/** Pattern of a token in a link; any other fragment is a place on the page. */
 const IN_LINK = /^#(svc_[A-Za-z0-9_-]{8,})$/;
 
 /**
- * Takes a token out of the address, so that neither history nor a screenshot has it.
+ * Removes a token from the address, so that neither history nor a screenshot contains it.
  *
  * @param {Location} location
  * @param {History} history
@@ -34,7 +34,7 @@ export function takeLink(location, history) {
 }
 
 /**
- * Reads the session of this browser.
+ * Reads the session of this browser, or the sign-in methods if there is none.
  *
  * @param {Ask} ask
  * @returns {Promise<{signedIn: SignedIn, ways: null} | {signedIn: null, ways: Ways}>}
@@ -52,7 +52,7 @@ export async function readSession(ask) {
 }
 
 /**
- * Signs in with a token, and makes sure that the browser has kept the cookie.
+ * Signs in with a token, and checks that the browser has stored the cookie.
  *
  * @param {Ask} ask
  * @param {string} token
@@ -64,7 +64,7 @@ export async function signIn(ask, token) {
 }
 
 /**
- * Tells what changes with a session: all that was read before belongs to one member of one workspace.
+ * Returns a key of workspace and member; data that was read under another key must be discarded.
  *
  * @param {Session} session
  */

@@ -1,7 +1,7 @@
-// The audit rows, newest first: page by page as far as somebody looks.
+// The audit rows, newest first, read page by page on demand.
 //
-// Promises: a row is there once; newer ones are read up to those that are known; a read that fails can be
-// tried again. Leaves out: what fits beside the action, which whoever shows it says.
+// Guarantees: each row is listed once; newer rows are read down to the newest known one; a failed read can be
+// retried. Not here: the filter beyond the action, which the caller supplies.
 
 import { readOnce } from "./reading.js";
 
@@ -11,7 +11,7 @@ import { readOnce } from "./reading.js";
  */
 
 const PAGE = 500;
-/** How many pages are read at once for somebody who looks for little. */
+/** Maximum pages per read; a read ends earlier once it has found `ENOUGH` matching rows. */
 const ROUNDS = 8;
 const ENOUGH = 100;
 const MOST = 10_000;
@@ -30,7 +30,7 @@ export function openAudit({ ask }, { action, fits }, changed) {
     problem: null,
     isAtEnd: false,
     looked: 0,
-    /** Whether the last read found anything, so that going on is worth it without being asked. */
+    /** Whether the last read found matching rows, so that the next one may start automatically. */
     hasFound: true,
   };
   /** @type {string | null} */
@@ -65,7 +65,7 @@ export function openAudit({ ask }, { action, fits }, changed) {
     progress.hasFound = rows.size > before;
   }
 
-  /** Reads what is above the newest row that is known. */
+  /** Reads the rows that are newer than the newest known one. */
   async function readNewer() {
     const known = newest;
     /** @type {string | null} */
@@ -92,7 +92,7 @@ export function openAudit({ ask }, { action, fits }, changed) {
     more,
     newer: () => run(isBegun ? readNewer : readOn),
     isFull: () => rows.size >= MOST,
-    /** What fits, newest first. @returns {AuditRow[]} */
+    /** Returns the matching rows, newest first. @returns {AuditRow[]} */
     items: () => [...rows.values()].sort((one, other) => other.seq - one.seq),
     close: () => (isClosed = true),
   };

@@ -1,7 +1,8 @@
-// Which task stands in which lane, in order, kept up to date by what has changed.
+// Sorts tasks into lanes, and updates the lanes by what has changed.
 //
-// Promises: a change costs what it changes, not the number of tasks; a task is in one lane; filters only
-// hide. Leaves out: reading tasks (threads.js), and the rules (pure/lanes.js).
+// Guarantees: the cost of an update depends on the change, not on the number of tasks; a task is in at most
+// one lane; filters only hide tasks. Not here: reading tasks (threads.js), and the rules for lanes
+// (pure/lanes.js).
 
 import { matches } from "../pure/filter.js";
 import { LANES, compareInLane, laneFor } from "../pure/lanes.js";
@@ -10,7 +11,7 @@ import { LANES, compareInLane, laneFor } from "../pure/lanes.js";
 /** @typedef {import("../pure/filter.js").Filter} Filter */
 /** @typedef {import("./store.js").Changes} Changes */
 
-/** From so many changes at once on, sorting everything is cheaper than moving each. */
+/** Number of changed tasks above which sorting all is cheaper than moving each. */
 const MANY = 200;
 
 /**
@@ -22,11 +23,11 @@ export function createBoard(store, me) {
   const lanes = new Map(LANES.map((lane) => [lane, []]));
   /** @type {Map<string, Lane>} */
   const placed = new Map();
-  /** The gates of a thread that are open. @type {Map<string, Set<string>>} */
+  /** The pending gates of each thread. @type {Map<string, Set<string>>} */
   const gates = new Map();
-  /** The newest message of a thread that is known. @type {Map<string, string>} */
+  /** The newest known message of each thread. @type {Map<string, string>} */
   const latest = new Map();
-  /** Unread items of the inbox by thread. @type {Map<string, number>} */
+  /** Number of unread inbox items by thread. @type {Map<string, number>} */
   let unread = new Map();
   /** @type {Filter | null} */
   let filter = null;
@@ -47,7 +48,7 @@ export function createBoard(store, me) {
     });
   }
 
-  /** What is said in a direct message is no task. @param {any} thread */
+  /** Returns whether a thread belongs to a direct message and is not a task. @param {any} thread */
   const isTalk = ({ channel_id }) =>
     store.get("dm", channel_id) !== undefined || store.get("channel", channel_id)?.kind === "dm";
 
@@ -83,7 +84,7 @@ export function createBoard(store, me) {
     if (!before || before.lsn < message.lsn) latest.set(message.thread_id, id);
   }
 
-  /** What was forgotten is nobody's last word. @param {Changes} changes */
+  /** Removes evicted messages from `latest`. @param {Changes} changes */
   function dropLatest({ gone }) {
     const messages = [...gone].filter((key) => key.startsWith("message/"));
     if (messages.length === 0) return;
@@ -99,7 +100,7 @@ export function createBoard(store, me) {
   }
 
   /**
-   * Which threads a changed key may move.
+   * Returns the thread whose lane a changed key may affect, or null.
    *
    * @param {string} key
    * @returns {string | null}
@@ -113,7 +114,7 @@ export function createBoard(store, me) {
     return kind in MOVES ? id : null;
   }
 
-  /** All are taken out first: what stays is in order. @param {Set<string>} ids */
+  /** Places threads; all are removed first, so that the lanes stay sorted. @param {Set<string>} ids */
   function place(ids) {
     for (const id of ids) remove(id);
     for (const id of ids) {
@@ -148,7 +149,8 @@ export function createBoard(store, me) {
   }
 
   /**
-   * What a filter names may have become known, and a channel may be found to be a direct message.
+   * Returns whether names in the filter may have become known, or a channel has turned out to be a direct
+   * message.
    *
    * @param {Changes} changes
    */
@@ -181,16 +183,16 @@ export function createBoard(store, me) {
     ids: (lane) => lanes.get(lane) ?? [],
     /** @param {string} id */
     laneOf: (id) => placed.get(id) ?? null,
-    /** Whether the filter lets a task through. @param {string} id */
+    /** Returns whether the filter shows a task. @param {string} id */
     isShown: (id) => !filter || placed.has(id),
     size: () => placed.size,
     /** @param {string} id */
     hasGate: (id) => gates.has(id),
     /** @param {string} id */
     latestOf: (id) => latest.get(id),
-    /** Of what is meant for one, or said where one follows. @param {string} id */
+    /** Returns the unread count: inbox items, or messages of a followed task. @param {string} id */
     unreadOf: (id) => Math.max(unread.get(id) ?? 0, store.get("follow", id)?.unread ?? 0),
-    /** @param {Changes} [changes] Without: everything. */
+    /** @param {Changes} [changes] Omitted: rebuilds everything. */
     update(changes) {
       const ids = new Set();
       if (!changes || changes.dirty.has("list/inbox")) countUnread();
@@ -210,5 +212,5 @@ export function createBoard(store, me) {
   };
 }
 
-/** The kinds of entities, by the id of a thread, that decide where it stands. */
+/** Kinds of entities with the id of a thread that affect its lane. */
 const MOVES = { thread: true, alarm: true, deferred: true, awaited: true, closing: true };

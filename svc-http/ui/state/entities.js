@@ -1,13 +1,13 @@
-// How each kind of entity is read: by which operation, with which input, and what of the answer it is.
+// Readings of each kind of entity and list: the operation, its input, and the entities in its answer.
 //
-// Promises: one row a kind, so that a stale entity can be read again without anybody saying how. Leaves out:
-// when that happens (reads.js), and what lists there are.
+// Guarantees: one row per kind, so a stale entity can be read again by its key alone. Not here: when to read
+// (reads.js).
 
 import { lastClaim } from "../pure/effects/claims.js";
 import { finishes } from "../pure/effects/threads.js";
 import { placeOf } from "../pure/merge.js";
 
-/** @typedef {{kind: string, fields: any}} Put What of an answer is put in as what. */
+/** @typedef {{kind: string, fields: any}} Put Fields to store as entities of a kind. */
 /**
  * @typedef {{op: string, by: string, take?: (body: any, id: string) => Put[], hasPages?: boolean}} Reading
  */
@@ -49,9 +49,9 @@ export const READINGS = {
     hasPages: true,
   },
   member_tokens: { op: "list_tokens", by: "member_id", take: items("member_tokens"), hasPages: true },
-  // What a member works on now: the tasks are entities of their own.
+  // The tasks that a member works on now, stored as entities of their own.
   held: { op: "list_workspace_threads", by: "assignee_id", take: list("held", "thread"), hasPages: true },
-  // Of a thread, and read as a whole: what they put in are entities of their own.
+  // Lists of a thread that are read as a whole; their rows are stored as entities of their own.
   children: { op: "list_child_threads", by: "thread_id", take: list("children", "thread"), hasPages: true },
   reviews: { op: "list_reviews", by: "thread_id", take: list("reviews", "review"), hasPages: true },
   votes: { op: "list_votes", by: "thread_id", take: list("votes", "vote"), hasPages: true },
@@ -66,7 +66,7 @@ export const READINGS = {
 };
 
 /**
- * Kinds without a reading of their own: by which other key a stale one is read.
+ * Kinds that cannot be read alone, and the key that is read instead.
  *
  * @type {Record<string, ((entity: any) => string) | undefined>}
  */
@@ -75,24 +75,25 @@ export const VIA = {
   relation: ({ to_id }) => `related/${to_id}`,
 };
 
-/** A member is told the first reviews that are awaited of them, and no more. */
+/** Maximum reviews that the server lists for a member in the workspace context. */
 const REVIEWS_TOLD = 20;
 
 /**
  * @typedef {{op: string, input?: Record<string, unknown>, kind: string, id?: (row: any) => string, most:
- * number, rowsOf?: (body: any) => any[], told?: number, late?: string}} Listing `told`: of so many there may be
- * more, which nobody tells; `late`: the kind of the events that it is of, as far as the log had them of late.
+ * number, rowsOf?: (body: any) => any[], told?: number, late?: string}} Listing `told`: with this many rows
+ * the list may be incomplete, unreported by the server; `late`: kind of the recent events that list is read
+ * from.
  */
 
 /**
- * Lists of the workspace that only a read can tell, by the names that events give them.
+ * Lists of the workspace, by the names that events use to mark them as changed.
  *
  * @type {Record<string, Listing>}
  */
 export const LISTINGS = {
   deferred: { op: "list_deferred_threads", input: { reason: "any" }, kind: "deferred", most: 1_000 },
   approvals: { op: "list_approval_gates", input: { state: "pending" }, kind: "gate", most: 500 },
-  /** Threads whose review is awaited of the session's member. */
+  /** Threads that wait for a review by the session's member. */
   awaited: {
     op: "get_workspace_context",
     kind: "awaited",
@@ -101,7 +102,7 @@ export const LISTINGS = {
     most: 500,
     told: REVIEWS_TOLD,
   },
-  /** When tasks were finished, which they do not say. */
+  /** Times at which tasks were finished, which the tasks do not contain. */
   closings: {
     op: "list_events",
     late: "ThreadStateChanged",
@@ -109,7 +110,7 @@ export const LISTINGS = {
     rowsOf: ({ items }) => items.filter((/** @type {any} */ { payload }) => finishes(payload)).map(ofThread),
     most: 5_000,
   },
-  /** Claims that were not acknowledged in time, also those whose holders have said something since. */
+  /** Claims that were not acknowledged in time, including those whose holders acted later. */
   unacknowledged: {
     op: "list_events",
     late: "ClaimUnacknowledged",
@@ -117,7 +118,7 @@ export const LISTINGS = {
     rowsOf: ({ items }) => items.map(silentClaim),
     most: 5_000,
   },
-  /** How the last claim of a task began or ended: that it lapsed is told to its owner, and to nobody if it has none. */
+  /** Event that began or ended a task's latest claim; the inbox reports a lapse only to the owner. */
   assigned: {
     op: "list_events",
     late: "ThreadAssignmentChanged",
@@ -128,7 +129,7 @@ export const LISTINGS = {
   dead_letters: { op: "list_dead_letters", kind: "dead_letter", most: 500 },
   follows: { op: "list_follows", kind: "follow", id: ({ target_id }) => target_id, most: 500 },
   glossary: { op: "list_glossary", kind: "term", id: ({ key }) => key, most: 500 },
-  /** Also what was read, as long as somebody looks at it. */
+  /** The inbox with items already read, for screens that show them. */
   inbox_all: {
     op: "list_inbox",
     input: { newest_first: true },
@@ -137,14 +138,14 @@ export const LISTINGS = {
     most: 500,
   },
   dms: { op: "list_dms", kind: "dm", most: 500 },
-  /** Nearly every screen names members and channels; one beyond the limit is read when it is named. */
+  /** Nearly every screen names members and channels; those beyond the limit are read one by one. */
   members: { op: "list_members", kind: "member", most: 5_000 },
   channels: { op: "list_channels", kind: "channel", most: 5_000 },
   slots: { op: "list_slots", kind: "slot", most: 500 },
   pauses: { op: "list_repo_pauses", kind: "pause", most: 500 },
   memory: { op: "list_memory_blocks", kind: "memory_block", most: 1_000 },
   online: { op: "list_presence", kind: "online", id: (row) => row.member_id, most: 500 },
-  /** How many threads stand how, for as long as they are not all read. */
+  /** Number of threads by state, shown until all threads are read. */
   counts: {
     op: "get_workspace_occupancy",
     kind: "counts",
@@ -152,7 +153,7 @@ export const LISTINGS = {
     id: () => "workspace",
     most: 1,
   },
-  /** Who holds how many live claims. */
+  /** Number of live claims by member. */
   occupancy: {
     op: "get_workspace_occupancy",
     kind: "busy",
@@ -160,7 +161,7 @@ export const LISTINGS = {
     id: (row) => row.member_id,
     most: 1_000,
   },
-  /** What members have reported in the last 30 days, by model. */
+  /** Usage in the last 30 days by member and model. */
   usage: {
     op: "get_workspace_usage",
     kind: "usage_sum",
@@ -187,7 +188,7 @@ export const LISTINGS = {
   },
 };
 
-/** Lists in which a row that is not there any more is no more. */
+/** Lists that contain all their entities, so an entity that is missing from the answer is removed. */
 export const WHOLE = new Set([
   "awaited",
   "channels",
@@ -209,7 +210,7 @@ export const WHOLE = new Set([
   "installations",
 ]);
 
-/** Lists that are told in one piece. */
+/** Operations that return their list without pages. */
 export const UNPAGED = {
   list_slots: true,
   list_thread_dependencies: true,
@@ -225,10 +226,10 @@ export const UNPAGED = {
   get_notification_preferences: true,
 };
 
-/** So far back the log is looked through. */
+/** Number of recent log positions that are searched. */
 const BACK = 10_000;
 /**
- * What is asked of a list.
+ * Returns the input of the operation that reads a list.
  *
  * @param {Listing} listing
  * @param {import("../net/ask.js").Ask} ask
@@ -252,7 +253,7 @@ function silentClaim(event) {
 /** @param {import("../pure/types.js").LogEvent} event */
 const assignment = (event) => ({ ...ofThread(event), ...lastClaim(event.payload, placeOf(event)) });
 
-/** The id of what the workspace, or the session's member, has one of. */
+/** Id of an entity of which the workspace, or the session's member, has only one. */
 export const ONE = "one";
 /** @param {any} body @returns {any[]} */
 function one(body) {
@@ -265,7 +266,7 @@ function own(kind) {
 }
 
 /**
- * The rows of a list as entities, and the list itself as the ids that it had.
+ * Returns the rows of a list as entities, and the list itself as their ids.
  *
  * @param {string} name
  * @param {string} kind

@@ -1,7 +1,7 @@
-// What was said last in each direct message.
+// The latest message of each direct message.
 //
-// Promises: what is known is kept up by what comes; what is not is looked up in the log, once for each and
-// not for more than a few. Leaves out: the rest of what was said.
+// Guarantees: new messages update it; an unknown one is looked up in the log, once per conversation and only
+// for the first 30. Not here: earlier messages.
 
 const LOOKED_UP = 30;
 
@@ -13,7 +13,7 @@ const LOOKED_UP = 30;
  * }} setting
  */
 export function createLastSaid({ store, ask, reads }) {
-  /** The newest message of each thread that is known. @type {Map<string, string>} */
+  /** The newest known message of each thread. @type {Map<string, string>} */
   const latest = new Map();
   /** @type {Set<string>} */
   const asked = new Set();
@@ -39,7 +39,7 @@ export function createLastSaid({ store, ask, reads }) {
       wanted.add(`message/${id}`);
       wish.set(wanted);
     } catch {
-      // Then it stays unsaid here, and stands in the conversation.
+      // The list then shows no message; the conversation itself does.
     }
   }
 
@@ -53,7 +53,7 @@ export function createLastSaid({ store, ask, reads }) {
 
   return {
     of,
-    /** Has what is not known of these looked up. @param {any[]} dms */
+    /** Looks up the latest messages that are not known. @param {any[]} dms */
     want(dms) {
       for (const dm of dms.slice(0, LOOKED_UP)) {
         if (dm.last_lsn && !of(dm.thread_id) && !asked.has(dm.thread_id)) void lookUp(dm);

@@ -1,13 +1,14 @@
-// What each member has done last, of the events that the log had of late.
+// The last events of each member, from the recent part of the log.
 //
-// Promises: the end of the log is read, until that succeeds, and what comes is added; how far back was looked is told,
-// so that nothing is no claim about what was before. Leaves out: whether a member is there now, which is no event.
+// Guarantees: the last 2,000 positions are read, with retries, and new events are added; the first position
+// that was read is reported, so an empty result is not mistaken for "never". Not here: presence, which no
+// event reports.
 
 import { createRetry } from "./reading.js";
 
 /** @typedef {import("../pure/types.js").LogEvent} LogEvent */
 
-/** How many events are looked through, and how many of a member are kept. */
+/** Number of log positions that are read, and maximum events that are kept per member. */
 const BACK = 2_000;
 const KEPT = 20;
 
@@ -19,7 +20,7 @@ const KEPT = 20;
  * }} setting
  */
 export function createLast({ store, ask, reads }) {
-  /** Newest first. @type {Map<string, LogEvent[]>} */
+  /** Events by member, newest first. @type {Map<string, LogEvent[]>} */
   const byMember = new Map();
   let from = Number.POSITIVE_INFINITY;
   let isClosed = false;
@@ -62,9 +63,9 @@ export function createLast({ store, ask, reads }) {
   void read();
 
   return {
-    /** The latest events that a member did, newest first. @param {string} id */
+    /** Returns the latest events of a member, newest first. @param {string} id */
     of: (id) => byMember.get(id) ?? [],
-    /** The first event that was looked at; null as long as none was. */
+    /** Returns the first position that was read, or null before the first read. */
     from: () => (Number.isFinite(from) ? from : null),
     close() {
       isClosed = true;

@@ -1,15 +1,15 @@
-// How long leases are in all, which events say: a task says only when its lease ends.
+// The total length of leases, from events: a task contains only the end of its lease.
 //
-// Promises: of a lease that began before the page was there nothing is known until it is renewed, and nothing
-// is put in its place; those that began longest ago are forgotten, so that a page can be open for weeks.
-// Leaves out: when a lease ends, which tasks say.
+// Guarantees: the length of a lease that began before the page was opened is unknown until it is renewed; the
+// oldest entries are dropped, so the page can stay open for weeks. Not here: the end of a lease, which the
+// task contains.
 
 import { ms } from "../pure/clock.js";
 import { placeOf } from "../pure/merge.js";
 import { keepNewest } from "../pure/newest.js";
 
 const BEGIN = new Set(["ThreadAssignmentChanged", "ClaimRenewed"]);
-/** More are never in sight. */
+/** Maximum leases that are kept. */
 const MOST = 1_000;
 
 /** @param {{index: (index: (changes: {events: any[]}) => void) => unknown}} store */
@@ -26,7 +26,11 @@ export function createLeases({ index }) {
   }
   index(({ events }) => events.forEach(note));
 
-  /** How long the lease of a task is in all, in ms, if that is known. @param {any} thread */
+  /**
+   * Returns the total length of a task's lease in milliseconds, or undefined if it is unknown.
+   *
+   * @param {any} thread
+   */
   return ({ id, assignment_expires_at }) => {
     const lease = known.get(id);
     return lease?.until === ms(assignment_expires_at) ? lease?.whole : undefined;

@@ -1,7 +1,7 @@
-// The events of the log, newest first: read backwards as far as somebody looks, and kept up as they happen.
+// The events of the log, newest first: read backwards on demand, and extended as events happen.
 //
-// Promises: what is looked through is said by position, also where nothing fits the filter; a read that fails
-// can be tried again. Leaves out: what fits (pure/filter.js), and how an event looks.
+// Guarantees: progress is reported by position, even where no event matches the filter; a failed read can be
+// retried. Not here: matching (pure/filter.js), and rendering events.
 
 import { takeWords } from "../pure/effects/words.js";
 import { matchesEvent } from "../pure/filter.js";
@@ -11,9 +11,9 @@ import { readOnce } from "./reading.js";
 /** @typedef {import("../pure/filter.js").EventFilter} EventFilter */
 
 const PAGE = 500;
-/** How many positions one answer covers at most. */
+/** Maximum positions that one answer covers. */
 const COVERS = 2_000;
-/** How far is read at once for somebody who looks for little. */
+/** Maximum steps per read; a read ends earlier once it has found `ENOUGH` matching events. */
 const ROUNDS = 8;
 const ENOUGH = 100;
 const MOST = 10_000;
@@ -30,10 +30,10 @@ export function openLog({ ask, store }, filter, changed) {
     isReading: false,
     /** @type {any} */
     problem: null,
-    /** Everything above this position was looked through. */
+    /** Every position above this one has been read. */
     low: 0,
     floor: 1,
-    /** Whether the last read found anything, so that going on is worth it without being asked. */
+    /** Whether the last read found matching events, so that the next one may start automatically. */
     hasFound: true,
   };
   /** @type {LogEvent[] | null} */
@@ -97,7 +97,7 @@ export function openLog({ ask, store }, filter, changed) {
     await readOnce(progress, read, () => !isClosed && changed());
   }
 
-  // Of a channel that is not seen any more nothing stays.
+  // Remove the events of a channel that the member can no longer see.
   const unwatch = store.watch(({ gone }) => {
     for (const [lsn, { payload }] of gone.size ? events : [])
       if (gone.has(`channel/${payload.$chain.channel_id}`)) events.delete(lsn);
@@ -118,7 +118,7 @@ export function openLog({ ask, store }, filter, changed) {
     },
     /** @param {number} lsn */
     get: (lsn) => events.get(lsn),
-    /** What fits, newest first. @returns {LogEvent[]} */
+    /** Returns the matching events, newest first. @returns {LogEvent[]} */
     items: () => (sorted ??= [...events.values()].sort((one, other) => other.lsn - one.lsn)),
     close() {
       isClosed = true;

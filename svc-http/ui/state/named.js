@@ -1,10 +1,11 @@
-// Which entity a name means.
+// Resolves a name to the id of an entity.
 //
-// Promises: an id means itself, and case and accents do not count. Leaves out: where the name was typed.
+// Guarantees: an id resolves to itself; case and accents are ignored. Not here: the field in which the name
+// was typed.
 
 import { fold } from "../pure/filter.js";
 
-/** An id that nothing has: what a name means that nothing has. */
+/** An id that no entity has, returned for unknown names. */
 export const NOBODY = "-";
 
 /**

@@ -1,8 +1,9 @@
-// What needs whoever is signed in, in the order of pure/rank.js, kept up by events.
+// Everything that needs the signed-in member, in the order of pure/rank.js, updated by events.
 //
-// Promises: approvals, awaited reviews, dead letters and the inbox are read from the start; budgets and
-// reviews of tasks that are one's own as soon as the tasks are known, of a few of them, and it tells if there
-// are more; what newly needs one is told once. Leaves out: reading all tasks (threads.js), and how a need looks.
+// Guarantees: approvals, requested reviews, dead letters and the inbox are read from the start; budgets and
+// reviews of the member's own tasks are read once the tasks are known, for at most 60 of them, and it says if
+// there are more; each new need is announced once. Not here: reading all tasks (threads.js), and rendering
+// needs.
 
 import { createCauses } from "../pure/cause.js";
 import { isDone, isHandedIn, isLive, isMine } from "../pure/lanes.js";
@@ -11,14 +12,14 @@ import { rankNow } from "../pure/rank.js";
 /** @typedef {import("../pure/rank.js").Need} Need */
 /** @typedef {import("./store.js").Changes} Changes */
 
-/** The lists that have what needs one. */
+/** The lists from which needs are derived. */
 export const NEEDS = ["approvals", "awaited", "dead_letters", "inbox", "unacknowledged", "assigned"].map(
   (name) => `list/${name}`,
 );
-/** Of so many tasks the budgets and the reviews are looked at. */
+/** Maximum own tasks whose budgets and reviews are read. */
 export const LOOKED_AT = 60;
 const NAMED_MOST = 200;
-/** What a need may come of, or go with. */
+/** Kinds of entities that may cause a need or end it. */
 const MATTERS = /^(?:gate|thread|alarm|closing|dead_letter|awaited|review|budget|inbox)\//;
 
 /**
@@ -28,13 +29,17 @@ const MATTERS = /^(?:gate|thread|alarm|closing|dead_letter|awaited|review|budget
  *   me: import("../pure/types.js").Me,
  *   now: () => number,
  *   arrived: (need: Need) => void,
- * }} setting `arrived` is told of what newly needs one.
+ * }} setting `arrived` receives each new need.
  */
 export function createNeeds({ store, reads, me, now, arrived }) {
   const lists = reads.wish();
   const looked = reads.wish();
   lists.set(NEEDS);
-  /** Own tasks that are not done; those with the lowest number are looked at first. @type {Map<string, number>} */
+  /**
+   * Unfinished tasks that the member owns or holds, or that have no owner; low numbers are read first.
+   *
+   * @type {Map<string, number>}
+   */
   const own = new Map();
   let isOwnChanged = false;
   const causes = createCauses(me.member_id);
@@ -53,7 +58,12 @@ export function createNeeds({ store, reads, me, now, arrived }) {
     else own.set(id, place);
   }
 
-  /** Those that one is responsible for come first, and of them those that are worked on or handed in. @param {any} thread */
+  /**
+   * Returns the read order of a task: tasks that the member owns first, and among them those with a claim or
+   * a result.
+   *
+   * @param {any} thread
+   */
   const placeOf = (thread) =>
     (thread.owner_id === me.member_id ? 0 : 2) + (isLive(thread) || isHandedIn(thread) ? 0 : 1);
 
@@ -93,7 +103,7 @@ export function createNeeds({ store, reads, me, now, arrived }) {
   }
 
   /**
-   * Whether a claim began or ended otherwise, or the task was done, after it lapsed: what told of that may be older.
+   * Returns whether an alarm is obsolete: a later claim began or ended otherwise, or the task was finished.
    *
    * @param {any} alarm
    */
@@ -112,7 +122,7 @@ export function createNeeds({ store, reads, me, now, arrived }) {
   }
 
   const isNeed = (/** @type {string} */ key) => ranked.some((need) => need.key === key);
-  // What was read stays known while it is read again.
+  // Data that was read stays known while it is read again.
   const isWhole = () =>
     NEEDS.every(
       (key) =>
@@ -135,13 +145,13 @@ export function createNeeds({ store, reads, me, now, arrived }) {
   for (const { id } of store.all("thread")) note(id);
 
   return {
-    /** What needs one, what is most urgent first. */
+    /** Returns the needs, most urgent first. */
     list: () => ranked,
-    /** Whether all that is read from the start was read. */
+    /** Returns whether all lists that are read from the start have been read. */
     isWhole,
-    /** Whether more reviews may be awaited than are told. */
+    /** Returns whether more reviews may be requested than the server lists. */
     isCut: () => store.get("list", "awaited")?.isWhole === false,
-    /** Whether there are more tasks of one's own than those whose budgets and reviews are looked at. */
+    /** Returns whether the member has more own tasks than those whose budgets and reviews are read. */
     isPart: () => own.size > LOOKED_AT,
     close: () => (unwatch(), lists.close(), looked.close()),
   };
@@ -153,10 +163,10 @@ function changesWhatIsAwaited({ events }) {
 }
 
 /**
- * Alarms from before the page was opened: of a task the last one counts.
+ * Stores alarms from before the page was opened; the latest alarm of a task counts.
  *
  * @param {import("./store.js").Store} store
- * @param {string} list Where they are told.
+ * @param {string} list The list that reported the alarms.
  * @param {any[]} alarms
  */
 function raise(store, list, alarms) {
@@ -167,7 +177,7 @@ function raise(store, list, alarms) {
 }
 
 /**
- * What the inbox says of claims that lapsed or were not acknowledged.
+ * Returns alarms for claims that, according to the inbox, lapsed or were not acknowledged.
  *
  * @param {import("./store.js").Store} store
  */

@@ -1,7 +1,7 @@
-// The tasks of one channel, those first in which something was said last.
+// The tasks of one channel, those with the latest messages first.
 //
-// Promises: a change costs what it changes; what of the channel the board does not read is read here, its newest tasks,
-// and it is said if there are more. Leaves out: what a task is.
+// Guarantees: an update costs only what changed; the newest tasks of the channel are read here even if the
+// board does not read them, and it says if there are more. Not here: the tasks themselves.
 
 import { isDone } from "../pure/lanes.js";
 import { createRetry, readOnce } from "./reading.js";
@@ -11,7 +11,7 @@ const MOST = 500;
 /**
  * @param {{store: import("./store.js").Store, reads: import("./reads.js").Reads}} world
  * @param {string} id
- * @param {(threadId: string) => string | undefined} latestOf The newest message of a task that is known.
+ * @param {(threadId: string) => string | undefined} latestOf Returns the newest known message of a task.
  */
 export function createChannelTasks({ store, reads }, id, latestOf) {
   /** @type {Set<string>} */

@@ -1,7 +1,7 @@
-// Reads page after page of what is told in pages.
+// Reads lists page by page.
 //
-// Promises: what was read is said to be all, or not; the position is that of the first page: what changed later is in
-// the events. Leaves out: what becomes of it.
+// Guarantees: the result says whether the list is complete; its position is that of the first page, since
+// later changes arrive as events. Not here: storing the result.
 
 import { UNPAGED } from "./entities.js";
 
@@ -11,7 +11,8 @@ export const PAGES_MAX = 20;
 /** @param {import("../net/ask.js").Ask} ask */
 export function createPages(ask) {
   /**
-   * Reads page after page. The position that counts is that of the first: what changed later is in the events.
+   * Reads the pages of a list, up to `most` rows. The result has the position of the first page, since later
+   * changes arrive as events.
    *
    * @param {string} op
    * @param {Record<string, unknown>} input

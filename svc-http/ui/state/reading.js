@@ -1,7 +1,7 @@
-// Reading further, one read at a time.
+// Runs reads one at a time, and retries failed ones.
 //
-// Promises: what failed is told, and another read may follow, by itself where that may help. Leaves out: what is
-// read.
+// Guarantees: a failure is reported, and another read may follow; it follows automatically if the failure may
+// be temporary. Not here: what is read.
 
 import { mayPass } from "../net/ask.js";
 
@@ -10,7 +10,7 @@ import { mayPass } from "../net/ask.js";
 const RETRY = { first: 1_000, most: 30_000 };
 
 /**
- * Has what failed read again: with growing pauses, and at once when the service is heard again.
+ * Retries a failed read with growing pauses, and immediately when the service is reachable again.
  *
  * @param {import("./store.js").Store} store
  * @param {() => void} again
@@ -25,7 +25,7 @@ export function createRetry(store, again) {
     again();
   });
   return {
-    /** Says how a read went. @param {any} problem None, or why it failed. */
+    /** Records the outcome of a read. @param {any} problem Empty, or why the read failed. */
     ended(problem) {
       clearTimeout(timer);
       const isTried = problem && mayPass(problem);
@@ -40,7 +40,7 @@ export function createRetry(store, again) {
 }
 
 /**
- * Reads unless a read is going on.
+ * Reads, unless a read is already under way.
  *
  * @param {Progress} progress
  * @param {() => Promise<void>} read

@@ -1,9 +1,8 @@
-// Reads what is shown and not known, or not known any more.
+// Reads entities and lists that are shown but unknown or stale.
 //
-// Promises: of what is visible, what is absent or stale is read, each entity at most once a second, a list at
-// most every 2 s, 4 reads at a time; what is refused is not asked for again until something about it changes;
-// a failure of the network is tried again with growing pauses. Leaves out: what is visible, which whoever
-// shows it says.
+// Guarantees: an entity is read at most once a second, a list at most every 2 s, and 4 reads run at a time; a
+// refused read is not repeated until something about its key changes; a network failure is retried with
+// growing pauses. Not here: what is shown, which its callers report.
 
 import { lacking, mayPass } from "../net/ask.js";
 import { idOf } from "../pure/merge.js";
@@ -18,13 +17,13 @@ const AT_ONCE = 4;
 const ENTITY_EVERY = 1_000;
 const LIST_EVERY = 2_000;
 const RETRY = { first: 1_000, most: 30_000 };
-/** What has failed so often is told; less is over before one has read of it. */
+/** Failures after which a read is reported; fewer are usually over before the user could read about them. */
 const FAILURES_TOLD = 2;
 const STANDINGS_MOST = 5_000;
 
 /**
  * @typedef {{state: "waiting" | "reading" | "known" | "missing" | "refused", next: number, failures: number,
- * problem?: Problem}} Standing `next`: when it may be read again.
+ * problem?: Problem}} Standing `next`: the earliest time of the next read.
  */
 
 /**
@@ -32,10 +31,10 @@ const STANDINGS_MOST = 5_000;
  *   store: import("./store.js").Store,
  *   ask: import("../net/ask.js").Ask,
  *   lacks: (operation: string) => string | null,
- * }} setting `lacks`: the capability that the session would need for an operation.
+ * }} setting `lacks`: returns the capability that the session lacks for an operation.
  */
 export function createReads({ store, ask, lacks }) {
-  /** How many want a key. @type {Map<string, number>} */
+  /** Number of callers that want a key. @type {Map<string, number>} */
   const wanted = new Map();
   /** @type {Map<string, Standing>} */
   const standings = new Map();
@@ -44,11 +43,11 @@ export function createReads({ store, ask, lacks }) {
   /** @type {Set<string>} */
   const reading = new Set();
   const pages = createPages(ask);
-  /** What fails again and again, and why. @type {Map<string, Problem>} */
+  /** Keys whose reads fail repeatedly, and why. @type {Map<string, Problem>} */
   const failing = new Map();
   let isClosed = false;
 
-  /** How reads of things went that nobody wants any more is no news. */
+  /** Drops the standings of keys that no caller wants. */
   function tidy() {
     if (standings.size < STANDINGS_MOST) return;
     for (const [key, { state }] of standings)
@@ -63,7 +62,7 @@ export function createReads({ store, ask, lacks }) {
     return found;
   }
 
-  /** @param {string} key Of an entity (`kind/id`), or of a list (`list/name`). */
+  /** @param {string} key Key of an entity (`kind/id`), or of a list (`list/name`). */
   function isNeeded(key) {
     const [kind = "", id = ""] = split(key);
     const found = standings.get(key);
@@ -95,7 +94,7 @@ export function createReads({ store, ask, lacks }) {
   function pump() {
     for (const key of queue) {
       if (reading.size >= AT_ONCE) return;
-      // Of two answers under way the older one could be the last to arrive: it is read again after this one.
+      // With two concurrent reads the older answer could arrive last, so read again after this one.
       if (reading.has(key)) continue;
       const rest = standing(key).next - performance.now();
       if (rest > 0) {
@@ -141,7 +140,7 @@ export function createReads({ store, ask, lacks }) {
    * @param {string} key
    * @param {Standing} now
    * @param {Problem} problem
-   * @param {number} since What came after it is not missing.
+   * @param {number} since Data that arrived after this position is kept.
    */
   function failed(key, now, problem, since) {
     now.problem = problem;
@@ -169,7 +168,7 @@ export function createReads({ store, ask, lacks }) {
       ? await pages(op, { [by]: id }, PAGE * PAGES_MAX)
       : await ask(op, { [by]: id });
     if (isClosed) return;
-    // An answer that does not say how far it goes has what was known before it was asked for.
+    // An answer without a position is treated as of the position before the request.
     for (const put of take ? take(body, id) : [{ kind, fields: body }])
       store.put(put.kind, put.fields, lsn || since);
   }
@@ -186,20 +185,19 @@ export function createReads({ store, ask, lacks }) {
     /** @type {any[]} */
     const rows = id ? body.items.map((/** @type {any} */ row) => ({ ...row, id: id(row) })) : body.items;
     store.put(kind, rows, lsn);
-    // Of the newest alone, what is older than all of them is not answered.
+    // If only the newest rows were read, entities older than the last of them are not covered.
     const from = body.isWhole ? 0 : input.newest_first ? (rows.at(-1)?.lsn ?? 0) : Infinity;
     if (WHOLE.has(name)) dropOthers(kind, new Set(rows.map((row) => idOf(kind, row))), lsn, from);
     store.put("list", { id: name, isWhole: body.isWhole && rows.length < told, count: rows.length }, lsn);
   }
 
   /**
-   * What a whole list does not have is no more, also where nothing has happened in between: who is online is
-   * in no event.
+   * Removes entities that a complete list lacks. No event may report their end: presence has no events.
    *
    * @param {string} kind
    * @param {Set<string>} ids
    * @param {number} lsn
-   * @param {number} from Rows whose position is below it are left.
+   * @param {number} from Rows below this position are kept.
    */
   function dropOthers(kind, ids, lsn, from) {
     for (const { id, of, lsn: at = 0, kind: sort } of store.all(kind))
@@ -210,18 +208,18 @@ export function createReads({ store, ask, lacks }) {
   const unwatch = store.watch(({ dirty, gone, lists }) => {
     for (const key of dirty) {
       if (!wanted.has(key)) continue;
-      // What an event has ended is not asked for.
+      // Do not read an entity that an event has ended.
       if (gone.has(key)) standing(key).state = "missing";
       const found = standings.get(key);
       if (found?.state === "refused" && store.get(...split(key))?.stale) found.state = "waiting";
       if (isNeeded(key)) enqueue(key);
     }
-    // The service is heard again: what has failed waits no longer.
+    // The service is reachable again: retry failed reads immediately.
     for (const key of dirty.has("live/heard") ? failing.keys() : []) {
       standing(key).next = 0;
       if (wanted.has(key)) enqueue(key);
     }
-    // What was not to be seen may be now.
+    // Missing entities may be visible now.
     if (lists.has(ALL))
       for (const [key, found] of standings) {
         if (found.state !== "missing") continue;
@@ -248,7 +246,7 @@ export function createReads({ store, ask, lacks }) {
 
   return {
     /**
-     * Says what somebody shows now; each call replaces the last.
+     * Declares the keys that a caller shows; each call of `set` replaces the previous keys.
      *
      * @returns {{set: (keys: Iterable<string>) => void, close: () => void}}
      */
@@ -269,16 +267,16 @@ export function createReads({ store, ask, lacks }) {
       return { set, close: () => set([]) };
     },
     again,
-    /** All that is known of a thing is read again, and it itself also if nobody wants it. @param {string} key */
+    /** Reads an entity and all wanted data about it again. @param {string} key */
     againOf(key) {
       const id = split(key)[1];
       wanted.set(key, (wanted.get(key) ?? 0) + 1);
       for (const one of wanted.keys()) if (split(one)[1] === id) again(one);
       unwant(key);
     },
-    /** How it stands with a key; for one that is refused, why. @param {string} key */
+    /** Returns the state of a key, with the problem if it was refused. @param {string} key */
     standing: (key) => standings.get(key),
-    /** Why something that is shown cannot be read for now. @returns {Problem | null} */
+    /** Returns why something that is shown cannot be read at the moment. @returns {Problem | null} */
     trouble() {
       for (const [key, problem] of failing) if (wanted.has(key)) return problem;
       return null;

@@ -1,8 +1,8 @@
-// What the browser remembers between visits, and what it remembers of a visit.
+// Data that the browser stores, across visits or for one tab.
 //
-// Promises: settings and proved heads of the log stay (localStorage), never a word of anybody; drafts stay as
-// long as the tab (sessionStorage), under the member whose they are. A browser that stores nothing is no
-// failure. Leaves out: what settings mean.
+// Guarantees: settings, ids of the session and the notified member, verified heads and alarms of the log
+// persist (localStorage), but no text that members wrote; drafts last as long as the tab (sessionStorage),
+// separately per member; a browser that cannot store is tolerated. Not here: the meaning of settings.
 
 /**
  * @typedef {{theme: "system" | "light" | "dark", density: "comfortable" | "compact", letters: boolean}}
@@ -22,7 +22,7 @@ function stored(name) {
   }
 }
 
-/** @param {string} name @param {unknown} value @returns {boolean} Whether it is stored. */
+/** @param {string} name @param {unknown} value @returns {boolean} Whether the value was stored. */
 function store(name, value) {
   try {
     localStorage.setItem(name, JSON.stringify(value));
@@ -32,7 +32,7 @@ function store(name, value) {
   }
 }
 
-/** What was set on this page and could not be stored: it counts until the page is closed. @type {Partial<Settings>} */
+/** Settings that could not be stored; they apply until the page is closed. @type {Partial<Settings>} */
 let unstored = {};
 /** @type {Set<(settings: Settings) => void>} */
 const watchers = new Set();
@@ -56,10 +56,10 @@ function tell() {
 window.addEventListener("storage", ({ key }) => key === SETTINGS && tell());
 
 /**
- * Calls back when the settings have changed, here or in another tab.
+ * Calls back when the settings change, here or in another tab.
  *
  * @param {(settings: Settings) => void} changed
- * @returns {() => void} Ends it.
+ * @returns {() => void} Ends the watch.
  */
 export function watchSettings(changed) {
   watchers.add(changed);
@@ -67,7 +67,7 @@ export function watchSettings(changed) {
 }
 
 const PUSHED_TO = "svc.push";
-/** Whose notifications come to this browser, by the id of the member. */
+/** Id of the member who receives notifications in this browser. */
 export const pushedTo = {
   /** @returns {string | null} */
   get: () => stored(PUSHED_TO),
@@ -77,7 +77,7 @@ export const pushedTo = {
 
 const SIGNED_IN = "svc.signed-in";
 /**
- * Tells the other tabs who is signed in: all of them send the cookie of that session from then on.
+ * Notifies other tabs of the signed-in session, whose cookie all of them send from then on.
  *
  * @param {string | null} sessionId
  */
@@ -89,7 +89,7 @@ export function watchSession(changed) {
 }
 
 /**
- * Read marks, which no event tells: other tabs of the same member learn that there are new ones, not which.
+ * Signals to other tabs of the same member that there are new read marks, since no event reports them.
  *
  * @param {string} memberId
  */
@@ -97,7 +97,12 @@ export function readMarksOf(memberId) {
   const name = `svc.read.${memberId}`;
   return {
     tell: () => store(name, (Number(stored(name)) || 0) + 1),
-    /** Calls back when another tab has told. @param {() => void} changed @returns {() => void} Ends it. */
+    /**
+     * Calls back when another tab has signalled.
+     *
+     * @param {() => void} changed
+     * @returns {() => void} Ends the watch.
+     */
     watch(changed) {
       const heard = (/** @type {StorageEvent} */ { key }) => key === name && changed();
       window.addEventListener("storage", heard);
@@ -107,7 +112,7 @@ export function readMarksOf(memberId) {
 }
 
 /**
- * The head of a workspace's log that was proved last.
+ * The last verified head of a workspace's log.
  *
  * @param {string} workspaceId
  */
@@ -122,8 +127,8 @@ export function pinOf(workspaceId) {
 }
 
 /**
- * What was found of a workspace's log that everybody has to see: where it is broken, or what became of the
- * history that was proved.
+ * The alarm about a workspace's log that every screen shows: where it is broken, or how the verified history
+ * changed.
  *
  * @param {string} workspaceId
  */
@@ -134,7 +139,12 @@ export function alarmOf(workspaceId) {
     get: () => stored(name),
     /** @param {import("../proof.js").Kept | null} alarm */
     set: (alarm) => store(name, alarm),
-    /** Calls back when another tab has found something. @param {() => void} changed @returns {() => void} Ends it. */
+    /**
+     * Calls back when another tab has set or cleared the alarm.
+     *
+     * @param {() => void} changed
+     * @returns {() => void} Ends the watch.
+     */
     watch(changed) {
       const heard = (/** @type {StorageEvent} */ { key }) => key === name && changed();
       window.addEventListener("storage", heard);
@@ -154,7 +164,7 @@ export function firstRunOf(workspaceId) {
 }
 
 /**
- * What somebody has begun to write, by the place where it is written.
+ * Drafts of a member, by the field where they are written.
  *
  * @param {string} memberId
  */
@@ -175,14 +185,14 @@ export function draftsOf(memberId) {
         if (text) sessionStorage.setItem(name(place), text);
         else sessionStorage.removeItem(name(place));
       } catch {
-        // Then it is in the field alone.
+        // Without storage the text is only in the field.
       }
     },
   };
 }
 
 /**
- * Forgets every draft but those of whoever has signed in.
+ * Deletes every draft except those of the given member.
  *
  * @param {string} [memberId]
  */
@@ -193,6 +203,6 @@ export function dropDrafts(memberId) {
       if (name.startsWith("svc.draft.") && !isKept) sessionStorage.removeItem(name);
     }
   } catch {
-    // There are none.
+    // Without storage there are no drafts.
   }
 }

@@ -1,9 +1,9 @@
-// What is known of the workspace, and who is told when it changes.
+// The known data of the workspace, and its watchers.
 //
-// Promises: events and answers are folded in any order (pure/merge.js), own changes that are not answered yet
-// lie above (pure/overlay.js); whoever watches is told once in 250 ms what has changed, at once after
-// something of one's own, and not at all while paused or hidden: then everything is told on return, but for words
-// that are withdrawn, which go at once. Leaves out: reading (reads.js), and the page.
+// Guarantees: events and answers are merged in any order (pure/merge.js), below unconfirmed own changes
+// (pure/overlay.js); watchers are called at most once in 250 ms, or at the next frame after something of the
+// user's own; while paused only the latter, and while hidden not at all, and other changes are reported on
+// return; but withdrawn content is removed immediately. Not here: reading (reads.js), and the page.
 
 import { takeWords, takesWords } from "../pure/effects/words.js";
 import * as merge from "../pure/merge.js";
@@ -14,13 +14,13 @@ import { LISTINGS } from "./entities.js";
 /** @typedef {import("../pure/types.js").Fields} Fields */
 /** @typedef {import("../pure/types.js").LogEvent} LogEvent */
 /**
- * What has changed since the last draw: keys (`kind/id`) of entities, and names of lists that only a read tells.
+ * Changes since the last draw: keys (`kind/id`) of entities, and names of lists that have to be read again.
  *
  * @typedef {{dirty: Set<string>, gone: Set<string>, lists: Set<string>, events: LogEvent[]}} Changes
  */
 
 const DRAW_EVERY = 250;
-/** More than this is not kept for a draw, but read anew. */
+/** Maximum waiting events; beyond that they are dropped and their data is read again. */
 const WAITING_MOST = 2_000;
 
 /** @returns {Changes} */
@@ -34,7 +34,7 @@ export function createStore(me) {
   const overlays = overlay.newOverlays();
   /** @type {LogEvent[]} */
   let waiting = [];
-  /** What waited and was too much: how many, and up to where. */
+  /** Events that were dropped because too many waited: their number and last position. */
   let missed = { count: 0, lsn: 0 };
   let changes = nothing();
   /** @type {Set<(changes: Changes) => void>} */
@@ -58,7 +58,7 @@ export function createStore(me) {
     if (timer === undefined) timer = setTimeout(draw, DRAW_EVERY);
   }
 
-  /** Something of one's own is seen at the next frame. */
+  /** Draws at the next frame, after something of the user's own. */
   function soon() {
     isOwn = true;
     if (!frame) frame = requestAnimationFrame(draw);
@@ -88,7 +88,7 @@ export function createStore(me) {
     clearTimeout(timer);
     cancelAnimationFrame(frame);
     [timer, frame] = [undefined, 0];
-    // What others do waits while paused; what one has asked for oneself is told.
+    // While paused, events of other members wait, but answers to the user's own requests are drawn.
     if (isHidden || (isPaused && !isOwn)) return;
     isOwn = false;
     if (!isPaused) fold();
@@ -117,22 +117,22 @@ export function createStore(me) {
     },
     /** @param {string} kind */
     count: (kind) => world.kinds[kind]?.size ?? 0,
-    /** The events that are kept, oldest first. */
+    /** Returns the kept events, oldest first. */
     events: () => world.events,
     lsn: () => world.lsn,
 
-    /** An answer came. @param {string} kind @param {Fields | Fields[]} fields @param {number} lsn */
+    /** Merges an answer. @param {string} kind @param {Fields | Fields[]} fields @param {number} lsn */
     put(kind, fields, lsn) {
       note(merge.applyAnswer(world, kind, fields, lsn));
       note({ dirty: overlay.settle(overlays, world) });
       soon();
     },
-    /** A read found nothing. @param {string} kind @param {string} id @param {number} lsn */
+    /** Records that a read found nothing. @param {string} kind @param {string} id @param {number} lsn */
     missing(kind, id, lsn) {
       note(merge.applyMissing(world, kind, id, lsn));
       soon();
     },
-    /** Frames came. @param {LogEvent[]} events */
+    /** Queues events from the socket. @param {LogEvent[]} events */
     receive(events) {
       waiting.push(...events);
       const ends = isHidden || isPaused ? events.filter(takesWords) : [];
@@ -149,15 +149,15 @@ export function createStore(me) {
       }
       later();
     },
-    /** Nothing that is visible happened up to here. @param {number} lsn */
+    /** Advances the position; no visible event up to it is missing. @param {number} lsn */
     reach(lsn) {
       if (waiting.length + missed.count === 0) merge.position(world, lsn);
     },
-    /** What happened up to here was missed. */
+    /** Marks data as stale, because events up to a position were missed. */
     restart,
     kinds: () => Object.keys(world.kinds),
     /**
-     * Forgets what is not shown any more; it is read again if somebody wants it.
+     * Evicts entities that are no longer shown; they are read again when a caller wants them.
      *
      * @param {string} kind
      * @param {string[]} ids
@@ -170,7 +170,7 @@ export function createStore(me) {
     },
 
     /**
-     * Lays own changes above until they are answered.
+     * Applies the user's own changes until they are confirmed or refused.
      *
      * @param {string} write
      * @param {{kind: string, id: string, field: string, value: any}[]} fields
@@ -193,11 +193,11 @@ export function createStore(me) {
       note({ dirty: overlay.refused(overlays, write) });
       soon();
     },
-    /** Whether something of one's own lies above an entity. @param {string} kind @param {string} id */
+    /** Returns whether an entity has unconfirmed own changes. @param {string} kind @param {string} id */
     isPending: (kind, id) => overlay.pending(overlays, kind, id).length > 0,
 
     /**
-     * Marks keys as changed, for what the store cannot see: time, an own write under way.
+     * Marks keys as changed because of something outside the store, such as time or an own write.
      *
      * @param {string[]} keys
      */
@@ -211,7 +211,7 @@ export function createStore(me) {
       return () => watchers.delete(watcher);
     },
     /**
-     * Watches before all that shows something: what is counted or sorted of what is known.
+     * Watches before all watchers that draw, to update counts and orders first.
      *
      * @param {(changes: Changes) => void} index
      * @returns {() => void}
@@ -226,7 +226,7 @@ export function createStore(me) {
       if (!paused) draw();
     },
     isPaused: () => isPaused,
-    /** How many events wait for a draw. */
+    /** Returns how many events wait for a draw. */
     waiting: () => missed.count + waiting.length,
     /** @param {boolean} hidden */
     hide(hidden) {
@@ -242,8 +242,8 @@ export function createStore(me) {
   };
 }
 
-/** The name that is among the lists when everything was missed, not one list alone. */
+/** Name among the lists that means that everything was missed. */
 export const ALL = "all";
 
-/** What is read anew after a gap: all that can be listed, and what is read by others by such a name. */
+/** Lists that are read again after a gap: all listings, and those that other modules read. */
 const ALL_LISTS = [...Object.keys(LISTINGS), "tokens", "last", "log"];

@@ -1,9 +1,8 @@
-// Forgets what nobody looks at any more, so that a page that is open for weeks stays as small as on its first
-// day.
+// Evicts entities that are no longer used, so that a page can stay open for weeks.
 //
-// Promises: of each kind the newest stay, up to a limit, and all that is shown, wanted, or in an open task; a
-// task that is done goes before one that is not, and the last word of a task, which its card shows, after
-// other words. Leaves out: what the log keeps (pure/merge.js).
+// Guarantees: each kind keeps a limited number of entities, and beyond that only what is wanted or belongs to
+// an open task; tasks that the filter hides or that are done are evicted first, and messages before the
+// latest message of a task, which its card shows. Not here: the kept part of the log (pure/merge.js).
 
 import { isDone } from "../pure/lanes.js";
 
@@ -18,11 +17,11 @@ export const MOST_OF = { thread: 11_000, member: 11_000, channel: 5_000, message
  *   isWanted: (key: string) => boolean,
  *   isLatest: (message: any) => boolean,
  *   isShown?: (thread: string) => boolean,
- * }} world `isLatest`: whether a message is the last word of a task that is known; `isShown`: whether the filter of the
- * board lets a task through.
+ * }} world `isLatest`: whether a message is the latest of a known task; `isShown`: whether the board's filter
+ * shows a task.
  */
 export function createSweep({ store, isWanted, isLatest, isShown = () => true }) {
-  /** Tasks that are open on the page. @type {Map<string, number>} */
+  /** Number of open views of each task. @type {Map<string, number>} */
   const held = new Map();
 
   /** @param {string} kind @param {any} entity */
@@ -30,7 +29,11 @@ export function createSweep({ store, isWanted, isLatest, isShown = () => true })
     return isWanted(`${kind}/${entity.id}`) || held.has(kind === "thread" ? entity.id : entity.thread_id);
   }
 
-  /** What goes before all others of its kind. @type {Record<string, (entity: any) => boolean>} */
+  /**
+   * Entities that are evicted before others of their kind.
+   *
+   * @type {Record<string, (entity: any) => boolean>}
+   */
   const goesFirst = { thread: isDone, message: (message) => !isLatest(message) };
 
   /** @param {string} kind */
@@ -39,7 +42,7 @@ export function createSweep({ store, isWanted, isLatest, isShown = () => true })
     const going = store.all(kind).filter((entity) => !isKept(kind, entity));
     const first = new Set(going.filter(isFirst));
     const left = new Set(kind === "thread" ? going.filter(({ id }) => !isShown(id)) : []);
-    // Then what changed longest ago, and of that what is oldest.
+    // Then the least recently updated, and of these the oldest.
     return going.sort(
       (one, other) =>
         Number(left.has(other)) - Number(left.has(one)) ||
@@ -64,7 +67,12 @@ export function createSweep({ store, isWanted, isLatest, isShown = () => true })
   const timer = setInterval(sweep, EVERY);
   return {
     sweep,
-    /** Keeps all of a task as long as it is open. @param {string} id @returns {() => void} */
+    /**
+     * Keeps the entities of a task until the returned function is called.
+     *
+     * @param {string} id
+     * @returns {() => void}
+     */
     hold(id) {
       held.set(id, (held.get(id) ?? 0) + 1);
       return () => {

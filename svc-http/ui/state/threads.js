@@ -1,9 +1,9 @@
-// Reads the tasks of the workspace for the board, in the background, and stops before there are too many.
+// Reads the tasks of the workspace for the board in the background, up to a limit.
 //
-// Promises: what is open comes first, a page at a time, so that the first cards are there after one read;
-// what is done follows; of each the newest come first, at most 10,000 in all, and then it says so. Of what was
-// left out all is read that a filter lets through, as far as the service can be asked for that. Leaves out:
-// keeping up, which events do.
+// Guarantees: unfinished tasks are read first and page by page, so the first cards appear after one request;
+// finished tasks follow; each state is read newest first; it stops at 10,000 tasks and says so. If tasks were
+// left out, those that match the filter are read, where the server supports it. Not here: updates, which
+// arrive as events.
 
 import { mayPass } from "../net/ask.js";
 import { MOST_OF } from "./sweep.js";
@@ -14,7 +14,11 @@ import { MOST_OF } from "./sweep.js";
 
 const PAGE = 500;
 const MOST = 10_000;
-/** How many are read of each state; of what is done few, as long as nobody asks for more. @type {[string, number][]} */
+/**
+ * Maximum tasks that are read by state; few finished ones, until a filter asks for more.
+ *
+ * @type {[string, number][]}
+ */
 const STATES = [
   ["open", MOST],
   ["in_review", MOST],
@@ -30,16 +34,16 @@ export function readThreads({ ask, store }, changed) {
   /** @type {Progress} */
   const progress = { isReading: true, isWhole: true, problem: null };
   let isClosed = false;
-  /** How many were read of all, and whether some of them may be forgotten for what a filter let through. */
+  /** Number of tasks read in all, and whether some may have been evicted in favour of filtered ones. */
   let [count, isThin] = [0, false];
-  /** What was read of what is filtered. @type {{of: string, progress: Progress} | null} */
+  /** Progress of the read for the current filter. @type {{of: string, progress: Progress} | null} */
   let narrowed = null;
 
   /**
    * @param {import("../pure/filter.js").Asked} what
    * @param {number} most
    * @param {Progress} of
-   * @param {() => boolean} isOver Whether nobody wants more.
+   * @param {() => boolean} isOver Returns whether the rest is no longer needed.
    */
   async function pages({ op, input }, most, of, isOver) {
     /** @type {string | null} */
@@ -50,7 +54,8 @@ export function readThreads({ ask, store }, changed) {
       const page = { ...input, newest_first: true, limit: Math.min(PAGE, most), cursor };
       const { body, lsn } = await patient(() => ask(op, page), of, isOver);
       if (isClosed) return;
-      // All are known as of the first page, and by events since: so what is forgotten first is not the newest.
+      // All pages get the position of the first: with rising positions the newest tasks, which are read
+      // first, would be evicted first.
       at ||= lsn;
       store.put("thread", body.items, at);
       read += body.items.length;
@@ -88,7 +93,7 @@ export function readThreads({ ask, store }, changed) {
   }
 
   /**
-   * Reads what a filter lets through, where not all was read, and returns how far that has come.
+   * Reads the tasks that match a filter if not all tasks were read, and returns the progress.
    *
    * @param {import("../pure/filter.js").Asked | null} what
    * @returns {Progress}
@@ -96,7 +101,7 @@ export function readThreads({ ask, store }, changed) {
   function narrow(what) {
     if (!what || progress.isReading || progress.isWhole) {
       narrowed = null;
-      // What was forgotten meanwhile is shown again.
+      // Read the tasks again that were evicted while the filter was active.
       if (!what && isThin && !progress.isReading) void start();
       return progress;
     }
@@ -126,7 +131,7 @@ export function readThreads({ ask, store }, changed) {
   return {
     progress,
     narrow,
-    /** Everything was missed: all of it is read anew, under what is shown. */
+    /** Reads all tasks again because events were missed; the shown ones stay. */
     again() {
       if (progress.isReading) isWantedAgain = true;
       else void start();

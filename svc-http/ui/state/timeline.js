@@ -1,12 +1,13 @@
-// What was said and what happened in a task, in order: read once, and kept up by events.
+// Messages and events of a task in order: read once, then updated by events.
 //
-// Promises: it comes page by page, newest first, up to a limit, and what happens meanwhile is added; what fails is
-// tried again; a message stands where it was posted, with its words as they are now. Leaves out: how any of it looks.
+// Guarantees: the task is read page by page, newest first, up to a limit, and new events are added during the
+// read; a failed read is retried; a message keeps its position and shows its current text. Not here:
+// rendering.
 
 import { createRetry } from "./reading.js";
 
 /**
- * `words`: of a message that is on its way.
+ * `words`: text of a message that is being sent.
  *
  * @typedef {{key: string, lsn: number, message: string | null, event: any, words?: string}} Item
  */
@@ -15,7 +16,7 @@ const PAGE = 500;
 const PAGES_MAX = 20;
 const ITEMS_MOST = 5_000;
 const TRIM_AT = 500;
-/** Events that a message itself shows, or that are about one alone. */
+/** Events that a message itself shows, or that concern one message only. */
 const SHOWN_ELSEWHERE = new Set([
   "MessagePosted",
   "MessageEdited",
@@ -24,7 +25,7 @@ const SHOWN_ELSEWHERE = new Set([
   "BallotCast",
   "ThreadNotice",
 ]);
-/** Ends of claims that the event which ended them tells. */
+/** Ends of claims that are shown by the event which caused them. */
 const TOLD_BY_OTHERS = new Set(
   ["result", "closed", "cancelled", "expired", "failed"].map((reason) => `ThreadAssignmentChanged ${reason}`),
 );
@@ -39,7 +40,7 @@ export function openTimeline({ ask, store }, threadId, changed) {
   const items = new Map();
   const progress = { isReading: false, isWhole: true, hasFailed: false };
   let isClosed = false;
-  /** Whether something was missed since the read began. */
+  /** Whether events were missed since the read began. */
   let isMissed = false;
 
   /** @param {any} event */
@@ -56,7 +57,7 @@ export function openTimeline({ ask, store }, threadId, changed) {
     items.set(lsn, { key: `m${id}`, lsn, message: id, event: null });
   }
 
-  /** What came long ago is let go of, while more arrives than anybody reads. */
+  /** Drops the oldest items while more arrive than anyone reads. */
   function trim() {
     if (items.size < ITEMS_MOST + TRIM_AT) return;
     const lsns = [...items.keys()].sort((one, other) => one - other);
@@ -106,7 +107,7 @@ export function openTimeline({ ask, store }, threadId, changed) {
   for (const event of store.events()) addEvent(event);
   void start();
 
-  /** What was said last of what is known. */
+  /** Returns the position of the latest known item. */
   const last = () => Math.max(0, ...items.keys());
 
   return {
@@ -120,9 +121,9 @@ export function openTimeline({ ask, store }, threadId, changed) {
       }
       trim();
     },
-    /** All that is known, oldest first. @returns {Item[]} */
+    /** Returns all known items, oldest first. @returns {Item[]} */
     items: () => [...items.values()].sort((one, other) => one.lsn - other.lsn),
-    /** What happened meanwhile was missed, or could not be read. */
+    /** Reads again because events were missed or could not be read. */
     again() {
       isMissed = true;
       void start();

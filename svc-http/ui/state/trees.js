@@ -1,9 +1,9 @@
-// Trees of Markdown, which the service makes of texts: asked for many at a time, and kept beside what they are of.
+// Markdown trees, which the server parses from texts: requested in batches, and cached by entity.
 //
-// Promises: what is wanted in one draw is one request as far as it fits, and two are on their way; a tree goes
-// with its message, with its text, and with the session, and so does what waits for one; what failed for now is
-// asked for again, and what an answer has left out. A text whose tree is refused stays without. Leaves out: how
-// trees look.
+// Guarantees: the texts of one draw share a request if they fit, and at most two requests are under way; a
+// tree, or a request for one, is dropped when its message is withdrawn, when its text changes, or when the
+// session ends; temporary failures and texts missing from an answer are requested again; a text that the
+// server refuses stays without a tree. Not here: rendering trees.
 
 import { mayPass } from "../net/ask.js";
 import { takesWords } from "../pure/effects/words.js";
@@ -12,16 +12,16 @@ import { createRetry } from "./reading.js";
 /** @typedef {import("../pure/fold.js").Tree} Tree */
 /** @typedef {(nodes: Tree[]) => void} Draw */
 /**
- * @typedef {{of?: string, isPast?: boolean, channel?: string | null, text: string}} Source `of`: the key of the entity that
- * has the text, beside which the tree is kept; `isPast`: it may have another text by now, and the tree is not kept;
- * `channel`: where its mentions are looked up.
+ * @typedef {{of?: string, isPast?: boolean, channel?: string | null, text: string}} Source `of`: key of the
+ * entity that has the text, under which the tree is cached; `isPast`: the text may be an earlier one, so the
+ * tree is not cached; `channel`: where its mentions are looked up.
  */
 /** @typedef {{of?: string, isPast?: boolean, draw: Draw}} Wanted */
 /** @typedef {{channel: string | null, text: string, wanted: Wanted[], isAsked: boolean}} Pending */
 
-/** How the service is asked for trees. */
+/** The operation that parses texts. */
 export const OPERATION = "parse_markdown";
-/** Of one request. */
+/** Maximum texts, and maximum bytes of texts as JSON, in one request. */
 const TEXTS_MAX = 100;
 const BYTES_MAX = 1 << 20;
 const AT_ONCE = 2;
@@ -32,19 +32,19 @@ const AT_ONCE = 2;
  *   ask: import("../net/ask.js").Ask,
  *   lacks: (operation: string) => string | null,
  *   together: (draw: () => void) => void,
- * }} setting `together`: draws all that came in one answer.
+ * }} setting `together`: runs all draws for one answer.
  */
 export function createTrees({ store, ask, lacks, together }) {
-  /** The trees of each entity, by its texts. @type {Map<string, Map<string, Tree[]>>} */
+  /** The trees of each entity, by text. @type {Map<string, Map<string, Tree[]>>} */
   const kept = new Map();
-  /** By channel and text. @type {Map<string, Pending>} */
+  /** Pending texts, by channel and text. @type {Map<string, Pending>} */
   const pending = new Map();
   const encoder = new TextEncoder();
   let asking = 0;
   let isHeld = false;
   let isClosed = false;
 
-  /** Whether an entity still has a text. @param {string} key @param {string} text */
+  /** Returns whether an entity still has a text. @param {string} key @param {string} text */
   function has(key, text) {
     const at = key.indexOf("/");
     const entity = store.get(key.slice(0, at), key.slice(at + 1));
@@ -76,14 +76,14 @@ export function createTrees({ store, ask, lacks, together }) {
     pump();
   });
 
-  /** What goes into the next request: texts of one channel. @returns {Pending[]} */
+  /** Returns the texts for the next request, all of one channel. @returns {Pending[]} */
   function next() {
     /** @type {Pending[]} */
     const batch = [];
     let bytes = 0;
     for (const one of pending.values()) {
       if (one.isAsked || (batch[0] && batch[0].channel !== one.channel)) continue;
-      // As it is sent, which is never less than the text.
+      // Size as JSON, which is never smaller than the text.
       bytes += encoder.encode(JSON.stringify(one.text)).length;
       if (batch.length === TEXTS_MAX || (batch.length > 0 && bytes > BYTES_MAX)) break;
       batch.push(one);
@@ -117,20 +117,23 @@ export function createTrees({ store, ask, lacks, together }) {
     isHeld ||= isTried;
     for (const one of batch) {
       one.isAsked = false;
-      // Meanwhile another may have come to want the same.
+      // An identical text may have been requested in the meantime.
       if (!isTried && settled.includes(one) && pending.get(keyOf(one)) === one) pending.delete(keyOf(one));
     }
     retry.ended(problem);
     pump();
   }
 
-  /** @param {Pending[]} batch @returns {Promise<Pending[]>} Those that were answered; the others are asked for again. */
+  /**
+   * @param {Pending[]} batch
+   * @returns {Promise<Pending[]>} Those that were answered; the others are requested again.
+   */
   async function answer(batch) {
     const texts = batch.map(({ text }) => text);
     const channel_id = batch[0]?.channel ?? undefined;
     const { body } = await ask(OPERATION, { channel_id, texts });
     if (isClosed) return [];
-    // The first ones, and at least one.
+    // An answer covers the first texts, and at least one.
     const answered = batch.slice(0, Math.max(1, body.items.length));
     together(() => answered.forEach((one, at) => take(one, body.items[at].nodes)));
     store.touch(["trees/drawn"]);
@@ -146,10 +149,10 @@ export function createTrees({ store, ask, lacks, together }) {
   }
 
   return {
-    /** The tree of a text, if it is there. @param {Source} source @returns {Tree[] | null} */
+    /** Returns the tree of a text, if it is cached. @param {Source} source @returns {Tree[] | null} */
     known: ({ of, text }) => (of && kept.get(of)?.get(text)) || null,
     /**
-     * Has the tree of a text drawn once it is there.
+     * Requests the tree of a text, to be drawn when it arrives.
      *
      * @param {Source} source
      * @param {Draw} draw
@@ -160,7 +163,7 @@ export function createTrees({ store, ask, lacks, together }) {
       const one = pending.get(key) ?? { channel, text, wanted: [], isAsked: false };
       one.wanted.push({ of, isPast, draw });
       pending.set(key, one);
-      // All that is drawn now is asked for together.
+      // Texts of the same draw share a request.
       queueMicrotask(pump);
     },
     close() {
@@ -174,7 +177,7 @@ export function createTrees({ store, ask, lacks, together }) {
 }
 
 /**
- * Returns whether an event that removes words is about a message.
+ * Returns whether an event that withdraws content concerns a message.
  *
  * @param {import("./store.js").LogEvent} event
  * @param {string} [key]

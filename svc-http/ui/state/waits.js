@@ -1,7 +1,7 @@
-// Tasks that somebody waits for on this page, until they can be claimed.
+// Tasks that the user of this page waits for, until they can be claimed.
 //
-// Promises: it is told once, when nothing that is known is in the way any more. Leaves out: claiming, which
-// is asked of the server then.
+// Guarantees: the user is notified once, when no known obstacle is left. Not here: claiming, which the server
+// decides.
 
 import { isDone, isHandedIn, isLive } from "../pure/lanes.js";
 

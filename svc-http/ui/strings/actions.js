@@ -1,4 +1,4 @@
-// What actions are called, what they say while they are under way, and what is asked before them.
+// Texts of actions and forms: names, progress, confirmations and hints.
 
 import { needs } from "./lanes.js";
 import { plural } from "./plural.js";

@@ -1,4 +1,4 @@
-// Sentences of the administration of a workspace.
+// Texts of the workspace's administration.
 
 import { plural } from "./plural.js";
 

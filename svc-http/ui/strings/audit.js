@@ -1,4 +1,4 @@
-// Sentences of the audit: who changed what, and what was requested or refused.
+// Texts of the audit screen.
 
 import { plural } from "./plural.js";
 

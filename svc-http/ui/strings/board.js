@@ -1,4 +1,4 @@
-// Sentences of the board: its lanes and cards, and what filters say.
+// Texts of the board: its lanes, filters and cards.
 
 import { plural } from "./plural.js";
 
@@ -40,7 +40,7 @@ export const card = {
   review: "Review",
   cancelled: "Cancelled",
   result: "Handed in",
-  /** More than a hundred are not counted. */
+  /** Counts above 99 are not shown exactly. */
   unread: (/** @type {number} */ count) =>
     count < 100 ? plural(count, { one: "# unread", other: "# unread" }) : "100+ unread",
   waits: (/** @type {number} */ count) =>

@@ -1,4 +1,4 @@
-// Sentences of who holds what and who waits, of slots and of paused repositories.
+// Texts of the conflicts screen: held and waiting footprints, slots, paused repositories.
 
 import { plural } from "./plural.js";
 

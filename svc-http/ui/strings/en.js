@@ -1,5 +1,6 @@
-// Every sentence of the board, by area. Only this file is imported elsewhere, so that another language can
-// stand for it.
+// All texts of the board, by area.
+//
+// Guarantees: only app.js imports another text file, so that another language can replace this one.
 
 export * from "./lanes.js";
 export * from "./plural.js";

@@ -1,7 +1,7 @@
-// What happened, as a sentence each: of an event by its kind, in parts.
+// Sentences for the events of the log, as parts, by kind of event.
 //
-// Promises: a kind that is not here is named by itself. Leaves out: the name of who did it, which stands before
-// what is no whole sentence.
+// Guarantees: an unknown kind is shown by its name. Not here: the name of the actor, which precedes the parts
+// unless they are a whole sentence.
 
 import { duration, money } from "../pure/format.js";
 import { happened } from "./happened.js";
@@ -141,17 +141,18 @@ export function eventParts({ kind, payload }) {
   try {
     return SAID[kind]?.(payload) ?? [{ code: kind }];
   } catch {
-    // A log of another version may lack what the sentence needs.
+    // A log written by another version may lack data for the sentence.
     return [{ code: kind }];
   }
 }
 
-/** What comes of time or of something else, whoever has brought it about: a whole sentence. */
+/** Events that time or another event causes; their parts are a whole sentence without an actor. */
 const WHOLE = new Set(["ClaimExpired", "ClaimFailed", "ClaimUnacknowledged", "ThreadReady"]);
 const WHOLE_ENDS = new Set(["expired", "failed"]);
 
 /**
- * Who stands before the parts of an event; nobody, where they are a whole sentence.
+ * Returns the member to name before the parts of an event, or null if the parts are a whole sentence.
+ *
  * @param {{kind: string, payload: Payload}} event
  * @returns {string | null}
  */
@@ -164,7 +165,8 @@ export function actorOf({ kind, payload }) {
 }
 
 /**
- * The whole sentence, with who did it; what happens by itself says all by itself.
+ * Returns the whole sentence, with its actor if there is one.
+ *
  * @param {{kind: string, payload: Payload}} event
  * @returns {Part[]}
  */

@@ -1,4 +1,4 @@
-// Sentences of the first run: three steps from an empty workspace to a task that an agent works on.
+// Texts of the first run: three steps from an empty workspace to a task that an agent works on.
 
 export const first = {
   title: "Begin here",

@@ -1,4 +1,4 @@
-// What happened beside tasks, as a sentence each: channels, members, tokens, memory, rules of the workspace.
+// Sentences for events outside tasks: channels, members, tokens, memory, rules of the workspace.
 
 import { plural } from "./plural.js";
 

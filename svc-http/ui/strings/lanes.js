@@ -10,7 +10,7 @@ export const lanes = {
   done: "Done",
 };
 
-/** What stands in a lane with nothing in it. @type {Record<import("../pure/lanes.js").Lane, string>} */
+/** Texts of empty lanes. @type {Record<import("../pure/lanes.js").Lane, string>} */
 export const emptyLanes = {
   "needs-you": "Nothing waits for you.",
   running: "Nobody works on anything now.",
@@ -35,7 +35,11 @@ export const needs = {
   mention: "It is new in your inbox",
 };
 
-/** What one does about a need. @type {Record<import("../pure/rank.js").NeedKind, string>} */
+/**
+ * Labels of the buttons that respond to a need.
+ *
+ * @type {Record<import("../pure/rank.js").NeedKind, string>}
+ */
 export const answers = {
   gate: "Decide",
   lapsed: "Claim",
@@ -83,7 +87,8 @@ export const leases = {
 };
 
 /**
- * Why one cannot answer an approval.
+ * Reasons why the member cannot decide an approval.
+ *
  * @type {Record<"own" | "needs-person" | "capability" | "over", (capability: string) => string>}
  */
 export const cannotAnswer = {

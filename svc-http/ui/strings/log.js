@@ -1,4 +1,4 @@
-// Sentences of the log, of what was proved of it, and of one event.
+// Texts of the log, of its verification, and of the event dialog.
 
 import { plural } from "./plural.js";
 

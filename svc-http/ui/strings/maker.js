@@ -1,4 +1,4 @@
-// Sentences of making an agent.
+// Texts of the form that creates an agent.
 
 export const maker = {
   title: "New agent",

@@ -1,4 +1,4 @@
-// Sentences of Markdown: what stands in for what is not shown, and how its parts are called.
+// Texts of Markdown bodies: placeholders for hidden content, and labels of elements.
 
 import { number } from "../pure/format.js";
 import { plural } from "./plural.js";

@@ -1,4 +1,4 @@
-// Sentences of memory blocks: their texts, their versions, and two texts that meet.
+// Texts of memory blocks: content, versions, and conflicting changes.
 
 import { plural } from "./plural.js";
 

@@ -1,4 +1,4 @@
-// Sentences of messages, of direct messages, of the inbox and of channels.
+// Texts of messages, direct messages, the inbox and channels.
 
 import { number } from "../pure/format.js";
 import { plural } from "./plural.js";

@@ -1,4 +1,4 @@
-// How things are named that have no words of their own.
+// Placeholders for entities whose names are unknown.
 
 export const names = {
   alone: "Only you",

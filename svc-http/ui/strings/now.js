@@ -1,5 +1,4 @@
-// Sentences of what needs one, of the inbox, of direct messages, of channels, and of an approval behind a
-// link.
+// Texts of the Now screen and of an approval behind a link.
 
 import { list } from "../pure/format.js";
 import { plural } from "./plural.js";

@@ -1,4 +1,4 @@
-// Sentences of the palette, of the help on keys, and of a new task.
+// Texts of the palette, the help on keys, and the form for a new task.
 
 export const palette = {
   title: "Commands",

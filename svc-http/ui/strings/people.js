@@ -1,4 +1,4 @@
-// Sentences of the members: who is there, what each does, and what each has used.
+// Texts of members: presence, activity and usage.
 
 import { plural } from "./plural.js";
 

@@ -1,11 +1,11 @@
-// Numbers with the form of a word that goes with them.
+// Numbers with the matching form of their noun.
 
 const rules = new Intl.PluralRules("en");
 const numbers = new Intl.NumberFormat("en");
 
 /**
  * @param {number} count
- * @param {{one: string, other: string}} forms with `#` for the number
+ * @param {{one: string, other: string}} forms Forms of the noun, with `#` for the number.
  * @returns {string}
  */
 export function plural(count, forms) {

@@ -1,11 +1,17 @@
-// What a refusal says beside the thing, and which ways are left.
+// Texts of refusals, and the ways to resolve them.
 
 import { blocks, closes } from "./why.js";
 import { whyRefused } from "../pure/why.js";
 
 /** @import { Part } from "../pure/types.js" */
-/** @typedef {{code: string, status: number, detail: string} & Record<string, any>} Refusal with the problem's own members */
-/** @typedef {{code: string, status: number, detail: string, members?: Record<string, any>}} Told a refusal as it was thrown */
+/**
+ * @typedef {{code: string, status: number, detail: string} & Record<string, any>} Refusal A refusal with the
+ * extra members of its problem document.
+ */
+/**
+ * @typedef {{code: string, status: number, detail: string, members?: Record<string, any>}} Told A refusal as
+ * `net/ask.js` throws it.
+ */
 
 /** @param {Told} told @returns {Refusal} */
 const whole = (told) => ({ ...told.members, code: told.code, status: told.status, detail: told.detail });
@@ -59,7 +65,7 @@ function joined(sentences) {
 
 /**
  * @param {Told} told
- * @returns {Part[]} what was in the way
+ * @returns {Part[]} what caused the refusal
  */
 export function problemParts(told) {
   const refusal = whole(told);
@@ -84,7 +90,7 @@ const WAYS = {
 
 /**
  * @param {Told} told
- * @returns {Way[]} what one can do about it
+ * @returns {Way[]} what the user can do about the refusal
  */
 export function waysOut(told) {
   const refusal = whole(told);

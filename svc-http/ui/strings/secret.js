@@ -1,4 +1,4 @@
-// Sentences beside a secret that is shown once.
+// Texts beside a secret that is shown once.
 
 export const secret = {
   once: "It is shown only now, and kept nowhere. Copy it before you close this.",

@@ -1,4 +1,4 @@
-// Sentences of what one sets for oneself.
+// Texts of the user's own settings.
 
 export const settings = {
   title: "Settings",

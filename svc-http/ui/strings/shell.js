@@ -1,4 +1,4 @@
-// Sentences of the frame around the screens: places, the state of the connection, signing in and out.
+// Texts of the frame around the screens: navigation, connection state, signing in and out.
 
 import { number } from "../pure/format.js";
 

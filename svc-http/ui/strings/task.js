@@ -1,4 +1,4 @@
-// Sentences of a task and its parts.
+// Texts of a task and its panels.
 
 import { plural } from "./plural.js";
 

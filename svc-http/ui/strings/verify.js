@@ -1,4 +1,4 @@
-// What a verification of the log has found.
+// Texts of the results of log verification.
 
 import { plural } from "./plural.js";
 

@@ -1,4 +1,4 @@
-// Why nobody works on a task, what would free it, and what a close still needs: a sentence each, in parts.
+// Sentences, as parts: why a task has no holder, what would unblock it, and what it needs to close.
 
 import { limits } from "./lanes.js";
 import { plural } from "./plural.js";
@@ -77,7 +77,8 @@ export const unblocks = {
 };
 
 /**
- * One sentence: what blocks, and what would free it.
+ * Returns one sentence: the obstacle, and what would remove it.
+ *
  * @param {Why} why
  * @returns {Part[]}
  */
@@ -89,7 +90,11 @@ export function sentence(why) {
 /** @param {number} count */
 export const andMore = (count) => plural(count, { one: "and # more reason", other: "and # more reasons" });
 
-/** A line of the checklist of a close; what the server says is its detail. @type {Record<string, (count: number) => string>} */
+/**
+ * Lines of the closing checklist; the server supplies details.
+ *
+ * @type {Record<string, (count: number) => string>}
+ */
 export const closes = {
   children: (count) => plural(Math.max(1, count), { one: "A child task is not closed", other: "# child tasks are not closed" }),
   approvals: () => "Approving reviews are missing",

@@ -1,7 +1,8 @@
-// Verifies the log beside the page, which stays quick meanwhile.
+// Worker that verifies the log, so that the page stays responsive.
 //
-// Reads pages of 500 positions, two of them under way, and keeps counts and the last hash; says where it is at most four
-// times a second. The page ends it by ending the worker. What is verified, and how, stands in pure/verify.js.
+// Guarantees: it reads pages of 500 positions, two at a time, and keeps only counts and the last hash; it
+// reports progress at most four times a second; the page stops it by terminating the worker. Not here: the
+// rules of verification (pure/verify.js).
 
 import { Problem, createAsk } from "../net/ask.js";
 import { finish, newRun, pinOf, take } from "../pure/verify.js";
@@ -9,22 +10,25 @@ import { finish, newRun, pinOf, take } from "../pure/verify.js";
 /** @typedef {import("../pure/verify.js").Run} Run */
 /** @typedef {import("../pure/verify.js").Report} Report */
 /** @typedef {import("../pure/types.js").LogEvent} LogEvent */
-/** @typedef {{workspace_id: string, whole: boolean, pin: import("../pure/verify.js").Pin | null}} Start what the page says once */
 /**
- * @typedef {object} Told what the page is told
+ * @typedef {{workspace_id: string, whole: boolean, pin: import("../pure/verify.js").Pin | null}} Start
+ * Message from the page that starts the worker.
+ */
+/**
+ * @typedef {object} Told Message from the worker to the page.
  * @property {"running" | "whole" | "part" | "broken" | "failed"} state
  * @property {number} checked
  * @property {number} withheld
- * @property {number} upTo the position up to which the log was looked through
- * @property {number} head the position of its end
- * @property {Report} [report] at the end
- * @property {import("../pure/verify.js").Pin | null} [pin] what to remember, at the end
- * @property {{code: string, detail: string}} [problem] why it could not be read
+ * @property {number} upTo Last position that was verified.
+ * @property {number} head Last position of the log.
+ * @property {Report} [report] Result; only in the last message.
+ * @property {import("../pure/verify.js").Pin | null} [pin] Head to store; only in the last message.
+ * @property {{code: string, detail: string}} [problem] Why the log could not be read.
  */
 
 const PAGE = 500;
 const TELL_EVERY_MS = 250;
-/** As often as this the log may be pruned while it is read. */
+/** Maximum attempts, in case the log is pruned during a run. */
 const ROUNDS_MAX = 3;
 
 /**
@@ -43,7 +47,7 @@ export async function readPart(ask, whole, from, to) {
       : await ask("list_events", { after_id: after, limit });
     events.push(...body.items.filter((/** @type {LogEvent} */ event) => event.lsn <= to));
     const reached = whole ? body.after_lsn : body.after_id;
-    // A page that leads nowhere is the end; what is missing then is for the run to say.
+    // A page that does not advance is the last one; the run reports missing events.
     if (reached <= after) break;
     after = reached;
   }
@@ -51,7 +55,8 @@ export async function readPart(ask, whole, from, to) {
 }
 
 /**
- * Verifies the log as it is now.
+ * Verifies the log up to its current head.
+ *
  * @param {ReturnType<typeof createAsk>} ask
  * @param {Start} start
  * @param {(run: Run) => void} tell
@@ -62,7 +67,7 @@ export async function verifyLog(ask, { workspace_id, whole, pin }, tell) {
     const { floor, head } = (await ask("get_room", {})).body;
     try {
       const report = finish(await walk(ask, newRun({ workspace_id, whole, floor, head, pin }), tell));
-      // A log that was pruned meanwhile begins elsewhere now.
+      // A log that was pruned during the run now begins at a later position.
       const isPruned = report.broken !== null && (await ask("get_room", {})).body.floor !== floor;
       if (!isPruned || round === ROUNDS_MAX) return report;
     } catch (problem) {
@@ -82,7 +87,7 @@ async function walk(ask, begun, tell) {
   const { whole, floor, head } = run;
   const part = (/** @type {number} */ from) => {
     const reading = readPart(ask, whole, from, Math.min(from + PAGE, head.lsn));
-    // It is awaited later, and may have failed by then.
+    // The promise is awaited later; avoid an unhandled rejection until then.
     reading.catch(() => {});
     return reading;
   };

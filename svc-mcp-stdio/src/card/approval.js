@@ -1,7 +1,7 @@
 // Shows an approval gate and sends the decision of a person.
 //
-// The host of the card sends the gate and calls tools. Text of other members is inserted as text and never as
-// markup.
+// Guarantees: text from members is inserted as text, never as markup. Not here: access to the server,
+// since the host of the card provides the gate and calls the tools.
 "use strict";
 (() => {
   const main = document.querySelector("main");
@@ -13,7 +13,7 @@
     return made;
   }
 
-  // Shows a title, a quoted text, named facts, buttons and the outcome of the last button.
+  // Shows a title, a quotation, labelled facts, buttons, and the outcome of the last press.
   function show({ title, quote, facts = [], buttons = [], note = "" }) {
     const list = element("dl");
     for (const [name, value] of facts) {
