@@ -19,7 +19,7 @@ pub enum ReadFailure {
     /// The text does not follow the grammar of RFC 8259, or is nested too deeply for the parser.
     NotJson,
     /// An object in the text has two members with the same name.
-    Twice,
+    DuplicateMember,
     /// The text contains more JSON values than the caller allows.
     TooMany,
 }
@@ -28,13 +28,13 @@ pub enum ReadFailure {
 ///
 /// Fails if the text is invalid JSON, has a duplicate member, or contains more values. The limit bounds
 /// memory: a parsed value occupies many times as many bytes as its text.
-pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, ReadFailure> {
+pub fn parse_with_limit(text: &[u8], most: usize) -> Result<Value, ReadFailure> {
     let budget = ValueBudget::new(most);
     let mut json = serde_json::Deserializer::from_slice(text);
     let read = budget.reader().deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     read.map_err(|error| match budget.remaining.get() {
         None => ReadFailure::TooMany,
-        Some(_) if error.is_data() => ReadFailure::Twice,
+        Some(_) if error.is_data() => ReadFailure::DuplicateMember,
         Some(_) => ReadFailure::NotJson,
     })
 }
@@ -71,7 +71,7 @@ fn step_into_member(name: &str, within: &str) -> String {
 
 /// Returns a message for the caller if an invalid character in a string caused the parse error, or `None` for
 /// any other parse error.
-pub fn not_a_character(error: &serde_json::Error) -> Option<&'static str> {
+pub fn invalid_character_message(error: &serde_json::Error) -> Option<&'static str> {
     const FAULTS: [(&str, &str); 3] = [
         (
             "hex escape",
@@ -241,11 +241,11 @@ mod tests {
     #[test]
     fn values_are_counted_at_every_depth() {
         let text = br#"{"a":[1,{"b":null}],"c":"d"}"#;
-        assert!(read_at_most(text, 6).is_ok());
-        assert_eq!(read_at_most(text, 5), Err(ReadFailure::TooMany));
-        assert_eq!(read_at_most(br#"{"a":1,"a":2}"#, 2), Err(ReadFailure::Twice));
-        assert_eq!(read_at_most(b"[1] 2", 9), Err(ReadFailure::NotJson));
-        assert_eq!(read_at_most(b"", 0), Err(ReadFailure::TooMany));
+        assert!(parse_with_limit(text, 6).is_ok());
+        assert_eq!(parse_with_limit(text, 5), Err(ReadFailure::TooMany));
+        assert_eq!(parse_with_limit(br#"{"a":1,"a":2}"#, 2), Err(ReadFailure::DuplicateMember));
+        assert_eq!(parse_with_limit(b"[1] 2", 9), Err(ReadFailure::NotJson));
+        assert_eq!(parse_with_limit(b"", 0), Err(ReadFailure::TooMany));
     }
 
     #[test]
@@ -268,11 +268,11 @@ mod tests {
             let budget = ValueBudget::new(usize::MAX);
             let mut json = serde_json::Deserializer::from_str(text);
             let error = budget.reader().deserialize(&mut json).unwrap_err();
-            let found = not_a_character(&error).map(|_| budget.failed_at());
+            let found = invalid_character_message(&error).map(|_| budget.failed_at());
             assert_eq!(found.as_deref(), wanted, "{text}: {error}");
         }
         let raw = [b"{\"a\":[\"".as_slice(), &[0xed, 0xa0, 0xbd], b"\"]}"].concat();
-        assert_eq!(not_a_character(&read(&raw).unwrap_err()), Some("the text is not UTF-8"));
+        assert_eq!(invalid_character_message(&read(&raw).unwrap_err()), Some("the text is not UTF-8"));
         assert!(read(r#"{"a":"\ud83d\ude00\\u0000\\\\ud800 \u00e4"}"#.as_bytes()).is_ok());
     }
 

@@ -67,7 +67,7 @@ mod outreach;
 mod host;
 
 pub use audit::state::{Compared, Difference, DifferenceKind, StateReport, TableCounts};
-pub use coordination::claims::{ClaimEnd, end_all};
+pub use coordination::claims::{ClaimEnd, end_all_claims};
 pub use coordination::notices::{NewNotice, post_notice};
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
 pub use host::features::{operation_table, verify_export, verify_state};

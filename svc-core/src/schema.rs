@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::text::NULL_CLEARS;
 
 /// A function that creates the schema of one type: [`of`] without its type parameter.
-pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+pub(crate) type SchemaFunction = fn(&mut SchemaGenerator) -> Schema;
 
 /// Returns the schema of `T`, which `generator` creates.
 pub(crate) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
@@ -66,14 +66,14 @@ fn annotation(keyword: &'static str, value: impl Into<Value>) -> impl Transform 
 }
 
 /// Returns the schema of an input, without references.
-pub(crate) fn inlined_input(schema: SchemaOf) -> Value {
+pub(crate) fn inlined_input(schema: SchemaFunction) -> Value {
     let mut schema = annotated_input(schema);
     publish(&mut schema);
     schema
 }
 
 /// Returns the schema of an input with the annotations from which the MCP tools are made.
-pub(crate) fn annotated_input(schema: SchemaOf) -> Value {
+pub(crate) fn annotated_input(schema: SchemaFunction) -> Value {
     let mut schema = raw_input_schema(schema);
     join_description_lines(&mut schema);
     schema
@@ -82,7 +82,7 @@ pub(crate) fn annotated_input(schema: SchemaOf) -> Value {
 /// Returns the schema of an input without references, but with the annotations, which are not published.
 ///
 /// A field allows null only if null has a meaning in that field: otherwise null equals an absent field.
-pub(crate) fn raw_input_schema(schema: SchemaOf) -> Value {
+pub(crate) fn raw_input_schema(schema: SchemaFunction) -> Value {
     let mut schema = inlined(schema, SchemaSettings::draft2020_12().for_deserialize());
     remove_meaningless_null(&mut schema);
     schema
@@ -141,14 +141,14 @@ fn field_without_null(field: &mut Value) {
 }
 
 /// Returns the schema of an output, without references.
-pub(crate) fn inlined_output(schema: SchemaOf) -> Value {
+pub(crate) fn inlined_output(schema: SchemaFunction) -> Value {
     let mut schema = inlined(schema, SchemaSettings::draft2020_12().for_serialize());
     join_description_lines(&mut schema);
     publish(&mut schema);
     schema
 }
 
-fn inlined(schema: SchemaOf, mut settings: SchemaSettings) -> Value {
+fn inlined(schema: SchemaFunction, mut settings: SchemaSettings) -> Value {
     settings.inline_subschemas = true;
     settings.meta_schema = None;
     schema(&mut settings.into_generator()).to_value()
@@ -236,7 +236,7 @@ impl Components {
     /// Adds the schema of a type, and the schemas of the types that it refers to.
     ///
     /// Returns a reference to the type, or the schema itself if the type has no name.
-    pub fn add(&mut self, schema: SchemaOf) -> Value {
+    pub fn add(&mut self, schema: SchemaFunction) -> Value {
         let mut schema = schema(&mut self.generator).to_value();
         join_description_lines(&mut schema);
         publish(&mut schema);

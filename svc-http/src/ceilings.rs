@@ -1,7 +1,7 @@
 //! Tests that the table of ceilings in svc-http(8) matches the constants in the code.
 
 use svc_core::limits::{
-    CALLS_PREPARED_MAX, DELIVERY_BATCHES_MAX, FILES_JUDGED_MAX, FILES_READ_MAX, LOOKUPS_MAX,
+    CALLS_PREPARED_MAX, DELIVERY_BATCHES_MAX, FILES_READ_MAX, FILES_VERIFIED_MAX, LOOKUPS_MAX,
     LOOKUPS_QUEUED_MAX, LOOKUPS_QUEUED_OF_ADDRESS_MAX, QUEUE_MAX, QUEUED_BYTES_MAX, READS_QUEUED_MAX,
     RESOURCE_SUBSCRIPTIONS_MAX, SPOOL_MAX_BYTES, WAITING_OF_CLIENT_MAX, WAITING_OF_WORKSPACE_MAX, WAITS_MAX,
     WAITS_OF_CLIENT_MAX,
@@ -88,7 +88,7 @@ fn expected_rows() -> Vec<String> {
             SHARE,
             &share_and(&count(TRANSFERS_OF_CLIENT_MAX)),
         ),
-        row("Files that are verified as they arrive", &count(FILES_JUDGED_MAX), NONE, NONE),
+        row("Files that are verified as they arrive", &count(FILES_VERIFIED_MAX), NONE, NONE),
         row("Files that are read: imports, verifications", &count(FILES_READ_MAX), SHARE, SHARE),
         row("Requests to parse Markdown", &count(CALLS_PREPARED_MAX), SHARE, SHARE),
         row("Members that are being mailed", &count(DELIVERY_BATCHES_MAX), SHARE, SHARE),

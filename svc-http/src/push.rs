@@ -17,7 +17,7 @@ use serde::Serialize;
 use svc_core::config::PushConfig;
 use svc_core::egress::Egress;
 use svc_core::op::{DeliveryChannel, DeliveryResult};
-use svc_core::ops::{PUSH_TTL, PushPiece, WEB_PUSH};
+use svc_core::ops::{PUSH_TTL, PushNotification, WEB_PUSH};
 use svc_core::time::Time;
 use svc_core::{Error, Result};
 use tokio::time::Instant;
@@ -60,8 +60,8 @@ impl WebPush {
     /// Sends the notifications for one browser one after another, until one fails.
     async fn send_all(
         &self,
-        taken: &TakenBatch<PushPiece>,
-        pieces: &[(usize, &PushPiece)],
+        taken: &TakenBatch<PushNotification>,
+        pieces: &[(usize, &PushNotification)],
     ) -> Vec<DeliveryResult> {
         let last = Instant::now() + SEND_TIMEOUT.saturating_sub(TOTAL_TIMEOUT + NAME_TIMEOUT);
         let mut results = Vec::new();
@@ -86,7 +86,7 @@ impl WebPush {
         results
     }
 
-    async fn send_one(&self, piece: &PushPiece) -> DeliveryResult {
+    async fn send_one(&self, piece: &PushNotification) -> DeliveryResult {
         let later = |detail: String| DeliveryResult::Later { detail, after: None };
         let request = match self.request(piece) {
             Ok(request) => request,
@@ -100,7 +100,7 @@ impl WebPush {
     }
 
     /// Returns the request that sends a notification to a push service.
-    fn request(&self, piece: &PushPiece) -> Result<Request<Vec<u8>>> {
+    fn request(&self, piece: &PushNotification) -> Result<Request<Vec<u8>>> {
         let browser = &piece.browser;
         let key = PublicKey::from_sec1_bytes(browser.p256dh.bytes());
         let key = key.map_err(|_| Error::internal("the key of a browser is not on the curve"))?;
@@ -123,14 +123,15 @@ impl WebPush {
 }
 
 impl BatchSender for WebPush {
-    type Piece = PushPiece;
+    type Piece = PushNotification;
 
-    const CHANNEL: &'static DeliveryChannel<PushPiece> = &WEB_PUSH;
+    const CHANNEL: &'static DeliveryChannel<PushNotification> = &WEB_PUSH;
 
     /// Sends notifications to all browsers of a member concurrently, so that a slow push service does not
     /// delay the other browsers.
-    async fn send(&self, taken: &TakenBatch<PushPiece>) -> Vec<DeliveryResult> {
-        let pieces: Vec<(usize, &PushPiece)> = taken.batch.notifications().iter().enumerate().collect();
+    async fn send(&self, taken: &TakenBatch<PushNotification>) -> Vec<DeliveryResult> {
+        let pieces: Vec<(usize, &PushNotification)> =
+            taken.batch.notifications().iter().enumerate().collect();
         let browsers = pieces.chunk_by(|(_, one), (_, other)| one.subscription == other.subscription);
         let sent = join_all(browsers.map(|pieces| self.send_all(taken, pieces))).await;
         sent.into_iter().flatten().collect()

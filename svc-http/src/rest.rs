@@ -38,12 +38,12 @@ pub(crate) async fn handle(
     let admission = match state.service.admit(Some(operation), request_head).await {
         Ok(admission) => admission,
         Err(refusal) => {
-            unverified.store_limits(refusal.standings());
+            unverified.store_limits(refusal.limit_states());
             Box::pin(body::discard(request, state.settings.body_max_bytes)).await;
             return Err(refusal.into());
         }
     };
-    unverified.end(admission.standings());
+    unverified.end(admission.limit_states());
     let holder = admission.holder().unwrap_or_else(|| Holder::at(state.peer(link, request.headers())));
     let form = Form::of(operation, request.headers());
     let links = operation.docs().refuses.contains(&Code::NeedsPerson);

@@ -446,7 +446,7 @@ impl Server {
             }
         };
         let refusal = self.state.service.refuse_unrouted(head, refusal).await;
-        unverified.store_limits(refusal.standings());
+        unverified.store_limits(refusal.limit_states());
         let refusal = Error::from(refusal);
         let place = FailureForm::of(&request);
         body::discard(request, self.state.settings.body_max_bytes).await;

@@ -68,12 +68,12 @@ pub trait Handler: Send + Sync {
     fn instructions(&self, context: &RequestContext) -> &'static str;
 
     /// Returns how a transport must treat a call of this tool.
-    fn manner(&self, tool: &str) -> CallProperties;
+    fn call_properties(&self, tool: &str) -> CallProperties;
 
     /// Returns how a transport must treat a repeated call, which contains the input that the first call
     /// requested.
     fn manner_of_repeated_call(&self, tool: &str) -> CallProperties {
-        self.manner(tool)
+        self.call_properties(tool)
     }
 
     /// Returns the schema of a tool's arguments, or `None` if no header repeats an argument.

@@ -344,7 +344,7 @@ impl PipeState {
         message: Arc<Message>,
         sink: ResponseSink,
     ) -> std::result::Result<(), OutputClosed> {
-        let waits = self.router.manner(&message).waits;
+        let waits = self.router.call_properties(&message).waits;
         let begun = locked(&self.in_progress).begin(&id, waits, sink.clone());
         let number = match begun {
             Ok(number) => number,

@@ -98,7 +98,7 @@ impl Principal {
     pub async fn admit_next(&self, service: &Service) -> std::result::Result<Self, AdmissionFailure> {
         let admission = service.admit(None, self.head.as_ref().clone()).await?;
         let holder = admission.holder();
-        let standings = admission.standings().into();
+        let standings = admission.limit_states().into();
         let admission = Arc::new(Mutex::new(MessageAdmission::Unused(admission)));
         Ok(Self { admission, holder, standings, ..self.clone() })
     }
@@ -130,7 +130,7 @@ impl Principal {
 
     /// Returns the remaining quotas of the rate limits that the message counts against; empty if the message
     /// was not admitted.
-    pub fn standings(&self) -> &[LimitState] {
+    pub fn limit_states(&self) -> &[LimitState] {
         &self.standings
     }
 

@@ -13,7 +13,7 @@ use rmcp::model::{
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use svc_core::json::not_a_character;
+use svc_core::json::invalid_character_message;
 
 use crate::handler::{Call, CallProperties, Handler, Outcome};
 use crate::log_level::LogLevel;
@@ -53,12 +53,12 @@ impl Router {
     }
 
     /// Returns how a transport must treat a message.
-    pub fn manner(&self, message: &Message) -> CallProperties {
+    pub fn call_properties(&self, message: &Message) -> CallProperties {
         match message.method.as_str() {
             "tools/call" => {
                 let manner = |tool: Cow<'_, str>| match message.params.text("requestState") {
                     Some(_) => self.handler.manner_of_repeated_call(&tool),
-                    None => self.handler.manner(&tool),
+                    None => self.handler.call_properties(&tool),
                 };
                 called_tool(message).map(manner).unwrap_or_default()
             }
@@ -281,7 +281,7 @@ fn called_tool(message: &Message) -> Option<Cow<'_, str>> {
 fn call(message: &Arc<Message>) -> Result<Call, Refusal> {
     let Some(name) = called_tool(message) else {
         let error = message.params.read::<String>("name").err();
-        return Err(Refusal::params(match error.as_ref().and_then(not_a_character) {
+        return Err(Refusal::params(match error.as_ref().and_then(invalid_character_message) {
             Some(fault) => format!("the name of the tool: {fault}"),
             None => "the params of tools/call need the name of a tool, a string".to_owned(),
         }));
@@ -303,7 +303,7 @@ fn params<T: DeserializeOwned>(message: &Message, names: &[&str]) -> Result<T, R
 
 /// Describes a JSON error in the terms of JSON instead of the terms of Rust.
 fn json_fault(error: &serde_json::Error) -> String {
-    if let Some(fault) = not_a_character(error) {
+    if let Some(fault) = invalid_character_message(error) {
         return fault.to_owned();
     }
     let text = error.to_string();

@@ -12,7 +12,7 @@ use rmcp::model::RequestId;
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use svc_core::json::not_a_character;
+use svc_core::json::invalid_character_message;
 
 /// Maximum messages in a batch.
 pub const BATCH_MAX: usize = 100;
@@ -141,7 +141,7 @@ impl InvalidMessage {
         if error.is_data() {
             return Self::new("a member of the message appears twice, or it has more than 64 members", None);
         }
-        Self::unreadable(not_a_character(error).unwrap_or("the message is not JSON"))
+        Self::unreadable(invalid_character_message(error).unwrap_or("the message is not JSON"))
     }
 
     fn unreadable(message: &'static str) -> Self {
@@ -233,7 +233,7 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
 /// character, or else is `otherwise`.
 fn not_a_string(what: &str, member: Option<&RawValue>, otherwise: &'static str) -> Cow<'static, str> {
     let error = member.and_then(|member| serde_json::from_str::<String>(member.get()).err());
-    let fault = error.as_ref().and_then(not_a_character);
+    let fault = error.as_ref().and_then(invalid_character_message);
     fault.map_or(otherwise.into(), |fault| format!("{what}: {fault}").into())
 }
 

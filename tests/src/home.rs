@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use svc_core::capability::Capability::TokenAdmin;
 use svc_core::id::MemberId;
 use svc_core::op::{Feature, Write, write};
-use svc_core::{ClaimEnd, Result, end_all};
+use svc_core::{ClaimEnd, Result, end_all_claims};
 
 /// Ends all claims of a member.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -19,7 +19,7 @@ struct SendHome {
 crate::keeps_nothing!(SendHome => Value);
 
 fn send_home(cx: &mut Write<'_>, input: &SendHome) -> Result<Value> {
-    Ok(json!({"ended": end_all(cx, input.member_id, ClaimEnd::Deactivated)?}))
+    Ok(json!({"ended": end_all_claims(cx, input.member_id, ClaimEnd::Deactivated)?}))
 }
 
 /// Returns the feature with the operation `send_home`.

@@ -365,7 +365,7 @@ impl Handler for Fixtures {
         "Fixtures of the conformance suite."
     }
 
-    fn manner(&self, _: &str) -> CallProperties {
+    fn call_properties(&self, _: &str) -> CallProperties {
         CallProperties { waits: false, changes: true }
     }
 

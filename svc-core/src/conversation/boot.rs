@@ -30,7 +30,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("get_channel_boot", get_channel_boot)
                     .quick()
-                    .reads_on("text")
+                    .resumes_text("text")
                     .title("Read a channel's briefing")
                     .when(
                         "Read a channel's briefing, the text to read on arrival. `get_thread_context` \
@@ -130,11 +130,11 @@ struct GetChannelBoot {
 }
 
 fn get_channel_boot(cx: &Read<'_>, input: &GetChannelBoot) -> Result<ChannelBoot> {
-    of_channel(cx, visible_channel(cx, input.channel_id)?.id)
+    load_boot(cx, visible_channel(cx, input.channel_id)?.id)
 }
 
 /// Returns the boot of a channel. The calling function must have checked that the caller may see the channel.
-pub(crate) fn of_channel(cx: &Read<'_>, channel_id: ChannelId) -> Result<ChannelBoot> {
+pub(crate) fn load_boot(cx: &Read<'_>, channel_id: ChannelId) -> Result<ChannelBoot> {
     let found = cx.one(BOOT, &[&channel_id])?;
     let text = String::new();
     let version = 0;
@@ -162,7 +162,7 @@ struct SetChannelBoot {
 fn set_channel_boot(cx: &mut Write<'_>, input: &SetChannelBoot) -> Result<ChannelBoot> {
     let channel = visible_channel(cx, input.channel_id)?;
     check_not_archived(&channel)?;
-    let before = of_channel(cx, channel.id)?;
+    let before = load_boot(cx, channel.id)?;
     let text: &str = &input.text;
     if text == before.text {
         return Ok(before);

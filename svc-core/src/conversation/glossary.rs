@@ -78,7 +78,7 @@ pub(crate) fn feature() -> Feature {
                 .ints("lsn")
                 .words("definition", purge_some)
                 .proven("key", "term updated_by at lsn")
-                .purged_whole()
+                .purge_removes_rows()
                 // Events contain the length of the definition only, because the definition may be
                 // destroyed.
                 .proven_as("definition", Class::Int, "t.definition"),
@@ -298,7 +298,10 @@ const CONTEXT_BYTES: usize = PAGE_BYTES / 4;
 
 /// Returns terms of the caller's workspace for a thread's context. Terms that occur in the given texts come
 /// first.
-pub(crate) fn of_texts<'a>(cx: &Read<'_>, texts: impl Iterator<Item = &'a str>) -> Result<Vec<GlossaryTerm>> {
+pub(crate) fn terms_for_texts<'a>(
+    cx: &Read<'_>,
+    texts: impl Iterator<Item = &'a str>,
+) -> Result<Vec<GlossaryTerm>> {
     let mut terms: Vec<GlossaryTerm> = cx.query(ALL, &[&cx.caller().workspace_id, &GLOSSARY_MAX])?;
     let occurring: BTreeSet<String> = {
         let keys = terms.iter().map(|term| &*term.key);

@@ -180,7 +180,7 @@ const RESEAL: &str = "
     update shelves set sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3 and sealed = $4";
 
 /// Returns the number of segments sealed with each key-encryption key, by the id of the key.
-pub(crate) fn by_key(cx: &Read<'_>) -> Result<Vec<(Vec<u8>, i64)>> {
+pub(crate) fn count_by_key(cx: &Read<'_>) -> Result<Vec<(Vec<u8>, i64)>> {
     cx.query(BY_KEY, &[])
 }
 

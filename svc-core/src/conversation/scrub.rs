@@ -129,7 +129,7 @@ const MARKS: &str =
     "select workspace_id, lsn from scrubs where key_table = $1 order by workspace_id, lsn limit $2";
 
 /// Deletes exactly the given marks, after their tables were cleaned.
-pub(crate) fn finished(cx: &mut Write<'_>, marks: &[ScrubMark]) -> Result<()> {
+pub(crate) fn delete_marks(cx: &mut Write<'_>, marks: &[ScrubMark]) -> Result<()> {
     marks.iter().try_for_each(|mark| cx.execute_any(FINISHED, &[&mark.key_table, &mark.workspace, &mark.lsn]))
 }
 

@@ -224,7 +224,7 @@ pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> 
 }
 
 /// Loads the workspace and the channel of a thread for the service itself, even if the channel is private.
-pub(crate) fn place_of_workspace(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
+pub(crate) fn place_for_service(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
     place_seen_by(cx, Visibility::Whole, id)?.ok_or_else(|| Error::not_found("thread"))
 }
 

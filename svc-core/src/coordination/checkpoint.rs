@@ -33,7 +33,7 @@ pub(crate) fn feature() -> Feature {
             .ints("lsn")
             .words("checkpoint", purge_some)
             .proven("thread_id", "member_id at lsn")
-            .purged_whole()
+            .purge_removes_rows()
             .unproven("checkpoint", "content, which can be destroyed"),
     ])
 }

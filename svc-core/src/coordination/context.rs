@@ -111,16 +111,16 @@ pub(in crate::coordination) fn load_context(
     include_glossary: bool,
 ) -> Result<ThreadContext> {
     let since = since.unwrap_or(0);
-    let close_refusals = transition::against_closing(cx, &thread)?;
+    let close_refusals = transition::unmet_close_conditions(cx, &thread)?;
     let transitions = transition::possible_actions(cx, &thread, &close_refusals)?;
-    let boot = Some(boot::of_channel(cx, thread.channel_id)?).filter(|boot| !boot.text.is_empty());
-    let memory_blocks = memory::of_thread(cx, thread.id)?;
+    let boot = Some(boot::load_boot(cx, thread.channel_id)?).filter(|boot| !boot.text.is_empty());
+    let memory_blocks = memory::attached_blocks(cx, thread.id)?;
     let (messages, older) = messages::context_messages(cx, thread.id, since, CONTEXT_MESSAGES)?;
     let glossary = if include_glossary {
         let blocks = memory_blocks.iter().map(|attached| &*attached.block.value);
         let newest = messages.iter().rev().map(|message| &*message.body);
         let texts = [&*thread.title].into_iter().chain(boot.iter().map(|boot| &*boot.text));
-        Some(glossary::of_texts(cx, texts.chain(blocks).chain(newest))?)
+        Some(glossary::terms_for_texts(cx, texts.chain(blocks).chain(newest))?)
     } else {
         None
     };

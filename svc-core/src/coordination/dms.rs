@@ -123,7 +123,7 @@ fn open_dm(cx: &mut Write<'_>, input: &OpenDm) -> Result<Dm> {
         check_active(&load_member(cx, *id)?)?;
         set.insert(*id);
     }
-    if let Some(known) = direct::of_set(cx, &set)? {
+    if let Some(known) = direct::find_by_members(cx, &set)? {
         return load_dm(cx, known);
     }
     let channel = direct::create(cx, &set)?;
@@ -163,7 +163,7 @@ struct ListDms {
 
 fn list_dms(cx: &Read<'_>, input: &ListDms) -> Result<Page<ListedDm>> {
     input.workspace_id.of(cx)?;
-    direct::of_caller(cx, input.cursor, input.limit)
+    direct::page_of_caller(cx, input.cursor, input.limit)
 }
 
 /// Adds a member to a direct message that was opened for more than two members, and returns the direct

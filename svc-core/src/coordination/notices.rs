@@ -106,7 +106,7 @@ pub(in crate::coordination) fn post_notice_with_event(
     notice: &NewNotice<'_>,
 ) -> Result<(Recorded, MessageId)> {
     let words = messages::seal_in_job(cx, notice.text, &json!({"notice": notice.name}))?;
-    let place = visibility::place_of_workspace(cx, thread)?;
+    let place = visibility::place_for_service(cx, thread)?;
     let message_id = messages::post_sealed(cx, &place, author, &words)?.id;
     let event = ThreadNotice { notice: notice.name, message_id, data: &notice.data };
     let recorded = cx.emit(Subject::thread(place.channel_id, thread), &event)?;

@@ -11,7 +11,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::hash::sha256;
 use crate::limits::{SKILL_MAX, SKILL_SETS_MAX};
-use crate::log::cache::{Cached, Lifetime, ONLY};
+use crate::log::cache::{Cached, Lifetime, SINGLE_ENTRY};
 use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
 use crate::store::{FromValue, Value, new_row};
@@ -140,7 +140,7 @@ impl SkillSets {
 /// Returns the cached sets of the caller's workspace, and reads all sets first if the connection has cached
 /// none.
 pub(crate) fn cached_sets(cx: &Read<'_>) -> Result<SkillSets> {
-    match cx.cached(&ONLY) {
+    match cx.cached(&SINGLE_ENTRY) {
         Some(known) => Ok(known),
         None => all_sets(cx),
     }
@@ -148,7 +148,7 @@ pub(crate) fn cached_sets(cx: &Read<'_>) -> Result<SkillSets> {
 
 /// Returns every set of the caller's workspace, after reading the sets that are not cached.
 pub(crate) fn all_sets(cx: &Read<'_>) -> Result<SkillSets> {
-    cx.with_cached(&ONLY, |known: &mut SkillSets| {
+    cx.with_cached(&SINGLE_ENTRY, |known: &mut SkillSets| {
         let newer = cx.query(SETS_AFTER, &[&cx.caller().workspace_id, &known.newest()])?;
         known.extend(newer);
         Ok(known.clone())

@@ -13,9 +13,9 @@ use crate::capability::Capability::TokenAdmin;
 use crate::coordination::claims::{self, ClaimEnd, EndedClaims};
 use crate::error::Code;
 use crate::id::TokenId;
-use crate::identity::apps::is_of_app;
+use crate::identity::apps::acts_for_installed_app;
 use crate::identity::sessions::has_credential;
-use crate::identity::tokens::{Revocable, check_exists};
+use crate::identity::tokens::{RevocableToken, check_exists};
 use crate::op::{Answer, Effect, Feature, Read, Write, changing};
 use crate::time::Time;
 
@@ -110,13 +110,13 @@ fn revoke_token(
     input: &RevokeToken,
     begun: &mut RevocationProgress,
 ) -> Result<Option<Revocation>> {
-    let found = Revocable::load(cx, input.token_id)?;
+    let found = RevocableToken::load(cx, input.token_id)?;
     let member = found.member();
     let ending = found.ending();
     // Checked in each step: a member with a credential could begin claims in between.
     let releases = input.claims == ClaimHandling::Release
         && !has_credential(cx, member, &ending)?
-        && !is_of_app(cx, member)?;
+        && !acts_for_installed_app(cx, member)?;
     let ended = match releases {
         true => claims::end_some(cx, member, ClaimEnd::Released)?,
         false => EndedClaims { live: 0, more: false },

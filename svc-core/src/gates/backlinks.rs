@@ -166,7 +166,7 @@ struct ListMessageBacklinks {
 }
 
 fn list_message_backlinks(cx: &Read<'_>, input: &ListMessageBacklinks) -> Result<Page<Backlink>> {
-    let message = messages::located(cx, input.message_id)?.id;
+    let message = messages::visible_message_place(cx, input.message_id)?.id;
     let after = Cursor::after(input.cursor);
     let horizon = cx.horizon(HORIZON, &[&message], after)?;
     let last = horizon.up_to();

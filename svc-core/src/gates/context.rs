@@ -17,7 +17,7 @@ use crate::gates::approvals::{self, ApprovalGate};
 use crate::gates::reviews;
 use crate::id::MemberId;
 use crate::identity::workspaces::OwnWorkspaceId;
-use crate::limits::{AWAITED_SCAN_MAX, PAGE_BYTES, WORKSPACE_CONTEXT_MAX};
+use crate::limits::{CONTEXT_SCAN_MAX, PAGE_BYTES, WORKSPACE_CONTEXT_MAX};
 use crate::op::{Feature, Read, read};
 use crate::page::within;
 
@@ -86,7 +86,7 @@ fn claims_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<Thread>> {
     let visibility = cx.caller().visibility.params();
     let workspace = cx.caller().workspace_id;
     let now = cx.now();
-    let last = cx.horizon_within(HORIZON_OF_CLAIMS, &[&workspace, &member], 0, AWAITED_SCAN_MAX)?.up_to();
+    let last = cx.horizon_within(HORIZON_OF_CLAIMS, &[&workspace, &member], 0, CONTEXT_SCAN_MAX)?.up_to();
     let params = visibility.and(&[&workspace, &member, &now, &WORKSPACE_CONTEXT_MAX, &last]);
     thread_row::select_first(cx, CLAIMS, &params)
 }

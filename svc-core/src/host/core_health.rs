@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use crate::host::delivery_slots::SlotsByChannel;
 use crate::host::start_checks::ReplacementReason;
-use crate::limits::{CALLS_PREPARED_MAX, FILES_JUDGED_MAX, FILES_READ_MAX, WAITS_MAX};
+use crate::limits::{CALLS_PREPARED_MAX, FILES_READ_MAX, FILES_VERIFIED_MAX, WAITS_MAX};
 use crate::op::{CheckMethod, DATABASE, Depth, Dispatch, Feature, HealthCheck, MeasureDepth};
 use crate::share::{Ceiling, Quotas};
 use crate::sync::lock;
@@ -59,7 +59,7 @@ impl Default for ProcessState {
     fn default() -> Self {
         let reading = Ceiling::new("files that are read", FILES_READ_MAX, Quotas::default());
         let preparing = Ceiling::new("calls that are prepared", CALLS_PREPARED_MAX, Quotas::default());
-        let checking = Semaphore::new(FILES_JUDGED_MAX);
+        let checking = Semaphore::new(FILES_VERIFIED_MAX);
         let sending = SlotsByChannel::default();
         let threads = ServiceThreads::default();
         let dispatch = OnceLock::new();

@@ -93,7 +93,7 @@ impl Upkeep {
             let id = cx.sealer().current_id().to_vec();
             let check = cx.sealer().check_value(&id)?;
             let now = cx.now();
-            cx.execute_any(check_values::RECORD, &[&id, &check, &now])
+            cx.execute_any(check_values::ADD_CHECK_VALUE, &[&id, &check, &now])
         })
     }
 
@@ -144,7 +144,7 @@ impl Upkeep {
         if done.is_empty() {
             return Ok(());
         }
-        lead.write(WorkspaceId::INSTANCE, move |cx| scrub::finished(cx, &done))?;
+        lead.write(WorkspaceId::INSTANCE, move |cx| scrub::delete_marks(cx, &done))?;
         // On SQLite that write also went through the log. It contains no key, but the log must end up empty.
         if self.opener.is_sqlite() { self.truncate_wal(round).map(drop) } else { Ok(()) }
     }

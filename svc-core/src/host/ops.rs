@@ -17,7 +17,7 @@ pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken, Quotas};
 pub use crate::identity::whoami::{Bearer, Me, WHOAMI, Whoami};
 pub use crate::identity::workspaces::OwnWorkspaceId;
 pub use crate::log::feed::{FrameBytes, FrameForm};
-pub use crate::outreach::push::{PUSH_TTL, PushPiece, WEB_PUSH};
+pub use crate::outreach::push::{PUSH_TTL, PushNotification, WEB_PUSH};
 pub use crate::portability::{
     EXPORT_WORKSPACE, ExportReport, ExportWorkspace, IMPORT_WORKSPACE, ImportWorkspace, Imported, Mode, Words,
 };

@@ -38,11 +38,11 @@ impl Service {
     pub async fn refuse_unrouted(&self, head: RequestHead, refusal: Error) -> AdmissionFailure {
         let (standings, refusal) = match self.admit(None, head).await {
             Ok(admission) => {
-                let standings = admission.standings().into();
+                let standings = admission.limit_states().into();
                 let is_recorded = admission.is_delegated();
                 (standings, if is_recorded { self.refuse(None, admission, refusal).await } else { refusal })
             }
-            Err(error) if error.code() == Code::Unauthenticated => (error.standings().into(), refusal),
+            Err(error) if error.code() == Code::Unauthenticated => (error.limit_states().into(), refusal),
             Err(error) => return error,
         };
         AdmissionFailure::new(refusal, standings)

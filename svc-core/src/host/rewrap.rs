@@ -52,7 +52,7 @@ impl Service {
 fn forget_unused(cx: &mut Write<'_>) -> Result<RewrapReport> {
     let current = cx.sealer().current_id().to_vec();
     let mut rewrap = RewrapReport { key_id: hex::encode(&current), ..RewrapReport::default() };
-    let left: BTreeMap<Vec<u8>, i64> = key_segments::by_key(cx)?.into_iter().collect();
+    let left: BTreeMap<Vec<u8>, i64> = key_segments::count_by_key(cx)?.into_iter().collect();
     let known: Vec<(Vec<u8>, Vec<u8>)> = cx.query(check_values::SELECT_CHECK_VALUES, &[])?;
     for (id, _) in known.into_iter().filter(|(id, _)| *id != current) {
         if !left.contains_key(&id) {

@@ -292,7 +292,7 @@ impl Service {
         if operation.http().takes_file {
             return self.run_on_blocking_thread(&process.reading, operation, admission, input).await;
         }
-        if operation.run.prepared_apart {
+        if operation.run.slow_to_prepare {
             return self.run_on_blocking_thread(&process.preparing, operation, admission, input).await;
         }
         await_reply(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await

@@ -30,7 +30,7 @@ fn serve(limits: &RateLimits, link: &mut LimitConnection) {
     let mut retry = None;
     while let Some(next) = limits.next_sharing(retry) {
         let outcome = match next {
-            SharingTask::Tell(told) => {
+            SharingTask::Report(told) => {
                 let used = link.report(told.usage());
                 let outcome = used.as_ref().map(drop).map_err(Clone::clone);
                 limits.settle(told, used.ok());
@@ -56,7 +56,7 @@ impl LimitConnection {
     fn connect(&mut self) -> Result<()> {
         let conn = self.opener.with_short_timeouts()?;
         let asked = self.clock.monotonic();
-        self.clock.hear(rate_windows::database_time(&conn)?, asked);
+        self.clock.follow_database(rate_windows::database_time(&conn)?, asked);
         self.conn = Some(conn);
         Ok(())
     }

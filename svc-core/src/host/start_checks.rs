@@ -39,7 +39,7 @@ pub(crate) fn compare_times(opener: &Opener, clock: &Clock) -> Result<()> {
     let conn = opener.reader()?;
     if conn.engine() == Engine::Postgres {
         let asked = clock.monotonic();
-        clock.hear(rate_windows::database_time(&conn)?, asked);
+        clock.follow_database(rate_windows::database_time(&conn)?, asked);
     }
     newest_time(&conn)?.into_iter().for_each(|newest| clock.note_stored_time(newest));
     Ok(())

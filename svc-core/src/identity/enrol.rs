@@ -16,7 +16,7 @@ use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::Replayed;
-use crate::op::{Answer, Feature, Read, Surface, Write, secret_was_shown, write};
+use crate::op::{Answer, Feature, Read, Surface, Write, secret_shown_once_error, write};
 use crate::text::{Handle, Text};
 
 pub(crate) fn feature() -> Feature {
@@ -115,7 +115,7 @@ impl Answer<CreateAgent> for MemberWithToken {
     }
 
     fn answer_repeat(_: &Read<'_>, _: &CreateAgent, id: MemberId) -> Result<Self> {
-        Err(secret_was_shown(id).with_next("Mint another token for the member `id`."))
+        Err(secret_shown_once_error(id).with_next("Mint another token for the member `id`."))
     }
 }
 

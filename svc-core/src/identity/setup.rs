@@ -18,7 +18,9 @@ use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
-use crate::op::{Answer, Effect, Feature, Read, Surface, Write, WriteNeeds, changing, secret_was_shown};
+use crate::op::{
+    Answer, Effect, Feature, Read, Surface, Write, WriteNeeds, changing, secret_shown_once_error,
+};
 use crate::text::{Handle, Text};
 use crate::time::Time;
 
@@ -97,7 +99,7 @@ impl Answer<CreateWorkspace> for NewWorkspace {
 
     fn answer_repeat(_: &Read<'_>, _: &CreateWorkspace, id: WorkspaceId) -> Result<Self> {
         let next = "Have the operator mint a token there: `svc token mint --as-instance --workspace`.";
-        Err(secret_was_shown(id).with_next(next))
+        Err(secret_shown_once_error(id).with_next(next))
     }
 }
 
@@ -326,7 +328,7 @@ mod bootstrap {
         }
 
         fn answer_repeat(_: &Read<'_>, _: &BootstrapMember, id: MemberId) -> Result<Self> {
-            Err(secret_was_shown(id))
+            Err(secret_shown_once_error(id))
         }
     }
 

@@ -364,7 +364,7 @@ pub(crate) const LIVE: &str = "live";
 const ERASING: &str = "erasing";
 
 /// Returns whether the instance has no live workspace other than this one.
-pub(crate) fn is_the_only_one(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
+pub(crate) fn is_only_live_workspace(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
     Ok(cx.one::<(WorkspaceId,)>(ANOTHER, &[&workspace])?.is_none())
 }
 
@@ -440,6 +440,6 @@ pub(crate) fn create_empty_workspace(cx: &mut Write<'_>, name: &str) -> Result<W
     // The key is in use after the first workspace exists: a process with another key is rejected.
     let key = cx.sealer().current_id().to_vec();
     let sealed = cx.sealer().check_value(&key)?;
-    cx.execute_any(keys::RECORD, &[&key, &sealed, &created_at])?;
+    cx.execute_any(keys::ADD_CHECK_VALUE, &[&key, &sealed, &created_at])?;
     Ok(workspace)
 }

@@ -47,7 +47,7 @@ pub const GROUP_MENTION_FREE: i64 = 15;
 /// Maximum members that a group mention in a message may notify.
 pub const GROUP_MENTION_MAX: i64 = 1000;
 /// Maximum members that are notified when an approval is requested.
-pub const HOLDERS_MAX: i64 = 1000;
+pub const APPROVERS_NOTIFIED_MAX: i64 = 1000;
 /// Maximum characters of a message's preview in an inbox.
 pub const PREVIEW_MAX: usize = 200;
 /// Maximum unread items of one inbox that a read scans, to count the items or to answer a wait.
@@ -61,7 +61,7 @@ pub const DELIVERY_BATCH_LEASE: Duration = Duration::from_secs(60);
 /// Maximum browsers of one member that receive push notifications.
 pub const SUBSCRIPTIONS_MAX: i64 = 10;
 /// Maximum inbox items that one call can mark.
-pub const MARKED_MAX: usize = 500;
+pub const MARKED_ITEMS_MAX: usize = 500;
 /// Maximum relations from one message to other messages, apart from citations.
 pub const RELATIONS_OF_MESSAGE_MAX: i64 = 100;
 /// Maximum refutations that affect one thread. Each close of the thread reads all these refutations.
@@ -69,11 +69,11 @@ pub const REFUTATIONS_MAX: i64 = 1000;
 /// Maximum votes in one thread.
 pub const VOTES_MAX: i64 = 1000;
 /// Maximum options in one vote.
-pub const OPTIONS_MAX: usize = 20;
+pub const VOTE_OPTIONS_MAX: usize = 20;
 /// Index of the last option that a vote can have.
 pub const OPTION_INDEX_MAX: i64 = 19;
 /// Maximum characters of an option in a vote.
-pub const OPTION_MAX: usize = 200;
+pub const VOTE_OPTION_MAX: usize = 200;
 /// Maximum members that are listed for one option in a vote.
 pub const VOTERS_LISTED: i64 = 200;
 /// Maximum ballots read, whether listed or only counted, before a page of votes ends.
@@ -164,7 +164,7 @@ pub const SCIM_SCAN_MAX: i64 = 10_000;
 /// Maximum operations in one SCIM PATCH request.
 pub const SCIM_OPERATIONS_MAX: usize = 1000;
 /// Maximum attributes that a SCIM request can select for the response.
-pub const SCIM_NAMES_MAX: usize = 100;
+pub const SCIM_ATTRIBUTES_MAX: usize = 100;
 /// Maximum members of one SCIM group.
 pub const SCIM_GROUP_MEMBERS_MAX: usize = 4000;
 /// Maximum SCIM groups of a workspace.
@@ -239,7 +239,7 @@ pub const SPAWN_TOOLS_MAX: i64 = 100;
 pub const WORKSPACE_CONTEXT_MAX: i64 = 20;
 /// Maximum threads in review, and maximum threads claimed by the caller, that are scanned for a workspace's
 /// context.
-pub const AWAITED_SCAN_MAX: i64 = 1000;
+pub const CONTEXT_SCAN_MAX: i64 = 1000;
 /// Maximum busy members, and maximum idle members, listed in the occupancy of a workspace.
 pub const OCCUPANCY_MEMBERS_MAX: i64 = 1000;
 /// Maximum threads counted for each number in the occupancy of a workspace, such as the number of ready
@@ -426,7 +426,7 @@ pub const READ_BATCH_MAX: usize = 31;
 /// Maximum time that a batch waits for a workspace locked by another server.
 ///
 /// After that, the lane runs other tasks first.
-pub const HELD_WAIT: Duration = Duration::from_millis(100);
+pub const LOCKED_WORKSPACE_WAIT: Duration = Duration::from_millis(100);
 /// Maximum time that SQLite waits for a lock of another process.
 pub const SQLITE_BUSY: Duration = Duration::from_millis(5000);
 /// Interval at which a shared SQLite file is polled for commits of other processes while a request waits.
@@ -494,19 +494,19 @@ pub const RETENTION_WORKSPACES: i64 = 50;
 /// Maximum messages that one event declares as pruned.
 pub const MESSAGES_PRUNED_MAX: i64 = 100_000;
 /// Maximum rows whose texts are purged in one step.
-pub const PURGED_ROWS: i64 = 500;
+pub const PURGED_ROWS_MAX: i64 = 500;
 /// Maximum interrupted purges examined to find one in a workspace without a legal hold.
-pub const PURGES_LOOKED_AT: i64 = 100;
+pub const PURGES_EXAMINED_MAX: i64 = 100;
 /// Maximum pruned messages that are removed in one step.
-pub const MESSAGES_REMOVED: i64 = 500;
+pub const MESSAGES_REMOVED_MAX: i64 = 500;
 /// Maximum fully pruned key segments that are removed in one step.
-pub const SHELVES_REMOVED: i64 = 500;
+pub const KEY_SEGMENTS_REMOVED_MAX: i64 = 500;
 /// Maximum events that one step of pruning reads.
 pub const PRUNE_READ_ROWS: i64 = 10_000;
 /// Bytes of payloads after which a step of pruning stops reading events.
 pub const PRUNE_READ_BYTES: usize = 4 << 20;
 /// Maximum census counts that one step of pruning changes.
-pub const PRUNE_COUNTS: usize = 500;
+pub const PRUNE_COUNTS_MAX: usize = 500;
 /// Maximum pruned events that are removed in one step.
 pub const PRUNE_ROWS: i64 = 1000;
 /// Number of new events in a log after which the census adds these events to its stored counts.

@@ -15,7 +15,7 @@ pub const WAITING_OF_CLIENT_MAX: usize = WAITING_OF_WORKSPACE_MAX / 2;
 /// Maximum resource subscriptions of one token.
 pub const RESOURCE_SUBSCRIPTIONS_MAX: i64 = 100;
 /// Maximum files that one process verifies at the same time while it receives them.
-pub const FILES_JUDGED_MAX: usize = 1;
+pub const FILES_VERIFIED_MAX: usize = 1;
 /// Maximum batches of one delivery channel, such as email, that a process sends at the same time.
 pub const DELIVERY_BATCHES_MAX: usize = 16;
 /// Maximum workspaces that one search for due deliveries of a delivery channel visits.

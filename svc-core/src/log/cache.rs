@@ -51,7 +51,7 @@ pub(crate) struct Epochs {
 
 impl Epochs {
     /// Epochs of a workspace without a log, such as an erased workspace. No real log has these values.
-    pub const OF_NO_LOG: Self = Self { access: -1, rules: -1 };
+    pub const WITHOUT_LOG: Self = Self { access: -1, rules: -1 };
 
     /// Reads the columns `epoch, rules_epoch` of a head row.
     pub fn take(row: &mut Row) -> Result<Self> {
@@ -68,7 +68,7 @@ impl Epochs {
 }
 
 /// The cache key for a type that has only one entry per workspace.
-pub(crate) const ONLY: [u8; 32] = [0; 32];
+pub(crate) const SINGLE_ENTRY: [u8; 32] = [0; 32];
 
 /// Identifies the object that a cache entry describes.
 pub trait CacheKey {

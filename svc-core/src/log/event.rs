@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::replay::Replayed;
 use crate::Result;
 use crate::id::{ChannelId, GrantId, MemberId, ThreadId, WorkspaceId};
-use crate::schema::{self, SchemaOf};
+use crate::schema::{self, SchemaFunction};
 use crate::time::Time;
 
 /// A type of events, which defines the payload and the name of the kind on the wire.
@@ -167,7 +167,7 @@ pub enum Invalidates {
 pub struct EventKind {
     /// Wire name of the kind, in PascalCase.
     pub kind: &'static str,
-    schema: SchemaOf,
+    schema: SchemaFunction,
     invalidates: Option<Invalidates>,
     replay: fn(&Replayed<'_>) -> Result<()>,
 }

@@ -15,7 +15,7 @@ pub(crate) const SELECT_CHECK_VALUES: &str = "select key_id, sealed from key_che
 const ANY_WORKSPACE: &str = "select 1 from workspaces limit 1";
 
 /// Adds the check value of a key, unless it already exists.
-pub(crate) const RECORD: &str = "
+pub(crate) const ADD_CHECK_VALUE: &str = "
     insert into key_checks (key_id, sealed, added_at) values ($1, $2, $3) on conflict (key_id) do nothing";
 
 /// Returns whether the database is in use and lacks the check value of the sealing key.
@@ -45,7 +45,7 @@ pub(crate) fn missing_key_ids(checks: &[(Vec<u8>, Vec<u8>)], sealer: &Sealer) ->
 /// Adds the check value of the sealing key.
 pub(crate) fn add_check_value(conn: &Conn, sealer: &Sealer, now: Time) -> Result<()> {
     let id = sealer.current_id();
-    conn.execute(RECORD, &[&id, &sealer.check_value(id)?, &now]).map(drop)
+    conn.execute(ADD_CHECK_VALUE, &[&id, &sealer.check_value(id)?, &now]).map(drop)
 }
 
 /// Removes the check value of a key.

@@ -97,12 +97,12 @@ impl Rebuilt {
     }
 
     /// Stores a value under a number of a table, in addition to the rebuilt rows.
-    pub(crate) fn keep_beside(&self, table: &str, number: u64, value: &[u8]) -> Result<()> {
+    pub(crate) fn put_extra(&self, table: &str, number: u64, value: &[u8]) -> Result<()> {
         self.scratch.put(&scratch_key(table, &[number.into()])?, value)
     }
 
-    /// Removes and returns a value that was stored with [`Self::keep_beside`].
-    pub(crate) fn take_beside(&self, table: &str, number: u64) -> Result<Option<Vec<u8>>> {
+    /// Removes and returns a value that was stored with [`Self::put_extra`].
+    pub(crate) fn take_extra(&self, table: &str, number: u64) -> Result<Option<Vec<u8>>> {
         let scratch_key = scratch_key(table, &[number.into()])?;
         let value = self.scratch.get(&scratch_key)?;
         self.scratch.remove(&scratch_key)?;
@@ -131,7 +131,7 @@ const ALL_TABLES: &str = "*";
 const AT_MOST: &str = "at_most";
 
 /// Returns whether a stored column, as JSON, matches the value from the log.
-pub(crate) fn agrees(log: &Value, stored: &[u8]) -> Result<bool> {
+pub(crate) fn matches_stored(log: &Value, stored: &[u8]) -> Result<bool> {
     let Some(Value::String(at_most)) = log.get(AT_MOST) else {
         return Ok(serde_json::to_vec(log).map_err(Error::internal)? == stored);
     };
@@ -183,7 +183,7 @@ impl<'r> Replayed<'r> {
     }
 
     /// Parses an event of another log, whose times are unrelated to this log.
-    pub(crate) fn elsewhere(rows: &'r Rebuilt, lsn: i64, payload: &'r str) -> Result<Self> {
+    pub(crate) fn of_other_log(rows: &'r Rebuilt, lsn: i64, payload: &'r str) -> Result<Self> {
         let before = rows.last_at.get();
         let event = Self::of(rows, lsn, payload)?;
         rows.last_at.set(before);
@@ -314,7 +314,7 @@ impl<'r> Replayed<'r> {
 
     /// Records that the event does not report the rows that it created in a table, because its version is
     /// older.
-    pub(crate) fn leaves_unreported(&self, table: &'static str) -> Result<()> {
+    pub(crate) fn mark_unreported(&self, table: &'static str) -> Result<()> {
         self.row(UNREPORTED, [table.into()])?.keep()
     }
 

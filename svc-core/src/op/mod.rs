@@ -18,8 +18,8 @@ pub use call::credential::{Credential, SESSION_COOKIE, SessionKey, read_credenti
 pub use call::input::{decode, decode_frame, decode_object};
 pub use call::key::IdempotencyKey;
 pub use call::request::{Input, Request, RequestHead};
-pub(crate) use declare::answer::without_keys;
-pub use declare::answer::{Answer, ChangeOutput, RepeatPolicy, secret_was_shown};
+pub(crate) use declare::answer::without_idempotency_keys;
+pub use declare::answer::{Answer, ChangeOutput, RepeatPolicy, secret_shown_once_error};
 pub(crate) use declare::chore::HeldLeases;
 pub use declare::chore::{Chore, ChoreFn, ChoreLease, ChoreProcesses, ChoreRound, StepOutcome};
 pub use declare::column_class::Class;
@@ -32,7 +32,7 @@ pub use declare::functions::{
     AfterPreflight, Builder, changing, destructive, idempotent, read, reading, wait, write,
 };
 pub use declare::health_check::{CheckMethod, Depth, Gauges, HealthCheck, MeasureDepth, Shell};
-pub(crate) use declare::hooks::KEEP;
+pub(crate) use declare::hooks::KEEP_ROWS;
 pub use declare::hooks::{Condition, Guard, GuardedCall, ProjectEvents, UnmetRequirement};
 pub use declare::http::{Http, Method, Success};
 pub use declare::job::{

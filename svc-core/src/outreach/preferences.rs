@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::inbox::{InboxReason, mute_only};
+use crate::conversation::inbox::{InboxReason, replace_mutes};
 use crate::conversation::notifications::outgoing::{
     OutgoingChannel, OutgoingItem, WantedNotifications, undo_postponement,
 };
@@ -261,7 +261,7 @@ fn set_notification_preferences(
     new.copied().try_for_each(|target| check_is_visible(cx, target))?;
     let body = serde_json::to_string(&wanted).map_err(Error::internal)?;
     cx.execute(1, KEEP, &[&member, &body])?;
-    mute_only(cx, member, &wanted.muted)?;
+    replace_mutes(cx, member, &wanted.muted)?;
     cx.execute_any(FORGET_RULES, &[&member])?;
     for rule in wanted.rules.iter().filter(|rule| **rule != Rule::default_of(rule.reason)) {
         cx.execute(1, ADD_RULE, &[&member, &rule.reason.bit(), &rule.mail, &rule.push])?;

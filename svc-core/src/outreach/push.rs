@@ -38,7 +38,7 @@ const PLACES_MAX: usize = 10;
 const PAYLOAD_MAX: usize = 3072;
 
 /// The delivery channel for web push.
-pub static WEB_PUSH: DeliveryChannel<PushPiece> = DeliveryChannel {
+pub static WEB_PUSH: DeliveryChannel<PushNotification> = DeliveryChannel {
     name: "web_push",
     workspaces: WORKSPACES,
     members: MEMBERS,
@@ -73,7 +73,7 @@ const MEMBERS: &str = "
     group by f.member_id order by min(f.due), f.member_id limit $3";
 
 /// A notification for one browser.
-pub struct PushPiece {
+pub struct PushNotification {
     /// The endpoint and keys of the browser.
     pub browser: BrowserEndpoint,
     /// The topic of the notification. A later notification with the same topic replaces this one.
@@ -114,7 +114,10 @@ struct Notification<'a> {
 /// Composes the notifications that must now be pushed to a member.
 ///
 /// Returns `None` during quiet hours, or while all browsers of the member are paused.
-fn take_notifications(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<PushPiece>>> {
+fn take_notifications(
+    cx: &mut Write<'_>,
+    member: MemberId,
+) -> Result<Option<DeliveryBatch<PushNotification>>> {
     let now = cx.now();
     let active: Option<(bool,)> = cx.one(IS_ACTIVE, &[&member])?;
     if active != Some((true,)) {
@@ -184,14 +187,14 @@ fn compose_notification(
     place: Uuid,
     items: &[&OutgoingItem],
     taken_at: Time,
-) -> Result<Option<PushPiece>> {
+) -> Result<Option<PushNotification>> {
     let lacking: Vec<&OutgoingItem> =
         items.iter().copied().filter(|item| !target.has.contains(&item.lsn)).collect();
     let Some(newest) = lacking.last() else { return Ok(None) };
     let is_urgent = lacking.iter().any(|item| {
         item.reasons.each().any(|reason| matches!(reason, InboxReason::Mention | InboxReason::Dm))
     });
-    Ok(Some(PushPiece {
+    Ok(Some(PushNotification {
         browser: target.browser.clone(),
         topic: topic(place),
         is_urgent,
@@ -247,17 +250,21 @@ fn first_half(text: &str) -> &str {
 }
 
 /// Returns whether all items of a notification are still due.
-fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<PushPiece>, place: usize) -> Result<bool> {
+fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<PushNotification>, place: usize) -> Result<bool> {
     let Some(piece) = batch.notifications().get(place) else { return Ok(false) };
     let lsns: Vec<i64> = piece.items.iter().map(|(lsn, _)| *lsn).collect();
     are_current(cx, batch.member_id(), OutgoingChannel::Push, &lsns)
 }
 
 /// Records the results of a delivery: which browsers have received which items, and when to try again.
-fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<PushPiece>, results: &[DeliveryResult]) -> Result<()> {
+fn settle(
+    cx: &mut Write<'_>,
+    batch: &DeliveryBatch<PushNotification>,
+    results: &[DeliveryResult],
+) -> Result<()> {
     let member = batch.member_id();
     let now = cx.now();
-    let sent: Vec<(&PushPiece, &DeliveryResult)> = batch.notifications().iter().zip(results).collect();
+    let sent: Vec<(&PushNotification, &DeliveryResult)> = batch.notifications().iter().zip(results).collect();
     let mut targets = Vec::new();
     for mut target in web_push::targets(cx, member)? {
         let of_target = || sent.iter().filter(|(piece, _)| piece.subscription == target.id);

@@ -16,7 +16,7 @@ use crate::error::{Code, Error};
 use crate::id::{MemberId, WorkspaceId};
 use crate::log::seal::Sealer;
 use crate::mailbox::MailAddress;
-use crate::op::{Effect, Feature, Frame, Operation, Read, Write, changing, read, without_keys};
+use crate::op::{Effect, Feature, Frame, Operation, Read, Write, changing, read, without_idempotency_keys};
 use crate::outreach::delivery_address::{DeliveryMode, confirmed_address, store_delivery, stored_delivery};
 
 /// Label for deriving the key that authenticates unsubscribe links.
@@ -124,7 +124,7 @@ struct Unsubscribed {
     mode: DeliveryMode,
 }
 
-without_keys! { UnsubscribeFromMail => Unsubscribed }
+without_idempotency_keys! { UnsubscribeFromMail => Unsubscribed }
 
 fn workspace_of_link(cx: &Read<'_>, input: &UnsubscribeFromMail) -> Result<WorkspaceId> {
     member_of_link(cx, &input.link).map(|(_, workspace)| workspace)

@@ -15,7 +15,7 @@ use crate::id::WorkspaceId;
 use crate::identity::workspaces::{self, OwnWorkspaceId};
 use crate::limits::NAME_MAX;
 use crate::log::event::{Invalidates, Subject, WorkspaceErased};
-use crate::op::{DestroyPermit, Write, WriteNeeds, without_keys};
+use crate::op::{DestroyPermit, Write, WriteNeeds, without_idempotency_keys};
 use crate::text::Text;
 use crate::time::Time;
 
@@ -65,7 +65,7 @@ pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Res
         return Err(Error::in_field("confirm", "it is not the name of the workspace"));
     }
     let permit = cx.permit()?;
-    if workspaces::is_the_only_one(cx, id)? {
+    if workspaces::is_only_live_workspace(cx, id)? {
         return Err(Error::wrong_state("the only workspace of an instance cannot be erased"));
     }
     let (lsn, hash): (i64, [u8; 32]) =
@@ -94,7 +94,7 @@ const REMEMBER: &str = "insert into erased (workspace_id, at, lsn, hash) values 
 const FORGET_IMPORT: &str = "delete from imports where workspace_id = $1";
 
 // The request cannot be repeated: its credential ends with the workspace.
-without_keys! { EraseWorkspace => Erased }
+without_idempotency_keys! { EraseWorkspace => Erased }
 
 /// Removes the rows that grant access to a workspace, such as its tokens.
 fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId) -> Result<()> {

@@ -33,7 +33,7 @@ use crate::identity::workspaces;
 use crate::limits::IMPORT_ID_MAX;
 use crate::log::event::{Subject, WorkspaceImported};
 use crate::log::floor::EventsPruned;
-use crate::op::{ImportedHead, SharedState, Write, WriteNeeds, without_keys};
+use crate::op::{ImportedHead, SharedState, Write, WriteNeeds, without_idempotency_keys};
 use crate::spool::{CompleteSpool, TakesFile, Upload};
 use crate::store::{FromRow, Value as StoredValue, is_older};
 use crate::text::Text;
@@ -128,7 +128,7 @@ pub struct ImportSource {
 }
 
 // Repeats are identified by `import_id`, not by an idempotency key.
-without_keys! { ImportWorkspace => Imported }
+without_idempotency_keys! { ImportWorkspace => Imported }
 
 /// The result of an import.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

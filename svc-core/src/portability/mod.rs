@@ -88,7 +88,7 @@ pub(crate) fn feature() -> Feature {
                     .get("/workspaces/{workspace_id}/export")
                     .needs(&[TokenAdmin])
                     .audited("workspace.export")
-                    .whole_for_instance()
+                    .instance_sees_all_channels()
                     .refuses(&[Code::NotEnabled, Code::EventLogBroken, Code::InsufficientStorage])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "words": "none"})),
                 reading("verify_workspace_export")

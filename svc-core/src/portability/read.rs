@@ -14,7 +14,7 @@ use super::form::{Header, Manifest, TYPE, TYPE_BASE};
 use super::invalid::{InvalidFile, InvalidReason, reason_for};
 use super::pieces::{PieceEnd, SPACES_MAX, TextPieces, is_beginning};
 use super::row::canonical_event;
-use crate::json::{ReadFailure, read_at_most};
+use crate::json::{ReadFailure, parse_with_limit};
 use crate::store::schema_version;
 
 /// Maximum bytes of a record. A larger record is accepted only if its end is already buffered.
@@ -236,10 +236,10 @@ fn newer_version(of_file: &str, own: &str) -> InvalidFile {
 
 /// Parses JSON in which no object contains a name twice.
 fn parse_strict(text: &[u8]) -> Result<Value, InvalidFile> {
-    read_at_most(text, VALUES_MAX).map_err(|why| {
+    parse_with_limit(text, VALUES_MAX).map_err(|why| {
         not_an_export(match why {
             ReadFailure::NotJson => "a value is not JSON",
-            ReadFailure::Twice => "an object has a name twice",
+            ReadFailure::DuplicateMember => "an object has a name twice",
             ReadFailure::TooMany => "a record or member has too many values",
         })
     })

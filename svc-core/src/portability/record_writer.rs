@@ -14,7 +14,7 @@ use super::form::{Section, SectionDigest};
 use super::row::{RowForm, push_event};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
-use crate::log::verify::has_its_hash;
+use crate::log::verify::check_content_hash;
 use crate::spool::Spool;
 use crate::store::{Columns, Param};
 use crate::stream::events::broken_log;
@@ -274,7 +274,7 @@ impl RecordWriter<'_> {
         let (Some(lsn), Param::Bytes(hash)) = (row.int(0), row.column(1)?) else {
             return Err(Error::internal("an event without its hash"));
         };
-        has_its_hash(lsn, payload, hash).map_err(|broken| broken_log(self.workspace, broken))
+        check_content_hash(lsn, payload, hash).map_err(|broken| broken_log(self.workspace, broken))
     }
 }
 

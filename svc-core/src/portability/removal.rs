@@ -78,7 +78,7 @@ pub(super) fn remove_some(
 
 /// Returns the tables in the order in which they are emptied.
 fn removal_order(declared: &[Records]) -> impl Iterator<Item = &Records> {
-    let all = || declared.iter().rev().filter(|records| records.is_of_workspaces());
+    let all = || declared.iter().rev().filter(|records| records.has_workspace_rows());
     all()
         .filter(|records| records.unseals_content())
         .chain(all().filter(|records| !records.unseals_content()))

@@ -477,7 +477,7 @@ mod tests {
 
     use super::super::form::{HeadOf, TYPE, Words};
     use super::*;
-    use crate::json::read_at_most;
+    use crate::json::parse_with_limit;
     use crate::log::event::Subject;
     use crate::log::probe::log_of_probes;
     use crate::log::signed_note::NoteSigner;
@@ -610,7 +610,7 @@ mod tests {
                 let at = at % bytes.len();
                 bytes.splice(at..(at + removed).min(bytes.len()), piece.bytes());
             }
-            let is_same = read_at_most(&bytes, 10_000).ok() == Some(serde_json::from_str(&file()).unwrap());
+            let is_same = parse_with_limit(&bytes, 10_000).ok() == Some(serde_json::from_str(&file()).unwrap());
             let result = check(&*bytes);
             prop_assert_eq!(result.is_ok(), is_same, "{:?}: {}", result, String::from_utf8_lossy(&bytes));
         }

@@ -137,7 +137,7 @@ impl Exporter {
         );
         spool.write(begin.as_bytes())?;
         let tables = || {
-            let of_workspaces = cx.records().iter().filter(|records| records.is_of_workspaces());
+            let of_workspaces = cx.records().iter().filter(|records| records.has_workspace_rows());
             of_workspaces.filter(|records| records.table != EVENTS)
         };
         let ((), written) = write_concurrently(workspace, spool, (SectionDigest::new(), true), |rows| {

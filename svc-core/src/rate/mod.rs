@@ -431,14 +431,14 @@ mod tests {
     }
 
     /// Starts reporting the limits that are due, and returns a receiver for the outcome.
-    fn tell(limits: &RateLimits, due: Vec<LimitSubject>) -> mpsc::Receiver<Result<()>> {
+    fn share_usage(limits: &RateLimits, due: Vec<LimitSubject>) -> mpsc::Receiver<Result<()>> {
         let (sender, receiver) = mpsc::channel();
-        limits.tell(due, move |outcome| sender.send(outcome).unwrap());
+        limits.share_usage(due, move |outcome| sender.send(outcome).unwrap());
         receiver
     }
 
     fn next(limits: &RateLimits) -> UsageReport {
-        let Some(SharingTask::Tell(told)) = limits.next_sharing(None) else { panic!("there is no report") };
+        let Some(SharingTask::Report(told)) = limits.next_sharing(None) else { panic!("there is no report") };
         told
     }
 
@@ -447,7 +447,7 @@ mod tests {
         let (limits, _) = limits(100, 0, true);
         limits.serve(true);
         assert!((0..4).all(|_| charge(&limits).unwrap().due.is_empty()), "fewer than a twentieth");
-        let outcome = tell(&limits, charge(&limits).unwrap().due);
+        let outcome = share_usage(&limits, charge(&limits).unwrap().due);
         let told = next(&limits);
         assert_eq!(told.usage().iter().map(|usage| usage.cost).collect::<Vec<_>>(), [WINDOW / 20]);
         assert!(outcome.try_recv().is_err(), "it waits for the others");
@@ -457,7 +457,7 @@ mod tests {
         let standings = charge(&limits).unwrap().standings;
         assert_eq!(standings.iter().map(|standing| standing.left).collect::<Vec<_>>(), [4]);
         assert!((0..3).all(|_| charge(&limits).unwrap().due.is_empty()));
-        let outcome = tell(&limits, charge(&limits).unwrap().due);
+        let outcome = share_usage(&limits, charge(&limits).unwrap().due);
         // Another server has admitted one more request, which came first.
         limits.settle(next(&limits), Some(vec![WINDOW * 101 / 100]));
         assert_eq!(outcome.recv().unwrap().unwrap_err().retry_after_secs(), Some(37));
@@ -468,19 +468,19 @@ mod tests {
     fn nobody_waits_for_servers_that_cannot_be_told() {
         let (limits, clock) = limits(20, 0, true);
         let due = || charge(&limits).unwrap().due;
-        tell(&limits, due()).try_recv().unwrap().unwrap();
+        share_usage(&limits, due()).try_recv().unwrap().unwrap();
         limits.serve(true);
-        let waiting = tell(&limits, due());
+        let waiting = share_usage(&limits, due());
         limits.serve(false);
         waiting.try_recv().unwrap().unwrap();
         assert!(matches!(limits.next_sharing(Some(clock.monotonic())), Some(SharingTask::Connect)));
         limits.serve(true);
-        let waiting = tell(&limits, due());
+        let waiting = share_usage(&limits, due());
         let told = next(&limits);
         assert_eq!(told.usage().len(), 1, "all that was not told, in one row");
         limits.settle(told, None);
         waiting.try_recv().unwrap().unwrap();
-        let waiting = tell(&limits, due());
+        let waiting = share_usage(&limits, due());
         limits.close();
         waiting.try_recv().unwrap().unwrap();
         assert!(limits.next_sharing(None).is_none());

@@ -36,7 +36,7 @@ pub(super) struct UsageQueue {
 /// The next task of the thread that shares rate limits.
 pub(crate) enum SharingTask {
     /// Report this usage to the other servers, and then settle the report.
-    Tell(UsageReport),
+    Report(UsageReport),
     /// Remove obsolete rows.
     Tidy,
     /// Reconnect. Until then, no request waits.
@@ -76,7 +76,7 @@ impl RateLimits {
     /// Reports the usage of these limits to other servers, and then calls `then`.
     ///
     /// If no thread serves the queue, calls `then` immediately.
-    pub fn tell(&self, due: Vec<LimitSubject>, then: impl FnOnce(Result<()>) + Send + 'static) {
+    pub fn share_usage(&self, due: Vec<LimitSubject>, then: impl FnOnce(Result<()>) + Send + 'static) {
         match self.serving_queue() {
             Some(mut queue) => {
                 queue.waiting.push(WaitingRequest { due, then: Box::new(then) });
@@ -125,7 +125,7 @@ impl RateLimits {
                 None if !queue.waiting.is_empty() => {
                     let waiting = std::mem::take(&mut queue.waiting);
                     drop(queue);
-                    return Some(SharingTask::Tell(self.create_report(waiting)));
+                    return Some(SharingTask::Report(self.create_report(waiting)));
                 }
                 None if std::mem::take(&mut queue.tidy) => return Some(SharingTask::Tidy),
                 None => {}

@@ -17,7 +17,7 @@ use crate::conversation::scrub;
 use crate::error::{Code, Error};
 use crate::id::{HoldId, MemberId, WorkspaceId};
 use crate::identity::workspaces::{OwnWorkspaceId, is_live};
-use crate::limits::PURGED_ROWS;
+use crate::limits::PURGED_ROWS_MAX;
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{
@@ -288,7 +288,7 @@ fn remove_released_texts(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
     let step = lead.write(workspace, |cx| {
         let permit = cx.permit()?;
-        remove_kept_texts(cx, &permit, (0, 0), PURGED_ROWS)?;
+        remove_kept_texts(cx, &permit, (0, 0), PURGED_ROWS_MAX)?;
         if cx.one::<(i64,)>(ANY_HELD, &[&cx.caller().workspace_id])?.is_none() {
             // The scrub request has a negative number, so that its number differs from the position of every
             // event.

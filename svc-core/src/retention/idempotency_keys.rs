@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::identity::sessions::ended_rows;
+use crate::identity::sessions::ended_rows_chore;
 use crate::op::{Feature, Records};
 
 /// Name of the table of idempotency keys.
@@ -11,7 +11,7 @@ const TABLE: &str = "idempotency_keys";
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
-        .chore(ended_rows(TABLE, Duration::ZERO, ANY_OVER, REMOVE_OVER))
+        .chore(ended_rows_chore(TABLE, Duration::ZERO, ANY_OVER, REMOVE_OVER))
         .records(vec![Records::table(TABLE, "key_hash").through("member_id", "members").stays()])
 }
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::hash::hash_text;
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
-use crate::limits::{PRUNE_COUNTS, PRUNE_READ_BYTES, PRUNE_READ_ROWS, PRUNE_ROWS};
+use crate::limits::{PRUNE_COUNTS_MAX, PRUNE_READ_BYTES, PRUNE_READ_ROWS, PRUNE_ROWS};
 use crate::log::event::Subject;
 use crate::log::floor::EventsPruned;
 use crate::log::tree::Frontier;
@@ -57,7 +57,7 @@ impl PruneWalk {
             frontier.push(&event.content_hash);
             let count = counts.entry((event.subject.channel_id, event.kind.to_owned())).or_default();
             *count = count.saturating_add(1);
-            ends_at = Some(event.at).filter(|_| counts.len() >= PRUNE_COUNTS);
+            ends_at = Some(event.at).filter(|_| counts.len() >= PRUNE_COUNTS_MAX);
             ends_at.is_none()
         })?;
         if let Err(broken) = read {

@@ -20,7 +20,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::floor::LogRange;
 use crate::identity::workspaces::{OwnWorkspaceId, check_own_workspace, is_live, load_workspace};
-use crate::limits::{NAME_MAX, PURGED_ROWS, PURGES_LOOKED_AT};
+use crate::limits::{NAME_MAX, PURGED_ROWS_MAX, PURGES_EXAMINED_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::{Replayed, RowChange};
 use crate::op::{
@@ -235,7 +235,7 @@ fn purge_some(cx: &mut Write<'_>) -> Result<()> {
     });
     if let Some((table, words)) = next {
         let removed = progress.removed.entry(table.to_owned()).or_default();
-        match words(cx, &permit, (progress.reached, purge.up_to_lsn), PURGED_ROWS)? {
+        match words(cx, &permit, (progress.reached, purge.up_to_lsn), PURGED_ROWS_MAX)? {
             Some((rows, reached)) => {
                 *removed = removed.saturating_add(rows);
                 progress.reached = reached;
@@ -245,7 +245,7 @@ fn purge_some(cx: &mut Write<'_>) -> Result<()> {
                 progress.reached = 0;
             }
         }
-    } else if messages::has_pruned_to_remove(cx, workspace)? {
+    } else if messages::has_pruned_rows(cx, workspace)? {
         messages::remove_pruned(cx, &permit)?;
     } else {
         purge.purged_at = Some(cx.now());
@@ -282,7 +282,7 @@ const SAVE: &str = "
 /// Continues a purge that its caller has abandoned.
 fn resume_purge(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let found = round.read(|cx| {
-        let left: Vec<(WorkspaceId,)> = cx.query(LEFT, &[&cx.now(), &PURGES_LOOKED_AT])?;
+        let left: Vec<(WorkspaceId,)> = cx.query(LEFT, &[&cx.now(), &PURGES_EXAMINED_MAX])?;
         for (workspace,) in left {
             if !cx.is_under_hold(workspace)? {
                 return Ok(Some(workspace));

@@ -123,7 +123,7 @@ fn task_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<PruningTask>>
     if prune::has_some_to_remove(cx, workspace)? {
         return Ok(Some(PruningTask::RemoveEvents));
     }
-    if messages::has_pruned_to_remove(cx, workspace)? {
+    if messages::has_pruned_rows(cx, workspace)? {
         return Ok(Some(PruningTask::RemoveMessages));
     }
     let kept = workspace_values(cx, workspace)?.or(cx.settings().kept);

@@ -14,11 +14,11 @@ use crate::conversation::visibility::{check_no_dm, visible_channel};
 use crate::error::{Code, Error, Result};
 use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, ShareTicketId};
-use crate::identity::tokens::{EXPIRY, requested_expiry, new_secret_of};
+use crate::identity::tokens::{EXPIRY, new_secret_of, requested_expiry};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{SHARE_ARTIFACTS_MAX, SHARE_TICKET_MAX_SECS};
 use crate::log::event::Subject;
-use crate::op::{Answer, Read, Write, secret_hash, secret_was_shown};
+use crate::op::{Answer, Read, Write, secret_hash, secret_shown_once_error};
 use crate::schema::default_is;
 use crate::store::new_row;
 use crate::text::{Count, Items};
@@ -123,7 +123,7 @@ impl Answer<CreateShareTicket> for NewShareTicket {
     }
 
     fn answer_repeat(_: &Read<'_>, _: &CreateShareTicket, id: ShareTicketId) -> Result<Self> {
-        Err(secret_was_shown(id))
+        Err(secret_shown_once_error(id))
     }
 }
 

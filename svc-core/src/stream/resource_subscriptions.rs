@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::id::TokenId;
-use crate::identity::sessions::ended_rows;
+use crate::identity::sessions::ended_rows_chore;
 use crate::limits::RESOURCE_SUBSCRIPTIONS_MAX;
 use crate::op::{Admission, Dispatch, Feature, Read, Records, ServiceWork, Surface, Write};
 use crate::stream::events::WAIT_FOR_EVENT;
@@ -21,7 +21,7 @@ const SUBSCRIPTION_TTL: Duration = Duration::from_secs(86_400);
 const TABLE: &str = "resource_subscriptions";
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().chore(ended_rows(TABLE, Duration::ZERO, ANY_OVER, REMOVE_OVER)).records(vec![
+    Feature::new().chore(ended_rows_chore(TABLE, Duration::ZERO, ANY_OVER, REMOVE_OVER)).records(vec![
         Records::table(TABLE, "token_id uri").erased_first().through("token_id", "tokens").stays(),
     ])
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::messages::are_purged;
+use crate::conversation::messages::find_purged;
 use crate::conversation::visibility::visible_at;
 use crate::error::{Error, Result};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
@@ -116,7 +116,7 @@ fn list_tombstones(cx: &Read<'_>, input: &ListTombstones) -> Result<Page<Tombsto
         Ok((event, what))
     })?;
     let ids: Vec<MessageId> = withdrawn.items().iter().map(|(_, what)| what.message_id).collect();
-    let purged = are_purged(cx, &ids)?;
+    let purged = find_purged(cx, &ids)?;
     withdrawn.try_filter_map(|(event, what)| {
         let WithdrawalPayload { message_id, author_id, withdrawn_by } = what;
         let WithdrawalEvent { lsn, at: withdrawn_at, channel_id, thread_id, .. } = event;

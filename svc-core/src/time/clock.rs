@@ -113,7 +113,7 @@ impl Clock {
     /// Follows the database's clock, which showed `theirs` in the reply to a query sent at `asked`.
     ///
     /// After that, the current time is that of the database.
-    pub fn hear(&self, theirs: Time, asked: Monotonic) {
+    pub fn follow_database(&self, theirs: Time, asked: Monotonic) {
         let mut followed = lock(&self.0.followed);
         let now = self.monotonic();
         let shown = match &self.0.source {
@@ -404,27 +404,27 @@ mod tests {
     #[test]
     fn where_there_is_a_database_time_is_its() {
         let (clock, start) = mock();
-        let hear = || clock.hear(Time::from_micros(1), clock.monotonic());
+        let follow_database = || clock.follow_database(Time::from_micros(1), clock.monotonic());
         clock.step_database(3_000_000);
         assert_eq!(clock.now(), start, "it is not known yet");
-        hear();
+        follow_database();
         assert_eq!(clock.now(), after(start, 3));
         clock.step(DAY);
         assert!(clock.warning().unwrap().starts_with("the machine's clock was set 86400 s ahead"));
         clock.advance(Duration::from_secs(60));
-        hear();
+        follow_database();
         assert_eq!(
             (clock.now(), clock.warning()),
             (after(start, 63), None),
             "the machine's counts for nothing"
         );
         clock.step_database(-DAY);
-        hear();
+        follow_database();
         assert_eq!(clock.now(), after(start, 63));
         assert!(clock.warning().unwrap().starts_with("the database's clock was set 86400 s back"));
         clock.advance(Duration::from_secs(60));
         assert_eq!(clock.now(), after(start, 123), "it was not heard again");
-        hear();
+        follow_database();
         assert_eq!(clock.now(), after(start, 123).shifted(-DAY));
     }
 
@@ -432,12 +432,12 @@ mod tests {
     fn a_real_database_is_heard_by_when_it_was_asked() {
         let clock = Clock::wrong(DAY);
         let right = clock.now().shifted(-DAY);
-        clock.hear(right, clock.monotonic());
+        clock.follow_database(right, clock.monotonic());
         let late = clock.now().since(right);
         assert!(right <= clock.now() && late < Duration::from_secs(3600), "{late:?}");
         // A reply that took long is not a step of the clock.
         let asked = Monotonic::default();
-        clock.hear(clock.now().before(Duration::from_micros(clock.monotonic().micros())), asked);
+        clock.follow_database(clock.now().before(Duration::from_micros(clock.monotonic().micros())), asked);
         assert!(clock.now() >= right);
         assert_eq!(clock.warning(), None);
     }

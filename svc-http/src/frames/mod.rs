@@ -286,11 +286,11 @@ impl FrameCall<'_> {
     pub async fn admit(&mut self, head: op::RequestHead) -> Result<Admission> {
         match self.state.service.admit(Some(self.row), head).await {
             Ok(admission) => {
-                self.unverified.end(admission.standings());
+                self.unverified.end(admission.limit_states());
                 Ok(admission)
             }
             Err(refusal) => {
-                self.unverified.store_limits(refusal.standings());
+                self.unverified.store_limits(refusal.limit_states());
                 self.discard().await;
                 Err(refusal.into())
             }
@@ -396,7 +396,7 @@ impl FrameCall<'_> {
         let head = self.head().await?;
         let refusal = Error::new(Code::UnknownRoute, "this server does not serve the route");
         let refusal = self.state.service.refuse_unrouted(head, refusal).await;
-        self.unverified.store_limits(refusal.standings());
+        self.unverified.store_limits(refusal.limit_states());
         self.discard().await;
         Err(refusal.into())
     }

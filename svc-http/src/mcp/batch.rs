@@ -66,7 +66,7 @@ impl BatchPost {
     ///
     /// As with a single message, the response becomes a stream of events after [`STREAM_AFTER`].
     pub async fn run(mut self, items: Vec<Item>, size: usize) -> Response {
-        let waits = |message: &Message| self.endpoint.router.manner(message).waits;
+        let waits = |message: &Message| self.endpoint.router.call_properties(message).waits;
         if size > WAIT_BATCH_MAX && items.iter().flatten().any(waits) {
             let detail = format!("a batch with a wait in it is larger than {WAIT_BATCH_MAX} bytes");
             let error = Error::new(Code::BodyTooLarge, detail);
@@ -168,7 +168,7 @@ impl BatchPost {
             )
             .with("scope", CeilingScope::Client.name()));
         }
-        let manner = endpoint.router.manner(&message);
+        let manner = endpoint.router.call_properties(&message);
         let places = &self.state.in_flight;
         manner.check_size(&message)?;
         if manner.waits {

@@ -133,12 +133,12 @@ impl Endpoint {
         let principal = match self.admit(state, &head, peer).await {
             Ok(principal) => principal,
             Err(refusal) => {
-                unverified.store_limits(refusal.standings());
+                unverified.store_limits(refusal.limit_states());
                 let id = id_in(state, Holder::at(peer), &head.headers, body).await;
                 return refusals::error_response(id.as_ref(), &refusal.into(), has_token);
             }
         };
-        unverified.end(principal.standings());
+        unverified.end(principal.limit_states());
         let holder = principal.holder().unwrap_or(Holder::at(peer));
         let max = state.settings.body_max_bytes;
         let body = async {

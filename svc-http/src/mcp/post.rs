@@ -67,7 +67,7 @@ impl MessagePost<'_> {
             Err(refusal) => return endpoint.refusal_response(principal, id.as_ref(), refusal).await,
         };
         context.connection = self.sender.session.as_deref().and_then(Session::connection);
-        let manner = endpoint.router.manner(&message);
+        let manner = endpoint.router.call_properties(&message);
         if let Err(error) = manner.check_size(&message) {
             let error = principal.refuse(&endpoint.service, error).await;
             return refusals::error_response(id.as_ref(), &error, true);

@@ -42,7 +42,7 @@ pub(crate) async fn handle(
     let admission =
         WAIT_FOR_EVENT.admit(&state.service, svc_core::op::RequestHead { surface: Surface::Mcp, ..head });
     let admission = admission.await?;
-    unverified.end(admission.standings());
+    unverified.end(admission.limit_states());
     let holder = admission.holder().unwrap_or(Holder::at(peer));
     let context = query(request).and_then(|subscription| Ok((subscription, state.sockets.take(holder, 1)?)));
     let (subscription, slot) = match context {

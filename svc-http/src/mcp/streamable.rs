@@ -194,11 +194,11 @@ impl Endpoint {
         let peer = state.peer(link, &head.headers);
         match self.admit(state, head, peer).await {
             Ok(principal) => {
-                unverified.end(principal.standings());
+                unverified.end(principal.limit_states());
                 Ok(principal)
             }
             Err(refusal) => {
-                unverified.store_limits(refusal.standings());
+                unverified.store_limits(refusal.limit_states());
                 Err(refusal.into())
             }
         }

@@ -196,7 +196,7 @@ impl SocketClient {
                 }
             }
         }
-        let StartRequest { subscription, positions } = match frame.asked() {
+        let StartRequest { subscription, positions } = match frame.start_request() {
             Ok(asked) => asked,
             Err(refusal) => {
                 let refused = WAIT_FOR_EVENT.refuse(&self.service, admission, refusal);

@@ -12,7 +12,7 @@ use rmcp::model::{RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::hash::sha256;
-use svc_core::json::read_at_most;
+use svc_core::json::parse_with_limit;
 use svc_core::op::{Input, Operation};
 use svc_core::ops::follow_approval;
 use svc_core::{Error, Result, Service};
@@ -162,7 +162,8 @@ impl ServiceHandler {
     async fn bound_to(&self, context: &RequestContext, call: &Call) -> Result<Vec<u8>> {
         let member = context.principal.member(&self.service).await?;
         // The second call may contain the same arguments in another order.
-        let arguments: BTreeMap<String, Value> = match read_at_most(&call.arguments, ARGUMENT_VALUES_MAX) {
+        let arguments: BTreeMap<String, Value> = match parse_with_limit(&call.arguments, ARGUMENT_VALUES_MAX)
+        {
             Ok(Value::Object(arguments)) => arguments.into_iter().collect(),
             // The operation refuses invalid arguments.
             _ => BTreeMap::new(),

@@ -96,13 +96,13 @@ impl Handler for ServiceHandler {
         if context.principal.is_anonymous() { INSTRUCTIONS_OF_SOME } else { context.view.instructions() }
     }
 
-    fn manner(&self, tool: &str) -> CallProperties {
+    fn call_properties(&self, tool: &str) -> CallProperties {
         let entry = self.catalogue().entry(tool);
         entry.map(|entry| manner_of(entry)).unwrap_or_default()
     }
 
     fn manner_of_repeated_call(&self, tool: &str) -> CallProperties {
-        let manner = self.manner(tool);
+        let manner = self.call_properties(tool);
         if tool == approvals::TOOL { CallProperties { waits: true, ..manner } } else { manner }
     }
 

@@ -48,7 +48,7 @@ fn type_of(class: Class, engine: Engine) -> &'static str {
 fn defects(records: &Records, columns: &BTreeMap<String, String>, engine: Engine) -> Vec<String> {
     let table = records.name();
     let mut defects = Vec::new();
-    for key in records.key().filter(|_| records.is_of_workspaces()) {
+    for key in records.key().filter(|_| records.has_workspace_rows()) {
         if !columns.contains_key(key) {
             defects.push(format!("{table} is ordered by {key}, which it has not"));
         }
@@ -127,7 +127,7 @@ fn undetermined(records: &Records) -> Vec<String> {
 #[test]
 fn each_column_of_each_table_is_determined_by_events_or_says_why_not() {
     let table = operation_table().unwrap();
-    let of_workspaces = table.records().iter().filter(|records| records.is_of_workspaces());
+    let of_workspaces = table.records().iter().filter(|records| records.has_workspace_rows());
     none(of_workspaces.flat_map(undetermined).collect());
     let things = Records::table("things", "id").ids("id").texts("name");
     let defects = undetermined(&things);
@@ -160,7 +160,7 @@ fn a_table_comes_after_those_that_it_references() {
     let world = World::open(Engine::Sqlite);
     let mut before: BTreeSet<String> = BTreeSet::new();
     let mut findings = Vec::new();
-    for records in table.records().iter().filter(|records| records.is_of_workspaces()) {
+    for records in table.records().iter().filter(|records| records.has_workspace_rows()) {
         let name = records.name();
         let later: BTreeSet<&str> =
             records.columns().filter(|(_, class)| *class == Class::LaterId).map(|(name, _)| name).collect();
@@ -228,7 +228,7 @@ fn rows_are_ordered_by_what_no_two_share() {
         keys.into_values().collect()
     };
     let mut findings = Vec::new();
-    for records in table.records().iter().filter(|records| records.is_of_workspaces()) {
+    for records in table.records().iter().filter(|records| records.has_workspace_rows()) {
         let order: BTreeSet<String> = records.key().map(str::to_owned).collect();
         // Within a workspace.
         let covered = |key: &BTreeSet<String>| {

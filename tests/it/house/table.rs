@@ -243,7 +243,7 @@ fn an_answer_is_short_or_is_cut() {
         let is_cut = properties(schema).contains_key("max_bytes");
         assert!(!known || !is_short, "{operation:?} is short by its schema");
         assert_eq!(is_cut, is_tool && !is_short && !known, "{operation:?}");
-        assert_eq!(properties(schema).contains_key("offset"), operation.text_read_on().is_some());
+        assert_eq!(properties(schema).contains_key("offset"), operation.resumable_text().is_some());
         if is_cut && operation.shortest_answer() > usize::try_from(ANSWER_BYTES_MIN).unwrap() {
             findings.push(format!("{operation:?} keeps {} bytes", operation.shortest_answer()));
         }
@@ -251,7 +251,7 @@ fn an_answer_is_short_or_is_cut() {
             findings
                 .extend(operation.unbounded_parts().into_iter().map(|part| format!("{operation:?}: {part}")));
         }
-        if let Some(text) = operation.text_read_on() {
+        if let Some(text) = operation.resumable_text() {
             let output = operation.output_schema();
             let item = &output["properties"]["items"]["items"];
             let object = if item.is_object() { item } else { &output };

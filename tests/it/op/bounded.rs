@@ -222,7 +222,7 @@ fn check_list(world: &World, operation: &Operation, input: &Value) {
 
 /// Reads a text part by part.
 fn check_text(world: &World, operation: &Operation, input: &Value, wanted: &str) {
-    let name = operation.text_read_on().unwrap();
+    let name = operation.resumable_text().unwrap();
     let mut input = input.clone();
     let is_list = has(operation, "cursor");
     if is_list {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_core::op::{DeliveryBatch, DeliveryResult};
-use svc_core::ops::{PushPiece, WEB_PUSH};
+use svc_core::ops::{PushNotification, WEB_PUSH};
 use svc_tests::push_service::subscription;
 use svc_tests::{World, on_both_engines, runtime, text};
 
@@ -53,20 +53,24 @@ impl<'w> PushWorld<'w> {
     }
 
     /// Takes everything that is due now, as a shell does.
-    fn take(&self) -> Vec<DeliveryBatch<PushPiece>> {
+    fn take(&self) -> Vec<DeliveryBatch<PushNotification>> {
         let taken = runtime().block_on(self.world.service.take_batches(&WEB_PUSH)).unwrap();
         taken.into_iter().map(|(batch, _)| batch).collect()
     }
 
     /// Settles a batch with the result of each piece.
-    fn settle(&self, batch: DeliveryBatch<PushPiece>, of: impl Fn(&PushPiece) -> DeliveryResult) {
+    fn settle(
+        &self,
+        batch: DeliveryBatch<PushNotification>,
+        of: impl Fn(&PushNotification) -> DeliveryResult,
+    ) {
         let results = batch.notifications().iter().map(of).collect();
         runtime().block_on(self.world.service.settle(batch, results)).unwrap();
     }
 
     /// Takes the due notifications, which must be one batch, settles it, and returns those of each browser.
     #[track_caller]
-    fn deliver(&self, of: impl Fn(&PushPiece) -> DeliveryResult) -> BTreeMap<String, Vec<Value>> {
+    fn deliver(&self, of: impl Fn(&PushNotification) -> DeliveryResult) -> BTreeMap<String, Vec<Value>> {
         let mut batches = self.take();
         assert_eq!(batches.len(), 1);
         let batch = batches.remove(0);
@@ -80,7 +84,7 @@ impl<'w> PushWorld<'w> {
     }
 }
 
-fn accepted(_: &PushPiece) -> DeliveryResult {
+fn accepted(_: &PushNotification) -> DeliveryResult {
     DeliveryResult::Accepted
 }
 
@@ -96,7 +100,10 @@ fn gone() -> DeliveryResult {
 }
 
 /// Fails for the browsers whose endpoint has this suffix.
-fn but(end: &'static str, result: impl Fn() -> DeliveryResult) -> impl Fn(&PushPiece) -> DeliveryResult {
+fn but(
+    end: &'static str,
+    result: impl Fn() -> DeliveryResult,
+) -> impl Fn(&PushNotification) -> DeliveryResult {
     move |piece| if piece.browser.endpoint.ends_with(end) { result() } else { DeliveryResult::Accepted }
 }
 
@@ -271,7 +278,7 @@ fn a_notification_that_is_refused_for_what_it_is_is_dropped_for_that_browser() {
         );
         told.say("@bob, three");
         // One waits for its push service; the other will never get it.
-        let both = |piece: &PushPiece| {
+        let both = |piece: &PushNotification| {
             if piece.browser.endpoint.ends_with("desk") { later(None) } else { dropped() }
         };
         told.deliver(both);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use svc_core::op::{DeliveryBatch, DeliveryChannel, DeliveryResult};
-use svc_core::ops::{PushPiece, WEB_PUSH};
+use svc_core::ops::{PushNotification, WEB_PUSH};
 use svc_core::{MAIL, PlaceGuard};
 use svc_tests::push_service::subscription;
 use svc_tests::{MAIL_DELAY, World, on_both_engines, runtime, text};
@@ -245,8 +245,8 @@ fn members_that_have_waited_longest_come_first() {
             speak(&format!("member{number}"));
             world.clock.advance(std::time::Duration::from_millis(1));
         }
-        let names = |taken: Vec<BatchInProgress<PushPiece>>| -> Vec<String> {
-            let name = |(batch, _): &BatchInProgress<PushPiece>| {
+        let names = |taken: Vec<BatchInProgress<PushNotification>>| -> Vec<String> {
+            let name = |(batch, _): &BatchInProgress<PushNotification>| {
                 let id = world.database.id(batch.member_id().uuid());
                 text(&world.database.rows(&format!("select handle from members where id = {id}"))[0][0])
             };

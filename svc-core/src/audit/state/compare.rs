@@ -11,7 +11,7 @@ use crate::capability::Capabilities;
 use crate::error::{Error, Result};
 use crate::hash::{hash_text, sha256};
 use crate::id::WorkspaceId;
-use crate::log::replay::{Rebuilt, RebuiltRow, agrees};
+use crate::log::replay::{Rebuilt, RebuiltRow, matches_stored};
 use crate::op::{Class, Records};
 use crate::portability::push_value;
 use crate::retention::purge;
@@ -44,7 +44,7 @@ pub(super) fn compare(
     let purging = conn.query(purge::IN_PROGRESS, &[&workspace])?.into_iter().next();
     let purging: Option<i64> = purging.map(|mut row| row.take()).transpose()?;
     let mut tables = BTreeMap::new();
-    for records in declared.iter().filter(|records| records.is_of_workspaces()) {
+    for records in declared.iter().filter(|records| records.has_workspace_rows()) {
         if OF_THE_LOG.contains(&records.table) {
             continue;
         }
@@ -242,7 +242,7 @@ impl<'t> Table<'t> {
         let mut after: Option<Vec<Value>> = None;
         while let Some((key, row)) = self.rebuilt.next(self.records.table, &[], after.as_deref())? {
             if !row.removed {
-                let is_purged = self.records.proof.purged_whole && self.is_purged_now(&key, &row);
+                let is_purged = self.records.proof.purge_removes_rows && self.is_purged_now(&key, &row);
                 let is_removed = if is_purged { None } else { self.is_removed_with_owner(&key, &row)? };
                 match is_removed {
                     Some(true) => {}
@@ -264,7 +264,7 @@ impl<'t> Table<'t> {
         if self.records.table == MESSAGES && self.head.words_floor > 0 {
             return Ok(known(LSN).and_then(Value::as_i64).map(|lsn| lsn <= self.head.words_floor));
         }
-        for (column, table) in &self.records.proof.goes_with {
+        for (column, table) in &self.records.proof.removed_with {
             let Some(value) = known(column) else { return Ok(None) };
             if self.rebuilt.get(table, std::slice::from_ref(value))?.is_some_and(|row| !row.removed) {
                 return Ok(Some(true));
@@ -336,7 +336,7 @@ enum Cell {
 impl Cell {
     fn equals_log(&self, log: &Value) -> Result<bool> {
         match self {
-            Self::Json(cell) => agrees(log, cell),
+            Self::Json(cell) => matches_stored(log, cell),
             Self::OtherType => Ok(false),
         }
     }

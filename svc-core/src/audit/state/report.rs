@@ -169,7 +169,7 @@ impl<'d> Differences<'d> {
 
     pub fn store(&self, difference: &Difference) -> Result<()> {
         let bytes = serde_json::to_vec(difference).map_err(Error::internal)?;
-        self.rebuilt.keep_beside(DIFFERENCES, self.count.get(), &bytes)?;
+        self.rebuilt.put_extra(DIFFERENCES, self.count.get(), &bytes)?;
         self.count.set(self.count.get().saturating_add(1));
         Ok(())
     }
@@ -177,7 +177,7 @@ impl<'d> Differences<'d> {
     /// Reports all stored differences, in the order in which they were found.
     pub fn report(&self, report: OnDifference<'_>) -> Result<()> {
         for number in 0..self.count.get() {
-            if let Some(bytes) = self.rebuilt.take_beside(DIFFERENCES, number)? {
+            if let Some(bytes) = self.rebuilt.take_extra(DIFFERENCES, number)? {
                 report(serde_json::from_slice(&bytes).map_err(Error::internal)?)?;
             }
         }

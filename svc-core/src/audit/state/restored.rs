@@ -44,7 +44,7 @@ impl Restored {
 
     /// Replays the restore. Call this function after the log was replayed up to the end of the restored part.
     pub fn replay(&self, rebuilt: &Rebuilt) -> Result<()> {
-        WorkspaceImported::replay(&Replayed::elsewhere(rebuilt, self.lsn, &self.payload)?)
+        WorkspaceImported::replay(&Replayed::of_other_log(rebuilt, self.lsn, &self.payload)?)
     }
 }
 

@@ -93,7 +93,7 @@ impl TlsVerification {
                     .to_owned(),
             );
         }
-        if self.direct && self.demand() != TlsUse::Always {
+        if self.direct && self.tls_use() != TlsUse::Always {
             return Err(
                 "has sslnegotiation=direct, which needs sslmode=require or a verifying one".to_owned()
             );
@@ -113,7 +113,7 @@ impl TlsVerification {
     }
 
     /// Returns whether connections use TLS always, never, or only if the server offers TLS.
-    pub fn demand(&self) -> TlsUse {
+    pub fn tls_use(&self) -> TlsUse {
         match (self.mode, &self.roots) {
             (Some(SslMode::Disable), _) => TlsUse::Never,
             (None, Some(TrustedRoots::System)) => TlsUse::Always,
@@ -124,7 +124,7 @@ impl TlsVerification {
 
     /// Returns the trusted roots for the server's certificate, or `None` without TLS or without roots.
     pub fn roots(&self) -> Option<&TrustedRoots> {
-        self.roots.as_ref().filter(|_| self.demand() != TlsUse::Never)
+        self.roots.as_ref().filter(|_| self.tls_use() != TlsUse::Never)
     }
 
     /// Returns whether the server's certificate must contain the host name.
@@ -205,7 +205,7 @@ mod tests {
         ] {
             let proof = read(query).unwrap();
             assert_eq!(
-                (proof.demand(), proof.roots().is_some(), proof.compares_name()),
+                (proof.tls_use(), proof.roots().is_some(), proof.compares_name()),
                 (demand, verifies, compares),
                 "{query}"
             );

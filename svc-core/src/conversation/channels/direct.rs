@@ -145,7 +145,7 @@ columns! {
 
 /// Returns a page of the caller's direct messages, in the order in which the caller joined these direct
 /// messages.
-pub(crate) fn of_caller(
+pub(crate) fn page_of_caller(
     cx: &Read<'_>,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
@@ -186,7 +186,7 @@ const HORIZON: &str = "
     select lsn from channel_members where member_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 /// Finds the direct message of a set of members that includes the caller, or returns `None`.
-pub(crate) fn of_set(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Option<ChannelId>> {
+pub(crate) fn find_by_members(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Option<ChannelId>> {
     let workspace = cx.caller().workspace_id;
     let key = set_hash(set);
     if let Some((known,)) = cx.one(BY_KEY, &[&workspace, &key])? {
@@ -211,12 +211,12 @@ const BY_KEY: &str = "select channel_id from dm_sets where workspace_id = $1 and
 /// SQL query for the first direct message of member `$1` without a stored hash whose members are exactly the
 /// `$2` members in `$3`. Groups with only two members are omitted.
 macro_rules! by_members {
-    ($of_set:literal) => {
+    ($find_by_members:literal) => {
         concat!(
             "select c.id from channel_members own join channels c on c.id = own.channel_id
              where own.member_id = $1 and c.dm
                  and (select count(*) from channel_members s where s.channel_id = c.id and s.member_id ",
-            $of_set,
+            $find_by_members,
             ") = $2
                  and (select count(*) from channel_members s where s.channel_id = c.id) = $2
                  and not exists (select 1 from dm_sets d where d.channel_id = c.id)

@@ -30,7 +30,7 @@ pub(crate) fn feature() -> Feature {
                 .title("Parse texts in Markdown")
                 .post("/ui/api/markdown")
                 .framed(Frame::Markdown)
-                .prepared_apart()
+                .slow_to_prepare()
                 .whole()
                 .needs(&[Right::Session])
                 .example(
@@ -102,7 +102,7 @@ fn parse(input: &ParseMarkdown, _: &SharedState, _: Time) -> Result<ParsedReques
 }
 
 fn parse_markdown(cx: &Read<'_>, input: &ParseMarkdown, prepared: &ParsedRequest) -> Result<ParsedMarkdown> {
-    cx.caller().check_has(WorkspaceRead)?;
+    cx.caller().check_capability(WorkspaceRead)?;
     let ParsedRequest(texts) = prepared;
     let channel = input.channel_id.map(|id| visible_channel(cx, id)).transpose()?;
     let mentioning: Vec<&PossibleMentions> = texts.iter().map(|text| &text.mentioning).collect();

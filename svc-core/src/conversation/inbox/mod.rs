@@ -201,7 +201,7 @@ const TAKE_BACK_POSTGRES: &str = remove_reason_sql!("= any($4)");
 const REMOVE_WITHOUT_REASON: &str = "delete from inbox where message_id = $1 and reasons = 0";
 
 /// Replaces the muted channels and threads of a member by `targets`.
-pub(crate) fn mute_only(cx: &mut Write<'_>, member: MemberId, targets: &[Uuid]) -> Result<()> {
+pub(crate) fn replace_mutes(cx: &mut Write<'_>, member: MemberId, targets: &[Uuid]) -> Result<()> {
     cx.execute_any(UNMUTE, &[&member])?;
     let sql = match cx.engine() {
         Engine::Sqlite => MUTE_SQLITE,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::identity::sessions::ended_rows;
+use crate::identity::sessions::ended_rows_chore;
 use crate::op::Chore;
 
 const DAY: u64 = 86_400;
@@ -12,7 +12,7 @@ const KEPT_READ: Duration = Duration::from_secs(30 * DAY);
 const KEPT_UNREAD: Duration = Duration::from_secs(90 * DAY);
 
 pub(super) fn chore_for_read() -> Chore {
-    ended_rows("inbox-read", KEPT_READ, ANY_READ, REMOVE_READ)
+    ended_rows_chore("inbox-read", KEPT_READ, ANY_READ, REMOVE_READ)
 }
 
 const ANY_READ: &str = "select 1 from inbox where read_at <= $1 limit 1";
@@ -23,7 +23,7 @@ const REMOVE_READ: &str = "
         select member_id, lsn from inbox where read_at <= $1 order by read_at limit $2)";
 
 pub(super) fn chore_for_unread() -> Chore {
-    ended_rows("inbox-unread", KEPT_UNREAD, ANY_UNREAD, REMOVE_UNREAD)
+    ended_rows_chore("inbox-unread", KEPT_UNREAD, ANY_UNREAD, REMOVE_UNREAD)
 }
 
 const ANY_UNREAD: &str = "select 1 from inbox where read_at is null and at <= $1 limit 1";

@@ -189,7 +189,7 @@ pub(super) fn list_thread_memory_blocks(
 }
 
 /// Returns the first page of the memory blocks that are attached to a thread.
-pub(crate) fn of_thread(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<AttachedBlock>> {
+pub(crate) fn attached_blocks(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<AttachedBlock>> {
     attached_page(cx, thread, None, None)?.into_items()
 }
 

@@ -26,7 +26,7 @@ use crate::op::{
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
-pub(crate) use attached::{AttachedBlock, of_thread};
+pub(crate) use attached::{AttachedBlock, attached_blocks};
 pub(crate) use change::replay_purged;
 use change::{MemoryBlockCreated, MemoryBlockDeleted, MemoryBlockUpdated};
 
@@ -103,7 +103,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
         read("get_memory_block", get_memory_block)
             .quick()
-            .reads_on("value")
+            .resumes_text("value")
             .title("Read a memory block")
             .when("Return one memory block by its id. Use `list_memory_blocks` to find the id.")
             .get("/workspaces/{workspace_id}/memory-blocks/{block_id}")

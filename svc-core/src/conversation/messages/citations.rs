@@ -207,7 +207,7 @@ fn with_endpoint<'e>(
 pub(super) fn replay(event: &Replayed<'_>) -> Result<()> {
     let Some(from) = event.field("message_id") else { return Ok(()) };
     if event.field("cites").is_none() {
-        return event.leaves_unreported("relations");
+        return event.mark_unreported("relations");
     }
     for cites in event.list("cites") {
         let id = cites.get("relation_id");

@@ -139,7 +139,7 @@ const UNREADABLE_DMS: &str = concat!(
 );
 
 /// Returns which of the given messages were purged or pruned.
-pub(crate) fn are_purged(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashSet<MessageId>> {
+pub(crate) fn find_purged(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashSet<MessageId>> {
     let named = messages.iter().map(|id| SealedPayload { message_id: Some(*id), edit: 0, sealed: "" });
     let kept = load_keys(cx, named)?;
     Ok(messages.iter().copied().filter(|id| !kept.contains_key(id)).collect())

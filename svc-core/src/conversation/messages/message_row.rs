@@ -128,7 +128,7 @@ impl MessagePlace {
 
 /// Loads the channel, the thread and the author of a message. Fails with *not found* if the caller may not
 /// see the message's channel.
-pub(crate) fn located(cx: &Read<'_>, id: MessageId) -> Result<MessagePlace> {
+pub(crate) fn visible_message_place(cx: &Read<'_>, id: MessageId) -> Result<MessagePlace> {
     visible_message(cx, id).map(|stored| MessagePlace::of(&stored))
 }
 

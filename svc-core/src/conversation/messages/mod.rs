@@ -45,16 +45,16 @@ use content::Block;
 pub(crate) use content::{Metadata, OwnBlock};
 pub use event_content::OpenedEvent;
 pub(crate) use event_content::{
-    are_purged, frames_with_content, has_content, is_content_event, live_keys, open_content, unreadable_dms,
+    find_purged, frames_with_content, has_content, is_content_event, live_keys, open_content, unreadable_dms,
 };
 pub(crate) use keys::{content_key, wrap_imported};
 use marks::ReactionCount;
 use message_row::{BY_ID, MessageContent, StoredMessage, open_page, select_messages, visible_message};
-pub(crate) use message_row::{MessagePlace, located, not_pruned, uri};
+pub(crate) use message_row::{MessagePlace, not_pruned, uri, visible_message_place};
 use plaintext::Plaintext;
 pub(crate) use plaintext::reseal;
 pub(crate) use post::{SealedPost, post_sealed, seal_block, seal_in_job, seal_post};
-pub(crate) use prune::{DueMessages, PruneReason, due, has_pruned_to_remove, prune, remove_pruned};
+pub(crate) use prune::{DueMessages, PruneReason, due, has_pruned_rows, prune, remove_pruned};
 #[cfg(test)]
 pub(crate) use withdraw::MessageTombstoned;
 pub(crate) use withdraw::VOTES_OF_MESSAGES;
@@ -191,7 +191,7 @@ pub(crate) fn feature() -> Feature {
                 .times("written_at")
                 .sealed("sealed")
                 .proven("message_id edit", "written_at sealed lsn")
-                .goes_with("message_id", "messages"),
+                .removed_with("message_id", "messages"),
             Records::table("shelves", "workspace_id shelf").keys().stays(),
             Records::table("scrubs", "key_table workspace_id lsn").stays(),
         ])
@@ -225,7 +225,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"thread_id": w.id("thread"), "newest_first": true, "limit": 10})),
         read("get_message", get_message)
             .quick()
-            .reads_on("body")
+            .resumes_text("body")
             .title("Read a message")
             .when("Return one message by its id. Use `list_messages` for all messages of a thread.")
             .get("/messages/{message_id}")
@@ -258,7 +258,7 @@ fn operations() -> Vec<Operation> {
             .refuses(&[Code::WrongState, Code::LegalHold])
             .example(|w| json!({"message_id": w.id("withdrawn_message")})),
         read("list_message_edits", edit::list_message_edits)
-            .reads_on("body")
+            .resumes_text("body")
             .title("List a message's edits")
             .when("List the earlier texts of an edited message, oldest first.")
             .detailed()
@@ -387,7 +387,7 @@ pub(crate) fn reaches(cx: &Read<'_>, id: MessageId) -> Result<Option<ReachedMemb
 ///
 /// Returns `None` if the message is withdrawn or cannot be decrypted. The calling function must have checked
 /// that the caller may see the record.
-pub(crate) fn words(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Metadata)>> {
+pub(crate) fn body_and_metadata(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Metadata)>> {
     let found: Option<StoredMessage> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let Some(stored) = found else { return Ok(None) };
     Ok(match stored.content(cx)? {

@@ -49,7 +49,7 @@ pub(crate) fn feature() -> Feature {
                 .times("at")
                 .ints("lsn")
                 .proven("message_id", "channel_id pinned_by at lsn")
-                .goes_with("message_id", "messages"),
+                .removed_with("message_id", "messages"),
         ])
 }
 

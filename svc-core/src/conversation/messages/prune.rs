@@ -9,7 +9,7 @@ use crate::Result;
 use crate::bisect::last_where;
 use crate::conversation::{key_segments, scrub};
 use crate::id::{MessageId, WorkspaceId};
-use crate::limits::{MESSAGES_PRUNED_MAX, MESSAGES_REMOVED, SHELVES_REMOVED};
+use crate::limits::{KEY_SEGMENTS_REMOVED_MAX, MESSAGES_PRUNED_MAX, MESSAGES_REMOVED_MAX};
 use crate::log::event::Subject;
 use crate::log::floor::MessagesPruned;
 pub(crate) use crate::log::floor::PruneReason;
@@ -83,7 +83,7 @@ const DUE: &str = "
 const MOVE_FLOOR: &str = "update heads set words_floor = $2 where workspace_id = $1";
 
 /// Returns whether a workspace still has rows of pruned messages.
-pub(crate) fn has_pruned_to_remove(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
+pub(crate) fn has_pruned_rows(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
     Ok(cx.one::<(i64,)>(ANY_LEFT, &[&workspace])?.is_some())
 }
 
@@ -98,12 +98,12 @@ pub(crate) fn remove_pruned(cx: &mut Write<'_>, permit: &DestroyPermit<'_>) -> R
     let workspace = cx.caller().workspace_id;
     let Some((floor,)) = cx.one::<(i64,)>(FLOOR, &[&workspace])? else { return Ok(()) };
     // Keys are removed first, because a message without its key is unreadable.
-    if key_segments::remove_below(cx, permit, floor, SHELVES_REMOVED)? {
+    if key_segments::remove_below(cx, permit, floor, KEY_SEGMENTS_REMOVED_MAX)? {
         return Ok(());
     }
-    let most = MESSAGES_REMOVED.saturating_add(1);
+    let most = MESSAGES_REMOVED_MAX.saturating_add(1);
     let mut left: Vec<(MessageId,)> = cx.query(LEFT, &[&workspace, &floor, &most])?;
-    let limit = usize::try_from(MESSAGES_REMOVED).unwrap_or(usize::MAX);
+    let limit = usize::try_from(MESSAGES_REMOVED_MAX).unwrap_or(usize::MAX);
     let is_last = left.len() <= limit;
     left.truncate(limit);
     let ids: Vec<MessageId> = left.into_iter().map(|(id,)| id).collect();

@@ -45,7 +45,7 @@ pub(crate) fn feature() -> Feature {
                 .texts("emoji")
                 .ints("lsn")
                 .proven("message_id emoji member_id", "lsn")
-                .goes_with("message_id", "messages"),
+                .removed_with("message_id", "messages"),
         ])
 }
 

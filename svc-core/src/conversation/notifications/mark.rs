@@ -10,7 +10,7 @@ use crate::conversation::follows;
 use crate::error::Error;
 use crate::id::MemberId;
 use crate::identity::workspaces::OwnId;
-use crate::limits::MARKED_MAX;
+use crate::limits::MARKED_ITEMS_MAX;
 use crate::op::{Answer, Read, Write};
 use crate::store::Engine;
 use crate::text::{Count, Items};
@@ -55,7 +55,7 @@ pub(super) struct MarkInboxRead {
     /// Selects all items up to this log position.
     up_to_lsn: Option<Lsn>,
     /// Selects the items at these log positions.
-    lsns: Option<Items<Lsn, MARKED_MAX>>,
+    lsns: Option<Items<Lsn, MARKED_ITEMS_MAX>>,
     /// Selects all items of the thread or channel with this id.
     target_id: Option<Uuid>,
 }
@@ -81,7 +81,7 @@ pub(super) struct MarkMentionsRead {
     /// Selects all items up to this log position.
     up_to_lsn: Option<Lsn>,
     /// Selects the items at these log positions.
-    lsns: Option<Items<Lsn, MARKED_MAX>>,
+    lsns: Option<Items<Lsn, MARKED_ITEMS_MAX>>,
     /// Selects all items of the thread or channel with this id.
     target_id: Option<Uuid>,
 }

@@ -13,7 +13,7 @@ use crate::Result;
 use crate::conversation::visibility::{check_not_archived, visible_channel};
 use crate::error::Error;
 use crate::id::{MemberId, VoteId};
-use crate::limits::{OPTION_INDEX_MAX, OPTIONS_MAX, VOTERS_LISTED};
+use crate::limits::{OPTION_INDEX_MAX, VOTE_OPTIONS_MAX, VOTERS_LISTED};
 use crate::log::event::Event;
 use crate::log::replay::Replayed;
 use crate::op::{Read, RowColumns, Write};
@@ -59,7 +59,7 @@ pub(super) struct CastVote {
     /// The vote.
     vote_id: VoteId,
     /// Indexes of the options that you choose, starting at 0; `[]` empties your ballot.
-    options: Items<Count<0, OPTION_INDEX_MAX>, OPTIONS_MAX>,
+    options: Items<Count<0, OPTION_INDEX_MAX>, VOTE_OPTIONS_MAX>,
 }
 
 pub(super) fn cast_vote(cx: &mut Write<'_>, input: &CastVote) -> Result<Vote> {

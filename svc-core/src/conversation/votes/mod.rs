@@ -20,7 +20,7 @@ use crate::conversation::messages::{self, OwnBlock, SealedPost, VOTES_OF_MESSAGE
 use crate::conversation::visibility::{visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, VoteId};
-use crate::limits::{OPTION_MAX, OPTIONS_MAX, PAGE_BALLOTS_MAX, QUESTION_MAX, VOTES_MAX};
+use crate::limits::{PAGE_BALLOTS_MAX, QUESTION_MAX, VOTE_OPTION_MAX, VOTE_OPTIONS_MAX, VOTES_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{
@@ -62,13 +62,13 @@ pub(crate) fn feature() -> Feature {
                     "channel_id thread_id message_id options multiple created_by lsn closes_at closed_at \
                      closed_by",
                 )
-                .goes_with("message_id", "messages"),
+                .removed_with("message_id", "messages"),
             Records::table("ballots", "vote_id choice member_id")
                 .through("vote_id", "votes")
                 .ids("vote_id member_id")
                 .ints("choice lsn")
                 .proven("vote_id member_id choice", "lsn")
-                .goes_with("vote_id", "votes")
+                .removed_with("vote_id", "votes")
                 .after_import(ballot::count_imported),
             Records::table("ballot_counts", "vote_id choice").through("vote_id", "votes").stays(),
         ])
@@ -97,7 +97,7 @@ fn operations() -> Vec<Operation> {
             .needs(&[WorkspaceRead])
             .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
         read("get_vote", get_vote)
-            .reads_on("question")
+            .resumes_text("question")
             .title("Read a vote")
             .when("Return one vote by its id, with its results.")
             .get("/votes/{vote_id}")
@@ -280,17 +280,17 @@ impl StoredVote {
 
 /// The options of a new vote: 2 to 20 different texts.
 #[derive(Clone, Debug, Serialize)]
-struct Options(Items<Text<1, OPTION_MAX>, OPTIONS_MAX>);
+struct Options(Items<Text<1, VOTE_OPTION_MAX>, VOTE_OPTIONS_MAX>);
 
 /// Minimum number of options in a vote.
 const OPTIONS_MIN: usize = 2;
 
 impl<'de> Deserialize<'de> for Options {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let options = Items::<Text<1, OPTION_MAX>, OPTIONS_MAX>::deserialize(deserializer)?;
+        let options = Items::<Text<1, VOTE_OPTION_MAX>, VOTE_OPTIONS_MAX>::deserialize(deserializer)?;
         let distinct: BTreeSet<&str> = options.iter().map(|option| option.trim()).collect();
         if options.len() < OPTIONS_MIN {
-            return Err(de::Error::custom(format!("expected {OPTIONS_MIN} to {OPTIONS_MAX} options")));
+            return Err(de::Error::custom(format!("expected {OPTIONS_MIN} to {VOTE_OPTIONS_MAX} options")));
         }
         if distinct.len() < options.len() {
             return Err(de::Error::custom("expected options of which no two are the same"));
@@ -307,9 +307,9 @@ impl JsonSchema for Options {
         "VoteOptions".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let option = Text::<1, OPTION_MAX>::json_schema(generator);
+        let option = Text::<1, VOTE_OPTION_MAX>::json_schema(generator);
         json_schema!({
-            "type": "array", "items": option, "minItems": OPTIONS_MIN, "maxItems": OPTIONS_MAX,
+            "type": "array", "items": option, "minItems": OPTIONS_MIN, "maxItems": VOTE_OPTIONS_MAX,
             "uniqueItems": true,
         })
     }
@@ -467,7 +467,7 @@ mod tests {
     #[test]
     fn options_are_two_to_twenty_different_texts() {
         let read = |options: &[&str]| serde_json::from_value::<Options>(json!(options));
-        let many: Vec<String> = (0..=OPTIONS_MAX).map(|number| number.to_string()).collect();
+        let many: Vec<String> = (0..=VOTE_OPTIONS_MAX).map(|number| number.to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         for good in [&["a", "b"][..], &["a", "A"], &many[1..]] {
             assert!(read(good).is_ok(), "{good:?}");

@@ -12,7 +12,7 @@ use crate::op::{Read, Write};
 /// Ends all claims of a member in one transaction, and returns the number of ended claims that were live.
 ///
 /// The member must be in the caller's workspace.
-pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<i64> {
+pub fn end_all_claims(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<i64> {
     let mut live: i64 = 0;
     loop {
         let ended = end_some(cx, member, end)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::id::ThreadId;
-use crate::log::cache::{Cached, Lifetime, ONLY};
+use crate::log::cache::{Cached, Lifetime, SINGLE_ENTRY};
 use crate::op::Read;
 use crate::time::Time;
 
@@ -21,7 +21,7 @@ impl Cached for NoLapseUntil {
 
 /// Returns the first threads of the caller's workspace whose claims have lapsed, ordered by lease end.
 pub(super) fn lapsed_threads(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
-    if cx.cached(&ONLY).is_some_and(|NoLapseUntil(next)| cx.now() < next) {
+    if cx.cached(&SINGLE_ENTRY).is_some_and(|NoLapseUntil(next)| cx.now() < next) {
         return Ok(Vec::new());
     }
     let horizon = cx.now().plus(LOOK_AHEAD);
@@ -29,7 +29,7 @@ pub(super) fn lapsed_threads(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
     let (lapsed, live): (Vec<_>, Vec<_>) = ending.into_iter().partition(|(_, until)| *until <= cx.now());
     if lapsed.is_empty() {
         let next = live.first().map_or(horizon, |(_, until)| *until);
-        cx.keep(&ONLY, NoLapseUntil(next));
+        cx.keep(&SINGLE_ENTRY, NoLapseUntil(next));
     }
     Ok(lapsed.into_iter().map(|(thread, _)| thread).collect())
 }
@@ -38,8 +38,8 @@ pub(super) fn lapsed_threads(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
 ///
 /// A budget can limit a claim to less time than [`LOOK_AHEAD`].
 pub(super) fn record_lease_end(cx: &Read<'_>, until: Time) {
-    if cx.cached(&ONLY).is_some_and(|NoLapseUntil(next)| until < next) {
-        cx.keep(&ONLY, NoLapseUntil(until));
+    if cx.cached(&SINGLE_ENTRY).is_some_and(|NoLapseUntil(next)| until < next) {
+        cx.keep(&SINGLE_ENTRY, NoLapseUntil(until));
     }
 }
 

@@ -42,7 +42,7 @@ use crate::schema::brief;
 use crate::store::ToParam;
 use crate::text::{Count, described};
 use crate::time::Time;
-pub use bulk_end::end_all;
+pub use bulk_end::end_all_claims;
 pub(in crate::coordination) use bulk_end::{
     EndedClaims, count_live_claims, end_some, expire_first, has_live_claim,
 };

@@ -301,7 +301,7 @@ fn seal_body(body: Option<&FirstBody>, shared: &SharedState, now: Time) -> Resul
 
 /// Fails if the call contains a first message and the caller may not post messages.
 fn check_may_post(cx: &Write<'_>, first: Option<&SealedPost>) -> Result<()> {
-    if first.is_some() { cx.caller().check_has(MessagePost) } else { Ok(()) }
+    if first.is_some() { cx.caller().check_capability(MessagePost) } else { Ok(()) }
 }
 
 /// Posts the first message, if any, in a thread that was created in this transaction.

@@ -306,19 +306,19 @@ const PARENT: &str =
 
 /// Returns the conditions that now prevent a thread from closing, or an empty list if the thread is already
 /// finished.
-pub(crate) fn against_closing(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Reason>> {
+pub(crate) fn unmet_close_conditions(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Reason>> {
     allowed_transition(Action::Close, thread.state)
         .map_or_else(|_| Ok(Vec::new()), |line| unmet_conditions(cx, thread, line.name))
 }
 
 /// Returns the names of the actions that would now succeed for the caller.
 ///
-/// `against_closing` is the result of [`against_closing`], which callers pass in because the conditions of a
+/// `unmet_close_conditions` is the result of [`unmet_close_conditions`], which callers pass in because the conditions of a
 /// close are the most expensive to check.
 pub(crate) fn possible_actions(
     cx: &Read<'_>,
     thread: &Thread,
-    against_closing: &[Reason],
+    unmet_close_conditions: &[Reason],
 ) -> Result<Vec<&'static str>> {
     let mut names = Vec::new();
     let caller = cx.caller();
@@ -327,7 +327,7 @@ pub(crate) fn possible_actions(
     }
     for line in TRANSITIONS.iter().filter(|line| line.from.contains(&thread.state)) {
         let is_met = match line.action {
-            Action::Close => against_closing.is_empty(),
+            Action::Close => unmet_close_conditions.is_empty(),
             _ => unmet_conditions(cx, thread, line.name)?.is_empty(),
         };
         if is_met {

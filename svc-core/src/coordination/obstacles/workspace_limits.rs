@@ -10,7 +10,7 @@ use super::{BlockingConflict, Conflict, ConflictReason, Obstacle};
 use crate::Result;
 use crate::coordination::footprint::{Footprint, RepoKey, slot_key};
 use crate::id::WorkspaceId;
-use crate::log::cache::{Cached, Lifetime, ONLY};
+use crate::log::cache::{Cached, Lifetime, SINGLE_ENTRY};
 use crate::log::event::Invalidates;
 use crate::op::Read;
 
@@ -47,7 +47,7 @@ impl WorkspaceLimits {
 /// Returns the limits of the caller's workspace.
 pub(super) fn load_limits(cx: &Read<'_>) -> Result<WorkspaceLimits> {
     let workspace = cx.caller().workspace_id;
-    cx.cached_or_load(&ONLY, || {
+    cx.cached_or_load(&SINGLE_ENTRY, || {
         let capacities = cx.query::<(String, i64)>(CAPACITIES, &[&workspace])?.into_iter();
         // A stored key may have an earlier form than the keys by which slots are now compared.
         let capacities = capacities.map(|(key, capacity)| (slot_key(&key), capacity));

@@ -13,7 +13,7 @@ use super::probes::WINDOW;
 use crate::Result;
 use crate::coordination::footprint::RepoKey;
 use crate::id::{ChannelId, ThreadId};
-use crate::log::cache::{Cached, Lifetime, ONLY};
+use crate::log::cache::{Cached, Lifetime, SINGLE_ENTRY};
 use crate::op::Read;
 
 /// The thread that a member would claim next. Threads are ordered as they are claimed.
@@ -63,7 +63,7 @@ pub(super) enum CachedHead {
 
 /// Returns the next thread that meets the criteria `sought`, according to the cache of the batch.
 pub(super) fn next_head(cx: &Read<'_>, sought: &HeadCriteria) -> Result<CachedHead> {
-    cx.with_cached(&ONLY, |QueueHeads(window)| {
+    cx.with_cached(&SINGLE_ENTRY, |QueueHeads(window)| {
         let window = window.as_ref().filter(|window| window.criteria == *sought);
         Ok(match window.map(|window| (window.threads.front(), window.is_complete)) {
             Some((Some(next), _)) => CachedHead::Known(*next),
@@ -77,12 +77,12 @@ pub(super) fn next_head(cx: &Read<'_>, sought: &HeadCriteria) -> Result<CachedHe
 pub(super) fn cache_heads(cx: &Read<'_>, criteria: HeadCriteria, first: &[NextThread]) {
     let window =
         HeadWindow { criteria, threads: first.iter().copied().collect(), is_complete: first.len() < WINDOW };
-    cx.keep(&ONLY, QueueHeads(Some(window)));
+    cx.keep(&SINGLE_ENTRY, QueueHeads(Some(window)));
 }
 
 /// Removes a thread from the cache, because the thread has left the queue.
 pub(super) fn remove(cx: &Read<'_>, thread: ThreadId) -> Result<()> {
-    cx.with_cached(&ONLY, |QueueHeads(window)| {
+    cx.with_cached(&SINGLE_ENTRY, |QueueHeads(window)| {
         window.iter_mut().for_each(|window| window.threads.retain(|next| next.thread_id != thread));
         Ok(())
     })
@@ -90,5 +90,5 @@ pub(super) fn remove(cx: &Read<'_>, thread: ThreadId) -> Result<()> {
 
 /// Drops the cached threads, because a thread has entered the queue.
 pub(super) fn forget(cx: &Read<'_>) {
-    cx.keep(&ONLY, QueueHeads(None));
+    cx.keep(&SINGLE_ENTRY, QueueHeads(None));
 }

@@ -19,7 +19,7 @@ use crate::coordination::thread_row::threads_of_workspace;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members;
-use crate::log::cache::{Cached, Lifetime, ONLY};
+use crate::log::cache::{Cached, Lifetime, SINGLE_ENTRY};
 use crate::log::event::Invalidates;
 use crate::op::Read;
 use crate::store::{Engine, ToParam};
@@ -51,7 +51,7 @@ const CHECKED_MAX: usize = 100;
 /// claimed. The search includes threads that will be ready once lapsed claims are ended.
 pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &QueueRequest) -> Result<Option<NextThread>> {
     let eligible = Eligibility::of_caller(cx, wanted)?;
-    cx.with_cached(&ONLY, |found: &mut QueueLookups| {
+    cx.with_cached(&SINGLE_ENTRY, |found: &mut QueueLookups| {
         if let Some((_, next)) = found.next.iter().find(|(of, _)| *of == eligible) {
             return Ok(*next);
         }
@@ -118,7 +118,7 @@ pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
     };
     let found: Option<(i64,)> = cx.one(sql, &[&pools, &most])?;
     let mut total = found.map_or(0, |(count,)| count);
-    cx.with_cached(&ONLY, |found: &mut QueueLookups| {
+    cx.with_cached(&SINGLE_ENTRY, |found: &mut QueueLookups| {
         let mut checks = FootprintChecks::new(&mut found.free);
         for group in returning::threads_to_return(cx, |queue_place| pools.contains(&queue_place.pool))? {
             total =

@@ -8,7 +8,7 @@ use super::{parked, returning};
 use crate::Result;
 use crate::conversation::visibility::audience;
 use crate::id::{MemberId, ThreadId};
-use crate::log::cache::ONLY;
+use crate::log::cache::SINGLE_ENTRY;
 use crate::log::event::Subject;
 use crate::op::Read;
 
@@ -43,7 +43,7 @@ fn cached_count(
     place: fn(&mut QueueLookups) -> &mut Option<i64>,
     count: fn(&Read<'_>, &mut FootprintChecks<'_>) -> Result<i64>,
 ) -> Result<i64> {
-    cx.with_cached(&ONLY, |found: &mut QueueLookups| {
+    cx.with_cached(&SINGLE_ENTRY, |found: &mut QueueLookups| {
         if let Some(known) = place(found) {
             return Ok(*known);
         }

@@ -36,7 +36,7 @@ use crate::limits::{GATE_EXPIRY_MAX_SECS, GATE_EXPIRY_MIN_SECS, GATES_MAX, QUEST
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
 use crate::op::{
-    Condition, Effect, Feature, KEEP, Operation, Read, Records, Sample, SampleCaller, SharedState,
+    Condition, Effect, Feature, KEEP_ROWS, Operation, Read, Records, Sample, SampleCaller, SharedState,
     UnmetRequirement, Write, changing, read, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -51,7 +51,7 @@ const NOTICE: &str = "approval";
 pub(crate) fn feature() -> Feature {
     Feature::new()
         // The decision is kept when the text of its question is removed.
-        .cleaner("approval_gates", KEEP)
+        .cleaner("approval_gates", KEEP_ROWS)
         .operations("approvals", operations())
         .events(vec![EventKind::of::<ApprovalRequested>(), EventKind::of::<decide::ApprovalDecided>()])
         .condition(Condition { name: "approval-gate", action: CLOSE, unmet: blocking_gates })
@@ -106,7 +106,7 @@ fn operations() -> Vec<Operation> {
                        "expires_in_secs": 86400})
             }),
         read("get_approval_gate", get_approval_gate)
-            .reads_on("question")
+            .resumes_text("question")
             .title("Read an approval gate")
             .when(
                 "Return an approval gate: its question and its decision. Use `list_approval_gates` to find \
@@ -250,7 +250,7 @@ columns! {
 impl StoredGate {
     /// Returns the gate with its current state and its decrypted question.
     fn open(self, cx: &Read<'_>) -> Result<ApprovalGate> {
-        let words = messages::words(cx, self.0.message_id)?;
+        let words = messages::body_and_metadata(cx, self.0.message_id)?;
         let question = words.map_or_else(String::new, |(question, _)| question);
         Ok(ApprovalGate { question, ..self.with_state_at(cx.now()) })
     }

@@ -52,7 +52,7 @@ struct OpenedApprovalLink {
 
 fn open_approval_link(cx: &Read<'_>, input: &OpenApprovalLink) -> Result<OpenedApprovalLink> {
     let caller = cx.caller();
-    caller.check_has(WorkspaceRead)?;
+    caller.check_capability(WorkspaceRead)?;
     let none = || Error::not_found("approval link");
     let link = LinkContent::open(&input.link, cx.sealer());
     let is_live = |link: &LinkContent| link.workspace == caller.workspace_id && cx.now() < link.expires_at;

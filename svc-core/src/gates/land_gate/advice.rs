@@ -55,6 +55,6 @@ fn advice(cx: &Read<'_>, id: ThreadId) -> Result<LandAdvice> {
     }
     let thread = visible_thread(cx, id)?;
     thread.check_unfinished()?;
-    let reasons = transition::against_closing(cx, &thread)?;
+    let reasons = transition::unmet_close_conditions(cx, &thread)?;
     Ok(LandAdvice { thread_id: thread.id, could_close: reasons.is_empty(), reasons })
 }

@@ -34,7 +34,7 @@ pub(super) fn list_message_relations(
     cx: &Read<'_>,
     input: &ListMessageRelations,
 ) -> Result<Page<Relation, (i64, Uuid)>> {
-    let message = messages::located(cx, input.message_id)?.id;
+    let message = messages::visible_message_place(cx, input.message_id)?.id;
     let (lsn, id) = input.cursor.map_or((0, Uuid::nil()), |cursor| cursor.0);
     let horizon = cx.horizon(HORIZON, &[&message], lsn.saturating_sub(1))?;
     let last = horizon.up_to();

@@ -86,8 +86,8 @@ fn records() -> Vec<Records> {
                 "from_thread_id from_channel_id to_id to_thread_id to_channel_id kind derived \
                  made_by made_at lsn resolved_by resolved_actor_id resolved_at",
             )
-            .goes_with("from_id", "messages")
-            .goes_with("to_id", "messages"),
+            .removed_with("from_id", "messages")
+            .removed_with("to_id", "messages"),
     ]
 }
 
@@ -300,8 +300,8 @@ struct RelateMessage {
 }
 
 fn relate_message(cx: &mut Write<'_>, input: &RelateMessage) -> Result<Relation> {
-    let from = messages::located(cx, input.message_id)?;
-    let to = messages::located(cx, input.target_message_id)?;
+    let from = messages::visible_message_place(cx, input.message_id)?;
+    let to = messages::visible_message_place(cx, input.target_message_id)?;
     let by = VerdictAuthor::of(cx.caller())?;
     if from.author_id != Some(by.member) {
         return Err(Error::forbidden("only the author of a message relates it to another"));

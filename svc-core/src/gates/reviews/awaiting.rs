@@ -11,7 +11,7 @@ use crate::coordination::thread_row::{self, Thread, thread_select};
 use crate::coordination::workers::worked_on;
 use crate::gates::verdict_rules::VerdictAuthor;
 use crate::identity::members::{self, has_skill, may_act};
-use crate::limits::AWAITED_SCAN_MAX;
+use crate::limits::CONTEXT_SCAN_MAX;
 use crate::op::Read;
 
 /// Returns the oldest threads in review that await the caller's review, up to `most`.
@@ -26,7 +26,7 @@ pub(crate) fn threads_to_review(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>>
         return Ok(Vec::new());
     }
     let (workspace, VerdictAuthor { member, actor }) = (caller.workspace_id, VerdictAuthor::of(caller)?);
-    let last = cx.horizon_within(HORIZON, &[&workspace], 0, AWAITED_SCAN_MAX)?.up_to();
+    let last = cx.horizon_within(HORIZON, &[&workspace], 0, CONTEXT_SCAN_MAX)?.up_to();
     let params = caller.visibility.params();
     let params = params.and(&[&workspace, &member, &actor, &members::REVIEW, &last, &most]);
     thread_row::select_first(cx, AWAITING, &params)

@@ -20,14 +20,15 @@ use crate::coordination::lifecycle::transition::CLOSE;
 use crate::error::Code;
 use crate::log::event::EventKind;
 use crate::op::{
-    Condition, Effect, Feature, KEEP, Operation, Records, Sample, changing, destructive, idempotent, read,
+    Condition, Effect, Feature, KEEP_ROWS, Operation, Records, Sample, changing, destructive, idempotent,
+    read,
 };
 pub(crate) use awaiting::threads_to_review;
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
         // The verdict is kept when the text of its review is removed.
-        .cleaner("reviews", KEEP)
+        .cleaner("reviews", KEEP_ROWS)
         .operations("reviews", requirements())
         .operations("reviews", reviews())
         .events(vec![
@@ -170,7 +171,7 @@ fn reviews() -> Vec<Operation> {
                 })
             }),
         read("list_reviews", status::list_reviews)
-            .reads_on("body")
+            .resumes_text("body")
             .title("List a thread's reviews")
             .when(
                 "List a thread's reviews with text and findings, oldest first. Use `get_review_status` to \

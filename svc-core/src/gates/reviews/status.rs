@@ -61,7 +61,7 @@ const OLDEST_FIRST: &str = concat!(
 
 /// Returns a review with its findings and its text. The text is read from the review's message.
 fn open_review(cx: &Read<'_>, given: ReviewRow, mut findings: Vec<Finding>) -> Result<Review> {
-    let words = messages::words(cx, given.message_id)?;
+    let words = messages::body_and_metadata(cx, given.message_id)?;
     let body = words.map(|(text, metadata)| review_text::split(&text, &metadata, &mut findings));
     Ok(Review::of(given, body.unwrap_or_default(), findings))
 }

@@ -16,7 +16,7 @@ use crate::identity::members::{Member, MemberKind, member_with_handle};
 use crate::identity::tokens::{Quotas, check_active, end_installation_tokens, new_secret, not_empty};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::Subject;
-use crate::op::{Answer, Read, Write, secret_hash, secret_was_shown};
+use crate::op::{Answer, Read, Write, secret_hash, secret_shown_once_error};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::APP_HANDLES;
@@ -170,7 +170,7 @@ impl Answer<InstallApp> for NewInstallation {
     }
 
     fn answer_repeat(_: &Read<'_>, _: &InstallApp, id: InstallationId) -> Result<Self> {
-        Err(secret_was_shown(id))
+        Err(secret_shown_once_error(id))
     }
 }
 
@@ -311,7 +311,7 @@ impl Answer<RevokeAppInstallation> for InstallationRevocation {
 
 /// Returns whether a member acts for an app with an active installation, and the app can therefore request
 /// tokens.
-pub(crate) fn is_of_app(cx: &Read<'_>, member: MemberId) -> Result<bool> {
+pub(crate) fn acts_for_installed_app(cx: &Read<'_>, member: MemberId) -> Result<bool> {
     let found: Option<(InstallationId,)> = cx.one(OF_MEMBER, &[&cx.caller().workspace_id, &member])?;
     Ok(found.is_some())
 }

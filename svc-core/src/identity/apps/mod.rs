@@ -29,7 +29,7 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::{Handle, Text};
 use crate::time::Time;
-pub(crate) use installations::is_of_app;
+pub(crate) use installations::acts_for_installed_app;
 use installations::{install_app, list_app_installations, revoke_app_installation};
 use tokens::{client_workspace, mint_app_token, request_app_token};
 

@@ -21,7 +21,7 @@ use crate::identity::members::load_member;
 use crate::identity::tokens::{NewToken, Quotas, check_active, check_room_of_installation, issue, not_empty};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{APP_TOKEN_SECS, NAME_MAX};
-use crate::op::{Answer, Read, Write, secret_hash, secret_was_shown, without_keys};
+use crate::op::{Answer, Read, Write, secret_hash, secret_shown_once_error, without_idempotency_keys};
 use crate::text::Text;
 use crate::time::Time;
 
@@ -115,7 +115,7 @@ impl Answer<MintAppToken> for AppToken {
     }
 
     fn answer_repeat(_: &Read<'_>, _: &MintAppToken, id: TokenId) -> Result<Self> {
-        Err(secret_was_shown(id))
+        Err(secret_shown_once_error(id))
     }
 }
 
@@ -154,7 +154,7 @@ pub(super) struct AccessToken {
     scope: String,
 }
 
-without_keys! { AppTokenRequest => AccessToken }
+without_idempotency_keys! { AppTokenRequest => AccessToken }
 
 /// Returns the workspace of the installation whose client credentials the request contains.
 pub(super) fn client_workspace(cx: &Read<'_>, input: &AppTokenRequest) -> Result<WorkspaceId> {

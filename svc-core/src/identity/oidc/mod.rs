@@ -22,16 +22,16 @@ use serde_json::json;
 
 use crate::error::Code;
 use crate::identity::member_ends::MemberRemoved;
-use crate::identity::sessions::{ENDED_ROWS_KEPT, ended_rows};
+use crate::identity::sessions::{ENDED_ROWS_KEPT, ended_rows_chore};
 use crate::log::event::{Event, EventKind};
-use crate::op::{Effect, Feature, Frame, Records, changing, without_keys};
+use crate::op::{Effect, Feature, Frame, Records, changing, without_idempotency_keys};
 pub use callback::{OidcCallback, TakenLogin};
 pub use login::{BegunLogin, LoginSecrets, MockPerson, OidcLogin};
 pub use members::ProviderClaims;
 pub(crate) use members::{has_signed_in, sign_in};
 
 pub(crate) fn feature() -> Feature {
-    let ended = ended_rows("oidc_logins", ENDED_ROWS_KEPT, ANY_ENDED, REMOVE_ENDED);
+    let ended = ended_rows_chore("oidc_logins", ENDED_ROWS_KEPT, ANY_ENDED, REMOVE_ENDED);
     Feature::new()
         .chore(ended)
         .projector(&[MemberRemoved::KIND], members::unlink_removed)
@@ -76,7 +76,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-without_keys! {
+without_idempotency_keys! {
     OidcLogin => BegunLogin,
     OidcCallback => TakenLogin,
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::error::Result;
 use crate::id::MemberId;
 use crate::identity::scim::Fault;
-use crate::limits::SCIM_NAMES_MAX;
+use crate::limits::SCIM_ATTRIBUTES_MAX;
 use crate::time::Time;
 
 /// Schema URN of SCIM users.
@@ -205,8 +205,10 @@ impl<'de, const LIST: bool> Deserialize<'de> for AttributeNames<LIST> {
             }
         }
         let names = deserializer.deserialize_any(Read)?;
-        if names.len() > SCIM_NAMES_MAX {
-            return Err(de::Error::custom(format!("expected at most {SCIM_NAMES_MAX} names of attributes")));
+        if names.len() > SCIM_ATTRIBUTES_MAX {
+            return Err(de::Error::custom(format!(
+                "expected at most {SCIM_ATTRIBUTES_MAX} names of attributes"
+            )));
         }
         Ok(Self(names))
     }
@@ -221,7 +223,7 @@ impl<const LIST: bool> JsonSchema for AttributeNames<LIST> {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         if LIST {
-            json_schema!({"type": "array", "items": {"type": "string"}, "maxItems": SCIM_NAMES_MAX})
+            json_schema!({"type": "array", "items": {"type": "string"}, "maxItems": SCIM_ATTRIBUTES_MAX})
         } else {
             json_schema!({"type": "string"})
         }

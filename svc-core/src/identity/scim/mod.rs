@@ -42,7 +42,7 @@ use crate::identity::member_ends::MemberRemoved;
 use crate::log::event::{Event, EventKind};
 use crate::op::{
     Effect, Feature, Fixture, Frame, Operation, Records, Sample, changing, destructive, idempotent, read,
-    without_keys, write,
+    without_idempotency_keys, write,
 };
 use groups::{CreateGroup, DeleteGroup, PatchGroup, ReplaceGroup};
 use resource::{Group, Nothing, ResourceView, User};
@@ -181,7 +181,7 @@ fn users_and_groups() -> Vec<Operation> {
     ]
 }
 
-without_keys! {
+without_idempotency_keys! {
     CreateUser => ResourceView<User>,
     ReplaceUser => ResourceView<User>,
     PatchUser => ResourceView<User>,

@@ -3,17 +3,17 @@
 use crate::Result;
 use crate::capability::{Capabilities, Capability};
 use crate::id::{MemberId, SessionId, TokenId};
-use crate::limits::HOLDERS_MAX;
+use crate::limits::APPROVERS_NOTIFIED_MAX;
 use crate::op::Read;
 
 /// Returns the active members of the workspace who have a live credential with a capability, in order of
 /// joining.
 ///
-/// The result contains no more than `HOLDERS_MAX` members.
+/// The result contains no more than `APPROVERS_NOTIFIED_MAX` members.
 pub(crate) fn holders(cx: &Read<'_>, capability: Capability) -> Result<Vec<MemberId>> {
     let wanted: Capabilities = std::iter::once(capability).collect();
     let found: Vec<(MemberId,)> =
-        cx.query(HOLDERS, &[&cx.caller().workspace_id, &wanted, &cx.now(), &HOLDERS_MAX])?;
+        cx.query(HOLDERS, &[&cx.caller().workspace_id, &wanted, &cx.now(), &APPROVERS_NOTIFIED_MAX])?;
     Ok(found.into_iter().map(|(id,)| id).collect())
 }
 

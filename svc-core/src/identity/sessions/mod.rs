@@ -24,7 +24,7 @@ use crate::id::{GrantId, MemberId, SessionId, WorkspaceId};
 use crate::identity::members::{MemberKind, load_member};
 use crate::identity::tokens::MintedToken;
 use crate::identity::whoami::covered_sets;
-use crate::op::{Feature, Frame, Read, Records, destructive, read, without_keys, write};
+use crate::op::{Feature, Frame, Read, Records, destructive, read, without_idempotency_keys, write};
 use crate::time::Time;
 use first_admin::{MintFirstAdmin, mint_first_admin};
 pub(crate) use holders::{has_credential, holders};
@@ -34,7 +34,7 @@ pub use sign_in::{NewSession, SignIn};
 pub(crate) use sign_out::end_member_sessions;
 use sign_out::end_session;
 pub use sign_out::{SignOut, SignedOut};
-pub(crate) use tidy::{ENDED_ROWS_KEPT, ended_rows};
+pub(crate) use tidy::{ENDED_ROWS_KEPT, ended_rows_chore};
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -76,7 +76,7 @@ pub(crate) fn feature() -> Feature {
         .records(vec![Records::table("sessions", "id").erased_first().after("tokens").stays()])
 }
 
-without_keys! {
+without_idempotency_keys! {
     SignIn => NewSession,
     SignOut => SignedOut,
     MintFirstAdmin => MintedToken,

@@ -19,14 +19,14 @@ const LEASE: Duration = Duration::from_secs(10);
 const STEP_ROWS_MAX: i64 = 500;
 
 pub(super) fn sessions_chore() -> Chore {
-    ended_rows("sessions", ENDED_ROWS_KEPT, ANY_OVER, REMOVE)
+    ended_rows_chore("sessions", ENDED_ROWS_KEPT, ANY_OVER, REMOVE)
 }
 
 /// Returns a chore that deletes rows after the time `kept` has passed since they ended.
 ///
 /// The statement `any` selects 1 if a row ended at `$1` or earlier. The statement `remove` deletes the first
 /// `$2` of these rows.
-pub(crate) fn ended_rows(
+pub(crate) fn ended_rows_chore(
     name: &'static str,
     kept: Duration,
     any: &'static str,

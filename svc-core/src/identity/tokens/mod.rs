@@ -26,7 +26,7 @@ use crate::identity::members::load_member;
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{Event, EventKind, Invalidates};
 use crate::log::replay::Replayed;
-use crate::op::{Answer, Feature, Read, Records, destructive, read, secret_was_shown, write};
+use crate::op::{Answer, Feature, Read, Records, destructive, read, secret_shown_once_error, write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
@@ -41,7 +41,7 @@ pub use mint::{MINT_TOKEN, MintToken};
 pub use quotas::Quotas;
 pub(crate) use replay::{capability_bits, mark_listed_revoked, quota_of};
 pub(crate) use revoke::{
-    Revocable, check_reaches_no_further, end_grant_tokens, end_installation_tokens, end_member_tokens,
+    RevocableToken, check_reaches_no_further, end_grant_tokens, end_installation_tokens, end_member_tokens,
 };
 use rotate::rotate_token;
 
@@ -124,7 +124,7 @@ impl<I> Answer<I> for MintedToken {
     }
 
     fn answer_repeat(_: &Read<'_>, _: &I, id: TokenId) -> Result<Self> {
-        Err(secret_was_shown(id))
+        Err(secret_shown_once_error(id))
     }
 }
 

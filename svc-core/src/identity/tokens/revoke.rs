@@ -32,12 +32,12 @@ const LIVE_WITH_DERIVED: &str = "
 const REVOKE: &str = "update tokens set revoked_at = $2 where id = $1";
 
 /// A token that the caller may revoke, and the tokens that will end with it.
-pub(crate) struct Revocable {
+pub(crate) struct RevocableToken {
     token: Token,
     ending: Vec<(TokenId, MemberId)>,
 }
 
-impl Revocable {
+impl RevocableToken {
     /// Loads a token of the caller's workspace, and the tokens that will end with it.
     ///
     /// Fails with 403 `forbidden` if the token has an instance-wide capability that the caller's token lacks.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::{Batch, Head};
 use crate::Result;
 use crate::id::WorkspaceId;
-use crate::limits::HELD_WAIT;
+use crate::limits::LOCKED_WORKSPACE_WAIT;
 use crate::store::executor::LockedWorkspaces;
 use crate::store::{Conn, Row};
 
@@ -49,7 +49,7 @@ impl Batch {
         self.take_heads(conn, LOCK_FREE_HEADS, wanted)?;
         let mut missing = self.without_head(wanted);
         if missing.len() == wanted.len() && !missing.is_empty() && held == LockedWorkspaces::Wait {
-            conn.query(LIMIT_LOCKS, &[&format!("{}ms", HELD_WAIT.as_millis())])?;
+            conn.query(LIMIT_LOCKS, &[&format!("{}ms", LOCKED_WORKSPACE_WAIT.as_millis())])?;
             self.take_heads(conn, LOCK_HEADS, wanted)?;
             conn.defer(None, UNLIMIT_LOCKS, &[])?;
             missing = self.without_head(wanted);
@@ -71,7 +71,7 @@ impl Batch {
         for row in &mut conn.query(sql, &[&ids])? {
             let workspace: WorkspaceId = row.take()?;
             let head = Head::take(row)?;
-            self.clock.hear(row.take()?, asked);
+            self.clock.follow_database(row.take()?, asked);
             self.cache.check(workspace, head.epochs);
             self.heads.insert(workspace, head);
         }

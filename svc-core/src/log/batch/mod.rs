@@ -432,13 +432,13 @@ mod tests {
         let (_folder, conn) = sqlite_for_tests();
         let mut batch = begun(&conn);
         for (wrote, emitted, is_kept) in [(false, false, true), (true, false, false), (false, true, false)] {
-            batch.cache.put(HOME, &crate::log::cache::ONLY, Found);
+            batch.cache.put(HOME, &crate::log::cache::SINGLE_ENTRY, Found);
             batch.begin_job();
             if emitted {
                 emit(&mut batch, &conn, HOME).unwrap();
             }
             batch.undo_job(wrote);
-            let found = batch.cache.get::<Found>(HOME, &crate::log::cache::ONLY);
+            let found = batch.cache.get::<Found>(HOME, &crate::log::cache::SINGLE_ENTRY);
             assert_eq!(found.is_some(), is_kept, "wrote: {wrote}, emitted: {emitted}");
         }
     }

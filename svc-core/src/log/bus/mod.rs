@@ -319,7 +319,7 @@ pub(crate) fn heads(conn: &Conn, clock: &Clock, workspaces: &[WorkspaceId]) -> R
     let head = |row: &mut Row| {
         let head = LogEnd { workspace: row.take()?, lsn: row.take()?, epoch: row.take()? };
         if let Some(theirs) = row.take()? {
-            clock.hear(theirs, asked);
+            clock.follow_database(theirs, asked);
         }
         Ok(head)
     };

@@ -224,7 +224,7 @@ fn read_head(conn: &Conn, workspace: WorkspaceId, clock: &Clock) -> Result<Optio
     let epoch = row.take()?;
     let floor = row.take()?;
     if let Some(theirs) = row.take()? {
-        clock.hear(theirs, asked);
+        clock.follow_database(theirs, asked);
     }
     Ok(Some((lsn, epoch, floor)))
 }

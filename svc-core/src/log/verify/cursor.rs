@@ -95,7 +95,7 @@ impl ChainCursor {
     /// Reads events as [`Self::read`] does, but does not check that a payload has the content hash of its
     /// event.
     ///
-    /// `each` has to check this with [`has_its_hash`].
+    /// `each` has to check this with [`check_content_hash`].
     pub fn read_unhashed(
         &mut self,
         source: &impl Source,
@@ -158,7 +158,7 @@ impl ChainCursor {
 }
 
 /// Checks that the payload of an event has the event's content hash.
-pub(crate) fn has_its_hash(lsn: i64, payload: &str, content_hash: &[u8]) -> Result<(), Break> {
+pub(crate) fn check_content_hash(lsn: i64, payload: &str, content_hash: &[u8]) -> Result<(), Break> {
     let is_its = sha256(payload.as_bytes()) == content_hash;
     if is_its { Ok(()) } else { Err(Break { lsn, defect: Defect::Content }) }
 }

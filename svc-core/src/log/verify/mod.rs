@@ -34,7 +34,7 @@ use crate::hash::parse_hash;
 use crate::id::WorkspaceId;
 pub(crate) use checkpoint::checkpoint_of;
 pub use checkpoint::{SignedCheckpoint, sign_checkpoint, verify_checkpoint};
-pub(crate) use cursor::{ChainCursor, ReadBounds, RecentTimes, has_its_hash};
+pub(crate) use cursor::{ChainCursor, ReadBounds, RecentTimes, check_content_hash};
 pub(crate) use database::open as open_for_audit;
 pub use database::verify_database;
 pub(crate) use payloads::{EventColumns, PayloadVerifier};

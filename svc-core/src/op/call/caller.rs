@@ -295,7 +295,7 @@ impl Caller {
 
     /// Fails with 403 `missing-capability` if the caller lacks `capability`, which this input requires in
     /// addition.
-    pub(crate) fn check_has(&self, capability: Capability) -> Result<()> {
+    pub(crate) fn check_capability(&self, capability: Capability) -> Result<()> {
         self.check_right(Needs::one_of(&[capability]))
     }
 

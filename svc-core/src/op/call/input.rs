@@ -401,7 +401,7 @@ fn read_body(
     }
     read.map_err(|error| {
         let place = format!("(line {} column {})", error.line(), error.column());
-        match (reading, json::not_a_character(&error)) {
+        match (reading, json::invalid_character_message(&error)) {
             (Some(name), Some(fault)) => {
                 DecodeError { field: Some(name + &budget.failed_at()), detail: fault.to_owned() }
             }

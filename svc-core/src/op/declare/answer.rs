@@ -38,7 +38,7 @@ pub trait Answer<I>: Serialize + Sized {
 
 /// Returns the error for a repeated request whose first answer contained a secret. `id` is the id of the new
 /// object.
-pub fn secret_was_shown(id: impl Serialize) -> Error {
+pub fn secret_shown_once_error(id: impl Serialize) -> Error {
     let told = "the answer to the first request with this key contained a secret, which is shown only once";
     Error::new(Code::IdempotencyReplayed, told).with("id", id)
 }
@@ -64,7 +64,7 @@ where
 }
 
 /// Declares that requests with the listed input and output types have no idempotency keys.
-macro_rules! without_keys {
+macro_rules! without_idempotency_keys {
     ($($input:ty => $output:ty),+ $(,)?) => {
         $(impl $crate::op::ChangeOutput<$input> for $output {
             fn repeats() -> Option<$crate::op::RepeatPolicy> {
@@ -73,7 +73,7 @@ macro_rules! without_keys {
         })+
     };
 }
-pub(crate) use without_keys;
+pub(crate) use without_idempotency_keys;
 
 /// How the server recognises and answers repeated requests for an operation.
 #[derive(Clone, Copy)]

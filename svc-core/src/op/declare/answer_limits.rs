@@ -36,8 +36,8 @@ impl Operation {
     }
 
     /// Lets callers read the member `text` of the answer from a character offset, to continue after a cut.
-    pub fn reads_on(mut self, text: &'static str) -> Self {
-        self.run.bounds.reads_on = Some(text);
+    pub fn resumes_text(mut self, text: &'static str) -> Self {
+        self.run.bounds.resumes_text = Some(text);
         self
     }
 
@@ -50,8 +50,8 @@ impl Operation {
 
     /// Returns the name of the text member that callers can read from a character offset, or `None` if there
     /// is none.
-    pub fn text_read_on(&self) -> Option<&'static str> {
-        self.run.bounds.reads_on
+    pub fn resumable_text(&self) -> Option<&'static str> {
+        self.run.bounds.resumes_text
     }
 
     /// Returns the answer options that requests for the operation can set.
@@ -65,7 +65,7 @@ impl Operation {
         AnswerOptions {
             detail: self.is_detailed(),
             max_bytes: *self.run.bounds.has_max_bytes.get_or_init(has_max_bytes),
-            offset: self.run.bounds.reads_on.is_some(),
+            offset: self.run.bounds.resumes_text.is_some(),
         }
     }
 

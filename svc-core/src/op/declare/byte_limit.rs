@@ -43,7 +43,7 @@ pub(crate) struct ByteLimit {
     /// Whether answers of the operation are never cut.
     pub whole: bool,
     /// Name of the text member that callers can read from a character offset, if there is one.
-    pub reads_on: Option<&'static str>,
+    pub resumes_text: Option<&'static str>,
     pub shape: OnceLock<AnswerShape>,
     /// Whether callers may set the maximum number of bytes of the answer. Computed on first use.
     pub has_max_bytes: OnceLock<bool>,

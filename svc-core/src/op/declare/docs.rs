@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::error::Code;
 use crate::op::declare::sample::Fixture;
-use crate::schema::SchemaOf;
+use crate::schema::SchemaFunction;
 
 /// The documentation of an operation.
 pub struct Docs {
@@ -20,8 +20,8 @@ pub struct Docs {
     /// Error codes with which the operation can fail, in addition to the codes of every operation.
     pub refuses: &'static [Code],
     pub(in crate::op) example: Option<fn(&Fixture) -> Value>,
-    pub(crate) input: SchemaOf,
-    pub(crate) output: SchemaOf,
+    pub(crate) input: SchemaFunction,
+    pub(crate) output: SchemaFunction,
 }
 
 impl Docs {

@@ -73,7 +73,7 @@ pub(crate) type KeepMembersOnline = fn(&mut Write<'_>, &[Uuid]) -> Result<()>;
 pub(crate) type CleanRows = fn(&mut Write<'_>, &DestroyPermit<'_>, &[MessageId]) -> Result<()>;
 
 /// Cleaner for a table whose rows outlive the content of a message. Removes nothing.
-pub(crate) const KEEP: CleanRows = |_, _, _| Ok(());
+pub(crate) const KEEP_ROWS: CleanRows = |_, _, _| Ok(());
 
 /// The cleaners of a table that refers to messages: one for withdrawals, one for purges.
 pub(in crate::op) struct MessageCleaner {

@@ -68,7 +68,7 @@ pub(crate) struct ExecutionSettings {
     pub effect: Effect,
     pub quick: bool,
     /// Whether calls are prepared on a separate thread, because preparing a call is slow.
-    pub prepared_apart: bool,
+    pub slow_to_prepare: bool,
     /// Whether another call can restore the object that the operation ends or removes.
     pub reversible: bool,
     /// Whether the operation reaches people or systems outside of the service.
@@ -129,7 +129,7 @@ impl Operation {
             run: ExecutionSettings {
                 effect,
                 quick: false,
-                prepared_apart: false,
+                slow_to_prepare: false,
                 reversible: false,
                 reaches_out: false,
                 first: None,
@@ -296,15 +296,15 @@ impl Operation {
     }
 
     /// Prepares calls on a separate thread, a few at a time, because preparing a call is slow.
-    pub fn prepared_apart(mut self) -> Self {
-        self.run.prepared_apart = true;
+    pub fn slow_to_prepare(mut self) -> Self {
+        self.run.slow_to_prepare = true;
         self
     }
 
     /// Lets the service itself, and an administrator of the machine, see every channel of the workspace.
     ///
     /// By default, these callers see no channel, whatever their rights are.
-    pub fn whole_for_instance(mut self) -> Self {
+    pub fn instance_sees_all_channels(mut self) -> Self {
         self.access.instance_visibility = Visibility::Whole;
         self
     }

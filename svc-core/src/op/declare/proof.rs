@@ -36,15 +36,15 @@ impl Records {
     /// Declares that each row is removed together with a row of `table`, whose id is in `column`. No separate
     /// event records the removal.
     #[must_use]
-    pub(crate) fn goes_with(mut self, column: &'static str, table: &'static str) -> Self {
-        self.proof.goes_with.push((column, table));
+    pub(crate) fn removed_with(mut self, column: &'static str, table: &'static str) -> Self {
+        self.proof.removed_with.push((column, table));
         self
     }
 
     /// Declares that a purge removes the table's rows instead of only their content.
     #[must_use]
-    pub(crate) fn purged_whole(mut self) -> Self {
-        self.proof.purged_whole = true;
+    pub(crate) fn purge_removes_rows(mut self) -> Self {
+        self.proof.purge_removes_rows = true;
         self
     }
 

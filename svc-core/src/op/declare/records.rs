@@ -144,9 +144,9 @@ pub(crate) struct Proof {
     pub unproven: Vec<(&'static str, &'static str)>,
     /// Columns with the id of another row, and the table of that row. This row is removed together with the
     /// other row.
-    pub goes_with: Vec<(&'static str, &'static str)>,
+    pub removed_with: Vec<(&'static str, &'static str)>,
     /// Whether a purge removes the table's rows instead of only their content.
-    pub purged_whole: bool,
+    pub purge_removes_rows: bool,
 }
 
 impl Records {
@@ -353,7 +353,7 @@ impl Records {
     }
 
     /// Returns whether the rows belong to workspaces.
-    pub fn is_of_workspaces(&self) -> bool {
+    pub fn has_workspace_rows(&self) -> bool {
         self.scope != Scope::Instance
     }
 

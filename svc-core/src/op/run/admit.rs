@@ -46,7 +46,7 @@ impl Admission {
     }
 
     /// Returns the state of each limit that the request counts against, or nothing for an unknown caller.
-    pub fn standings(&self) -> &[LimitState] {
+    pub fn limit_states(&self) -> &[LimitState] {
         &self.standings
     }
 
@@ -120,7 +120,7 @@ impl AdmissionFailure {
     }
 
     /// Returns the state of each limit that the request counts against, or nothing for an unknown caller.
-    pub fn standings(&self) -> &[LimitState] {
+    pub fn limit_states(&self) -> &[LimitState] {
         &self.standings
     }
 }

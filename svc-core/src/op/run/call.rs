@@ -441,14 +441,14 @@ fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: Workspace
             let mut rows = reader.conn.query(HEAD_SQLITE, &[&workspace])?;
             match rows.first_mut() {
                 Some(row) => (row.take()?, Epochs::take(row)?),
-                None => (0, Epochs::OF_NO_LOG),
+                None => (0, Epochs::WITHOUT_LOG),
             }
         }
         Engine::Postgres => {
             let asked = clock.monotonic();
             let mut rows = reader.conn.query(HEAD_POSTGRES, &[&workspace])?;
             let row = rows.first_mut().ok_or_else(|| Error::internal("the database returned no time"))?;
-            clock.hear(row.take()?, asked);
+            clock.follow_database(row.take()?, asked);
             (row.take()?, Epochs::take(row)?)
         }
     };

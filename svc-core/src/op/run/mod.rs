@@ -253,7 +253,7 @@ impl Dispatch {
         if due.is_empty() {
             return end(outcome);
         }
-        self.limits.tell(due, move |told| end(told.and(outcome)));
+        self.limits.share_usage(due, move |told| end(told.and(outcome)));
     }
 
     /// Admits or rejects a request by a cached credential, or returns `None` if a database lookup is needed.

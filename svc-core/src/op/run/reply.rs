@@ -53,7 +53,7 @@ impl BodyForm {
             }
             None => full,
         };
-        match self.operation.text_read_on() {
+        match self.operation.resumable_text() {
             Some(text) if self.bounds.offset > 0 => skip_characters(&answer, text, self.bounds.offset),
             _ => Ok(answer),
         }

@@ -56,7 +56,7 @@ pub fn tables(table: &Table) -> Value {
         })
     };
     let mut tables: Vec<&Records> =
-        table.records().iter().filter(|records| records.is_of_workspaces()).collect();
+        table.records().iter().filter(|records| records.has_workspace_rows()).collect();
     tables.sort_by_key(|records| records.name());
     tables.iter().map(described).collect()
 }

@@ -36,7 +36,7 @@ pub(crate) fn parse_url(text: &SecretString) -> Result<Server> {
     url.hosts().iter().for_each(|host| add_host(&mut config, host));
     // A Unix socket needs no TLS, and does not support it.
     let is_local = url.hosts().iter().all(PgHost::is_socket);
-    config.ssl_mode(match url.proof.demand() {
+    config.ssl_mode(match url.proof.tls_use() {
         _ if is_local => SslMode::Disable,
         TlsUse::Never => SslMode::Disable,
         TlsUse::IfOffered => SslMode::Prefer,

@@ -15,7 +15,7 @@ use super::request::ConsumerId;
 use crate::error::{Error, Result};
 use crate::id::MemberId;
 use crate::identity::floor::LogRange;
-use crate::identity::sessions::ended_rows;
+use crate::identity::sessions::ended_rows_chore;
 use crate::op::{Chore, Dispatch, Read, ServiceWork, Surface, Write};
 use crate::time::{Monotonic, Time};
 
@@ -34,7 +34,7 @@ const SEEN_EVERY: Duration = Duration::from_secs(86_400);
 
 /// Returns the chore that removes consumers after 30 days without a connection.
 pub(super) fn removal_chore() -> Chore {
-    ended_rows("consumers", KEPT, ANY_UNSEEN, REMOVE_UNSEEN)
+    ended_rows_chore("consumers", KEPT, ANY_UNSEEN, REMOVE_UNSEEN)
 }
 
 /// A consumer, as seen by the connection that holds it.

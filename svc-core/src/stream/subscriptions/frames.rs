@@ -74,7 +74,7 @@ impl FirstFrame {
     }
 
     /// Validates the requested events and the start position, and returns the requested subscription.
-    pub fn asked(self) -> Result<StartRequest> {
+    pub fn start_request(self) -> Result<StartRequest> {
         let wanted = self.filter.map(parse_filter).transpose()?;
         let begin = match (self.after_id, self.resume_token) {
             (Some(_), Some(_)) => {
@@ -229,7 +229,7 @@ mod tests {
     const WORKSPACE: &str = "01990000-0000-7000-8000-000000000001";
 
     fn read(text: &str) -> Result<StartRequest, String> {
-        FirstFrame::read(text).and_then(FirstFrame::asked).map_err(|error| {
+        FirstFrame::read(text).and_then(FirstFrame::start_request).map_err(|error| {
             assert_eq!(error.code(), Code::Malformed);
             error.detail().to_owned()
         })

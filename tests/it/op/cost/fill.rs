@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use svc_core::Engine;
-use svc_core::limits::{FOOTPRINT_ITEMS_MAX, OPTIONS_MAX};
+use svc_core::limits::{FOOTPRINT_ITEMS_MAX, VOTE_OPTIONS_MAX};
 use svc_tests::World;
 use svc_tests::database::TestDatabase;
 
@@ -221,14 +221,14 @@ impl Filler<'_> {
         let vote = self.world.database.id(self.world.id("vote"));
         let is_multiple = if self.world.engine() == Engine::Sqlite { "1" } else { "true" };
         self.world.database.execute(&format!(
-            "update votes set options = {OPTIONS_MAX}, multiple = {is_multiple} where id = {vote}"
+            "update votes set options = {VOTE_OPTIONS_MAX}, multiple = {is_multiple} where id = {vote}"
         ));
-        let member = self.id("members", &format!("((n.i - 1) / {OPTIONS_MAX} + 1)"));
+        let member = self.id("members", &format!("((n.i - 1) / {VOTE_OPTIONS_MAX} + 1)"));
         self.world.database.insert_many(
             4 * MANY,
             &format!(
                 "insert into ballots (vote_id, choice, member_id, lsn)
-                 select {vote}, n.i % {OPTIONS_MAX}, {member}, {} + n.i from n
+                 select {vote}, n.i % {VOTE_OPTIONS_MAX}, {member}, {} + n.i from n
                  where true on conflict do nothing",
                 self.head
             ),

@@ -78,7 +78,7 @@ impl EpochRead {
         for workspace in &self.workspaces {
             let here = lock(self.dispatch.rounds.callers()).parked.get(workspace).cloned();
             let found = self.found.iter().find(|head| head.workspace == *workspace);
-            let epoch = found.map_or(Epochs::OF_NO_LOG.access, |head| head.epoch);
+            let epoch = found.map_or(Epochs::WITHOUT_LOG.access, |head| head.epoch);
             let now = self.dispatch.clock.now();
             let parked = here.into_iter().flat_map(HashMap::into_values);
             parked.filter_map(|parked| parked.upgrade()).for_each(|parked| parked.recheck_caller(epoch, now));
