@@ -1,6 +1,6 @@
-// What a task is: where, whose, how urgent, what it requires and touches.
+// Facts of a task: priority, owner, channel, skills, footprint, tools and creator.
 //
-// Leaves out: its claim and its judgement, which have parts of their own.
+// Not here: its claim and its reviews, which have panels of their own.
 
 import { dateTime } from "../pure/format.js";
 import { ms } from "../pure/clock.js";

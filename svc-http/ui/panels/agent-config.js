@@ -1,10 +1,10 @@
-// How an agent's program is told where the service is: the configuration of each, as text to copy.
+// Configuration that connects an agent program to the server, one text to copy per program.
 //
-// Leaves out: what the programs do with it.
+// Not here: what the programs do with it.
 
 /**
- * @param {{mcp: string, whoami: string, secret: string}} to Addresses, and the token.
- * @returns {Record<string, string>} By the name of the program.
+ * @param {{mcp: string, whoami: string, secret: string}} to Addresses of the server, and the agent's token.
+ * @returns {Record<string, string>} By program name, the text to copy.
  */
 export function configurations({ mcp, whoami, secret }) {
   const authorization = `Bearer ${secret}`;

@@ -1,13 +1,13 @@
-// Who can be mentioned in a task.
+// Members who can be mentioned in a task.
 //
-// Promises: of a private channel and a direct message only those who are in it; what is not known yet keeps
-// nobody out. Leaves out: whom a text mentions, which the service says.
+// Guarantees: in a private channel or a direct message, only its members are offered; while the membership is
+// not loaded, all are. Not here: whom a text mentions, which the server decides.
 
 import { fold } from "../pure/filter.js";
 import { canSee } from "../pure/lanes.js";
 
 const CHOICES = 8;
-/** Those who are meant by what they do, not by their handle. */
+/** Mentions of groups instead of single members. */
 const GROUPS = ["channel", "here"];
 
 /**
@@ -19,7 +19,7 @@ export function createAudience(world, thread) {
   const wish = world.reads.wish();
   let of = "";
 
-  /** Has it read who is in the channel, if not everybody hears what is said there. */
+  /** Loads the members of the channel if the channel is private. */
   function look() {
     const id = thread()?.channel_id;
     if (!id) return;
@@ -40,7 +40,7 @@ export function createAudience(world, thread) {
 
   return {
     look,
-    /** Those whom a begun mention may mean. @param {string} text */
+    /** Finds the members and groups that a partly typed mention can mean. @param {string} text */
     find(text) {
       const wanted = fold(text);
       const isHeard = hears();

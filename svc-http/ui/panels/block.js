@@ -1,8 +1,8 @@
-// A memory block: its text, which one changes here, and its versions.
+// Memory block: its text, which the user edits here, and its versions.
 //
-// Promises: what one has begun is kept as a draft; nobody overwrites what they have not read: when it was
-// changed meanwhile, both texts stand side by side until one says which is to stay. Leaves out: the list of
-// blocks.
+// Guarantees: an unsaved edit is kept as a draft; a save never overwrites a version that the user has not
+// seen. After a concurrent change, both texts are shown side by side until the user chooses one. Not here:
+// the list of blocks.
 
 import { ms } from "../pure/clock.js";
 import { differ } from "../pure/differ.js";
@@ -17,7 +17,7 @@ import { verbatim } from "../view/plain.js";
 import { openVersions } from "./versions.js";
 
 /** @typedef {import("../world.js").World} World */
-/** @typedef {{version: number, text: string}} Base What one's own text began from. */
+/** @typedef {{version: number, text: string}} Base Version that the user's edit is based on. */
 
 let count = 0;
 
@@ -33,7 +33,7 @@ export function openBlock(world, id) {
   const text = h("textarea", { id: field, name: "value", rows: 14, dir: "auto", spellcheck: "false" });
   const label = h("label.label", { for: field }, say.text);
   const size = h("p.quiet.small");
-  // A field shows what is in it as it is.
+  // A text field does not reveal invisible characters, so this element shows them below it.
   const seen = h("div.stack.tight", { hidden: true });
   const meets = h("p.problem", { hidden: true, role: "alert", "data-problem": "version-conflict" });
   const theirsTitle = h("h3.label");
@@ -65,7 +65,7 @@ export function openBlock(world, id) {
   const block = () => store.get("memory_block", id);
   const isDirty = () => base !== null && text.value !== base.text;
 
-  /** Begins with what was left here, if it is not what the block says. @param {any} now */
+  /** Starts from the saved draft if it differs from the text of the block. @param {any} now */
   function begin(now) {
     base = { version: now.version, text: now.value };
     text.value = now.value;
@@ -84,7 +84,7 @@ export function openBlock(world, id) {
     drafts.set(place, draft ? JSON.stringify(draft) : "");
   }
 
-  /** Goes on from the text of the block as it is. */
+  /** Discards the edit and returns to the current text of the block. */
   function takeBack() {
     const now = block();
     if (!now) return;
@@ -95,7 +95,7 @@ export function openBlock(world, id) {
     text.focus();
   }
 
-  /** What is saved is held against the version that stands beside it. */
+  /** Saves the text. The save fails if the block has a newer version than the one on screen. */
   async function write() {
     const now = block();
     const action = actionOf("set_memory_block");
@@ -119,7 +119,7 @@ export function openBlock(world, id) {
     draw();
   }
 
-  /** Both texts tell of the refusal, as soon as the other is known: also while the page is paused. */
+  /** Loads the other version, so that a conflict shows both texts even while the page is paused. */
   async function readTheirs() {
     try {
       const { body, lsn } = await world.ask("get_memory_block", { block_id: id });
@@ -191,7 +191,7 @@ export function openBlock(world, id) {
     const now = block();
     if (!now || now.value === undefined) return;
     if (!base) begin(now);
-    // Nothing of one's own is in the way: the text follows.
+    // Without unsaved changes, the field follows the text of the block.
     else if (!isDirty() && !now.stale && base.version !== now.version) takeIn(now);
     else if (isDirty() && !now.stale && text.value === now.value) takeIn(now);
     const state = `${now.of} ${now.version} ${store.get("member", now.updated_by)?.of}`;

@@ -1,6 +1,6 @@
-// What a message has besides its words: code, links, data, artifacts, votes.
+// Content blocks of a message: text, code, links, data, artifacts and votes.
 //
-// Promises: a link leads over http or is text; data is text. Leaves out: artifacts' bytes.
+// Guarantees: only web addresses become links; data is shown as text. Not here: the bytes of artifacts.
 
 import { webAddress } from "../pure/links.js";
 import { shownText } from "../pure/shown.js";
@@ -13,7 +13,8 @@ import { verbatim } from "../view/plain.js";
 /**
  * @param {import("../world.js").World} world
  * @param {any} block
- * @param {{of: string, channel: string, room: import("../pure/fold.js").Room}} of What has the block, and where that is.
+ * @param {{of: string, channel: string, room: import("../pure/fold.js").Room}} of Key of the entity that
+ * contains the block, its channel, and its room to unfold.
  * @returns {HTMLElement}
  */
 export function blockNode(world, block, of) {

@@ -1,7 +1,6 @@
-// The budget of a task against what was used, and who used it.
+// Budget of a task: limits, usage, and usage by member.
 //
-// Promises: what is nearly spent is said in words and on its bar. Leaves out: setting limits, which is an
-// action.
+// Guarantees: each limit is shown as text as well as a coloured bar. Not here: setting limits.
 
 import { BUDGET_LOW } from "../pure/rank.js";
 import { reportedText } from "../people.js";
@@ -78,7 +77,7 @@ function limitRows(budget) {
   });
 }
 
-/** Sums by member and model. @param {World} world @param {any[]} reports */
+/** Returns the usage, summed by member and model. @param {World} world @param {any[]} reports */
 function usageRows(world, reports) {
   /**
    * @type {Map<string, {member_id: string, model: string | null, tokens: number, turns: number, usd_micros:

@@ -1,6 +1,6 @@
-// How far the work on a task had come when a holder last left word of it.
+// Latest checkpoint of a task: the progress notes that a holder stored.
 //
-// Leaves out: what the words mean, which is between agents.
+// Not here: the meaning of the notes, which agents define.
 
 import { ms } from "../pure/clock.js";
 import { dateTime } from "../pure/format.js";

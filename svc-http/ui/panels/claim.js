@@ -1,7 +1,7 @@
-// Who holds a task and for how long, or why nobody does, with what one can do about it.
+// Claim of a task: its holder and its lease, or the reasons why it is not claimed, and what the user can do.
 //
-// Promises: the lease counts down by the server's clock, and at its end it is asked, not guessed; what is in
-// the way is one sentence with what would free it. Leaves out: the rules (pure/why.js).
+// Guarantees: the lease counts down by the server's clock; when it runs out, the server is asked for the
+// outcome; each obstacle is one sentence with its remedy. Not here: the rules (pure/why.js).
 
 import { exceededOf, leaseOf } from "../cards.js";
 import { isDone, isLive, isUnacknowledged } from "../pure/lanes.js";
@@ -59,7 +59,11 @@ export function open(place, world) {
     if (lease?.state === "due") ask(thread);
   }
 
-  /** What is due is asked for until the server has said what became of it. @param {any} thread */
+  /**
+   * Reads the task again every 2 seconds after its lease is due, until the server reports the outcome.
+   *
+   * @param {any} thread
+   */
   function ask(thread) {
     const now = `${thread.assignment_expires_at} ${Math.floor(performance.now() / 2_000)}`;
     if (asked === now) return;
@@ -98,7 +102,7 @@ export function open(place, world) {
   return {
     show(thread, changes) {
       showHeld(thread);
-      // Sentences have links: they are made anew only when something has changed.
+      // The sentences contain links, so they are redrawn only after a change.
       const now = `${thread.of} ${world.store.get("deferred", thread.id)?.of} ${world.store.get("dependencies", thread.id)?.of}`;
       if (now !== drawn || changes?.dirty.size) showWhy(thread);
       drawn = now;

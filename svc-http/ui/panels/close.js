@@ -1,8 +1,8 @@
-// What a close of a task still needs, line by line, each with what answers it.
+// Requirements that a task must still meet before it can close, each with the actions that meet it.
 //
-// Promises: the lines are those of the server; nothing is missing only when it says so; what is in the way is
-// named, with what can be done about it and what came of that. Leaves out: closing, which stands among the
-// actions of the task.
+// Guarantees: the requirements are those of the server, and none is left only when the server reports so;
+// each blocking item is named, with its actions and their outcomes. Not here: closing, which is an action of
+// the task.
 
 import { canAnswer } from "../pure/lanes.js";
 import { oneLine } from "../pure/line.js";
@@ -15,11 +15,11 @@ import { button, h, link, setText, words } from "../view/node.js";
 
 /** @typedef {import("../world.js").World} World */
 /** @typedef {ReturnType<typeof actionButton>} ActionButton */
-/** @typedef {{entity: any, name: Node | null}} Thing `name`: what it is called among others of its line */
+/** @typedef {{entity: any, name: Node | null}} Thing `name`: label of the item within its line */
 
-/** So many things of a line are named; the rest is counted. */
+/** Maximum number of items that a line names. */
 const MOST = 5;
-/** So much of its words stands for it. */
+/** Maximum number of characters of an item's text in its label. */
 const WORDS = 80;
 
 /**
@@ -38,7 +38,7 @@ export function open(place, world) {
   let thread;
   /** @type {ActionButton[]} */
   let buttons = [];
-  /** The keys of what the buttons are about. @type {Set<string>} */
+  /** Keys of the entities that the buttons act on. @type {Set<string>} */
   let abouts = new Set();
 
   /** @param {import("../actions.js").Action} action @param {any} entity */
@@ -49,7 +49,11 @@ export function open(place, world) {
     return made.node;
   }
 
-  /** What answers a line on the task itself. @param {string | null} op */
+  /**
+   * Creates the button for the action on the task itself that meets a requirement.
+   *
+   * @param {string | null} op
+   */
   function onThread(op) {
     const action = actions.find((one) => one.op === op && one.on === "thread");
     return action?.when(thread, world) ? [buttonFor(action, thread)] : [];
@@ -89,7 +93,7 @@ export function open(place, world) {
     );
   }
 
-  /** What the lines say depends on, besides what the server has said. @param {any[]} refusals */
+  /** Returns the LSNs of the entities that the lines show. @param {any[]} refusals */
   const known = (refusals) =>
     refusals.flatMap(({ condition, ids }) => {
       const on = ON[condition];
@@ -115,7 +119,11 @@ export function open(place, world) {
   };
 }
 
-/** What the ids of a line are of, if that has actions of its own. @type {Record<string, "finding" | "gate" | "relation">} */
+/**
+ * Kind of the ids in a line, for requirements whose items have actions of their own.
+ *
+ * @type {Record<string, "finding" | "gate" | "relation">}
+ */
 const ON = { findings: "finding", "approval-gate": "gate", refutes: "relation" };
 
 /** @type {Record<"finding" | "gate" | "relation", (world: World, id: string, thread: any) => Thing | null>} */
@@ -131,12 +139,12 @@ const THINGS = {
     }
     return null;
   },
-  /** One that one may not answer says so where it stands. */
+  /** Returns a gate that the user may decide. Other gates show the reason in their own panel. */
   gate({ store, me }, id) {
     const gate = /** @type {any} */ (store.get("gate", id));
     return gate && canAnswer(gate, me) === "yes" ? { entity: gate, name: words(oneLine(gate.question, WORDS)) } : null;
   },
-  /** A relation has no words of its own: what is refuted has. */
+  /** Returns a relation, labelled with the text of the refuted message. */
   relation({ store }, id) {
     const relation = store.get("relation", id);
     const message = store.get("message", relation?.to_id);
@@ -148,7 +156,7 @@ const THINGS = {
   },
 };
 
-/** Where what is missing stands. @type {Record<string, string>} */
+/** Panel that shows the items of a requirement. @type {Record<string, string>} */
 const PARTS = {
   findings: "reviews",
   approvals: "reviews",

@@ -1,8 +1,8 @@
-// Writing a message in a task: a draft that survives, mentions that are completed, and who will not be
-// reached.
+// Composer of a message in a task: a draft, completed mentions, and a warning about unreachable members.
 //
-// Promises: the words are on the page at once and taken back into the field unless it is known that they were
-// posted; a draft stays as long as the tab, under its author. Leaves out: showing messages (timeline.js).
+// Guarantees: a sent message appears immediately, and its text returns to the field unless the server has
+// confirmed the message; a draft lives as long as the tab, per author. Not here: showing messages
+// (timeline.js).
 
 import { list as listOf } from "../pure/format.js";
 import { oneLine, typed } from "../pure/line.js";
@@ -15,10 +15,10 @@ import { createMentions } from "../view/mentions.js";
 import { createAudience } from "./audience.js";
 import { createPreview } from "./preview.js";
 
-/** So much of what is answered is shown. */
+/** Maximum number of characters of the cited message. */
 const CITED = 80;
 
-/** By then what was said is drawn with all that an event of it has. */
+/** Time after which a sent message has been drawn completely, in ms. */
 const DRAWN_AFTER = 1_000;
 
 /**
@@ -71,7 +71,11 @@ export function openComposer(world, threadId) {
     }
   });
 
-  /** What is answered, and how the answer stands to it. @type {{id: string, kind: string} | null} */
+  /**
+   * Message that the text replies to, and the kind of the relation.
+   *
+   * @type {{id: string, kind: string} | null}
+   */
   let answered = null;
 
   /** @param {string | null} id */
@@ -95,7 +99,11 @@ export function openComposer(world, threadId) {
     input.focus();
   }
 
-  /** Says whom a mention will not reach, as long as it can be changed. @param {string[]} missed */
+  /**
+   * Warns about mentions that reach no member while the text can still be changed.
+   *
+   * @param {string[]} missed
+   */
   function warn(missed) {
     show(reached, missed.length > 0);
     if (missed.length) setText(reached, say.notReached(listOf(missed)));
@@ -122,7 +130,7 @@ export function openComposer(world, threadId) {
     showEnd();
     keepSending();
     const write = await sent;
-    // What was not posted is still the draft; what is written since stays behind it.
+    // Text that was not posted becomes the draft again, in front of what the user has typed since.
     if (write.state !== "done") {
       restore(body);
       if (answering) answer(answering.id);
@@ -134,12 +142,12 @@ export function openComposer(world, threadId) {
     show(reached, missed.length > 0);
     if (missed.length) setText(reached, say.sent(listOf(missed)));
     world.outbox.dismiss(write.id);
-    // While paused its event waits with those of others; a session that may not follow the log gets none.
+    // Reads the message if no event brings it: the page is paused, or the session may not follow the log.
     if (write.body && !world.isFollowing()) world.reads.againOf(`message/${write.body.id}`);
     if (answering && write.body) relate(write.body.id, answering);
   }
 
-  /** What one has said oneself is seen, and as it grows until all of it is drawn. */
+  /** Scrolls to the user's own message, and again while the message grows until it is drawn completely. */
   function showEnd() {
     const main = root.closest(".task-main");
     if (!main) return;
@@ -154,7 +162,7 @@ export function openComposer(world, threadId) {
     if (action) void send(world, action, { id }, { kind: to.kind, target_message_id: to.id });
   }
 
-  /** Nobody knows yet whether it was posted: the page may go before. */
+  /** Stores text without a known outcome as a draft, because the page may close before the answer. */
   function keepSending() {
     world.drafts.set(sending, world.outbox.open(about).map((write) => write.input.body).join("\n"));
   }
@@ -176,7 +184,7 @@ export function openComposer(world, threadId) {
     show(now) {
       thread = now;
       audience.look();
-      // What is withdrawn is cited no more.
+      // A withdrawn message is no longer cited.
       if (answered && world.store.get("message", answered.id)?.withdrawn) answer(null);
       disable(submit, whyNot(world, "post_message"));
       setText(submit, world.outbox.isAsking("post_message", about) ? acting.asking : say.send);

@@ -1,13 +1,13 @@
-// What is said in a thread, with the field to say more.
+// Messages of a thread, with the composer.
 //
-// Promises: the last word is in sight when it is opened, unless the address names another; what arrives keeps
-// it so for whoever reads the end. Leaves out: which thread.
+// Guarantees: the newest message is in view at first, unless the address names another one; new messages keep
+// it in view for a user who reads the end. Not here: choosing the thread.
 
 import { h } from "../view/node.js";
 import { openComposer } from "./composer.js";
 import { openTimelineView } from "./timeline.js";
 
-/** From so near to the end on, one reads the end. */
+/** Maximum distance to the end at which the user counts as reading the end, in pixels. */
 const NEAR = 160;
 
 /**
@@ -25,7 +25,7 @@ export function openConversation(world, threadId, fragment, how = {}) {
   let isAtEnd = !fragment.startsWith("m-");
   let height = 0;
 
-  /** What scrolls: on a narrow screen the page, else what is said. */
+  /** Returns the element that scrolls: the page on a narrow screen, the timeline otherwise. */
   function scroller() {
     const isOwn = getComputedStyle(timeline.root).overflowY === "auto";
     return isOwn ? timeline.root : /** @type {HTMLElement} */ (document.scrollingElement);

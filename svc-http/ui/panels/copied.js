@@ -1,6 +1,6 @@
-// A text to copy, with a button that does it.
+// Text to copy, with a copy button.
 //
-// Leaves out: what the text is.
+// Not here: the content of the text.
 
 import { copyButton } from "../view/copy.js";
 import { h } from "../view/node.js";

@@ -1,7 +1,7 @@
-// One event of the log, as a dialog: what happened, the text that was hashed, and whether the hash is right.
+// Dialog for one event of the log: a sentence, its facts, the hashed payload, and a check of the hash.
 //
-// Promises: the hash is recomputed here; an event that is not there, or that one may not see, is said to be
-// so. Leaves out: the links of the whole log (proof.js).
+// Guarantees: this browser recomputes the hash; a missing or invisible event is reported as such. Not here:
+// the links of the whole log (proof.js).
 
 import { dateTime } from "../pure/format.js";
 import { takeWords } from "../pure/effects/words.js";
@@ -20,7 +20,8 @@ import { nodesOf } from "../view/parts.js";
 /**
  * @param {World} world
  * @param {number} lsn
- * @param {{known: LogEvent | undefined, query: string, onClose: () => void}} setting `query`: of the log as it is shown.
+ * @param {{known: LogEvent | undefined, query: string, onClose: () => void}} setting `query`: query of the
+ * log screen.
  */
 export function openEvent(world, lsn, { known, query, onClose }) {
   const place = h("div.stack", h("p.quiet.later", say.reading));
@@ -56,7 +57,7 @@ export function openEvent(world, lsn, { known, query, onClose }) {
   }
 
   let event = known ?? null;
-  /** The words that are shown. @type {LogEvent["message"]} */
+  /** Message that the dialog shows. @type {LogEvent["message"]} */
   let drawn;
   function draw() {
     drawn = event?.message;
@@ -70,7 +71,7 @@ export function openEvent(world, lsn, { known, query, onClose }) {
   void fill();
   return {
     ...dialog,
-    /** Words that were withdrawn meanwhile go. @param {LogEvent[]} news */
+    /** Removes the text of a message that was withdrawn or purged since. @param {LogEvent[]} news */
     take(news) {
       if (event) for (const one of news) takeWords([event], one);
       if (event && event.message !== drawn) draw();

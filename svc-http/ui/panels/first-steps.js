@@ -1,18 +1,18 @@
-// The steps of the first run, on a screen that the board opens with.
+// Loads the steps of the first run into a screen.
 //
-// Promises: their module is fetched only where there is next to nothing, so that nobody else waits for it.
-// Leaves out: what the steps are (panels/first.js).
+// Guarantees: the module with the steps is loaded only in a workspace with few tasks, so that other users do
+// not wait for it. Not here: the steps (panels/first.js).
 
 import { h, show } from "../view/node.js";
 
 /** @typedef {import("../world.js").World} World */
 
-/** More tasks than these are no first run. */
+/** Maximum number of tasks in a workspace that counts as new. */
 export const FEW = 3;
 
 /**
  * @param {World} world
- * @param {{class?: string}} [attributes] Of the place where they are.
+ * @param {{class?: string}} [attributes] Attributes of the element that contains the steps.
  */
 export function createFirstSteps(world, attributes = {}) {
   const root = h("div", { ...attributes, hidden: true });
@@ -27,7 +27,7 @@ export function createFirstSteps(world, attributes = {}) {
 
   return {
     root,
-    /** @param {boolean} isRead Whether all tasks are read, so that none is none. */
+    /** @param {boolean} isRead Whether all tasks are loaded, so that an empty list is final. */
     show(isRead) {
       draw(isRead);
       if (isAsked || !isRead || world.store.count("thread") > FEW) return;
@@ -39,7 +39,7 @@ export function createFirstSteps(world, attributes = {}) {
           root.append(steps.root);
           draw(true);
         },
-        // It is fetched anew with the next draw.
+        // The next draw imports the module again.
         () => (isAsked = false),
       );
     },

@@ -1,7 +1,7 @@
-// The first run: a task, an agent, its claim, each done in place and ticked when it has happened.
+// First run: creating a task, creating an agent, and its claim, each step ticked when it has happened.
 //
-// Promises: it is there as long as nobody has worked on anything here and it was not hidden; the agent's
-// token is shown once and kept nowhere. Leaves out: every later task and agent.
+// Guarantees: the steps are shown in a workspace without work until the user hides them; the agent's token is
+// shown once and not stored. Not here: later tasks and agents.
 
 import { isLive } from "../pure/lanes.js";
 import { list as listOf } from "../pure/format.js";
@@ -40,9 +40,9 @@ export function openFirstRun(world) {
     h("ol.steps", task.node, agent.node, claim.node),
   );
   let isHidden = seen.isDone();
-  /** It stays until it is hidden, once it was there, so that the last tick is seen. */
+  /** Whether the steps have been shown; they then stay until the user hides them, even if all are done. */
   let wasShown = false;
-  /** A claim that is over has happened all the same. */
+  /** Whether a task was ever claimed; an ended claim counts. */
   let wasClaimed = false;
 
   function hide() {
@@ -60,7 +60,7 @@ export function openFirstRun(world) {
 
   return {
     root,
-    /** @param {boolean} isRead Whether all tasks are read, so that none is none. */
+    /** @param {boolean} isRead Whether all tasks are loaded, so that an empty list is final. */
     show(isRead) {
       const { threads, working, isFirst } = facts();
       wasShown = wasShown || (isRead && isFirst && !working);

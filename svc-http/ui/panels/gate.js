@@ -1,8 +1,8 @@
-// An approval that is asked for, answered where it stands: in a task, in Now, in the inbox, behind its link.
+// Approval request, answered in place: in a task, on Now, in the inbox, or on the page of its link.
 //
-// Promises: the first press arms, the second sends; a session that may not decide asks for a token that may,
-// whose field is emptied before it is sent once beside the session, and which is kept nowhere; one's own
-// request says who else can, and gives a link for them. Leaves out: which approvals are shown.
+// Guarantees: the first press arms the button, the second sends; a session without the capability asks for a
+// token, empties its field before sending it once, and stores it nowhere; a request that the user may not
+// decide names people who may, and can offer a link for them. Not here: which approvals are shown.
 
 import { canAnswer, canSee } from "../pure/lanes.js";
 import { list as listOf } from "../pure/format.js";
@@ -20,7 +20,7 @@ import { nodesOf } from "../view/parts.js";
 /** @typedef {import("../world.js").World} World */
 /** @typedef {ReturnType<typeof openGate>} OpenGate */
 
-/** So many of those who could decide are named. */
+/** Maximum number of possible approvers that are named. */
 const NAMED = 5;
 
 /**
@@ -31,7 +31,7 @@ export function openGate(world, id) {
   const gate = () => world.store.get("gate", id);
   const head = h("p.row");
   const question = h("div");
-  /** What is drawn there. */
+  /** Question that is drawn. */
   let asked = "";
   const notes = h("p.quiet.small");
   const others = h("p.small", { hidden: true });
@@ -69,7 +69,7 @@ export function openGate(world, id) {
     ]);
     if (asked !== now.question) {
       asked = now.question;
-      // What one decides on is never folded.
+      // The question is never folded, because the user decides on it.
       const of = { of: `gate/${id}`, channel: now.channel_id, room: null };
       question.replaceChildren(marked(world, asked, of));
     }
@@ -116,7 +116,9 @@ function notesOf(gate, standing, grants) {
 }
 
 /**
- * Who else can decide it: what each may do is not told, so those are named whom it may concern.
+ * Names people who may be able to decide the request.
+ *
+ * The capabilities of other members are not known, so all people who can see the channel are candidates.
  *
  * @param {World} world
  * @param {any} gate
@@ -132,7 +134,12 @@ function othersOf({ store, grants, names: named }, gate) {
   return names.length ? say.whoElseNamed(of, listOf(names), people.length - names.length) : of;
 }
 
-/** Decides with a token that is typed for this one time. @param {World} world @param {() => any} gate */
+/**
+ * Creates a form that decides with a token typed for this one request.
+ *
+ * @param {World} world
+ * @param {() => any} gate
+ */
 function tokenForm(world, gate) {
   const input = h("input", {
     type: "password",
@@ -170,18 +177,23 @@ function tokenForm(world, gate) {
   };
 }
 
-/** Makes a link for whoever may decide. @param {World} world @param {() => any} gate */
+/**
+ * Creates the button that makes a link for a member who may decide.
+ *
+ * @param {World} world
+ * @param {() => any} gate
+ */
 function linkMaker(world, gate) {
   const place = h("div");
   const action = /** @type {import("../actions.js").Action} */ (actionOf("approval_link"));
   const made = actionButton(world, action, gate, {
     begin: async (now) => {
       const write = await send(world, action, now);
-      // Where only a person may, the refusal has it.
+      // If a person must decide, the error contains the link.
       const link = write.body?.link ?? write.problem?.members.link;
       if (!link) return;
       world.outbox.dismiss(write.id);
-      // A service that is not told its address knows no path of a proxy; the page has it.
+      // A server without a configured address omits the proxy's prefix, which the page knows.
       const path = link.url.startsWith("/") && hrefTo("approval", { link: link.url.split("/").at(-1) });
       const address = new URL(path || link.url, location.origin).href;
       const until = ms(link.expires_at);

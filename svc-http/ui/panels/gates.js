@@ -1,7 +1,7 @@
-// The approvals that are asked for in a task, those that are open first.
+// Approval requests of a task, pending ones first.
 //
-// Promises: one that is asked for while a pointer rests on the task waits, as the rest would move. Leaves out: how
-// one is answered (gate.js).
+// Guarantees: a request that arrives while the pointer is over the task waits behind a button, because it
+// would move the content below. Not here: answering a request (gate.js).
 
 import { board as boardSay, now as nowSay, panelNames } from "../strings/en.js";
 import { createHeld } from "../view/held.js";
@@ -47,7 +47,7 @@ export function open(place, world) {
             Number(other.state === "pending") - Number(one.state === "pending") || other.lsn - one.lsn,
         );
       list.setItems(gates);
-      // What was there before is no news.
+      // Requests of the first read are not announced as new.
       if (!isKnown) list.take();
       isKnown = world.store.get("gates", thread.id) !== undefined;
     },

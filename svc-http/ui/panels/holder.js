@@ -1,6 +1,6 @@
-// A claim that is held, with what it touches and the tasks that wait behind it.
+// Claim with its footprint and the tasks that wait for it.
 //
-// Leaves out: which claims there are (pure/conflicts.js).
+// Not here: the list of claims (pure/conflicts.js).
 
 import { conflicts as say } from "../strings/en.js";
 import { leaseOf } from "../cards.js";
@@ -10,7 +10,7 @@ import { button, h, setAttr, setChildren, setText, show } from "../view/node.js"
 /** @typedef {import("../world.js").World} World */
 /** @typedef {import("../pure/conflicts.js").Held} Held */
 
-/** How many that wait are named. */
+/** Maximum number of waiting tasks that are named. */
 const NAMED = 20;
 /** @type {WeakMap<HTMLElement, (held: Held, isLeaving: boolean) => void>} */
 const updates = new WeakMap();
@@ -73,7 +73,11 @@ function openMenuOf(world, thread) {
   if (thread) void openMenu(world, "thread", "thread", thread, world.names.threadText(thread));
 }
 
-/** A claim that one cannot see, as far as its end goes. @param {Held} held */
+/**
+ * Returns a substitute for the task of a claim that the user cannot see, with its lease.
+ *
+ * @param {Held} held
+ */
 function ofHidden({ key, holder, until }) {
   const end = until === null ? null : new Date(until).toISOString();
   return { id: key, claim_lease_id: key, assignee_id: holder, assignment_expires_at: end, state: "open" };
@@ -88,7 +92,7 @@ function touchesOf({ repo, behind }, footprint) {
 }
 
 /**
- * What is drawn of is known: only when that changes is it drawn anew.
+ * Returns a key of all the data that a row shows, so that it is redrawn only after a change.
  *
  * @param {World} world
  * @param {Held} held

@@ -1,6 +1,6 @@
-// One item of the inbox as a row: who did what, where, when; an approval is answered in it.
+// Row of one inbox item: actor, reason, task or channel, time, and an approval request to decide.
 //
-// Promises: it changes in place; what is read says so in words. Leaves out: which items there are.
+// Guarantees: the row changes in place; a read item is labelled as read. Not here: the list of items.
 
 import { dateTime, relative } from "../pure/format.js";
 import { oneLine } from "../pure/line.js";
@@ -27,7 +27,7 @@ const TONES = {
 
 const PREVIEW = 300;
 
-/** Where an item is about. @param {World} world @param {any} item */
+/** Returns the address of the page that an item refers to. @param {World} world @param {any} item */
 export function placeOfItem({ store }, { channel_id, thread_id, message_id }) {
   const fragment = message_id ? `#m-${message_id}` : "";
   if (store.get("dm", channel_id)) return hrefTo("dms", {}, `?c=${channel_id}${fragment}`);
@@ -67,7 +67,7 @@ export function makeItem(world, first, choose) {
     told,
   );
 
-  /** An approval stands in the item that asks for it, as long as it is open. @param {any} item */
+  /** Shows an approval request inside the item that announces it. @param {any} item */
   function showGate(item) {
     if (item.reason !== "approval_requested") return;
     if (!gate) {
@@ -95,7 +95,7 @@ export function makeItem(world, first, choose) {
     const href = placeOfItem(world, item);
     setChildren(title, [href ? link(href, { class: "title" }, words(name)) : words(name)]);
     setAttr(box, "aria-label", say.choose(name));
-    // What an approval asks stands in it.
+    // The approval request itself shows the question.
     const said = item.preview && !gate ? oneLine(item.preview, PREVIEW) : "";
     const preview = said ? [": ", words(said)] : [];
     const actor = item.actor_id && !gate ? [world.names.member(item.actor_id), ...preview] : preview.slice(1);
@@ -103,7 +103,7 @@ export function makeItem(world, first, choose) {
   }
 
   updates.set(node, (item, isChosen) => {
-    // What is among the unread ones no more, and held here, is read.
+    // An item that has left the unread list, but whose row is kept, has been read.
     const now = entity() ?? { ...item, read: true };
     showGate(now);
     showWords(now);

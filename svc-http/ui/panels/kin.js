@@ -1,6 +1,6 @@
-// What a task is part of, its children, and what it waits for.
+// Parent, subtasks and dependencies of a task.
 //
-// Leaves out: whether that keeps it from being claimed or closed, which other parts say.
+// Not here: whether they block a claim or a close, which other panels show.
 
 import { parts as say, states } from "../strings/en.js";
 import { actionOf } from "../actions.js";
@@ -24,7 +24,7 @@ export function open(place, world) {
   place.append(parent, h("h3", say.children), children, h("h3", say.dependencies), waits, buttons);
 
   /**
-   * What is taken away from the task has its button in its row.
+   * Buttons that remove a dependency, by the id of the task that it points to.
    *
    * @type {Map<string, ReturnType<typeof actionButton>>}
    */

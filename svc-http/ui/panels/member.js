@@ -1,6 +1,6 @@
-// The parts of a member: presence, last events, claims, usage, skills, and what it is.
+// Sections about a member: claims, recent events, presence, usage, skills and profile.
 //
-// Promises: each is made anew only when what it shows has changed. Leaves out: what can be done with it.
+// Guarantees: a section is redrawn only when its data changes. Not here: the actions on a member.
 
 import { leaseOf } from "../cards.js";
 import { hrefTo } from "../names.js";
@@ -15,8 +15,8 @@ import { nodesOf } from "../view/parts.js";
 
 /** @typedef {import("../world.js").World} World */
 /**
- * @typedef {{node: HTMLElement, show: (member: any) => void, tick?: (member: any) => void}} MemberPart `tick` draws
- * what time changes.
+ * @typedef {{node: HTMLElement, show: (member: any) => void, tick?: (member: any) => void}} MemberPart `tick`
+ * updates what depends on the time.
  */
 
 const EVENTS = 12;
@@ -40,7 +40,12 @@ const section = (name, title, ...content) =>
 /** @param {string} name @param {...(Node | string)} value */
 const fact = (name, ...value) => [h("dt", name), h("dd", ...value)];
 
-/** Draws only what differs from the last time. @param {() => unknown[]} seen @param {() => void} draw */
+/**
+ * Returns a function that calls `draw` only when the values that `seen` returns have changed.
+ *
+ * @param {() => unknown[]} seen
+ * @param {() => void} draw
+ */
 function changed(seen, draw) {
   /** @type {unknown[] | null} */
   let last = null;

@@ -1,6 +1,6 @@
-// The memory blocks that are attached to a task.
+// Memory blocks attached to a task.
 //
-// Leaves out: changing them.
+// Not here: editing the blocks.
 
 import { parts as say } from "../strings/en.js";
 import { actionOf } from "../actions.js";

@@ -1,8 +1,7 @@
-// A message: who said what and when, how others answered it by signs and relations, and what one can do with
-// it.
+// Message: author, time, content, reactions, relations and actions.
 //
-// Promises: only what has changed is drawn anew; a sign is given and taken back by a press; a relation leads
-// to where it comes from. Leaves out: in which order messages stand (timeline.js).
+// Guarantees: only changed messages are redrawn; a press adds or removes a reaction; a relation links to the
+// related message. Not here: the order of messages (timeline.js).
 
 import { dateTime, relative, time } from "../pure/format.js";
 import { newRoom } from "../pure/fold.js";
@@ -22,31 +21,36 @@ import { blockNode } from "./blocks.js";
 
 const DAY_PART = 12 * 3_600_000;
 const CITED = 80;
-/** So many of a message's signs are looked up by who gave them. */
+/** Maximum number of messages whose reactions and relations are kept up to date. */
 const SHOWN_MOST = 200;
 
 /**
  * @param {World} world
- * @param {{answer?: (id: string) => void}} [how] `answer`: begins an answer to a message, where one can be written.
+ * @param {{answer?: (id: string) => void}} [how] `answer`: begins a reply to a message, if there is a
+ * composer.
  */
 export function createMessages(world, { answer } = {}) {
   const { store } = world;
   const wish = world.reads.wish();
   let wished = "";
-  /** Messages that relate to others, or others to them. @type {Set<string>} */
+  /** Messages with relations, in either direction. @type {Set<string>} */
   const related = new Set();
   /** @type {Map<string, any[]>} */
   let relations = new Map();
-  /** What each was drawn of. @type {WeakMap<HTMLElement, unknown[]>} */
+  /** Data that each message was drawn from. @type {WeakMap<HTMLElement, unknown[]>} */
   const drawn = new WeakMap();
-  /** The words and blocks that stand in each, which stay as long as they are the same. @type {WeakMap<HTMLElement, {said: string, nodes: HTMLElement[]}>} */
+  /**
+   * Content nodes of each message, which are kept while the content is unchanged.
+   *
+   * @type {WeakMap<HTMLElement, {said: string, nodes: HTMLElement[]}>}
+   */
   const bodies = new WeakMap();
 
-  /** Reads what the messages in sight need besides themselves. @param {string[]} ids */
+  /** Loads the related data that the visible messages need. @param {string[]} ids */
   function look(ids) {
     const keys = ids.slice(-SHOWN_MOST).flatMap((id) => {
       const known = store.get("message", id);
-      // The first sign of another makes the message stale, and nothing else.
+      // The first reaction by another member only marks the message as stale.
       const own = known ? [`message/${id}`] : [];
       if (known?.reactions?.length) own.push(`reactions/${id}`);
       if (related.has(id)) own.push(`related/${id}`);
@@ -146,7 +150,7 @@ export function createMessages(world, { answer } = {}) {
     before?.nodes.forEach(dropFields);
     if (withdrawn) return [h("p.quiet", task.withdrawn)];
     if (unreadable) return [h("p.quiet", task.unreadable)];
-    // All of it folds together.
+    // All content of a message folds together.
     const of = { of: `message/${id}`, channel, room: newRoom() };
     const words = body ? [marked(world, body, of)] : [];
     const nodes = [...words, ...(content ?? []).map((/** @type {any} */ block) => blockNode(world, block, of))];
@@ -185,7 +189,12 @@ export function createMessages(world, { answer } = {}) {
     );
   }
 
-  /** A link to another message, by its first words. @param {string} id @param {string | null} thread */
+  /**
+   * Returns a link to another message, labelled with the beginning of its text.
+   *
+   * @param {string} id
+   * @param {string | null} thread
+   */
   function cited(id, thread) {
     const known = store.get("message", id);
     const text = known?.body ? oneLine(known.body, CITED) : say.another;
@@ -235,7 +244,7 @@ export function createMessages(world, { answer } = {}) {
 }
 
 /**
- * When something was said, as a day or as a time of this day.
+ * Formats the time of a message: the time of day within 12 hours, otherwise relative.
  *
  * @param {World} world
  * @param {number} at

@@ -1,7 +1,7 @@
-// One thing that needs me, as a row: why, since when, and what answers it.
+// Row for one item that needs the user's attention: its reason, its age, and the actions that settle it.
 //
-// Promises: it changes in place; one that is gone says so until the list moves on. Leaves out: which needs
-// there are, and their order (pure/rank.js).
+// Guarantees: the row changes in place; a settled item is labelled until the list moves on. Not here: the
+// list of items and their order (pure/rank.js).
 
 import { dateTime, percent, relative } from "../pure/format.js";
 import { oneLine } from "../pure/line.js";
@@ -55,7 +55,7 @@ export function makeNeed(world, first) {
     showTitle(title, need);
     showAge(need);
     inner.draw();
-    // An approval says itself what came of it.
+    // An approval request shows its own outcome.
     if (need.kind !== "gate") beside.show(inner.about, inner.entity());
   });
 
@@ -81,7 +81,12 @@ export function makeNeed(world, first) {
 /** @param {HTMLElement} node @param {Need} need @param {boolean} isLeaving */
 export const updateNeed = (node, need, isLeaving) => updates.get(node)?.(need, isLeaving);
 
-/** Where it is answered: the task, at the message if it is one. @param {World} world @param {Need} need */
+/**
+ * Returns the address where the user settles the item: the direct message or the task, at its message if any.
+ *
+ * @param {World} world
+ * @param {Need} need
+ */
 export function placeOfNeed(world, { id, thread_id, kind, more }) {
   const fragment = more.message_id ? `#m-${more.message_id}` : "";
   const dm = dmOf(world, kind, id);
@@ -90,7 +95,7 @@ export function placeOfNeed(world, { id, thread_id, kind, more }) {
 }
 
 /**
- * The direct message in which somebody speaks to me.
+ * Returns the direct message that a mention belongs to, if any.
  *
  * @param {World} world
  * @param {string} kind
@@ -152,7 +157,7 @@ const INNER = {
 };
 
 /**
- * What one action on the task answers.
+ * Creates the content of a need that one action on the task settles.
  *
  * @param {World} world
  * @param {Need} need
@@ -180,7 +185,7 @@ function onThread(world, need, id, why) {
 /** @type {WeakMap<HTMLElement, string>} */
 const drawn = new WeakMap();
 /**
- * Words that say the same are not made anew.
+ * Replaces the children of a node only if the text changes.
  *
  * @param {HTMLElement} node
  * @param {(Node | string)[]} children

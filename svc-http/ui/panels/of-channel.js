@@ -1,7 +1,7 @@
-// What belongs to a channel besides its tasks: what one reads on arrival, pins, members, and the glossary.
+// Sections of a channel besides its tasks: boot text, pins, members and glossary.
 //
-// Promises: each part is read while the channel is open, and says what it lacks; words of others are shown as
-// such. Leaves out: tasks and what is said in them.
+// Guarantees: each section is loaded while the channel is open, and names a missing capability; text of other
+// members is shown as theirs. Not here: tasks and their messages.
 
 import { oneLine } from "../pure/line.js";
 import { actionOf } from "../actions.js";
@@ -42,13 +42,13 @@ const PARTS = [
   },
 ];
 
-/** What is read for them. @param {string} id */
+/** Returns the keys of the data that the sections show. @param {string} id */
 export const wishesOf = (id) => PARTS.map(({ key }) => key(id));
 
 /**
  * @param {World} world
  * @param {string} id
- * @param {boolean} isOpen Whether the parts are unfolded at first.
+ * @param {boolean} isOpen Whether the sections are unfolded at first.
  */
 export function openParts(world, id, isOpen) {
   const opened = PARTS.map((part) => {
@@ -80,7 +80,7 @@ export function openParts(world, id, isOpen) {
 }
 
 /**
- * A button of the channel, or of the workspace.
+ * Creates a button for an action on the channel or on the workspace.
  *
  * @param {World} world
  * @param {string} action

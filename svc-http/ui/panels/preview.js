@@ -1,8 +1,8 @@
-// What a text will look like, and whom it will not reach, while somebody writes it.
+// Preview of a text that is being written, and its mentions that reach no member.
 //
-// Promises: the service is asked once typing rests, and only for what is shown or mentions somebody; of two answers
-// the later text counts, and what is still being written is not wrong yet; without an answer the text is shown as it
-// is. Leaves out: sending it.
+// Guarantees: the server is asked after a pause in typing, and only if the preview is open or the text
+// contains a mention; the answer for the latest text counts, and a mention that is still being typed causes
+// no warning; without an answer the plain text is shown. Not here: sending the text.
 
 import { nodesOf } from "../bodies.js";
 import { mentionAt } from "../pure/handles.js";
@@ -12,7 +12,7 @@ import { composer as say } from "../strings/en.js";
 import { foldable } from "../view/fold.js";
 import { button, h, setAttr, show } from "../view/node.js";
 
-/** So long nothing is typed before it is looked at. */
+/** Pause in typing before the text is sent for preview, in ms. */
 const RESTS = 500;
 
 let count = 0;
@@ -20,8 +20,8 @@ let count = 0;
 /**
  * @param {import("../world.js").World} world
  * @param {HTMLTextAreaElement} input
- * @param {{channel: () => string | undefined, missed: (texts: string[]) => void}} how `missed` is told of each
- * mention that reaches nobody, as it is written.
+ * @param {{channel: () => string | undefined, missed: (texts: string[]) => void}} how `missed` receives the
+ * mentions that reach no member, as written.
  */
 export function createPreview(world, input, { channel, missed }) {
   const id = `preview-${(count += 1)}`;
@@ -30,7 +30,7 @@ export function createPreview(world, input, { channel, missed }) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
   let isShown = false;
-  /** What of the text reaches nobody, as far as it is known. @type {string[]} */
+  /** Mentions in the text that reach no member, according to the latest answer. @type {string[]} */
   let unreached = [];
   let abort = new AbortController();
 
@@ -42,14 +42,14 @@ export function createPreview(world, input, { channel, missed }) {
     else body.replaceChildren();
   }
 
-  /** Looks at the text once typing rests. */
+  /** Requests a preview after a pause in typing. */
   function look() {
     forget();
     if (typed(input.value) === "") return draw();
     timer = setTimeout(() => void read(), RESTS);
   }
 
-  /** What was asked of another text is no answer. */
+  /** Cancels the request for an earlier text. */
   function forget() {
     clearTimeout(timer);
     abort.abort();
@@ -66,7 +66,7 @@ export function createPreview(world, input, { channel, missed }) {
       const { nodes, not_reached } = answer.items[0];
       if (!signal.aborted) draw(text, nodes, not_reached.map((/** @type {{text: string}} */ one) => one.text));
     } catch {
-      // It is sent all the same, and then said.
+      // Sending still works without a preview, and then reports the mentions.
       if (!signal.aborted) draw(text, null);
     }
   }
@@ -88,7 +88,7 @@ export function createPreview(world, input, { channel, missed }) {
   return {
     body,
     press,
-    /** The text is another one, also without anybody having typed. */
+    /** Updates the preview after a change of the text by code. */
     look,
     close: forget,
   };

@@ -1,25 +1,24 @@
-// Marks read what is read: what of the inbox is about a task that is open, once its message has been in
-// sight, and what is new in a task that one follows, once one is at its end.
+// Marks inbox items of a task as read after their message was in view, and a followed task after its end was.
 //
-// Promises: only what was in sight for a moment, on a page that somebody looks at; each is marked once.
-// Leaves out: marking by hand, which is an action.
+// Guarantees: a message must be in view for a moment, on a page that has the focus; each is marked once. Not
+// here: marking by hand, which is an action.
 
 import { actionOf } from "../actions.js";
 import { send } from "../act.js";
 
-/** How long something has to be in sight. */
+/** Time that a message must stay in view, in ms. */
 const SEEN_AFTER = 1_000;
 const AT_ONCE = 100;
-/** Stands for the end among positions. */
+/** Value that represents the end of the task among positions in the log. */
 const END = 0;
 
 /**
  * @param {import("../world.js").World} world
  * @param {string} threadId
- * @param {HTMLElement} root Where the messages are.
+ * @param {HTMLElement} root Element that contains the messages.
  */
 export function createReadMarks(world, threadId, root) {
-  /** Since when each is in sight. @type {Map<number, number>} */
+  /** Time since which each position is in view. @type {Map<number, number>} */
   const inSight = new Map();
   /** @type {Set<number>} */
   const marked = new Set();
@@ -28,7 +27,7 @@ export function createReadMarks(world, threadId, root) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
   wish.set(["list/inbox", "list/follows"]);
-  /** How far what one follows was seen. */
+  /** Position up to which the followed task has been seen. */
   let seenUpTo = 0;
 
   /** @param {any} item */
@@ -60,7 +59,7 @@ export function createReadMarks(world, threadId, root) {
     else if (seen.length > 0) timer = setTimeout(look, SEEN_AFTER);
   }
 
-  /** Whether something is new to whoever follows, and its end is in sight. */
+  /** Returns whether a followed task has unread messages and its end is in view. */
   function isAtEnd() {
     const follow = world.store.get("follow", threadId);
     if (!follow?.unread || follow.last_lsn <= seenUpTo) return false;
@@ -69,7 +68,7 @@ export function createReadMarks(world, threadId, root) {
     return world.store.get("message", message_id)?.lsn >= follow.last_lsn && isInSight({ message_id });
   }
 
-  /** To follow again counts what was posted until then as seen. */
+  /** Follows the task again, which marks its messages as read. */
   async function see() {
     seenUpTo = world.store.get("follow", threadId)?.last_lsn ?? 0;
     await world.ask("follow", { target_id: threadId }).catch(() => {});

@@ -1,6 +1,6 @@
-// The result of a task, as it was handed in.
+// Result of a task, as submitted.
 //
-// Leaves out: what a kind of result means.
+// Not here: the meaning of a kind of result.
 
 import { parts as say } from "../strings/en.js";
 import { headOf } from "../pure/fold.js";
@@ -32,7 +32,7 @@ export function open(place, world) {
   };
 }
 
-/** The value that was handed in; a diff in it stands by itself. @param {any} value */
+/** Returns the nodes of the submitted value, with a diff in it shown separately. @param {any} value */
 function valueOf(value) {
   if (typeof value?.diff !== "string") return [verbatim(value)];
   const { diff, ...rest } = value;

@@ -1,8 +1,7 @@
-// The reviews of a task: what is required, who is asked, what was said, which findings are open, and the land
-// gate.
+// Reviews of a task: requirement, requested reviewers, verdicts, open findings, and the land gate.
 //
-// Promises: findings stand in the order of their severity, each with its answers; whether a review counts is
-// what the server says. Leaves out: the words of a review in the timeline.
+// Guarantees: findings are sorted by severity, each with its actions; the server decides whether a review
+// counts. Not here: review messages in the timeline.
 
 import { parts as say } from "../strings/en.js";
 import { actionOf } from "../actions.js";
@@ -67,7 +66,7 @@ export function open(place, world) {
   /** @type {ReturnType<typeof actionButton>[]} */
   let removals = [];
   let askedDrawn = "";
-  /** Who is asked, each with a way to ask no more. @param {any} thread */
+  /** Draws the requested reviewers, each with a button that removes the request. @param {any} thread */
   function showAsked(thread) {
     const items = store.get("reviewers", thread.id)?.items ?? [];
     const state = items.map((/** @type {any} */ { member_id }) => member_id).join() + store.count("member");
@@ -96,7 +95,7 @@ export function open(place, world) {
       showSum(thread);
       showAsked(thread);
       const reviews = store.all("review").filter((review) => review.thread_id === thread.id);
-      // One that an event has made has no words yet.
+      // A review that an event created has no text yet.
       if (reviews.some(({ stale }) => stale)) world.reads.again(`reviews/${thread.id}`);
       reviews.sort((one, other) => other.lsn - one.lsn);
       const weighed = new Map(

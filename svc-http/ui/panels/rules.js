@@ -1,6 +1,6 @@
-// A slot and a paused repository: how it stands, who uses it, who waits for it, and what can be done.
+// Rows for slots and paused repositories: state, users, waiting tasks and actions.
 //
-// Leaves out: what they limit.
+// Not here: what they limit.
 
 import { ms } from "../pure/clock.js";
 import { waitingForRepo, waitingForSlot } from "../pure/conflicts.js";
@@ -38,7 +38,7 @@ function row(world, on, lines, draw) {
     setAttr(node, `data-${on}`, entity.id);
     draw(entity);
     bar.show(isLeaving ? undefined : entity);
-    // Of what is no more, it is told above.
+    // The list itself shows the outcome for an entity that is gone.
     beside.show(isLeaving ? "" : `${on}/${entity.id}`, entity);
   });
   return node;
@@ -111,7 +111,7 @@ function drawWaits(world, node, label, ids) {
 /** @param {Node[]} nodes @returns {(Node | string)[]} */
 const separated = (nodes) => nodes.flatMap((node, at) => (at === 0 ? [node] : [", ", node]));
 
-/** Tells whether all that a row is drawn of is as it was. */
+/** Creates a check whether the data of a row is unchanged since the last call. */
 function once() {
   let drawn = "";
   return {

@@ -1,7 +1,7 @@
-// What was said and what happened in a task, in one line of time.
+// Timeline of a task: its messages and events, in order.
 //
-// Promises: what arrives is put at the end, so that nothing moves that one reads; a message changes in place,
-// and the one under the pointer stays there; an address of a message leads to it. Leaves out: reading it
+// Guarantees: new rows are added at the end, so that nothing moves; a message changes in place, and the
+// message under the pointer stays there; the address of a message leads to it. Not here: reading the timeline
 // (state/timeline.js).
 
 import { acting, actorOf, eventParts, task as say } from "../strings/en.js";
@@ -18,16 +18,16 @@ import { createReadMarks } from "./read-marks.js";
 /** @typedef {import("../world.js").World} World */
 /** @typedef {import("../state/timeline.js").Item} Item */
 
-/** How many are shown, and how many more at a press. */
+/** Number of rows shown at first, and added per press. */
 const SHOWN = 200;
 const MORE = 300;
 
 /**
  * @param {World} world
  * @param {string} threadId
- * @param {() => string} fragment What the address is of.
- * @param {{answer?: (id: string) => void, isTalk?: boolean}} [how] `answer`: begins an answer to a message; `isTalk`: it
- * is no task, and what is said is all there is to it.
+ * @param {() => string} fragment Returns the fragment of the address.
+ * @param {{answer?: (id: string) => void, isTalk?: boolean}} [how] `answer`: begins a reply to a message;
+ * `isTalk`: the thread is not a task, so only messages are shown.
  */
 export function openTimelineView(world, threadId, fragment, how = {}) {
   const { store } = world;
@@ -49,7 +49,7 @@ export function openTimelineView(world, threadId, fragment, how = {}) {
   const release = world.sweep.hold(threadId);
   const timeline = openTimeline(world, threadId, () => store.touch([`timeline/${threadId}`]));
   /**
-   * What each row was drawn of, so that only what has changed is drawn.
+   * Data that each event row was drawn from, so that only changed rows are redrawn.
    *
    * @type {WeakMap<HTMLElement, unknown>}
    */
@@ -76,7 +76,7 @@ export function openTimelineView(world, threadId, fragment, how = {}) {
     if (!isReading) marks.look();
   }
 
-  /** Own words that are on their way stand at the end until their event has come. @returns {Item[]} */
+  /** Returns the user's messages in flight, shown at the end until their events arrive. @returns {Item[]} */
   function pending() {
     return world.outbox
       .open(`composer/${threadId}`)
@@ -121,7 +121,7 @@ export function openTimelineView(world, threadId, fragment, how = {}) {
     setAttr(node, "data-event", event.lsn);
     const at = event.payload.$chain.at / 1_000;
     setChildren(node, [
-      // What happens by itself is a whole sentence.
+      // The sentence of an event without an actor is complete.
       ...(actor ? [world.names.member(actor), " "] : []),
       ...nodesOf(eventParts(event), world.names),
       " ",

@@ -1,8 +1,7 @@
-// What this browser has proved of the log, what became of the head that it proved before, and apart from both
-// the server's own word.
+// Verification of the log: this browser's proof, the head that it proved before, and the server's report.
 //
-// Promises: counts and the first broken event are in the attributes as well as in words; history that is not
-// what was proved is accepted by a press alone. Leaves out: proving (proof.js).
+// Guarantees: counts and the first broken event are available as text and as attributes; only a press accepts
+// a history that differs from the proved one. Not here: the proof (proof.js).
 
 import { disable, whyNot } from "../act.js";
 import { pinned, proof as say, verified as found } from "../strings/en.js";
@@ -80,8 +79,7 @@ export function openVerified(world) {
   }
 
   /**
-   * What became of the head that was proved before; where history is another one, what is true of it by
-   * itself.
+   * Draws the state of the head that was proved before, or the state of the current history if it differs.
    */
   function showPin() {
     const last = proof.run().state === "running" ? null : proof.found();
@@ -108,7 +106,7 @@ export function openVerified(world) {
   };
 }
 
-/** What is not told of a log that is broken. */
+/** Counts for the sentence about a broken log, which mentions none. */
 const NOTHING = { checked: 0, withheld: 0, upTo: 0, head: 0 };
 
 /** @param {import("../proof.js").Alarm} alarm */
@@ -116,7 +114,7 @@ const alarmText = ({ state, lsn, report: { broken, pinned: was } }) =>
   state === "broken" ? found.broken({ ...NOTHING, broken }) : pinned[was](lsn);
 
 /**
- * What was found of the log, for whoever is elsewhere.
+ * Fills the alarm about the log that other screens show.
  *
  * @param {HTMLElement} node
  * @param {import("../proof.js").Alarm} alarm
@@ -137,7 +135,7 @@ function pinText({ report, pin, proved }) {
 }
 
 /**
- * What is in the way of a proof is no state of the log.
+ * Values of `data-verify`. A run that could not finish says nothing about the log.
  *
  * @type {Record<import("../proof.js").Run["state"], string>}
  */
@@ -196,7 +194,7 @@ function serverWord(world) {
     showProblem(world, problem, isBroken ? null : refusal);
   }
 
-  /** Whether it can be asked changes with the connection. */
+  /** Enables the button only while the connection allows the request. */
   function look() {
     if (word.dataset.server !== "asking") disable(ask, whyNot(world, "verify_event_chain"));
   }

@@ -1,6 +1,6 @@
-// The versions of a memory block, newest first: who made each, when, and with which event.
+// Versions of a memory block, newest first: author, time and event of each.
 //
-// Promises: the log is read only once somebody looks. Leaves out: earlier texts, which nobody keeps.
+// Guarantees: the log is read only after the user opens the list. Not here: old texts, which are not stored.
 
 import { relative } from "../pure/format.js";
 import { acting, memory as say } from "../strings/en.js";

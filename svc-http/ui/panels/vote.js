@@ -1,7 +1,7 @@
-// A vote in a message, below its question: how it stands, and one's own ballot.
+// Vote in a message, below its question: the counts and the user's own ballot.
 //
-// Promises: a ballot is sent when it is pressed, and pressed again it is taken back; how it stands comes from
-// the server alone. Leaves out: opening a vote, which is an action of the task.
+// Guarantees: a press sends a ballot, a second press withdraws it; the counts are those of the server. Not
+// here: opening a vote, which is an action of the task.
 
 import { ms } from "../pure/clock.js";
 import { actionOf } from "../actions.js";

@@ -1,5 +1,6 @@
-// Addresses of things in a workspace, as the API writes them: names that are cited and copied, and nothing that is asked
-// for; and of a page, as the service takes it.
+// Addresses of threads and messages, as the API writes them, and of the page to return to after signing in.
+//
+// Not here: addresses of requests.
 
 /** @typedef {import("./effects/effect.js").Place} Place */
 
@@ -26,10 +27,13 @@ const RETURN_MAX = 512;
 const escaped = (one) => `%${one.charCodeAt(0).toString(16).padStart(2, "0")}`;
 
 /**
- * The address of a page within the service, for after a sign-in elsewhere, in the characters that the service takes. What
- * it would not take is left out: then one comes back to less, but one comes back.
+ * Returns the address of a page within the server, for a sign-in at a provider.
+ *
+ * Characters that the server rejects are escaped. A fragment that contains them is omitted, and so are query
+ * and fragment of an address that is too long.
+ *
  * @param {string} page
- * @param {string} service the address of the service, without a slash at its end
+ * @param {string} service address of the server, without a trailing slash
  * @returns {string}
  */
 export function returnTo(page, service) {

@@ -1,8 +1,12 @@
-// What of an answer is an entity, and by which id.
+// Extracts the entity and its id from an answer of the API.
 
 /** @typedef {import("./types.js").Fields} Fields */
 
-/** What some answers have beside an entity, and no event keeps up to date. @type {Record<string, string[]>} */
+/**
+ * Fields of some answers that are not part of the entity, and that no event updates.
+ *
+ * @type {Record<string, string[]>}
+ */
 export const BESIDE = {
   thread: [
     ...["result", "produced_by", "notices", "pin", "checkpoint", "thread_id"],
@@ -23,7 +27,11 @@ export function own(kind, fields) {
   return Object.fromEntries(Object.entries(fields).filter(([name]) => !beside.includes(name)));
 }
 
-/** What identifies an entity that has no id of its own. @type {Record<string, (fields: Fields) => string>} */
+/**
+ * Identifying fields of the kinds of entities without an id.
+ *
+ * @type {Record<string, (fields: Fields) => string>}
+ */
 const IDS = {
   budget: (fields) => fields.thread_id,
   result: (fields) => fields.thread_id,
@@ -31,7 +39,7 @@ const IDS = {
   land_gate: (fields) => fields.thread_id,
   deferred: (fields) => fields.thread_id,
   boot: (fields) => fields.channel_id,
-  // Names of repositories and slots are compared without case.
+  // Names of repositories and slots are case-insensitive.
   pause: (fields) => fields.repo.toLowerCase(),
   slot: (fields) => fields.slot.toLowerCase(),
 };

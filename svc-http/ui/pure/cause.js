@@ -1,7 +1,7 @@
-// When a need came to be, as far as an event says it: a review is awaited from the result, the beginning of the review, or
-// being asked for it; of a budget little is left from a report of usage.
+// Times at which the user's needs arose, from events.
 //
-// What has happened before the events that were seen is not known, and nothing is put in its place.
+// Guarantees: a review need dates from the result, the start of the review, or the request for it; a budget
+// need dates from a report of usage; a need from before the first known event has no time.
 
 import { ms } from "./clock.js";
 import { placeOf } from "./effects/effect.js";
@@ -17,28 +17,28 @@ const CAUSES = {
   UsageReported: () => "budget",
 };
 
-/** More are never in sight. */
+/** Maximum number of times that are kept; more needs are never visible. */
 const MOST = 1_000;
 
-/** @param {string} me the member who is signed in */
+/** @param {string} me the signed-in member */
 export function createCauses(me) {
   /** @type {Map<string, number>} */
   const since = new Map();
   return {
     /**
      * @param {LogEvent} event
-     * @param {(key: string) => boolean} isNeed whether one has this need already
+     * @param {(key: string) => boolean} isNeed whether the user already has this need
      */
     note(event, isNeed) {
       const kind = Object.hasOwn(CAUSES, event.kind) ? CAUSES[event.kind](event.payload, me) : null;
       if (!kind) return;
       const { thread, at } = placeOf(event);
       const key = `${kind}/${thread}`;
-      // What is used after little was left has not caused it.
+      // Usage reported after the budget was almost used up did not cause the need.
       if (kind === "budget" && isNeed(key)) return;
       keepNewest(since, key, ms(at) ?? 0, MOST);
     },
-    /** In ms; null if it is not known. @param {string} kind @param {string} id */
+    /** Returns the time in ms; null if it is unknown. @param {string} kind @param {string} id */
     of: (kind, id) => since.get(`${kind}/${id}`) ?? null,
   };
 }

@@ -1,7 +1,8 @@
-// The server's clock, as far as answers tell it, and what is left of a lease by that clock.
+// The server's clock, estimated from answers, and the time left on a lease by that clock.
 //
-// An answer's Date says the server's time between the moment of asking and that of the answer, in whole seconds. Of
-// the last answers, that with the shortest round trip counts. Nothing here looks at a clock: times are given in ms.
+// The header Date of an answer is the server's time, in whole seconds, between request and answer. Of the
+// latest answers, the one with the shortest round trip counts. Not here: reading a clock; times are
+// parameters, in ms.
 
 /** @typedef {{trip: number, offset: number, slack: number}} Sample */
 /** @typedef {{samples: Sample[]}} Clock */
@@ -15,25 +16,28 @@ export function newClock() {
 }
 
 /**
+ * Adds the sample of one answer.
+ *
  * @param {Clock} clock
- * @param {{sent: number, received: number, date: string | null}} answer when by our clock, and the header Date
+ * @param {{sent: number, received: number, date: string | null}} answer times by the browser's clock, and the
+ * header Date
  * @returns {Clock}
  */
 export function sample(clock, { sent, received, date }) {
   const said = date === null ? NaN : Date.parse(date);
   const trip = received - sent;
   if (Number.isNaN(said) || trip < 0) return clock;
-  // The header leaves out the part of the second: in the middle it is half of one.
+  // The header omits the fraction of the second, which is half a second on average.
   const offset = said + SECOND / 2 - (sent + received) / 2;
   const now = { trip, offset, slack: trip / 2 + SECOND / 2 };
-  // One of the clocks was set: what was measured before is of another time.
+  // Older samples that disagree are from before one of the clocks was set.
   const agreeing = clock.samples.filter((old) => Math.abs(old.offset - offset) <= old.slack + now.slack);
   return { samples: [...agreeing, now].slice(-SAMPLES_KEPT) };
 }
 
 /**
  * @param {Clock} clock
- * @returns {number} how far the server's clock is ahead of ours
+ * @returns {number} how far the server's clock is ahead of the browser's, in ms
  */
 export function offset(clock) {
   let best = clock.samples[0];
@@ -51,7 +55,7 @@ export function serverNow(clock, local) {
 }
 
 /**
- * @param {string | null | undefined} time as the API writes it
+ * @param {string | null | undefined} time in the format of the API
  * @returns {number | null}
  */
 export function ms(time) {
@@ -61,14 +65,14 @@ export function ms(time) {
 
 const AMBER_SHARE = 0.2;
 const RED_MS = 30 * SECOND;
-/** What is little of a lease of which nobody knows how long it is. */
+/** Time left that counts as little on a lease of unknown length. */
 const AMBER_MS = 120 * SECOND;
 
 /**
- * What is left until a time. At its end it is due, and whether it is over is for the server to say.
+ * Returns the time left until `until`. At zero a lease is due; only the server knows whether it has ended.
  * @param {number} until
- * @param {number} now by the server's clock
- * @param {number} [whole] how long it is in all, if that is known
+ * @param {number} now by the server's clock, in ms
+ * @param {number} [whole] whole length of the lease, if known
  * @returns {{ms: number, state: 'plenty' | 'amber' | 'red' | 'due', share: number | null}}
  */
 export function timeLeft(until, now, whole) {

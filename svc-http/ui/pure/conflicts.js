@@ -1,19 +1,21 @@
-// Who holds what, and who waits behind it: live claims with what they touch, and the tasks that something of
-// it is in the way of.
+// Live claims with their footprints, and the tasks that wait for each.
 //
-// A claim where one cannot see it has a holder and an end and no task: what waits behind it is told all the
-// same.
+// Guarantees: a claim that the user cannot see has a holder and an end but no task, and the tasks that wait
+// for it are listed all the same.
 
 import { ms } from "./clock.js";
 import { isLive } from "./lanes.js";
 
 /** @typedef {import("./types.js").Thread} Thread */
 /** @typedef {import("./types.js").Conflict} Conflict */
-/** @typedef {{id: string, items: string[]}} Waiting a task that waits, and the items of it that are held */
+/**
+ * @typedef {{id: string, items: string[]}} Waiting a task that waits, and the items of its footprint that the
+ * claim holds
+ */
 /**
  * @typedef {object} Held
  * @property {string} key
- * @property {string | null} thread the task whose claim it is; null where one cannot see it
+ * @property {string | null} thread the claimed task; null if the user cannot see it
  * @property {string | null} holder
  * @property {number | null} until in ms
  * @property {string} repo
@@ -25,8 +27,11 @@ import { isLive } from "./lanes.js";
  */
 
 /**
- * @param {{threads: Thread[], deferred: Deferred[], repo?: string}} known `repo`: only what is held in it
- * @returns {Held[]} what most wait behind first, then what ends first
+ * Returns the live claims with a footprint, and the hidden claims that tasks wait for.
+ *
+ * @param {{threads: Thread[], deferred: Deferred[], repo?: string}} known `repo`: the only repository to
+ * include
+ * @returns {Held[]} what to list: claims by their number of waiting tasks, then by end
  */
 export function heldOf({ threads, deferred, repo = "" }) {
   /** @type {Map<string, Held>} */
@@ -74,9 +79,9 @@ function byWeight(one, other) {
 }
 
 /**
- * The tasks that wait for a place in a slot.
+ * Returns the ids of tasks that wait for room in a slot.
  * @param {Deferred[]} deferred
- * @param {string} slot names are compared without case
+ * @param {string} slot case-insensitive name
  * @returns {string[]}
  */
 export function waitingForSlot(deferred, slot) {
@@ -87,9 +92,9 @@ export function waitingForSlot(deferred, slot) {
 }
 
 /**
- * The tasks that wait for a paused repository.
+ * Returns the ids of tasks that wait for a paused repository.
  * @param {Deferred[]} deferred
- * @param {string} repo names are compared without case
+ * @param {string} repo case-insensitive name
  * @returns {string[]}
  */
 export function waitingForRepo(deferred, repo) {
@@ -100,7 +105,7 @@ export function waitingForRepo(deferred, repo) {
 }
 
 /**
- * The repositories in which anything is held or waits, by name.
+ * Returns the names of the repositories in which claims are live or tasks wait.
  * @param {{threads: Thread[], deferred: Deferred[]}} known
  * @returns {string[]}
  */

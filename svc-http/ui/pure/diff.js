@@ -1,5 +1,7 @@
-// A diff as lines of what each is, and as pairs of lines that stand side by side. It is whatever somebody wrote: what has
-// no form of a diff is a line as it stands, and of a long one the end is text.
+// Parses a diff into lines with their kinds, and into rows of two lines side by side.
+//
+// Guarantees: any text is accepted; a line that is not part of a diff becomes a line of kind `same`, and
+// lines beyond the limit are returned as text.
 
 /** @typedef {{kind: "head" | "hunk" | "add" | "del" | "same", text: string}} DiffLine */
 /** @typedef {{left: DiffLine | null, right: DiffLine | null} | {both: DiffLine}} DiffRow */
@@ -11,14 +13,14 @@ const SIGNS = { "+": "add", "-": "del", "\\": "head" };
 
 /**
  * @param {string} text
- * @param {number} most So many lines are told apart.
- * @returns {{lines: DiffLine[], rest: string}} `rest`: what comes after the lines that are told apart
+ * @param {number} most Maximum number of lines that are parsed.
+ * @returns {{lines: DiffLine[], rest: string}} `rest`: the text after the parsed lines
  */
 export function linesOf(text, most) {
   const all = text.replace(/\n$/, "").split("\n");
   /** @type {DiffLine[]} */
   const lines = [];
-  // How many lines the hunk still has on each side, by its own words.
+  // Remaining lines of the hunk on each side, according to its header.
   let [before, after] = [0, 0];
   for (const line of all.slice(0, most)) {
     const hunk = HUNK.exec(line);
@@ -41,7 +43,7 @@ export function linesOf(text, most) {
 
 /**
  * @param {DiffLine[]} lines
- * @returns {DiffRow[]} what was taken out, beside what was put in for it
+ * @returns {DiffRow[]} what to draw: removed lines beside the added lines that replace them
  */
 export function rowsOf(lines) {
   /** @type {DiffRow[]} */

@@ -1,9 +1,9 @@
-// Where two texts differ: what they begin and end with alike, and what stands between, by lines.
+// Splits two texts, by lines, into their common beginning, the parts that differ, and their common end.
 
 /**
  * @param {string} one
  * @param {string} other
- * @returns {{before: string, one: string, other: string, after: string}} Each with the ends of its lines.
+ * @returns {{before: string, one: string, other: string, after: string}} Each part includes its line ends.
  */
 export function differ(one, other) {
   const [lines, others] = [linesOf(one), linesOf(other)];

@@ -1,21 +1,21 @@
-// What a board or a log shows of all there is: from the query of an address, from typed words, and back.
+// Filters of the board and the log: parsing them from a query or typed text, formatting and matching.
 
 /**
- * @typedef {object} Filter each empty if it filters nothing
- * @property {string} text words of a title, all of them
- * @property {string} channel an id, or a name
- * @property {string} member an id, or a handle: who holds it or is responsible
+ * @typedef {object} Filter fields of a filter, each empty if it does not restrict
+ * @property {string} text words that the title must contain
+ * @property {string} channel id or name
+ * @property {string} member id or handle of the holder or the owner
  * @property {string} repo
  * @property {string} skill
  * @property {string} state
  * @property {string} lane
- * @property {string} priority a least priority
- * @property {string} by how lanes are grouped
+ * @property {string} priority minimum priority
+ * @property {string} by grouping of the lanes
  */
 /** @typedef {import("./types.js").Thread} Thread */
 /** @typedef {import("./types.js").LogEvent} LogEvent */
 /**
- * @typedef {object} Names what ids are called, as far as it is known
+ * @typedef {object} Names functions that return names of ids and lanes, where known
  * @property {(id: string) => string} [channelName]
  * @property {(id: string) => string} [handle]
  * @property {(thread: Thread) => string} [lane]
@@ -41,7 +41,7 @@ export function fromQuery(params) {
 
 /**
  * @param {Partial<Filter>} filter
- * @returns {string} always the same for the same filter
+ * @returns {string} always the same query for the same filter
  */
 export function toQuery(filter) {
   const params = new URLSearchParams();
@@ -57,7 +57,7 @@ export function isEmpty(filter) {
   return FIELDS.every((field) => field === "by" || filter[field] === "");
 }
 
-/** What one can type before a colon, and the field that it is. @type {Record<string, keyof Filter>} */
+/** Filter fields by the prefix that the user types before a colon. @type {Record<string, keyof Filter>} */
 const TYPED = {
   in: "channel",
   by: "member",
@@ -67,11 +67,11 @@ const TYPED = {
   lane: "lane",
 };
 
-/** A word, or what stands in quotes, with what is before them; a quote within them is doubled. */
+/** Matches a word, or a quoted text with its prefix; a quotation mark inside is doubled. */
 const WORD = /(?:(\w+:)|(@))?"((?:[^"]|"")*)"(?!\S)|\S+/g;
 
 /**
- * Reads what was typed: `in:general in:"my team" @ada repo:acme/core skill:rust p>5`, and words.
+ * Parses typed text: `in:general in:"my team" @ada repo:acme/core skill:rust p>5`, and words.
  * @param {string} text
  * @returns {Filter}
  */
@@ -90,13 +90,18 @@ export function parseTyped(text) {
 /** @param {string} value @returns {Partial<Filter>} */
 const memberIs = (value) => ({ member: value });
 
-/** @param {string} name with its colon @param {string} value @returns {Partial<Filter> | null} */
+/** @param {string} name prefix with its colon @param {string} value @returns {Partial<Filter> | null} */
 function named(name, value) {
   const key = name.slice(0, -1).toLowerCase();
   return Object.hasOwn(TYPED, key) ? { [TYPED[key]]: value } : null;
 }
 
-/** What a word is besides a word. @param {string} word @returns {Partial<Filter> | null} */
+/**
+ * Returns the filter that a word expresses; null if it is a plain word.
+ *
+ * @param {string} word
+ * @returns {Partial<Filter> | null}
+ */
 function meaning(word) {
   const [, name, value] = /^(\w+:)(.+)$/.exec(word) ?? [];
   const priority = /^p>(-?\d{1,3})$/.exec(word);
@@ -105,16 +110,16 @@ function meaning(word) {
   return name ? named(name, value) : null;
 }
 
-/** What has a space would be several words. @param {string} value */
+/** Quotes a value that would otherwise be read as several words. @param {string} value */
 const whole = (value) => (/\s|^"/.test(value) ? quote(value) : value);
-/** A word that would be read as something else. @param {string} word */
+/** Quotes a plain word that would otherwise be read as a filter. @param {string} word */
 const plain = (word) => (meaning(word) || word.startsWith('"') ? quote(word) : word);
 /** @param {string} value */
 const quote = (value) => `"${value.replaceAll('"', '""')}"`;
 
 /**
  * @param {Filter} filter
- * @returns {string} what one would type for it
+ * @returns {string} what to type to get this filter
  */
 export function typed(filter) {
   const fields = Object.entries(TYPED).filter(([name]) => name !== "by");
@@ -125,7 +130,7 @@ export function typed(filter) {
 }
 
 /**
- * A text as it is compared: case and accents do not count.
+ * Normalises a text for comparison, without case and accents.
  * @param {string} text
  * @returns {string}
  */
@@ -136,7 +141,7 @@ export function fold(text) {
 /**
  * @param {string} text
  * @param {string} words
- * @returns {boolean} whether all words are in the text
+ * @returns {boolean} whether the text contains all words
  */
 export function hasWords(text, words) {
   const folded = fold(text);
@@ -163,14 +168,16 @@ export function matches(thread, filter, { channelName = String, handle = String,
   return text === "" || hasWords(thread.title, text);
 }
 
-/** @typedef {{op: string, input: Record<string, unknown>}} Asked an operation, and with what */
+/** @typedef {{op: string, input: Record<string, unknown>}} Asked operation with its input */
 
 /**
- * How the service is asked for what a filter lets through, and maybe for more: it knows neither words nor repositories,
- * and of a member only what they hold.
+ * Returns the request for the threads that match a filter, and possibly more.
+ *
+ * The server cannot filter by words or repositories, and by member it finds only the claims.
+ *
  * @param {Filter} filter
  * @param {{channels: import("./types.js").Fields[], members: import("./types.js").Fields[]}} known
- * @returns {Asked | null} null if there is nothing to ask it for
+ * @returns {Asked | null} null if no field of the filter can be requested
  */
 export function asked({ channel, member, state }, { channels, members }) {
   const of = only(channels.filter(({ id, name }) => channel && isNamed(id, channel, () => name)));
@@ -181,7 +188,7 @@ export function asked({ channel, member, state }, { channels, members }) {
   return holder || inState ? { op: "list_workspace_threads", input } : null;
 }
 
-/** Of several with one name the service cannot be asked at once. @template T @param {T[]} all */
+/** Returns the only match, because one request cannot name several. @template T @param {T[]} all */
 const only = (all) => (all.length === 1 ? all[0] : undefined);
 
 /** @param {string} id @param {string} wanted @param {(id: string) => string} name */
@@ -194,7 +201,7 @@ function isOf({ assignee_id, owner_id }, member, handle) {
 
 /**
  * @typedef {object} EventFilter
- * @property {Set<string>} kinds none for all
+ * @property {Set<string>} kinds empty for all kinds
  * @property {string} thread
  * @property {string} channel
  * @property {string} member

@@ -1,11 +1,17 @@
-// What of a long text is shown at first: its beginning, as text or as a tree.
+// Folds a long text: computes the beginning that is shown at first, as text or as a tree.
 
-/** @typedef {{type: string, text?: string, children?: Tree[]} & Record<string, any>} Tree A node, as the service makes it of Markdown. */
+/**
+ * @typedef {{type: string, text?: string, children?: Tree[]} & Record<string, any>} Tree Node that the server
+ * made from Markdown.
+ */
 
-/** @typedef {{lines: number, chars: number}} Head How much is shown of what is folded. */
-/** @typedef {{lines: number, bytes: number, head: Head}} Room How much more is shown unfolded, and of what is folded. */
+/** @typedef {{lines: number, chars: number}} Head Maximum length of a folded text. */
+/**
+ * @typedef {{lines: number, bytes: number, head: Head}} Room Remaining length of unfolded texts, and of
+ * folded texts.
+ */
 
-/** Texts that stand together have one. @returns {Room} */
+/** Creates the room that texts shown together share. @returns {Room} */
 export const newRoom = () => ({ lines: 200, bytes: 20_000, head: { lines: 40, chars: 4000 } });
 
 /** @param {string} text */
@@ -16,7 +22,7 @@ export const linesIn = (text) => text.replace(/\n$/, "").split("\n").length;
  *
  * @param {string} text
  * @param {Room} [room]
- * @returns {Head | null} How much of it is shown at first; null: all of it
+ * @returns {Head | null} How much of the text is shown at first; null for all of it.
  */
 export function headFor(text, room = newRoom()) {
   const lines = linesIn(text);
@@ -31,12 +37,13 @@ export function headFor(text, room = newRoom()) {
   return null;
 }
 
-/** The beginning of a text. @param {string} text @param {Head} head */
+/** Returns the beginning of a text. @param {string} text @param {Head} head */
 export const headOf = (text, { lines, chars }) => cutText(text, { lines: lines - 1, chars });
 
 /**
- * The beginning of a tree: the nodes up to where so much text was shown, the last of them cut. `whole`
- * is all code of a block that is cut.
+ * Returns the beginning of a tree, with its last node cut.
+ *
+ * `whole` of a cut code block contains all its code.
  *
  * @param {Tree[]} nodes
  * @param {Head} head
@@ -44,10 +51,14 @@ export const headOf = (text, { lines, chars }) => cutText(text, { lines: lines -
  */
 export const headOfTree = (nodes, head) => cut(nodes, { ...head });
 
-/** What begins a line of its own. */
+/** Types of nodes that begin a new line. */
 const BLOCK = /^(?:paragraph|heading|rule|item|code_block|row|break)$/;
 
-/** @param {Tree[]} nodes @param {Head} room `lines`: after the one that was begun.  @returns {Tree[]} */
+/**
+ * @param {Tree[]} nodes
+ * @param {Head} room `lines`: number of lines left after the current one.
+ * @returns {Tree[]}
+ */
 function cut(nodes, room) {
   const kept = [];
   for (const node of nodes) {

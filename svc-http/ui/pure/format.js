@@ -1,8 +1,10 @@
-// Numbers, money, times and lengths of time, as the reader's language writes them. No words of ours are in it.
+// Formats numbers, money, times and durations in the user's language.
+//
+// Not here: texts of the board.
 
-/** @typedef {string | undefined} Locale as the browser says, unless it is given */
+/** @typedef {string | undefined} Locale the browser's language by default */
 
-/** Formatters are dear to make. @type {Map<string, any>} */
+/** Formatters, cached because creating one is slow. @type {Map<string, any>} */
 const made = new Map();
 
 /**
@@ -31,7 +33,7 @@ export function compact(value, locale) {
 
 /** @param {number} share @param {Locale} [locale] */
 export function percent(share, locale) {
-  // Nothing is full before it is: 99.6 % is not 100 %.
+  // Rounds down below 100 %, so that 99.6 % is not shown as 100 %.
   const whole = share < 1 ? Math.floor(share * 100) / 100 : share;
   return kept("percent", locale, () => new Intl.NumberFormat(locale, { style: "percent" })).format(whole);
 }
@@ -76,7 +78,7 @@ const UNITS = [
 ];
 
 /**
- * A length of time in its two largest units.
+ * Formats a duration in its two largest units.
  * @param {number} length in ms
  * @param {Locale} [locale]
  */
@@ -95,7 +97,7 @@ export function duration(length, locale) {
 }
 
 /**
- * How long ago, or in how long, a time is.
+ * Formats a time relative to now.
  * @param {number} then @param {number} now @param {Locale} [locale]
  */
 export function relative(then, now, locale) {
@@ -123,7 +125,7 @@ export function dateTime(at, locale) {
 }
 
 /**
- * The time, with the day if that is another one.
+ * Formats a time of day, with the date if it is not today.
  * @param {number} at @param {number} now @param {Locale} [locale]
  */
 export function when(at, now, locale) {
@@ -135,7 +137,7 @@ export function list(items, locale) {
   return kept("list", locale, () => new Intl.ListFormat(locale, { type: "conjunction" })).format(items);
 }
 
-/** The end of an id, which is what differs of those made at the same time. @param {string} id */
+/** Returns the end of an id, which differs between ids created at the same time. @param {string} id */
 export function shortId(id) {
   return id.slice(-6);
 }

@@ -1,25 +1,33 @@
-// The mention that somebody is writing, for its completion. Whom a text mentions the service says
-// (svc-core/src/conversation/mentions/parse.rs), by the same rule of where a mention begins:
+// Finds the mention that a member is typing, for its completion.
 //
-// - An `@` within a word mentions nobody: behind a letter, a digit, `_`, `.`, `-`, `+` or another `@`, as in
-//   an email. Letters of scripts without spaces are not of the word.
-// - Behind a `/` it counts if one plain word or another mention is before that, as in `cc/@ada` and
-//   `@ada/@bob`. It does not in a path or in an address, which has a dot, a scheme or another `/`.
+// The server decides whom a text mentions (svc-core/src/conversation/mentions/parse.rs), with the same rule
+// for the beginning of a mention:
+//
+// - An `@` within a word does not begin a mention: behind a letter, a digit, `_`, `.`, `-`, `+` or another
+// `@`, as in an email address. Letters of scripts without spaces do not belong to the word.
+//
+// - An `@` behind a `/` begins one if a single plain word or another mention precedes, as in `cc/@ada` and
+// `@ada/@bob`, but not in a path or an address, which has a dot, a scheme or another `/`.
 
-/** Characters of a handle. */
+/** Maximum characters of a handle. */
 const HANDLE_MAX = 254;
-/** Characters before a place that are looked at for the word that is there. */
+/** Maximum characters before the caret that are searched for the current word. */
 const WORD_MAX = 2_000;
 
 const WITHIN = /[\p{Alphabetic}\p{N}\p{M}@＠_.+\\-]$/u;
-/** Scripts without spaces between words, or that join endings to names. */
+/** Matches a final letter of a script without spaces between words, or with endings joined to names. */
 const UNSPACED =
   /[\u0e00-\u0edf\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\u{20000}-\u{3ffff}]$/u;
-/** An address goes on up to a bracket of HTML, a quotation mark or punctuation of other scripts. */
+/** Matches text that ends within an address, which HTML brackets, quotes and non-ASCII punctuation end. */
 const ADDRESS = /(?:^www\.|[\p{Alphabetic}\p{N}]:\/\/)[!#-;=?-~\p{Alphabetic}\p{N}]*$/iu;
 const PLAIN = /^[^/.~\\=?#&%:@＠]+\/$/;
 
-/** Whether a mention can begin behind this, the last one of the word having begun at a place. @param {string} before @param {number} last */
+/**
+ * Returns whether a mention can begin after `before`; `last` is where the word's previous mention began.
+ *
+ * @param {string} before
+ * @param {number} last
+ */
 function mayBegin(before, last) {
   if (ADDRESS.test(before)) return false;
   if (!before.endsWith("/")) return !WITHIN.test(before) || UNSPACED.test(before);
@@ -27,7 +35,7 @@ function mayBegin(before, last) {
 }
 
 /**
- * The mention that is being written at a place in a text.
+ * Returns the mention that is being typed at the caret.
  *
  * @param {string} text
  * @param {number} caret
@@ -42,5 +50,5 @@ export function mentionAt(text, caret) {
   return { start, end: caret, word: text.slice(start + 1, caret).toLowerCase() };
 }
 
-/** A handle as it is written in Markdown, where a sign of code would begin code. @param {string} handle */
+/** Escapes a handle for Markdown, where a backtick would begin code. @param {string} handle */
 export const writtenHandle = (handle) => handle.replace(/[`\\]/g, "\\$&");

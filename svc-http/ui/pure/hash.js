@@ -1,4 +1,6 @@
-// SHA-256 (FIPS 180-4): by WebCrypto, or by our own where a page on plain http has none. Nothing here keeps a secret.
+// SHA-256 (FIPS 180-4): WebCrypto's, or this file's on a plain HTTP page, which has no WebCrypto.
+//
+// Not here: secrets; only public data is hashed.
 
 const ROUND = new Uint32Array([
   0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01,
@@ -45,7 +47,7 @@ function compress(state, view, from, words) {
 }
 
 /**
- * The bytes after the last whole block, with the end that the standard wants.
+ * Returns the bytes after the last whole block, with the padding of the standard.
  * @param {Uint8Array} bytes
  * @returns {Uint8Array}
  */
@@ -62,7 +64,7 @@ function ending(bytes) {
 
 /**
  * @param {Uint8Array} bytes
- * @returns {string} in hexadecimal digits
+ * @returns {string} in lower-case hexadecimal
  */
 export function sha256Own(bytes) {
   const state = Uint32Array.from(BEGIN);
@@ -79,7 +81,7 @@ export function sha256Own(bytes) {
 /**
  * @param {Uint8Array} bytes
  * @param {SubtleCrypto | undefined} [subtle]
- * @returns {Promise<string>} in hexadecimal digits
+ * @returns {Promise<string>} in lower-case hexadecimal
  */
 export async function sha256(bytes, subtle = globalThis.crypto?.subtle) {
   if (!subtle) return sha256Own(bytes);
@@ -92,7 +94,7 @@ const encoder = new TextEncoder();
 /**
  * @param {string} text
  * @param {SubtleCrypto | undefined} [subtle]
- * @returns {Promise<string>} as the API writes hashes
+ * @returns {Promise<string>} as the API formats hashes
  */
 export async function hashOf(text, subtle = globalThis.crypto?.subtle) {
   return `sha256:${await sha256(encoder.encode(text), subtle)}`;

@@ -1,4 +1,6 @@
-// In which lane of the board a thread stands, and whether it needs me. Nobody drags: lanes follow from what is known.
+// Computes the lane of a thread on the board, and whether the thread needs the user.
+//
+// Guarantees: a lane follows from the data alone; cards are not dragged.
 
 import { ms } from "./clock.js";
 
@@ -8,9 +10,12 @@ import { ms } from "./clock.js";
 /** @typedef {import("./types.js").Alarm} Alarm */
 /** @typedef {import("./types.js").Conflict} Conflict */
 /** @typedef {"needs-you" | "running" | "blocked" | "ready" | "in-review" | "done"} Lane */
-/** @typedef {{gate: boolean, review: boolean, dead: boolean, unacknowledged: boolean}} Needs what of a thread needs me */
+/**
+ * @typedef {{gate: boolean, review: boolean, dead: boolean, unacknowledged: boolean}} Needs reasons why a
+ * thread needs the user
+ */
 
-/** The lanes in the order in which they stand. @type {Lane[]} */
+/** Lanes, in the order on the board. @type {Lane[]} */
 export const LANES = ["needs-you", "running", "blocked", "ready", "in-review", "done"];
 
 /**
@@ -22,7 +27,10 @@ export function isDone(thread) {
 }
 
 /**
- * Whether somebody works on it. A lease that is due may have been renewed: until the server says, it goes on.
+ * Returns whether a claim of the thread is live.
+ *
+ * A lease that is due may have been renewed, so the claim counts as live until the server reports its end.
+ *
  * @param {Thread} thread
  * @returns {boolean}
  */
@@ -31,7 +39,7 @@ export function isLive(thread) {
 }
 
 /**
- * Whether its work was handed in and waits for judgement.
+ * Returns whether a result was submitted and awaits review.
  * @param {Thread} thread
  * @returns {boolean}
  */
@@ -41,7 +49,7 @@ export function isHandedIn(thread) {
 
 /**
  * @param {Thread} thread
- * @param {Conflict[] | undefined} obstacles as the list of deferred threads has them
+ * @param {Conflict[] | undefined} obstacles as in the list of deferred threads
  * @returns {boolean}
  */
 export function isBlocked(thread, obstacles) {
@@ -51,7 +59,7 @@ export function isBlocked(thread, obstacles) {
 /**
  * @param {Thread} thread
  * @param {{needs: Needs, obstacles?: Conflict[]}} about
- * @returns {Lane} the first that holds
+ * @returns {Lane} the first lane that applies
  */
 export function laneOf(thread, { needs, obstacles }) {
   if (Object.values(needs).includes(true)) return "needs-you";
@@ -63,7 +71,7 @@ export function laneOf(thread, { needs, obstacles }) {
 }
 
 /**
- * Whether I may answer an approval: if not, why.
+ * Returns "yes" if the user may decide an approval request, or the reason why not.
  * @param {Gate} gate
  * @param {Me} me
  * @returns {"yes" | "own" | "needs-person" | "capability" | "over"}
@@ -76,7 +84,10 @@ export function canAnswer(gate, me) {
 }
 
 /**
- * Whether an approval waits for me: a person who may not accept it can with a token that may.
+ * Returns whether an approval request waits for the user.
+ *
+ * A person without the capability can use a token that has it.
+ *
  * @param {Gate} gate
  * @param {Me} me
  * @returns {boolean}
@@ -87,10 +98,10 @@ export function awaitsMe(gate, me) {
 }
 
 /**
- * Whether a member sees what is in a channel.
+ * Returns whether a member can see the contents of a channel.
  * @param {import("./types.js").Fields} member
  * @param {import("./types.js").Fields | undefined} channel
- * @param {Set<string>} inside who is in it, of one that is private
+ * @param {Set<string>} inside ids of the members of a private channel
  * @returns {boolean}
  */
 export function canSee(member, channel, inside) {
@@ -98,10 +109,12 @@ export function canSee(member, channel, inside) {
 }
 
 /**
- * The capability that accepts an approval: of those that may decide one, which also whoever asked may in part, the one that
- * asking does not need.
- * @param {string} decides what deciding needs, as the table of operations says
- * @param {string} asks what asking needs
+ * Returns the capability that accepts an approval.
+ *
+ * Of the capabilities that can decide a request, it is the one that creating a request does not need.
+ *
+ * @param {string} decides capabilities of deciding, from the table of operations
+ * @param {string} asks capabilities of requesting
  * @returns {string}
  */
 export function granting(decides, asks) {
@@ -111,7 +124,7 @@ export function granting(decides, asks) {
 /**
  * @param {Thread} thread
  * @param {Alarm | undefined} alarm
- * @returns {boolean} whether its holder has not said that it works, and was late with that
+ * @returns {boolean} whether the holder is late with acknowledging the claim
  */
 export function isUnacknowledged(thread, alarm) {
   if (alarm?.reason !== "unacknowledged" || !isLive(thread) || thread.acknowledged_at !== null) return false;
@@ -121,7 +134,7 @@ export function isUnacknowledged(thread, alarm) {
 /**
  * @param {Thread} thread
  * @param {Alarm | undefined} alarm
- * @returns {boolean} whether its last claim lapsed, and nobody has taken it up since
+ * @returns {boolean} whether the last claim expired and the thread has not been claimed since
  */
 export function isLapsed(thread, alarm) {
   const isFree = thread.state === "open" && thread.assignee_id === null && !thread.has_result && !thread.dead;
@@ -129,7 +142,7 @@ export function isLapsed(thread, alarm) {
 }
 
 /**
- * Whether a thread is mine to look after: I am responsible for it, or it has nobody else.
+ * Returns whether the user looks after a thread: as its owner or holder, or because it has no owner.
  * @param {Thread} thread
  * @param {Me} me
  * @returns {boolean}
@@ -140,8 +153,9 @@ export function isMine(thread, me) {
 
 /**
  * @param {Thread} thread
- * @param {{me: Me, gates: Gate[], awaited: boolean, alarm?: Alarm, letter?: boolean}} about `gates`: of this thread;
- * `awaited`: whether its review is awaited of me; `letter`: whether it has a dead letter that is not settled
+ * @param {{me: Me, gates: Gate[], awaited: boolean, alarm?: Alarm, letter?: boolean}} about `gates`: gates of
+ * this thread; `awaited`: whether the user's review is requested; `letter`: whether the thread has an open
+ * dead letter
  * @returns {Needs}
  */
 export function needsMe(thread, { me, gates, awaited, alarm, letter = thread.dead }) {
@@ -167,9 +181,13 @@ export function laneFor(thread, { me, gates = [], awaited = false, alarm, obstac
 }
 
 /**
- * The order in a lane: what is given out first stands first; of what runs, what ends first; of what is done, the last.
+ * Returns the order within a lane.
+ *
+ * Running threads are sorted by lease end, done threads by closing (latest first), others by priority.
+ *
  * @param {Lane} lane
- * @param {(id: string) => number | undefined} [closedAt] the position of a closing, as far as it is known; all others were before
+ * @param {(id: string) => number | undefined} [closedAt] returns the position of a closing; unknown ones are
+ * earlier
  * @returns {(one: Thread, other: Thread) => number}
  */
 export function compareInLane(lane, closedAt = () => undefined) {

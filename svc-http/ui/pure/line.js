@@ -1,21 +1,22 @@
-// Markdown in one line, where there is room for no more: as it was written, on a card or in a citation; and as it is sent.
+// Shortens Markdown to one line, without rendering it, and trims text that is sent.
 
 import { shownText } from "./shown.js";
 
 /**
  * @param {string} text
- * @param {number} [max] characters at most
+ * @param {number} [max] maximum characters
  * @returns {string}
  */
 export function oneLine(text, max = 200) {
-  // Of a long text, no more is looked at than what could be shown.
+  // Cuts a long text first, since only its beginning can be shown.
   const chars = Array.from(text.slice(0, max * 4).replace(/\s+/g, " ").trim());
   return shownText(chars.length > max ? `${chars.slice(0, max - 1).join("").trimEnd()}…` : chars.join(""));
 }
 
 /**
- * Returns what is sent of a typed text: all but empty lines before it and white space after it. Where its first line begins
- * counts.
+ * Returns the text to send: without leading empty lines and trailing white space.
+ *
+ * The indentation of the first line is kept, since it has a meaning in Markdown.
  *
  * @param {string} text
  */

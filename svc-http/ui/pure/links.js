@@ -1,20 +1,20 @@
-// Where a link leads: to the web, or to a thing of the workspace that the board has a screen for.
+// Target of a link: a web address, or a thread or channel that the board has a screen for.
 
 /**
  * @param {string} text
- * @returns {string | null} the address, if it leads to the web and says plainly where to
+ * @returns {string | null} the address, if it is a web address without credentials
  */
 export function webAddress(text) {
   if (!URL.canParse(text)) return null;
   const url = new URL(text);
   const isWeb = url.protocol === "https:" || url.protocol === "http:";
-  // Before an @, a name looks like that of a host.
+  // A user name before an @ can look like the host.
   return isWeb && url.username === "" && url.password === "" ? url.href : null;
 }
 
 /**
- * @param {string} href of a link in Markdown
- * @returns {string | null} the address, if it is of a kind that the page follows
+ * @param {string} href target of a Markdown link
+ * @returns {string | null} the address, if the page follows its scheme
  */
 export function followed(href) {
   return /^(?:mailto|svc):/i.test(href) && URL.canParse(href) ? href : webAddress(href);
@@ -31,7 +31,7 @@ const SHORT = new RegExp(`^svc://(channels|threads)/(${ID})$`);
 /**
  * @param {string} href
  * @param {string} workspace
- * @returns {Thing | null} what an address of the workspace is of, if the board shows that
+ * @returns {Thing | null} what the address refers to, if the board can show it; null otherwise
  */
 export function thingOf(href, workspace) {
   const address = href.toLowerCase();

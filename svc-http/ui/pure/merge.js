@@ -1,11 +1,12 @@
-// Folds events and answers into what is known, in whatever order they arrive.
+// Folds events and answers into the store, in whatever order they arrive.
 //
-// Every entity knows up to which LSN it is known (`of`). An answer read at LSN R replaces an entity if R is not
-// below that; an event changes it if its LSN is above. Events that follow an answer are folded in again, so that
-// an old answer that comes late is as good as none. What an event does not carry makes an entity stale: it is
-// to be read again, by whoever shows it. Values are set, never added to: an answer may know more than its LSN says.
+// Guarantees: every entity has the LSN up to which it is known (`of`). An answer read at LSN R replaces an
+// entity unless R is lower; an event changes the entity if its LSN is higher. Events after an answer are
+// folded in again, so a late answer does no harm. An entity becomes stale if an event changes it without
+// containing the new values; the screen that shows the entity reads it again. Values are set, never
+// incremented, because an answer may be newer than its LSN.
 //
-// What each kind of event does stands in effects/. Nothing here reads anything, and nothing says when to read.
+// Not here: the effects of each kind of event (effects/), reading, and deciding when to read.
 
 import { effectsOf } from "./effects/all.js";
 import { insideOf } from "./effects/people.js";
@@ -19,21 +20,21 @@ import { idOf, own } from "./answered.js";
 
 /**
  * @typedef {object} World
- * @property {number} lsn up to where events were seen
- * @property {number} floor up to where events are not kept any more
+ * @property {number} lsn position up to which events were processed
+ * @property {number} floor position up to which events were dropped
  * @property {{member_id: string, workspace_id: string}} me
  * @property {Record<string, Map<string, Entity>>} kinds
- * @property {LogEvent[]} events the newest, in order
+ * @property {LogEvent[]} events newest events, in order
  */
 /**
  * @typedef {object} Changes
- * @property {Set<string>} dirty keys of what is not as it was
- * @property {Set<string>} gone keys of what is no more
- * @property {Set<string>} lists names of lists that only a read can tell
+ * @property {Set<string>} dirty keys of changed entities
+ * @property {Set<string>} gone keys of removed entities
+ * @property {Set<string>} lists names of lists that must be read again
  */
 
 const EVENTS_KEPT = 2000;
-/** Trimming each time would copy the array for every event. */
+/** Threshold that avoids copying the array for every event. */
 const TRIM_AT = EVENTS_KEPT + 500;
 
 /**
@@ -69,7 +70,7 @@ export function entity(world, kind, id) {
 }
 
 /**
- * Folds events, which are in the order of the log.
+ * Folds events in the order of the log.
  * @param {World} world
  * @param {LogEvent[]} events
  * @returns {Changes}
@@ -88,7 +89,7 @@ export function applyEvents(world, events) {
 }
 
 /**
- * Folds an event ahead of those that wait before it; it is folded again in its turn.
+ * Folds an event before earlier ones that wait. It is folded again in order.
  * @param {World} world
  * @param {LogEvent} event
  * @returns {Changes}
@@ -109,7 +110,7 @@ function trim(world) {
 }
 
 /**
- * Puts in what was answered, read when the log had come to `lsn`.
+ * Stores entities from an answer that was read at position `lsn`.
  * @param {World} world
  * @param {string} kind
  * @param {Fields | Fields[]} fields
@@ -124,7 +125,7 @@ export function applyAnswer(world, kind, fields, lsn) {
     const id = idOf(kind, one);
     const before = known.get(id);
     if (before && lsn < before.of) continue;
-    // What happened between the answer and the first event that is kept is unknown.
+    // Events between the answer and the first kept event are unknown.
     known.set(id, { ...own(kind, one), id, of: lsn, stale: lsn < world.floor });
     put.add(`${kind}/${id}`);
   }
@@ -143,7 +144,7 @@ function foldAgain(world, lsn, only, changes) {
   for (let at = firstAfter(world.events, lsn); at < world.events.length; at += 1) {
     fold(world, world.events[at], changes, only);
   }
-  // Lists were named when the events came.
+  // The lists were reported when the events arrived.
   changes.lists.clear();
 }
 
@@ -163,8 +164,11 @@ function firstAfter(events, lsn) {
 }
 
 /**
- * A read found nothing. With a channel that is not seen any more all goes that is in it: no event says that to
- * who does not see it.
+ * Removes an entity that a read did not find.
+ *
+ * Removing a channel removes its contents too, because members who cannot see a channel receive no events
+ * about it.
+ *
  * @param {World} world
  * @param {string} kind
  * @param {string} id
@@ -184,7 +188,7 @@ export function applyMissing(world, kind, id, lsn) {
 }
 
 /**
- * The log was looked through up to here, and nothing that is visible has happened.
+ * Advances the position after a read that found no visible events up to `lsn`.
  * @param {World} world
  * @param {number} lsn
  */
@@ -193,7 +197,7 @@ export function position(world, lsn) {
 }
 
 /**
- * Events up to here were missed: all that is known has to be read again.
+ * Marks everything as stale because events up to `lsn` were missed.
  * @param {World} world
  * @param {number} lsn
  * @returns {Changes}
@@ -222,7 +226,7 @@ export function forget(world, kind, id) {
 }
 
 /**
- * Folds one event; with `only`, into these entities alone.
+ * Folds one event; with `only`, into those entities alone.
  * @param {World} world
  * @param {LogEvent} event
  * @param {Changes} changes
@@ -256,7 +260,7 @@ function foldEach(world, lsn, effect, changes, only) {
   const { each, where, ...rest } = effect;
   for (const [id, known] of world.kinds[each] ?? []) {
     if (only && !only.has(`${each}/${id}`)) continue;
-    // What is stale already stays so: an answer that is older than this event will have it folded in again.
+    // A stale entity stays stale. An answer older than this event will fold the event in again.
     if (known.stale && rest.stale && !rest.patch) continue;
     if (where(known)) change(world, lsn, { on: each, id, ...rest }, changes);
   }

@@ -1,15 +1,16 @@
-// What a list of commands has left of it when something is typed, in the order in which it is meant.
+// Filters and sorts a list of commands by typed text.
 //
-// What is called so stands first, what has the words in its name next, and what has them only in what is said about it
-// last: the title of a task is about what can be done with it, and not what that is called.
+// Guarantees: names that begin with the text are first, then names that contain its words, then commands
+// whose note contains them. The title of a task, for example, is a note of its actions, not their name.
 
 import { fold } from "./filter.js";
 
 /**
  * @template {{label: string, note: string, op?: string, name?: string}} E
- * @param {E[]} entries `name`: what it is called, if its label says more; `op`: the operation that it is
- * @param {string} text all words of it are wanted
- * @returns {{named: E[], about: E[]}} of each as they stood; `about`: those that are not called so
+ * @param {E[]} entries `name`: name of the command, if the label is longer; `op`: its operation
+ * @param {string} text text whose words must all match
+ * @returns {{named: E[], about: E[]}} of each group in the given order; `about`: entries that match by their
+ * note
  */
 export function narrowed(entries, text) {
   const whole = fold(text).trim();

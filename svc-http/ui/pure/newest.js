@@ -1,11 +1,11 @@
-// A map that can grow for weeks: of what is noted, the newest is kept.
+// Bounds a map that can grow for weeks: the newest entries are kept.
 
 /**
  * @template K, V
  * @param {Map<K, V>} map
  * @param {K} key
  * @param {V} value
- * @param {number} most how much is kept; what was noted longest ago goes
+ * @param {number} most maximum number of entries; the oldest is removed
  */
 export function keepNewest(map, key, value, most) {
   map.delete(key);

@@ -1,8 +1,8 @@
-// What I have done and the server has not confirmed yet, drawn over what is known.
+// The user's unconfirmed changes, drawn over the data of the store.
 //
-// An overlay is of one field and of one write of mine. It goes when what is known has come to the LSN of the answer,
-// or when the write is refused; then that one alone goes, and others over the same field stay. What is known is
-// never changed, so nothing has to be put back.
+// Guarantees: an overlay is one field of one write; it is removed once the entity is known up to the LSN of
+// the answer, or when the write fails, while other overlays of the field stay; the data itself is never
+// changed, so nothing needs to be restored.
 
 /** @typedef {import('./types.js').Entity} Entity */
 /**
@@ -11,10 +11,10 @@
  * @property {string} kind
  * @property {string} id
  * @property {string} field
- * @property {any} value what the field is, or a function of what it was
- * @property {number | null} lsn where the log was when the write was answered; null until then
+ * @property {any} value new value of the field, or a function of the old value
+ * @property {number | null} lsn position of the log in the answer; null before the answer
  */
-/** @typedef {{of: Map<string, Overlay[]>}} Overlays by the key of the entity, the oldest first */
+/** @typedef {{of: Map<string, Overlay[]>}} Overlays overlays by the key of their entity, oldest first */
 
 /** @returns {Overlays} */
 export function newOverlays() {
@@ -31,7 +31,7 @@ export function lay(overlays, laid) {
 }
 
 /**
- * The write was done.
+ * Records that a write succeeded.
  * @param {Overlays} overlays
  * @param {string} write
  * @param {number} lsn
@@ -47,26 +47,26 @@ export function accepted(overlays, write, lsn) {
 }
 
 /**
- * The write was refused, or it is known not to have happened.
+ * Removes the overlays of a write that failed or did not happen.
  * @param {Overlays} overlays
  * @param {string} write
- * @returns {string[]} keys of what is drawn differently now
+ * @returns {string[]} keys of entities to redraw
  */
 export function refused(overlays, write) {
   return take(overlays, (overlay) => overlay.write === write);
 }
 
 /**
- * Takes away what is known by now.
+ * Removes overlays that the data now includes.
  * @param {Overlays} overlays
  * @param {import('./merge.js').World} world
- * @returns {string[]} keys of what is drawn differently now
+ * @returns {string[]} keys of entities to redraw
  */
 export function settle(overlays, world) {
   return take(overlays, ({ kind, id, lsn }) => {
     if (lsn === null) return false;
     const known = world.kinds[kind]?.get(id);
-    // What is stale has still to be read before it says what the write has done.
+    // A stale entity does not include the effect of the write until it is read again.
     return known ? known.of >= lsn && !known.stale : world.lsn >= lsn;
   });
 }
@@ -89,7 +89,7 @@ function take(overlays, which) {
 }
 
 /**
- * An entity as it is drawn.
+ * Returns an entity with its overlays applied.
  * @template {Entity} E
  * @param {Overlays} overlays
  * @param {string} kind
@@ -111,7 +111,7 @@ export function over(overlays, kind, entity) {
  * @param {Overlays} overlays
  * @param {string} kind
  * @param {string} id
- * @returns {{write: string, field: string}[]} what of mine is not confirmed
+ * @returns {{write: string, field: string}[]} what the user changed and the server has not confirmed
  */
 export function pending(overlays, kind, id) {
   return (overlays.of.get(`${kind}/${id}`) ?? []).map(({ write, field }) => ({ write, field }));

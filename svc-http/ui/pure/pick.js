@@ -1,17 +1,24 @@
-// Which of many things is meant by what is typed.
+// Matches typed text to one of many choices.
 //
-// Promises: what is called just so stands before what only has the words in its name, and is all that a text can
-// mean. Leaves out: what there is to pick from, and how two of one name are told apart.
+// Guarantees: an exact match comes before a partial match, and only exact matches resolve a text. Not here:
+// the choices, and distinguishing choices of the same name.
 
 import { fold } from "./filter.js";
 
-/** @typedef {{id: string, name: string, label: string}} Choice `label`: its name, and what tells it from others of it. */
+/**
+ * @typedef {{id: string, name: string, label: string}} Choice `label`: the name, and text that distinguishes
+ * choices of the same name.
+ */
 
-/** How a text may be meant: as it stands, and without the sign of a handle or a channel. @param {string} text */
+/**
+ * Returns the forms that a text can match: as typed, and without the sign of a handle or a channel.
+ *
+ * @param {string} text
+ */
 const meantBy = (text) => [fold(text), fold(text.replace(/^[@#]/, ""))];
 
 /**
- * What to offer while one types.
+ * Returns the choices to offer while the user types.
  *
  * @param {Choice[]} all
  * @param {string} text
@@ -30,7 +37,7 @@ export function offered(all, text, most) {
 }
 
 /**
- * What is called as a text says: to the letter, or else but for capitals, accents and the sign before it.
+ * Returns the choices named exactly so, or else up to case, accents and the leading sign.
  *
  * @param {Choice[]} all
  * @param {string} text

@@ -1,5 +1,7 @@
-// What needs me, in the order in which I should look at it: approvals, claims that have lapsed or failed, reviews and
-// critical findings, claims that nobody acknowledged, budgets that run out, mentions; the older first.
+// Ranks the items that need the user.
+//
+// Guarantees: approvals are first, then expired or failed claims, reviews and critical findings,
+// unacknowledged claims, budgets that run out, and mentions; within a rank, older items are first.
 
 import { awaitsMe, isDone, isLapsed, isMine, isUnacknowledged } from "./lanes.js";
 import { ms } from "./clock.js";
@@ -11,24 +13,25 @@ import { ms } from "./clock.js";
 /** @typedef {"gate" | "lapsed" | "dead" | "review" | "finding" | "unacknowledged" | "budget" | "mention"} NeedKind */
 /**
  * @typedef {object} Need
- * @property {string} key the same as long as it is the same need
+ * @property {string} key stable key of the need
  * @property {NeedKind} kind
- * @property {string} id what it is about
+ * @property {string} id the id of the entity
  * @property {string | null} thread_id
- * @property {number | null} since in ms; null if it is not known
- * @property {string} op the operation that answers it
+ * @property {number | null} since in ms; null if unknown
+ * @property {string} op operation that settles the need
  * @property {{reason?: string, message_id?: string | null, share?: number, review_id?: string}} more
  */
 /**
- * @typedef {object} Known what is ranked: of each kind all that is known
+ * @typedef {object} Known all known data to rank
  * @property {Me} me
  * @property {number} now
  * @property {Map<string, Thread>} threads
  * @property {Iterable<Gate>} gates
  * @property {Iterable<any>} letters
  * @property {Iterable<Alarm>} alarms
- * @property {Iterable<string>} awaited ids of threads whose review is awaited of me
- * @property {(kind: NeedKind, id: string) => number | null} caused when it came to be, as far as events have told it
+ * @property {Iterable<string>} awaited ids of threads on which the user's review is requested
+ * @property {(kind: NeedKind, id: string) => number | null} caused returns when the need arose, if events
+ * contained it
  * @property {Iterable<any>} reviews
  * @property {Iterable<any>} budgets
  * @property {Iterable<any>} inbox
@@ -37,10 +40,10 @@ import { ms } from "./clock.js";
 /** @type {Record<NeedKind, number>} */
 const RANK = { gate: 0, lapsed: 1, dead: 1, review: 2, finding: 2, unacknowledged: 3, budget: 4, mention: 5 };
 
-/** From what part of a limit on it is said that little is left. */
+/** Share of a limit from which a budget counts as almost used up. */
 export const BUDGET_LOW = 0.8;
 
-/** What of an inbox is words to me; the rest says what other needs say better. */
+/** Inbox reasons that are shown as mentions. Needs of other kinds cover the other reasons. */
 const WORDS_TO_ME = new Set(["mention", "reply", "dm", "group_mention", "refuted", "assigned", "owner", "result"]);
 
 /**
@@ -60,7 +63,7 @@ export function rankNow(known) {
   return needs.sort((one, other) => RANK[one.kind] - RANK[other.kind] || older(one, other) || compare(one.key, other.key));
 }
 
-/** Of what nobody knows the age stands last. @param {Need} one @param {Need} other */
+/** Compares two needs by age; a need of unknown age is last. @param {Need} one @param {Need} other */
 function older({ since: one }, { since: other }) {
   if (one === null || other === null) return Number(one === null) - Number(other === null);
   return one - other;
@@ -169,7 +172,7 @@ const LIMITS = ["tokens", "usd_micros", "turns", "wall_secs", "attempts"];
 
 /**
  * @param {any} budget
- * @returns {number | null} how much of the limit that is nearest is used; null without a limit
+ * @returns {number | null} how much of the most used limit is used, as a share; null without limits
  */
 export function budgetShare(budget) {
   let most = null;

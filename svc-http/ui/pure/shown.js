@@ -1,34 +1,37 @@
-// Text of others as it is: characters that are not seen, or that turn the text around, become nodes that say their names.
-// Of very many the first are named and the others counted, and so are the marks on one letter: whatever a text is made of,
-// it is few nodes, and none that takes long to draw.
+// Turns invisible characters and direction controls in text of other members into nodes that name them.
+//
+// Guarantees: in a long run, the first are named and the others counted, and so are marks on one letter; any
+// text becomes few nodes, each drawn quickly.
 
 import { number } from "./format.js";
 
 /** @typedef {{type: "text" | "control", text: string} | {type: "more", count: number}} ShownNode */
 /**
- * @typedef {{names: number, rows: number, marks: number, line: number}} Left What of one body may still be drawn: so many hidden
- * characters are named, and lines of diffs told apart; `marks`: how many stand on its last letter; `line`: how long its
- * last line is so far.
+ * @typedef {{names: number, rows: number, marks: number, line: number}} Left Remaining limits of one body:
+ * hidden characters to name and diff lines to parse; `marks`: number of marks on its last letter; `line`:
+ * length of its last line so far.
  */
 
 /**
- * Controls; marks, embeddings and isolates of direction; what has no width; what hides words in tags and selectors; halves
- * of characters. The joiners of emoji and of scripts that need them are text.
+ * Matches control characters, direction marks, embeddings and isolates, characters without width, tags and
+ * selectors that can hide words, and lone surrogates.
+ *
+ * Joiners of emoji and of scripts that need them are text.
  */
 const HIDDEN =
   "(?![\\t\\n\\u200c\\u200d\\ufe00-\\ufe0f])[\\p{Cc}\\p{DI}]|[\\u2028\\u2029\\u2800\\ufff9-\\ufffb\\u{13430}-\\u{1343f}\\p{Cs}]";
-/** Marks that are drawn of those on one letter; joiners between them are on it, too. */
+/** Maximum marks that are drawn on one letter, including the joiners between them. */
 const MARKS_MAX = 8;
 const ON_LETTER = `(?!${HIDDEN})[\\p{M}\\u200c\\u200d]`;
 const ODD = new RegExp(`(${HIDDEN})|(?:${ON_LETTER}){${MARKS_MAX + 1},}`, "gu");
 const AT_END = new RegExp(`(?:${ON_LETTER}){0,${MARKS_MAX}}$`, "u");
 
-/** Hidden characters that are named of one run, and of one body. */
+/** Maximum hidden characters that are named per run, and per body. */
 const RUN_MAX = 100;
 const NAMES_MAX = 500;
-/** Lines of diffs that are told apart in one body. */
+/** Maximum diff lines that are parsed per body. */
 const ROWS_MAX = 2000;
-/** Stands for a hidden character that is not named. */
+/** Replaces a hidden character that is not named. */
 const UNNAMED = "\ufffd";
 
 /** @returns {Left} */
@@ -38,18 +41,18 @@ export const newLeft = () => ({ names: NAMES_MAX, rows: ROWS_MAX, marks: 0, line
 const nameOf = (char) => `U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
 
 /**
- * @param {string} text no Markdown: a title, a name
- * @param {Left} [left] of the body that the text is in
+ * @param {string} text plain text, such as a title or a name
+ * @param {Left} [left] limits of the body that contains the text
  * @returns {ShownNode[]}
  */
 export function shown(text, left = newLeft()) {
-  // Marks go on with those before.
+  // Marks at the start continue those at the end of the preceding text.
   const before = Math.min(left.marks, MARKS_MAX);
   text = "\u0301".repeat(before) + text;
   /** @type {ShownNode[]} */
   const nodes = [];
   let said = "";
-  // Of the run that ends where the next match may begin: how long it is, and how many of it are counted.
+  // Run that ends where the next match may begin: its length, and the number of its counted characters.
   const run = { end: -1, length: 0, counted: 0 };
   let unnamed = 0;
   let from = before;
@@ -99,7 +102,7 @@ export function shown(text, left = newLeft()) {
 
 /**
  * @param {string} text
- * @returns {string} the same where only a string can stand, as in the title of a window
+ * @returns {string} the same content as a string, for example for a window title
  */
 export function shownText(text) {
   return text.search(ODD) < 0 ? text : shown(text).map(said).join("");

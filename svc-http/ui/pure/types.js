@@ -1,11 +1,12 @@
-// The shapes that the pure modules share, as types alone: entities as the API answers them, and events.
-// Fields that no pure module looks at are not written down; the schemas of the API have them all.
+// Types that the pure modules share: entities as the API returns them, and events.
+//
+// Not here: fields that no pure module reads; the schemas of the API have them all.
 
 /** @typedef {Record<string, any>} Fields */
-/** @typedef {{id: string, of: number, stale: boolean} & Fields} Entity what is known of a thing up to an LSN */
+/** @typedef {{id: string, of: number, stale: boolean} & Fields} Entity an entity as known up to an LSN */
 
 /**
- * @typedef {object} LogEvent an event as reads and frames have it
+ * @typedef {object} LogEvent an event as in reads and frames
  * @property {number} lsn
  * @property {string} kind
  * @property {string} prev_hash
@@ -14,17 +15,19 @@
  * @property {{body: string, content: any[], metadata: Fields, unreadable: boolean, withdrawn: boolean} | null} [message]
  */
 
-/** @typedef {{kind: string, value: string}} Item an item of a footprint */
+/** @typedef {{kind: string, value: string}} Item one item of a footprint */
 /** @typedef {{repo: string | null, mode: string, items: Item[]}} Footprint */
 /**
- * @typedef {object} Conflict something in the way of a thread
+ * @typedef {object} Conflict an obstacle to claiming a thread
  * @property {string} reason
  * @property {Item | null} item
  * @property {string | null} holder
  * @property {string | null} lease_expires_at
  * @property {string} [thread_id]
  */
-/** @typedef {{condition: string, detail: string, ids: string[]}} Reason what a close still needs */
+/**
+ * @typedef {{condition: string, detail: string, ids: string[]}} Reason a requirement that a close still needs
+ */
 
 /**
  * @typedef {object} Thread
@@ -52,7 +55,7 @@
  */
 
 /**
- * @typedef {object} Gate an approval that was asked for
+ * @typedef {object} Gate an approval request
  * @property {string} id
  * @property {string} thread_id
  * @property {string} state
@@ -62,10 +65,13 @@
  * @property {string | null} expires_at
  */
 
-/** @typedef {{member_id: string, kind: string, mayGrant?: boolean}} Me who is signed in; `mayGrant`: may accept approvals */
 /**
- * @typedef {object} Alarm what became of a claim, until somebody takes the thread up again
- * @property {string} id the thread
+ * @typedef {{member_id: string, kind: string, mayGrant?: boolean}} Me the signed-in member; `mayGrant`:
+ * whether the session may accept approvals
+ */
+/**
+ * @typedef {object} Alarm a problem of a claim, until the thread is claimed again
+ * @property {string} id the id of the thread
  * @property {'unacknowledged' | 'lapsed'} reason
  * @property {string | null} claim_lease_id
  * @property {string | null} member_id
@@ -76,7 +82,8 @@
 
 /**
  * @typedef {string | {thread: string} | {member: string} | {channel: string} | {time: number} | {code: string}
- *   | {op: string, text: string}} Part a piece of a sentence: words, or what the view makes a link or a time of
+ *   | {op: string, text: string}} Part a part of a sentence: text, or a value that the view formats as a link
+ * or a time
  */
 
 export {};

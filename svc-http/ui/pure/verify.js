@@ -1,8 +1,9 @@
-// Verifies an event log by the rules that svc-log(7) has: each event's hash and columns, each link, the floor, the head.
+// Verifies an event log by the rules of svc-log(7): hash and columns of each event, links, floor and head.
 //
-// A whole log has every event from where it begins. Of a log that one sees in part, a link next to a withheld event
-// stays open, and withheld events are counted; what is seen is verified all the same. A run stops at the first event
-// that is broken. It reads nothing itself and keeps no event: only counts, the last hash, and what the end is held against.
+// Guarantees: a whole log contains every event since its floor. In a log that the user sees in part, a link
+// next to a withheld event is unchecked and withheld events are counted; visible events are verified all the
+// same. A run stops at the first broken event. It keeps only counts, the last hash, and the values to compare
+// the end with. Not here: reading.
 
 import { hashOf } from "./hash.js";
 
@@ -11,27 +12,30 @@ import { hashOf } from "./hash.js";
 /** @typedef {{lsn: number, content_hash: string, at?: string}} Pin a head that was proved before */
 /** @typedef {"missing" | "stray" | "unreadable" | "columns" | "type" | "content" | "link" | "time" | "floor" | "head"} Defect */
 /** @typedef {{lsn: number, defect: Defect}} Break */
-/** @typedef {"new" | "same" | "rewritten" | "rolled-back" | "pruned" | "withheld"} PinState what became of a pin */
+/**
+ * @typedef {"new" | "same" | "rewritten" | "rolled-back" | "pruned" | "withheld"} PinState the state of a pin
+ */
 /**
  * @typedef {object} Run
  * @property {string} workspace_id
- * @property {boolean} whole whether every event is to be there
- * @property {number} floor where the log begins, as the room says
- * @property {Head} head where it ends, as the room says
+ * @property {boolean} whole whether the log must contain every event
+ * @property {number} floor beginning of the log, as reported by the workspace
+ * @property {Head} head end of the log, as reported by the workspace
  * @property {Pin | null} pin
  * @property {PinState} pinned
- * @property {number} lsn up to where the log was looked through
- * @property {string | null} hash of the event there; null where that is withheld
- * @property {number} at when the event there happened
+ * @property {number} lsn position up to which the log was verified
+ * @property {string | null} hash the hash of the event at `lsn`; null if it is withheld
+ * @property {number} at the time of the event at `lsn`
  * @property {number} checked
  * @property {number} withheld
- * @property {string | null} floorLink what the event at the floor links to
- * @property {{lsn: number, floor: number, prev_hash: string} | null} pruning the newest event that declares one
+ * @property {string | null} floorLink hash that the event at the floor links to
+ * @property {{lsn: number, floor: number, prev_hash: string} | null} pruning newest event that declares a
+ * pruning
  * @property {Break | null} broken
  */
 /**
  * @typedef {object} Report
- * @property {"whole" | "part" | "broken"} state `part`: what is seen is whole, and some is not seen
+ * @property {"whole" | "part" | "broken"} state `part`: the visible events are valid, and others are withheld
  * @property {Break | null} broken
  * @property {number} checked
  * @property {number} withheld
@@ -40,12 +44,12 @@ import { hashOf } from "./hash.js";
  * @property {PinState} pinned
  */
 
-/** What the first event of a log links to: the hash of the name of all beginnings. */
+/** Hash that the first event of every log links to: SHA-256 of `svc.event-log.genesis/1`. */
 export const GENESIS = "sha256:e826b243eb4338f04a2320083c5870a47d8814e02869bb305777062f32343ce6";
 
 /**
- * Canonical JSON (RFC 8785).
- * @param {any} value as it was parsed
+ * Returns canonical JSON (RFC 8785).
+ * @param {any} value parsed JSON
  * @returns {string}
  */
 export function canonical(value) {
@@ -79,7 +83,7 @@ export function newRun({ workspace_id, whole, floor, head, pin = null }) {
 }
 
 /**
- * What can be said of a pin before the log is read.
+ * Returns the state of a pin before the log is read.
  * @param {Pin} pin
  * @param {number} floor
  * @param {Head} head
@@ -91,10 +95,10 @@ function firstThought(pin, floor, head) {
 }
 
 /**
- * Takes the next events, in order, and then looks no more at what is not after `upTo`.
+ * Verifies the next events, in order, and then skips to `upTo`.
  * @param {Run} run
  * @param {LogEvent[]} events
- * @param {number} [upTo] up to where these are all that one may see
+ * @param {number} [upTo] position up to which `events` contains all visible events
  * @returns {Promise<Run>}
  */
 export async function take(run, events, upTo = 0) {
@@ -108,7 +112,7 @@ export async function take(run, events, upTo = 0) {
 
 /**
  * @param {Run} run
- * @param {number} lsn the last position that has nothing to see
+ * @param {number} lsn last position without a visible event
  * @returns {Run}
  */
 function passOver(run, lsn) {
@@ -134,13 +138,13 @@ async function accept(run, event) {
 }
 
 /**
- * Goes to the event before `lsn`, over what is not there.
+ * Advances to the event before `lsn`, past missing events.
  * @param {Run} run
  * @param {number} lsn
  * @returns {Run}
  */
 function reach(run, lsn) {
-  // Events below the floor may be there for a while, or not.
+  // Events below the floor may still exist for a while.
   if (run.lsn === 0 && lsn <= run.floor) return { ...run, lsn: lsn - 1, hash: null };
   return passOver(run, lsn - 1);
 }
@@ -178,7 +182,7 @@ function passed(run, event) {
 const COLUMNS = ["at", "channel_id", "kind", "lsn", "member_id", "prev_hash", "thread_id", "workspace_id"];
 
 /**
- * What is wrong with an event by itself.
+ * Returns the defect of an event on its own; null if it has none.
  * @param {LogEvent} event
  * @param {string} workspace_id
  * @returns {Promise<Defect | null>}
@@ -200,7 +204,7 @@ export async function defectOf(event, workspace_id) {
 }
 
 /**
- * Says what the run has found, once it has looked through all.
+ * Returns the findings of a run after its last event.
  * @param {Run} run
  * @returns {Report}
  */
@@ -213,7 +217,7 @@ export function finish(run) {
 }
 
 /**
- * The log begins where the newest pruning has said, and links up to there.
+ * Checks that the log begins at the floor, and with the link, that the newest pruning declared.
  * @param {Run} run
  * @returns {Break | null}
  */
@@ -226,7 +230,7 @@ function floorBreak({ floor, floorLink, pruning, lsn }) {
 }
 
 /**
- * The pin of what a run has proved: only a log that was seen whole proves its head.
+ * Returns the pin that a run has proved; only a log that was seen whole proves its head.
  * @param {Report} report
  * @param {string} at
  * @returns {Pin | null}

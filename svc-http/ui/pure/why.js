@@ -1,7 +1,8 @@
-// Why nobody works on a thread, as facts: what blocks it, and what would free it. Sentences of them are in strings/why.js.
+// Reasons why a thread is not being worked on, as facts: what blocks it, and what would free it.
 //
-// What the API says of obstacles is taken as it is: a claim in a channel that one cannot see has a holder and an end, and
-// no thread. What would help is always something that somebody can do, or a time.
+// Guarantees: obstacles are those of the API: a claim in a channel that the user cannot see has a holder and
+// an end, but no thread. Each remedy is an action of a member or a time. Not here: sentences
+// (strings/why.js).
 
 import { ms } from "./clock.js";
 import { isDone, isLive } from "./lanes.js";
@@ -12,18 +13,18 @@ import { isDone, isLive } from "./lanes.js";
 /**
  * @typedef {object} Why
  * @property {WhyCode} code
- * @property {UnblockCode} unblock what would free it
- * @property {string} [item] the path, branch, lane or slot that it is about
+ * @property {UnblockCode} unblock remedy
+ * @property {string} [item] path, branch, lane or slot that conflicts
  * @property {string | null} [holder]
  * @property {number | null} [until] in ms
- * @property {string} [thread] the thread whose claim is in the way
- * @property {boolean} [hidden] whether that is where one cannot see it
- * @property {string[]} [threads] what it waits for
- * @property {number} [count] how many it waits for
+ * @property {string} [thread] the thread whose claim conflicts
+ * @property {boolean} [hidden] whether the user cannot see that thread
+ * @property {string[]} [threads] ids of the threads that block it
+ * @property {number} [count] number of threads that block it
  * @property {string[]} [skills]
- * @property {string[]} [exceeded] limits of which nothing is left
+ * @property {string[]} [exceeded] limits that are used up
  * @property {string} [repo]
- * @property {string} [detail] what the server said
+ * @property {string} [detail] detail of the server's error
  */
 /**
  * @typedef {"overlap" | "slot-full" | "repo-paused" | "dependencies" | "skills" | "missing-skills" | "budget" | "dead-letter"
@@ -34,14 +35,19 @@ import { isDone, isLive } from "./lanes.js";
  *   | "unarchive" | "unfreeze" | "token" | "nothing"} UnblockCode
  */
 
-/** The most telling first: what nobody frees by waiting stands before what ends by itself. @type {WhyCode[]} */
+/**
+ * Codes, most important first: those that need an action come before those that end with time.
+ *
+ * @type {WhyCode[]}
+ */
 const ORDER = ["dead-letter", "budget", "archived", "dependencies", "skills", "repo-paused", "slot-full", "overlap", "handed-in"];
 
 /**
- * Why nobody works on a thread; nothing if somebody does, or if anybody can take it.
+ * Returns why a thread is not being worked on; nothing if it is, or if it can be claimed.
  * @param {Thread} thread
  * @param {{obstacles?: Conflict[], waits?: {thread_id: string, finished: boolean}[], archived?: boolean, exceeded?: string[]}} known
- * `waits`: what it waits for; `archived`: whether its channel is; `exceeded`: limits of its budget of which nothing is left
+ * `waits`: its dependencies; `archived`: whether its channel is archived; `exceeded`: limits of its budget
+ * that are used up
  * @returns {Why[]}
  */
 export function whyOf(thread, { obstacles = [], waits = [], archived = false, exceeded = [] }) {
@@ -58,9 +64,9 @@ export function whyOf(thread, { obstacles = [], waits = [], archived = false, ex
 }
 
 /**
- * Whether a thread of which nothing is known to be in the way can be claimed.
+ * Returns whether a thread without known obstacles can certainly be claimed.
  * @param {Thread} thread
- * @param {boolean} isWhole whether all threads are known in whose way something is
+ * @param {boolean} isWhole whether all threads with obstacles are known
  */
 export function isFreeForSure({ footprint, required_skills }, isWhole) {
   return isWhole || (!footprint && required_skills.length === 0);
@@ -77,7 +83,7 @@ function dependencies(thread, waits) {
 }
 
 /**
- * An obstacle as lists of deferred threads and refusals name them.
+ * Returns the reason for one obstacle, from a list of deferred threads or from an error.
  * @param {Conflict} conflict
  * @param {Partial<Thread>} thread
  * @returns {Why[]}
@@ -105,7 +111,7 @@ function whyOfConflict({ reason, item, holder, lease_expires_at, thread_id }, th
 }
 
 /**
- * In order, each fact once: lists and the thread itself may both say that it waits.
+ * Sorts reasons and removes duplicates, since the thread and a list may contain the same one.
  * @param {Why[]} whys
  * @returns {Why[]}
  */
@@ -120,11 +126,14 @@ function inOrder(whys) {
     .sort((one, other) => place(one) - place(other));
 }
 
-/** @typedef {{code?: string, detail?: string, members?: Record<string, any>} & Record<string, any>} Refusal a problem, with its members */
+/**
+ * @typedef {{code?: string, detail?: string, members?: Record<string, any>} & Record<string, any>} Refusal
+ * error, with its members
+ */
 
 /**
- * Why a claim was refused, or would be.
- * @param {Refusal} told a problem of claiming, as it was answered or thrown; `type` may stand for its code
+ * Returns why a claim was rejected, or would be.
+ * @param {Refusal} told error of a claim, as answered or thrown; its code may be in `type`
  * @returns {Why[]}
  */
 export function whyRefused(told) {
@@ -182,7 +191,7 @@ function notClaimable({ reason, holder, lease_expires_at, state, blocked, missin
   }
 }
 
-/** What meets a condition of a close. @type {Record<string, string>} */
+/** Operation that meets each requirement of a close. @type {Record<string, string>} */
 const MEETS = {
   children: "get_thread",
   approvals: "add_reviewer",
@@ -193,7 +202,7 @@ const MEETS = {
 };
 
 /**
- * What a close still needs, with the operation that meets it.
+ * Returns the requirements of a close, each with the operation that meets it.
  * @param {Reason[]} reasons
  * @returns {(Reason & {op: string | null})[]}
  */
@@ -201,11 +210,11 @@ export function closeNeeds(reasons) {
   return reasons.map((reason) => ({ ...reason, op: MEETS[reason.condition] ?? null }));
 }
 
-/** What is not there any more, and what is not as it was. */
+/** Status codes of an entity that is gone or has changed. */
 const OVER = new Set([404, 409]);
 
 /**
- * Whether a refusal may come of the own write itself: nobody else is named as who was quicker.
+ * Returns whether the user's own earlier write may have caused an error, because it names no other member.
  * @param {{status: number, isUnknown: boolean, members: Record<string, any>}} problem
  * @param {string} memberId
  */

@@ -1,8 +1,8 @@
-// The administration of the workspace, a part at a time.
+// Administration of the workspace, one section at a time.
 //
-// Promises: the part stands in the address; it reads what it shows and nothing else; a session that may not
-// read a part is told what it lacks, and sees its controls all the same, each saying what it needs. Leaves
-// out: what the parts show (panels/admin/).
+// Guarantees: the section is part of the address; only the data of the open section is read; a session that
+// may not read a section sees the missing capability, and the disabled controls with their capabilities. Not
+// here: the content of the sections (panels/admin/).
 
 import { admin as say } from "../strings/en.js";
 import { hrefTo } from "../names.js";
@@ -56,7 +56,7 @@ export function open(root, world, place) {
   let part = null;
   let turn = 0;
 
-  /** The part of the address, or the first. */
+  /** Returns the id of the section in the address, or of the first section. */
   function asked() {
     const id = place.query.get("part") ?? "";
     return Object.hasOwn(PARTS, id) ? id : (Object.keys(PARTS)[0] ?? "");
@@ -94,7 +94,7 @@ export function open(root, world, place) {
   function draw(changes) {
     if (!part) return;
     part.show(changes);
-    // What the part as a whole lacks is told above.
+    // A capability that the whole section lacks is shown above.
     const isTold = !lacks.hidden;
     const progress = isTold ? { problem: null, isReading: false } : progressOf(world, part.wants());
     showProgress(world, status, progress, { reading: say.reading, text: "" });

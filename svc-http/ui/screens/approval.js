@@ -1,7 +1,7 @@
-// What a link to an approval shows: the question, the task, who asks, and the answer, given here.
+// Page behind an approval link: the question, the task, the requester, and the decision, made here.
 //
-// Promises: it stays as it was once it is decided; a link that has ended, or that is not one, says so. Leaves
-// out: signing in, after which the same address is opened again.
+// Guarantees: a decided request stays on the page; a link that is expired or invalid is reported. Not here:
+// signing in, after which the browser returns to the same address.
 
 import { ms } from "../pure/clock.js";
 import { openGate } from "../panels/gate.js";

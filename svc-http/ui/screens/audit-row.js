@@ -1,6 +1,6 @@
-// An audit row: in the list, and with all that is kept of it as a dialog.
+// Row of the audit trail: in the list, and in full as a dialog.
 //
-// Leaves out: the list.
+// Not here: the list.
 
 import { ms } from "../pure/clock.js";
 import { dateTime, when } from "../pure/format.js";
@@ -18,7 +18,7 @@ import { verbatim } from "../view/plain.js";
 
 /** @type {WeakMap<HTMLElement, Parts>} */
 const parts = new WeakMap();
-/** From here on it was refused. */
+/** Lowest status code of a rejected request. */
 const REFUSED = 400;
 
 /** @param {World} world */
@@ -63,7 +63,7 @@ export function updateAuditRow(world, node, row) {
   setAttr(own.at, "title", dateTime(time));
 }
 
-/** A change without a name of its own goes by its operation. @param {AuditRow} row */
+/** Returns the operation of an audit row, or its action if it has none. @param {AuditRow} row */
 export const nameOf = ({ action, metadata }) => String(metadata.operation ?? action);
 
 /** @param {AuditRow} row */

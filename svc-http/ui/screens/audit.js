@@ -1,7 +1,7 @@
-// Audit: who changed what and by which way, newest first.
+// Audit trail: who changed what, and through which interface, newest first.
 //
-// Promises: filters stand in the address; it is read page by page as far as one looks, and says how far that
-// is. Leaves out: reading it (state/audit.js), and what a row shows (audit-row.js).
+// Guarantees: filters are part of the address; pages are read as the user scrolls, and the screen shows how
+// far it has read. Not here: reading (state/audit.js) and the content of a row (audit-row.js).
 
 import { hasWords, noFilter, parseTyped, typed } from "../pure/filter.js";
 import { showProblem } from "../reading.js";
@@ -57,7 +57,7 @@ export function open(root, world, place) {
   let member = memberOf();
   let audit = begin();
 
-  /** The member that is meant; names may not have been read yet. */
+  /** Returns the id of the member in the filter; names may not be loaded yet. */
   function memberOf() {
     return idNamed(store, "member", now.member, ({ handle }) => handle);
   }
@@ -104,7 +104,7 @@ export function open(root, world, place) {
     if (document.activeElement !== action) action.value = now.action;
   }
 
-  /** The actions that were seen are offered. */
+  /** Offers the actions of all rows that were loaded. */
   function drawActions() {
     for (const row of audit.items()) seen.add(row.action);
     if (actions.childElementCount === seen.size) return;
@@ -149,7 +149,7 @@ export function open(root, world, place) {
 
   return {
     show(changes) {
-      // What is written leaves events, and rows of the audit with them.
+      // A change that writes an event also writes an audit row.
       if (changes?.events.length) hasNewer = true;
       const who = memberOf();
       if (who !== member) {

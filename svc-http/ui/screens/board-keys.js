@@ -1,7 +1,7 @@
-// The keys of the board: from card to card and from lane to lane, choosing several, and the filter.
+// Keys of the board: moving between cards and lanes, selecting cards, and the filter.
 //
-// Promises: the focus is on a card that is there, also when the list has changed under it. Leaves out: what
-// can be done with a card, which the actions say.
+// Guarantees: the focus stays on an existing card when a list changes. Not here: what can be done with a
+// card, which the actions define.
 
 import { beginById } from "../act.js";
 import { actions } from "../actions.js";
@@ -22,7 +22,7 @@ import { acting as say, actionNames } from "../strings/en.js";
  * @returns {import("../view/keys.js").Keys}
  */
 export function boardKeys({ root, columns, input, world, chosen }) {
-  /** Where the focus is: which lane, which row. */
+  /** Returns the lane and the row of the focus. */
   function here() {
     const card = document.activeElement?.closest("[data-thread]");
     const lane = card?.closest("[data-lane]")?.getAttribute("data-lane");
@@ -80,7 +80,7 @@ export function boardKeys({ root, columns, input, world, chosen }) {
     return true;
   }
 
-  /** The keys of actions, on all that are chosen, or else on the card with the focus. */
+  /** Returns the keys of actions on all selected cards, or on the card with the focus. */
   function actionKeys() {
     const keyed = actions.filter(({ on, key }) => on === "thread" && key);
     return Object.fromEntries(
@@ -99,7 +99,11 @@ export function boardKeys({ root, columns, input, world, chosen }) {
     return true;
   }
 
-  /** An approval is answered where it can be read. @returns {import("../view/keys.js").Keys} */
+  /**
+   * Returns the keys that lead to a pending approval, which is answered where it can be read.
+   *
+   * @returns {import("../view/keys.js").Keys}
+   */
   function gateKeys() {
     const asks = (/** @type {string} */ id) =>
       world.store.all("gate").some(({ state, thread_id }) => state === "pending" && thread_id === id);

@@ -1,8 +1,8 @@
-// The board: every task in the lane in which it stands, by what is known now.
+// Board: every task in its lane, according to the current data.
 //
-// Promises: lanes hold 10,000 cards; nothing moves under a pointer, the focus or a scroll; filters stand in
-// the address; all of it goes by keys. Leaves out: which lane a task is in (state/board.js), and what is on a
-// card (cards.js).
+// Guarantees: lanes hold 10,000 cards; nothing moves under a pointer, the focus or a scroll; filters are part
+// of the address; the board works by keyboard alone. Not here: the lane of a task (state/board.js) and the
+// content of a card (cards.js).
 
 import { asked, fromQuery, isEmpty, parseTyped, toQuery, typed } from "../pure/filter.js";
 import { LANES } from "../pure/lanes.js";
@@ -26,11 +26,11 @@ import { chosenTasks } from "./chosen.js";
 /** @typedef {import("../pure/lanes.js").Lane} Lane */
 /** @typedef {import("../world.js").World} World */
 
-/** What the service calls what stands in a lane. @type {Partial<Record<Lane, string>>} */
+/** Name that the server uses for the count of each lane. @type {Partial<Record<Lane, string>>} */
 const COUNTS = { running: "claimed", blocked: "deferred", ready: "ready", "in-review": "in_review" };
 
 const TICK = 1_000;
-/** So many of the last own actions are told. */
+/** Maximum number of the user's recent actions that are shown. */
 const RECEIPTS = 3;
 const GROUPS = ["", "channel", "member", "repo"];
 
@@ -74,7 +74,7 @@ export function open(root, world, place) {
   root.classList.add("board");
   picker.replaceChildren(...columns.map(({ pick }) => pick));
   const first = createFirstSteps(world, { class: "first-place" });
-  // What is done with those that are chosen comes before all that could be chosen, for who goes by Tab.
+  // The bulk actions precede the cards, for users who move by Tab.
   root.append(head, first.root, picker, chosen.node, h("div.lanes", ...columns.map(({ node }) => node)), receipts);
 
   /** @param {Lane} lane */
@@ -126,19 +126,26 @@ export function open(root, world, place) {
   function grouped(ids) {
     if (!filter.by) return ids.slice();
     const labels = new Map(ids.map((id) => [id, groupOf(store.get("thread", id))]));
-    // What has none comes last; within a group the order of the lane stays.
+    // Tasks without a group come last; the order of the lane is kept within a group.
     const rank = (/** @type {string} */ id) => (labels.get(id) === say.none ? 1 : 0);
     return ids.toSorted(
       (one, other) => rank(one) - rank(other) || compare(labels.get(one), labels.get(other)),
     );
   }
 
-  /** Whether more wait than are told: some of them look as if they were ready. */
+  /**
+   * Returns whether there are more deferred tasks than the list contains; those look as if they were ready.
+   */
   const isMoreDeferred = () => store.get("list", "deferred")?.isWhole === false;
 
   const isFree = (/** @type {string} */ id) => isFreeForSure(/** @type {any} */ (store.get("thread", id)), false);
 
-  /** As long as not all is read, the service says how many there are. @param {Lane} lane @param {number} known */
+  /**
+   * Returns the count of a lane, from the server while not all tasks are loaded.
+   *
+   * @param {Lane} lane
+   * @param {number} known
+   */
   function countOf(lane, known) {
     if (lane === "needs-you" && world.needs().isCut()) return say.atLeast(number(known));
     const told = isEmpty(filter) ? (store.get("counts", "workspace")?.[COUNTS[lane] ?? ""] ?? 0) : 0;
@@ -149,7 +156,7 @@ export function open(root, world, place) {
     return told > known ? number(told) : lane === "done" ? say.atLeast(number(known)) : number(known);
   }
 
-  /** Draws the lanes as they stand now. */
+  /** Draws the current lanes. */
   function drawLanes() {
     chosen.draw((id) => tasks.laneOf(id) !== null);
     for (const { lane, list, count, pickCount, empty } of columns) {
@@ -160,7 +167,7 @@ export function open(root, world, place) {
       show(empty, ids.length === 0 && !tasks.progress.isReading);
       list.setItems(grouped(ids));
     }
-    // What no event carries is read for what is in sight.
+    // Reads the data of visible cards that events do not contain.
     const inSight = columns.flatMap(({ list }) => list.inSight().map((id) => `thread/${id}`));
     wish.set(tasks.progress.isReading || isMoreDeferred() ? ["list/counts", ...inSight] : inSight);
     drawTold();
@@ -174,7 +181,7 @@ export function open(root, world, place) {
     const known = () => ({ channels: store.all("channel"), members: store.all("member") });
     const what = isReading || isWhole ? null : asked(filter, known());
     const now = tasks.narrow(what);
-    // Of a member the service knows only what they hold.
+    // By member, the server can only list claims.
     const isHeld = !isWhole && what !== null && "assignee_id" in what.input;
     const part = isEmpty(filter) ? say.notAll : say.notAllOf;
     const text = isHeld ? say.onlyHeld : now.isWhole ? "" : part(number(store.count("thread")));
@@ -227,7 +234,7 @@ export function open(root, world, place) {
       if (changes?.lists.has("occupancy")) world.reads.again("list/counts");
       drawLanes();
     },
-    /** One comes back to the card that one left. @param {string} id */
+    /** Focuses the card that the user left. @param {string} id */
     focusOn: (id) => columns.some(({ list }) => focusRow(list, id)),
     moved({ query }) {
       filter = fromQuery(query);

@@ -1,7 +1,7 @@
-// A channel: its tasks, what is said in the one that is chosen, and what belongs to the channel.
+// Channel: its tasks, the conversation of the selected task, and the sections of the channel.
 //
-// Promises: the address names the task that is chosen and which ones are shown; the list holds still. Leaves
-// out: what a card, a conversation and the parts show.
+// Guarantees: the selected task and the filter are part of the address; the list does not move under the
+// user. Not here: the content of cards, conversations and sections.
 
 import { actionOf } from "../actions.js";
 import { actionBar, actionButton } from "../act.js";
@@ -158,7 +158,7 @@ export function open(root, world, place) {
     create.update();
   }
 
-  /** What is new in a channel that one follows. @param {string} one @returns {number} */
+  /** Returns the number of unread messages in a followed entity. @param {string} one @returns {number} */
   const unreadOf = (one) => store.get("follow", one)?.unread ?? 0;
 
   /** @param {any} one */
@@ -199,7 +199,7 @@ export function open(root, world, place) {
     showProgress(world, status, { problem, isReading: isWaited }, { reading: say.reading, text });
   }
 
-  /** What is said in the task that is chosen. @param {import("../state/store.js").Changes} [changes] */
+  /** Shows the conversation of the selected task. @param {import("../state/store.js").Changes} [changes] */
   function showTalk(changes) {
     setAttr(body, "data-open", chosen);
     if (chosen && !conversation) {

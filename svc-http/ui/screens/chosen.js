@@ -1,6 +1,6 @@
-// What is chosen of a list, to do one thing with all of it, and the bar that says how much it is.
+// Selection in a list, for one action on all selected items, and the bar that shows its size.
 //
-// Promises: what is not in the list any more is not chosen. Leaves out: what is done with it.
+// Guarantees: an item that leaves the list is deselected. Not here: the action.
 
 import { openMany } from "../later.js";
 import { acting as say } from "../strings/en.js";
@@ -20,7 +20,7 @@ export function createChosen(redraw, told, act) {
   const name = { hidden: true, role: "region", "aria-label": say.choose };
   const node = h("div.row.chosen", name, text, act, button(say.clear, clear));
 
-  /** @returns {boolean} Whether any were. */
+  /** @returns {boolean} Whether any item was selected. */
   function clear() {
     const had = ids.size > 0;
     ids.clear();
@@ -32,7 +32,7 @@ export function createChosen(redraw, told, act) {
     node,
     ids,
     clear,
-    /** @param {List} list @param {string | null} id The row that is meant. @param {boolean} isRange */
+    /** @param {List} list @param {string | null} id Id of the row to toggle. @param {boolean} isRange */
     choose(list, id, isRange) {
       if (id === null) return false;
       const at = list.indexOf(id);
@@ -43,7 +43,9 @@ export function createChosen(redraw, told, act) {
       redraw();
       return true;
     },
-    /** @param {(id: string) => boolean} isThere What is not in sight is not acted on unseen. */
+    /**
+     * @param {(id: string) => boolean} isThere Returns whether an item is in the list; others are deselected.
+     */
     draw(isThere) {
       for (const id of ids) if (!isThere(id)) ids.delete(id);
       show(node, ids.size > 0);
@@ -55,7 +57,7 @@ export function createChosen(redraw, told, act) {
 /** @typedef {ReturnType<typeof chosenTasks>} ChosenTasks */
 
 /**
- * Tasks that are chosen, with all that can be done with tasks.
+ * Creates a selection of tasks, with all actions on tasks.
  *
  * @param {import("../world.js").World} world
  * @param {() => void} redraw
@@ -65,10 +67,10 @@ export function chosenTasks(world, redraw) {
   const chosen = createChosen(redraw, say.many, act);
 
   /**
-   * Says what is to be done with all that are chosen.
+   * Opens the bulk actions for the selected tasks.
    *
    * @param {string} [action]
-   * @returns {boolean} Whether any are.
+   * @returns {boolean} Whether any task is selected.
    */
   function many(action) {
     const { ids, clear } = chosen;

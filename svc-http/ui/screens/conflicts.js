@@ -1,8 +1,7 @@
-// Conflicts: who holds what and who waits behind it, and the limits that everybody runs into: slots and
-// pauses.
+// Conflicts: claims with the tasks that wait for them, and the limits that affect everyone: slots and pauses.
 //
-// Promises: what most wait for stands first; a claim where one cannot see it is told with its holder and its
-// end; nothing moves under whoever is at it. Leaves out: the order (pure/conflicts.js).
+// Guarantees: claims that most tasks wait for are first; a claim that the user cannot see is shown with its
+// holder and its end; nothing moves under the user. Not here: the order (pure/conflicts.js).
 
 import { heldOf, reposOf } from "../pure/conflicts.js";
 import { number } from "../pure/format.js";
@@ -126,7 +125,7 @@ export function open(root, world, place) {
     pauses.setItems(byName("pause"));
     drawTold();
     for (const { update } of [setSlot, pauseRepo]) update();
-    // What came of a limit that is no more stands above, since nothing of it is left below.
+    // The outcome of an action on a limit that is gone is shown above, because the limit has no row.
     beside.show(
       (about) => about === `workspace/${workspace.id}` || (RULES.test(about) && isGone(about)),
       workspace,

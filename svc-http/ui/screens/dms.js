@@ -1,7 +1,7 @@
-// Direct messages: the conversations that I am in, and the one that is open.
+// Direct messages: the user's conversations, and the open one.
 //
-// Promises: the address names the one that is open; reading marks read. Leaves out: what a conversation shows
-// (panels/conversation.js).
+// Guarantees: the open conversation is part of the address; reading a message marks it as read. Not here: the
+// content of a conversation (panels/conversation.js).
 
 import { relative } from "../pure/format.js";
 import { ms } from "../pure/clock.js";
@@ -94,7 +94,11 @@ export function open(root, world, place) {
     setText(latest, latestOf(dm));
   }
 
-  /** What is marked here is not unread any more, also before it was read again. @param {any} dm */
+  /**
+   * Returns the number of unread messages, without those marked as read since the list was read.
+   *
+   * @param {any} dm
+   */
   function unreadOf({ id, unread }) {
     const known = store.all("inbox").filter((one) => one.channel_id === id && one.message_id);
     return known.length
@@ -119,7 +123,7 @@ export function open(root, world, place) {
     return store.all("dm").sort((one, other) => at(other) - at(one));
   }
 
-  /** Opens the conversation that is chosen, once it is known. */
+  /** Opens the conversation in the address, once it is loaded. */
   function openChosen() {
     const dm = store.get("dm", chosen);
     setAttr(root, "data-open", chosen);
@@ -157,7 +161,7 @@ export function open(root, world, place) {
     bar.show(undefined);
   }
 
-  // A conversation is no task: there is nothing to look at, and nothing to do with it.
+  // A conversation is not a task: it has no preview and no task actions.
   const keys = listKeys(world, list, () => null);
   const unbind = world.keys.bind({
     ...keys,
@@ -195,7 +199,7 @@ export function open(root, world, place) {
 }
 
 /**
- * Whether an event may begin or end a conversation of mine.
+ * Returns whether an event may begin or end a conversation of the user.
  *
  * @param {any} event
  * @param {World} world

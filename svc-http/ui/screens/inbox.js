@@ -1,7 +1,7 @@
-// The inbox: who spoke to me, what I was given, what is asked of me, the newest first.
+// Inbox: messages to the user, assignments and requests, newest first.
 //
-// Promises: what is marked read stays where it is until one moves on; many are marked at once; approvals are
-// answered where they stand. Leaves out: what a row shows (panels/inbox-item.js).
+// Guarantees: an item that is marked as read stays until the user moves on; many items are marked together;
+// approvals are decided in place. Not here: the content of a row (panels/inbox-item.js).
 
 import { actionOf } from "../actions.js";
 import { disable, send, whyNot } from "../act.js";
@@ -64,7 +64,7 @@ export function open(root, world, place) {
   root.append(
     h("div.row", h("h1", say.title, " ", count), h("span.end"), which.node, reasons.node, markAll),
     list.root,
-    // What is held stays where it is when there is no more.
+    // The status follows the list, so that it does not move rows when the list becomes empty.
     status,
     chosen.node,
   );
@@ -165,7 +165,7 @@ export function open(root, world, place) {
   };
 }
 
-/** So many are marked by one request. */
+/** Maximum number of items that one request marks as read. */
 const AT_ONCE = 100;
 
 /**

@@ -1,7 +1,7 @@
-// The keys of a list that holds still: from row to row, a look, an answer, and what the row's own buttons do.
+// Keys of a list: moving between rows, preview, reply, and the actions of a row.
 //
-// Promises: the key of an action is a press on its button in the row with the focus, so that what is armed by
-// a press is armed by a key. Leaves out: what else a screen binds.
+// Guarantees: the key of an action presses its button in the focused row, so it arms the action as a press
+// does. Not here: other keys of a screen.
 
 import { beginById } from "../act.js";
 import { actions } from "../actions.js";
@@ -13,7 +13,7 @@ const onThreads = actions.filter(({ key, on }) => key && on === "thread");
 /**
  * @param {import("../world.js").World} world
  * @param {{along: (step: 1 | -1) => boolean, here: () => string | null, row: () => Element | null}} list
- * @param {() => string | null} threadId Of the row with the focus.
+ * @param {() => string | null} threadId Returns the task of the focused row.
  * @returns {import("../view/keys.js").Keys}
  */
 export function listKeys(world, list, threadId) {
@@ -51,7 +51,7 @@ export function listKeys(world, list, threadId) {
 /** @typedef {{along: (step: 1 | -1) => unknown, here: () => string | null}} Along */
 
 /**
- * The keys that go from row to row.
+ * Returns the keys that move between rows.
  *
  * @param {Along} list
  * @returns {import("../view/keys.js").Keys}
@@ -64,10 +64,10 @@ export const moveKeys = ({ along, here }) => ({
 });
 
 /**
- * Where the focus is in a window, and how it goes on.
+ * Returns the focused row of a window, and a function that moves the focus.
  *
  * @param {any} list
- * @param {string} name Of the attribute that rows are called by.
+ * @param {string} name Attribute that contains the key of a row.
  */
 export function alongWindow(list, name) {
   const row = () => document.activeElement?.closest(`.rows [${name}]`) ?? null;
@@ -83,7 +83,9 @@ export function alongWindow(list, name) {
 }
 
 /**
- * The keys of a window of cards; as these have no buttons, the actions begin by their keys.
+ * Returns the keys of a window of cards.
+ *
+ * Cards have no buttons, so the keys start the actions directly.
  *
  * @param {import("../world.js").World} world
  * @param {any} list

@@ -1,7 +1,7 @@
-// What of the log is shown: typed words with a member or a channel, kinds, and the task that one came from.
+// Filter of the log: typed text with a member or a channel, kinds of events, and a task.
 //
-// Promises: all of it stands in the address; a name that nobody has is said, and then nothing fits. Leaves
-// out: what fits (pure/filter.js).
+// Guarantees: the whole filter is part of the address; an unknown name is reported, and matches nothing. Not
+// here: matching (pure/filter.js).
 
 import { parseTyped, typed, noFilter } from "../pure/filter.js";
 import { number } from "../pure/format.js";
@@ -27,7 +27,7 @@ export function openLogFilter(world, params, changed) {
   let now = read(params);
   let wanted = resolved();
 
-  /** The filter by ids. */
+  /** Returns the filter with names replaced by ids. */
   function resolved() {
     const { text, kinds: chosen, thread } = now;
     const channel = idNamed(store, "channel", now.channel, ({ name }) => name);
@@ -104,7 +104,7 @@ export function openLogFilter(world, params, changed) {
     about,
     wanted: () => wanted,
     isKnown: () => wanted.channel !== NOBODY && wanted.member !== NOBODY,
-    /** The filter as a query, with its `?`; empty without one. */
+    /** Returns the filter as a query with its `?`; empty without a filter. */
     query() {
       const query = new URLSearchParams();
       for (const name of NAMES) if (now[name]) query.set(name, now[name]);
@@ -112,10 +112,10 @@ export function openLogFilter(world, params, changed) {
       return query.size ? `?${query}` : "";
     },
     /**
-     * Takes another address.
+     * Takes the filter from a new address.
      *
      * @param {URLSearchParams} next
-     * @returns {boolean} Whether it is another filter.
+     * @returns {boolean} Whether the filter has changed.
      */
     set(next) {
       const before = this.query();
@@ -124,7 +124,11 @@ export function openLogFilter(world, params, changed) {
       draw();
       return this.query() !== before;
     },
-    /** Names may have been read meanwhile. @returns {boolean} Whether it is another filter by that. */
+    /**
+     * Resolves names that may have been loaded since.
+     *
+     * @returns {boolean} Whether the resolved filter has changed.
+     */
     show() {
       const before = wanted;
       wanted = resolved();
@@ -132,7 +136,7 @@ export function openLogFilter(world, params, changed) {
       return before.channel !== wanted.channel || before.member !== wanted.member;
     },
     focus: () => (input.focus(), input.select()),
-    /** Leaves the field or the menu. @returns {boolean} Whether one was in it. */
+    /** Leaves the field or the menu. @returns {boolean} Whether either had the focus or was open. */
     leave() {
       if (kinds.open) {
         kinds.open = false;

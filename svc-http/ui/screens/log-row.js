@@ -1,6 +1,6 @@
-// An event as a row of the log: its number, what happened and who did it, where, and when.
+// Row of one event in the log: position, sentence, actor, task or channel, and time.
 //
-// Promises: it changes in place; its number is a link to all of the event. Leaves out: the list.
+// Guarantees: the row changes in place; its position links to the details of the event. Not here: the list.
 
 import { dateTime, when } from "../pure/format.js";
 import { oneLine } from "../pure/line.js";
@@ -68,7 +68,7 @@ export function updateRow(world, node, event, query) {
 }
 
 /**
- * What is known of what a row names: it is drawn anew only when that changes.
+ * Returns a key of all the data that a row shows, so that it is redrawn only after a change.
  *
  * @param {World} world
  * @param {any} event
@@ -89,7 +89,7 @@ function stateOf({ store }, { payload, message }) {
 }
 
 const WORDS_MOST = 300;
-/** The words of a message, in the row. @param {any} event */
+/** Returns the text of a message for the row. @param {any} event */
 function said({ message }) {
   if (!message) return [];
   if (message.withdrawn) return [": ", say.withdrawn];

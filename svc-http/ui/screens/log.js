@@ -1,8 +1,8 @@
-// The log: every event that one may see, newest first, and what was proved of all of them.
+// Log: every event that the user may see, newest first, and the state of its verification.
 //
-// Promises: it is recomputed from when it is opened, and while it is looked at; filters and the event that is
-// open stand in the address; nothing moves under a pointer. Leaves out: reading it (state/log.js), proving it
-// (proof.js), and one event (panels/event.js).
+// Guarantees: verification runs while the screen is open; the filter and the open event are part of the
+// address; nothing moves under a pointer. Not here: reading (state/log.js), verifying (proof.js), and details
+// of an event (panels/event.js).
 
 import { showProblem } from "../reading.js";
 import { log as say } from "../strings/en.js";
@@ -61,7 +61,7 @@ export function open(root, world, place) {
     log = begin();
   }
 
-  /** Another filter is another reading. */
+  /** Starts reading again with the new filter. */
   function filtered() {
     world.note(filter.query());
     again();
@@ -98,7 +98,7 @@ export function open(root, world, place) {
 
   /** @type {ReturnType<typeof openEvent> | null} */
   let opened = null;
-  /** The event of the address is open, and no other. @param {string} fragment */
+  /** Opens the event in the address and closes any other. @param {string} fragment */
   function openAt(fragment) {
     const last = opened;
     opened = null;

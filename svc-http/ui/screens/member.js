@@ -1,7 +1,7 @@
-// A member: whether it is there, what it did last, what it holds, has used and can.
+// Member: presence, recent events, claims, usage and skills.
 //
-// Promises: presence and the last events stand apart; what cannot be read says why and leaves the rest alone.
-// Leaves out: its tokens, which are administration.
+// Guarantees: presence and recent events are separate; a section that cannot be read shows the reason and
+// does not affect other sections. Not here: the member's tokens, which belong to the administration.
 
 import { PRESENCE_EVERY, TONES, lastEvents, presenceOf, standingOf } from "../people.js";
 import { shownText } from "../pure/shown.js";
@@ -15,7 +15,7 @@ import { button, h, setAttr, setChildren, setText, show, words } from "../view/n
 
 /** @typedef {import("../world.js").World} World */
 
-/** How often what counts down is drawn. */
+/** Interval at which countdowns are redrawn, in ms. */
 const TICK = 1_000;
 
 /**
@@ -88,7 +88,7 @@ export function open(root, world, place) {
 
   /** @param {import("../state/store.js").Changes} [changes] */
   function draw(changes) {
-    // Who took up or gave back what, is told by no list of this member alone.
+    // No event updates the claims of one member, so any change of claims reads them again.
     if (changes?.lists.has("occupancy")) reads.again(`held/${id}`);
     const member = store.get("member", id);
     show(status, !member);

@@ -1,7 +1,7 @@
-// Memory: the blocks of text that tasks carry along, and the one that is chosen.
+// Memory: the blocks of text that can be attached to tasks, and the selected block.
 //
-// Promises: the chosen block stands in the address; nothing moves under whoever is at the list. Leaves out:
-// reading and changing a block (panels/block.js).
+// Guarantees: the selected block is part of the address; nothing moves under the user. Not here: reading and
+// editing a block (panels/block.js).
 
 import { ms } from "../pure/clock.js";
 import { number, relative } from "../pure/format.js";
@@ -100,7 +100,7 @@ export function open(root, world, place) {
     setChildren(side, [...(block ? [back(), block.root] : [h("p.quiet", say.choose)])]);
   }
 
-  /** On a narrow screen the list gives way to the block. */
+  /** On a narrow screen the block replaces the list. */
   const back = () => h("p.narrow-only", h("a", { href: hrefTo("memory") }, say.back));
 
   function draw() {
@@ -118,7 +118,11 @@ export function open(root, world, place) {
     beside.show((about) => about === `workspace/${workspace.id}` || isGoneBlock(about), workspace);
   }
 
-  /** What came of a block that is no more stands above. @param {string} about */
+  /**
+   * Returns whether an outcome concerns a block that is gone. It is then shown above.
+   *
+   * @param {string} about
+   */
   const isGoneBlock = (about) =>
     about.startsWith("memory_block/") && !store.get("memory_block", about.slice("memory_block/".length));
 

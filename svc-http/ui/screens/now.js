@@ -1,8 +1,7 @@
-// Now: what needs me, most urgent first, each with what answers it; and in an empty workspace the first
-// steps.
+// Now: the items that need the user, most urgent first, and in a new workspace the first steps.
 //
-// Promises: nothing moves under whoever is at it; `.` goes to the next from anywhere. Leaves out: the order
-// (pure/rank.js), and what a need shows (panels/need.js).
+// Guarantees: nothing moves under the user; `.` goes to the next item from any screen. Not here: the order
+// (pure/rank.js) and the content of an item (panels/need.js).
 
 import { number } from "../pure/format.js";
 import { createFirstSteps } from "../panels/first-steps.js";
@@ -29,7 +28,7 @@ const TICK = 15_000;
 export function open(root, world, place) {
   const tasks = world.tasks();
   const needs = world.needs();
-  // Who is in a direct message is named.
+  // A direct message is titled with its participants.
   const wish = world.reads.wish();
   wish.set(["list/dms"]);
   const count = h("span.quiet.count");
@@ -62,7 +61,7 @@ export function open(root, world, place) {
     aim();
   }
 
-  /** Whoever came by `.` goes on where they were. */
+  /** Focuses the item after the last seen one, when the user arrives by `.`. */
   function aim() {
     if (!isAimed || !needs.isWhole()) return;
     isAimed = false;
@@ -72,7 +71,7 @@ export function open(root, world, place) {
     if (after) list.focus(after);
   }
 
-  /** The task of the row with the focus. */
+  /** Returns the task of the focused row. */
   const threadId = () => needs.list().find(({ key }) => key === list.here())?.thread_id ?? null;
 
   list.root.addEventListener("focusin", () => {

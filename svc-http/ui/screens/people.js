@@ -1,7 +1,7 @@
-// The members: who is there, what each did last, what each holds, has used and can.
+// Members: presence, last event, claims, usage and skills of each.
 //
-// Promises: 5,000 members scroll; nothing moves under a pointer or the focus; the filter stands in the
-// address; who is online is asked for again and again while this is looked at. Leaves out: one member alone.
+// Guarantees: 5,000 members scroll smoothly; nothing moves under a pointer or the focus; the filter is part
+// of the address; presence is polled while the screen is open. Not here: details of one member.
 
 import { fold } from "../pure/filter.js";
 import { shownText } from "../pure/shown.js";
@@ -129,7 +129,7 @@ export function open(root, world, place) {
   function drawAll() {
     const wanted = fold(input.value).split(/\s+/).filter(Boolean);
     const found = store.all("member").filter((one) => fits(one) && hasWords(one, wanted));
-    // By name: an order by what changes would never hold still.
+    // Members are sorted by name, because an order by changing data would never be stable.
     found.sort((one, other) => compare(nameOf(one), nameOf(other)));
     list.setItems(found.map(({ id }) => id));
     const text = found.length ? "" : say.none;

@@ -1,20 +1,19 @@
-// The key of an action as a press on its button, so that what a press arms is armed by a key.
+// Keys of actions that press the button of the action, so that a key arms what a press arms.
 //
-// Promises: of several buttons the one that is where the focus is counts; where it is at none of them, the key
-// leads to the first and presses nothing; a button that cannot be used says why. Leaves out: which keys there
-// are.
+// Guarantees: of several buttons, the one next to the focus is pressed; without one, the key focuses the
+// first and presses nothing; a disabled button shows the reason. Not here: the list of keys.
 
 import { actions } from "../actions.js";
 import { acting as say, actionNames } from "../strings/en.js";
 
 /** @typedef {import("../world.js").World} World */
 
-/** The actions that have a button where their thing stands. */
+/** Actions with a button next to their entity. */
 const keyed = actions.filter(({ key, on }) => key && on !== "workspace" && on !== "thread");
 
 /**
  * @param {World} world
- * @param {() => Element | null} within Where the buttons are.
+ * @param {() => Element | null} within Returns the element that contains the buttons.
  * @returns {import("../view/keys.js").Keys}
  */
 export const pressKeys = (world, within) =>
@@ -38,5 +37,5 @@ export function press(world, root, id) {
   return true;
 }
 
-/** What a button stands in, of those that may be several. @param {Element} button */
+/** Returns the approval that contains a button, since a screen can show several. @param {Element} button */
 const partOf = (button) => button.closest("[data-gate]");

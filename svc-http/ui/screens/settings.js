@@ -1,6 +1,6 @@
-// What one sets for oneself: looks and keys in this browser, the rest at the service.
+// Personal settings: look and keys, stored in this browser, and the settings that the server stores.
 //
-// Leaves out: what is set of the workspace.
+// Not here: settings of the workspace.
 
 import { ONE } from "../state/entities.js";
 import { settings as say } from "../strings/en.js";
@@ -38,7 +38,7 @@ export function open(root, world) {
   root.append(h("h1", say.title), h("div.settings-body", left, right));
   let done = "";
 
-  /** What was set is read again: no event tells of it. */
+  /** Reads the preferences again after a write, because no event reports the change. */
   function readAfterwards() {
     const writes = world.outbox.about(`preferences/${ONE}`).filter(({ state }) => state !== "asking");
     const now = writes.map(({ id, state }) => `${id} ${state}`).join();

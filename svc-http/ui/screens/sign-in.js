@@ -1,7 +1,7 @@
-// Signing in: by the link that the browser was opened with, by a token, or at the identity provider.
+// Sign-in: with the token of an opened link, with a typed token, or at the identity provider.
 //
-// Promises: a link says as whom before it signs anybody in; the token is sent once and then forgotten, and
-// the field is emptied before. Leaves out: what happens once there is a session.
+// Guarantees: a link names its member before the user confirms; a token is sent once and not stored, and its
+// field is emptied before. Not here: what follows once there is a session.
 
 import { addressOf, createAsk, service } from "../net/ask.js";
 import { signIn } from "../net/session.js";
@@ -20,12 +20,12 @@ import { button, h, show } from "../view/node.js";
  *   signedIn: (signedIn: SignedIn) => void,
  *   keep?: () => void,
  *   isTyping?: boolean,
- * }} Setting `current`: who is signed in already, where a link is of somebody else; `keep` leaves it so; `isTyping`:
- * the focus goes to no field, where words would end up that were begun elsewhere.
+ * }} Setting `current`: session that exists when a link of another member is opened; `keep` continues with
+ * it; `isTyping`: the user types elsewhere, so no field takes the focus.
  */
 
 /**
- * Fills a place with the ways to sign in.
+ * Fills an element with the ways to sign in.
  *
  * @param {HTMLElement} root
  * @param {Setting} setting
@@ -61,7 +61,7 @@ export function openSignIn(root, setting) {
     }
   }
 
-  /** Says as whom a link would sign in. @param {string} token */
+  /** Names the member of a link and offers to sign in. @param {string} token */
   async function offer(token) {
     ways.replaceChildren(h("p.quiet", say.asking));
     try {
@@ -121,14 +121,14 @@ export function openSignIn(root, setting) {
   }
 }
 
-/** Why a token has signed nobody in. @param {{status: number, code: string}} problem */
+/** Returns the reason why a token was rejected. @param {{status: number, code: string}} problem */
 function whyNot({ status, code }) {
   if (status === 401) return say.refused;
   if (status === 403) return shell.foreign(service);
   return status === 0 ? say.unreachable : say.unexpected(code);
 }
 
-/** Takes what was typed out of a field. @param {HTMLInputElement} input */
+/** Empties a field and returns its text. @param {HTMLInputElement} input */
 function taken(input) {
   const text = input.value.trim();
   input.value = "";

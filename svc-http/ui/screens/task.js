@@ -1,7 +1,7 @@
-// A task: what stands in its way, what was said and happened, and all that can be done with it.
+// Task: its obstacles, its timeline, and all actions on it.
 //
-// Promises: each part is read only while it is shown and kept up by events; a part that cannot be read says
-// why and leaves the others alone. Leaves out: what the parts show (panels/).
+// Guarantees: a panel is loaded only while it is shown, and events update it; a panel that cannot be read
+// gives the reason and does not affect other panels. Not here: the content of the panels (panels/).
 
 import { panels } from "../panels.js";
 import { panelNames, parts as words, problemParts, states, task as say } from "../strings/en.js";
@@ -20,7 +20,7 @@ import { pressKeys } from "./press.js";
 
 /** @typedef {import("../world.js").World} World */
 
-/** What tells of every task why nobody works on it, and what one has to do with it. */
+/** Lists that every task needs: the user's follows, and the reasons why the task is not being worked on. */
 const ALWAYS = ["list/follows", "list/deferred", "list/dead_letters"];
 
 /**
@@ -136,7 +136,7 @@ export function open(root, world, place) {
     const standing = world.reads.standing(key);
     const isMissing = standing?.state === "missing" || standing?.state === "refused";
     if (!isMissing) return;
-    // It may have been there, and is not to be seen any more.
+    // The task may have been visible before.
     if (standing.state === "missing") for (const node of [title, trail]) setChildren(node, []);
     setText(status, standing.state === "missing" ? say.missing : say.refused);
     status.classList.remove("later");
@@ -144,7 +144,7 @@ export function open(root, world, place) {
   }
 
   let isAimed = place.fragment === "gates";
-  /** Whoever comes to answer is led to what is asked, as soon as it is there. */
+  /** Focuses the pending approval, once it is drawn, if the user came to decide it. */
   function aim() {
     const asked = isAimed ? front.querySelector("[data-gate][data-state=pending] :is(button, input)") : null;
     if (!(asked instanceof HTMLElement)) return;
@@ -153,7 +153,7 @@ export function open(root, world, place) {
   }
 
   let wished = "";
-  /** Reads what the parts that are there show. @param {any} thread */
+  /** Reads the data of the visible panels. @param {any} thread */
   function wishFor(thread) {
     const shown = panels.filter((panel) => world.may(panel.needs) && panel.when(thread, world));
     const keys = [...ALWAYS, key, ...shown.flatMap((panel) => panel.wants?.(thread) ?? [])];

@@ -1,12 +1,12 @@
-// A task as a card: four lines of one height, a link as a whole, and a menu beside it.
+// Card of a task: four lines of fixed height, a link, and a menu beside it.
 //
-// Promises: it changes in place; everything on it is in words, and its link is named by all of them. Leaves
-// out: what the words are.
+// Guarantees: the card changes in place; everything on it is text, and the accessible name of its link
+// contains all of it. Not here: the texts.
 
 import { button, h, setAttr, setText, show, words } from "./node.js";
 
 /**
- * What a card shows: `holder`, `about` and `touches` are lines, chips short words on a tint.
+ * Content of a card: `holder`, `about` and `touches` are lines; chips are short coloured labels.
  *
  * @typedef {{text: string, tone?: string, title?: string}} Chip
  * @typedef {{
@@ -104,7 +104,7 @@ export function updateCard(card, next) {
   if (isSame && toldBy(before) !== toldBy(next)) card.classList.add("changed");
 }
 
-/** What of a card changes by what somebody does, and not by time going on. @param {Card} card */
+/** Returns the content that members change, as opposed to content that time changes. @param {Card} card */
 const toldBy = ({ title, holder, touches, chips }) =>
   [title, holder, touches, ...chips.map(({ text }) => text)].join("\n");
 

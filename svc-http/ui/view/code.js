@@ -1,6 +1,6 @@
-// Code that stands by itself, with its language and a way to take it along.
+// Block of code, with its language and a copy button.
 //
-// Promises: every space is kept. Leaves out: colours.
+// Guarantees: white space is kept. Not here: syntax colours.
 
 import { markdown as say } from "../strings/en.js";
 import { newLeft, shownText } from "../pure/shown.js";
@@ -14,9 +14,9 @@ const DIFF = /^(?:diff|patch)$/i;
 /**
  * @param {string} text
  * @param {string} language
- * @param {string} whole What is copied: also what is not shown of it.
- * @param {import("../pure/shown.js").Left} [left] What of the body may still be named.
- * @param {string} [info] All that is written beside the fence.
+ * @param {string} whole Complete code to copy, including what is not shown.
+ * @param {import("../pure/shown.js").Left} [left] Remaining limits of the body.
+ * @param {string} [info] Text beside the opening fence.
  */
 export function codeNode(text, language, whole, left = newLeft(), info = language) {
   const name = shownText(language.slice(0, 50));

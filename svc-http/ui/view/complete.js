@@ -1,8 +1,7 @@
-// Picking one of many by typing: a member, a task, a channel, instead of an id.
+// Field that picks one of many by typing: a member, a task or a channel instead of an id.
 //
-// Promises: what is picked, or was there at first, is sent as its id as long as its text stays; what is typed as an
-// id is taken as it is; a word that is nothing, or that several things are called by, is refused. Leaves out: what
-// there is to pick from.
+// Guarantees: a picked or initial value is sent as its id while its text is unchanged; a typed id is
+// accepted; an unknown or ambiguous name is rejected. Not here: the choices.
 
 import { form as say } from "../strings/en.js";
 import { h } from "./node.js";
@@ -26,7 +25,7 @@ export function pickField({ kind, value, isRequired, refs }) {
     dir: "auto",
   });
   input.value = value ? refs.labelOf(kind, value) : "";
-  /** What the text stands for. */
+  /** Id of the current text. */
   let picked = value ?? undefined;
   /** @type {import("./form.js").Choice[]} */
   let shown = [];

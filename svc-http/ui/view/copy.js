@@ -1,7 +1,7 @@
-// A button that copies a text.
+// Button that copies a text.
 //
-// Promises: where a page may not copy by itself (plain http), all of the text is selected instead, also what is not
-// shown of it. Leaves out: where the text stands.
+// Guarantees: if the page may not write to the clipboard (plain HTTP), the complete text is selected instead,
+// including parts that are not shown. Not here: showing the text.
 
 import { secret as say } from "../strings/en.js";
 import { button, h, setText } from "./node.js";
@@ -26,7 +26,7 @@ export function copyButton(text, props) {
   );
 
   function select() {
-    // It is there as long as it is selected. To remove it blurs it, and it cannot be removed within that.
+    // The field exists while it has the focus. Removing the field fails inside its own blur event.
     const onblur = () => queueMicrotask(() => field.remove());
     const field = h("textarea.heard", { readonly: true, "aria-label": say.copy, onblur }, text);
     press.after(field);

@@ -1,7 +1,7 @@
-// A dialog over the page: modal, with a heading, closed by Escape, by its button, or by what opened it.
+// Modal dialog with a heading, closed by Escape, by its button, or by the code that opened it.
 //
-// Promises: the focus is kept inside and goes back to where it was; one that must not be closed by Escape is
-// not, and one in which something is filled in is not closed by a press beside it. Leaves out: what is in it.
+// Guarantees: the focus stays inside and returns afterwards; a dialog without a close button ignores Escape;
+// a press beside a dialog with a form does not close it. Not here: the content.
 
 import { button, h, words } from "./node.js";
 import { rememberFocus } from "./focus.js";
@@ -14,7 +14,7 @@ import { rememberFocus } from "./focus.js";
  *   isWide?: boolean,
  *   name?: string,
  *   onClose?: () => void,
- * }} what Without `closeLabel` only what opened the dialog closes it.
+ * }} what Without `closeLabel`, only the code that opened the dialog closes it.
  */
 export function openDialog({ title, closeLabel, body, isWide = false, name, onClose }) {
   const restore = rememberFocus(document);
@@ -35,7 +35,7 @@ export function openDialog({ title, closeLabel, body, isWide = false, name, onCl
   let isOpen = true;
   node.addEventListener("cancel", (event) => closeLabel || event.preventDefault());
   node.addEventListener("close", () => {
-    // A browser may close a dialog at the second Escape whatever was said about the first.
+    // A browser may close the dialog at the second Escape although the first was cancelled.
     if (isOpen && !closeLabel) return node.showModal();
     isOpen = false;
     node.remove();

@@ -1,7 +1,7 @@
-// A diff: its lines as they stand, or where there is room what was taken out beside what was put in.
+// Diff: unified, or with removed lines beside added ones if there is room.
 //
-// Promises: each line has its sign, so that none is told by its colour; the room for it may change. Leaves
-// out: what of the diff is shown at first.
+// Guarantees: each line keeps its sign, so colour is not the only mark; the layout follows the width. Not
+// here: how much of the diff is shown at first.
 
 import { linesOf, rowsOf } from "../pure/diff.js";
 import { markdown as say } from "../strings/en.js";
@@ -12,7 +12,7 @@ import { shownNodes } from "./shown.js";
 
 /**
  * @param {string} text
- * @param {import("../pure/shown.js").Left} left What of its body may still be drawn.
+ * @param {import("../pure/shown.js").Left} left Remaining limits of the body.
  */
 export function diffNode(text, left) {
   const node = h("div.diff", { role: "group", "aria-label": say.diff, dir: "ltr", tabindex: 0 });
@@ -20,7 +20,7 @@ export function diffNode(text, left) {
   left.rows -= lines.length;
   const before = { ...left };
   const draw = () => {
-    // How wide it is, is known once it is on the page.
+    // The width is known only once the node is on the page.
     const isSplit = innerWidth >= 1200 && (!node.isConnected || node.clientWidth >= 560);
     const { dataset } = node;
     if (dataset.diff === (dataset.diff = isSplit ? "split" : "unified")) return;

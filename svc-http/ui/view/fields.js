@@ -1,21 +1,21 @@
-// The fields of a form: words, numbers, choices, times, and anything as JSON.
+// Fields of a form: text, numbers, choices, times, and any value as JSON.
 //
-// Promises: a field reads back what its schema takes, nothing if it is empty, or says what is wrong. Leaves
-// out: labels, and how fields make a form.
+// Guarantees: a field returns a value of its schema, nothing if it is empty, or reports what is wrong. Not
+// here: labels, and combining fields to a form.
 
 import { form as say } from "../strings/en.js";
 import { h } from "./node.js";
 
 /** @typedef {any} Schema */
 /**
- * @typedef {{node: HTMLElement, read: (isQuiet?: boolean) => unknown, focus: () => void}} Field `read` throws a
- * `Wrong`; one that is quiet says nothing at its fields, and leaves out of what has parts those that are wrong.
+ * @typedef {{node: HTMLElement, read: (isQuiet?: boolean) => unknown, focus: () => void}} Field `read` throws
+ * a `Wrong`; a quiet read shows no errors and omits wrong parts of a compound field.
  */
 
-/** What is wrong with a field, in words. */
+/** Error with the message that is shown at a field. */
 export class Wrong extends Error {}
 
-/** So many characters and more are written in several lines. */
+/** Length limit above which a text field has several lines. */
 const LONG = 300;
 
 /**

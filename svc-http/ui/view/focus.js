@@ -1,16 +1,16 @@
-// Where the focus was, and how it comes back there.
+// Restores the focus.
 //
-// Promises: after something closes, or a screen comes back, the focus is on what had it, or on what stands
-// for the same now, or on the heading; never lost to the top of the page. Leaves out: moving it by keys.
+// Guarantees: after a dialog closes, or a screen returns, the focus is on the same element, on its
+// replacement, or on the heading, but never lost to the top of the page. Not here: moving the focus by keys.
 
-/** The attributes that name what an element is about, whatever node stands for it. */
+/** Data attributes that identify an entity, whichever node represents it. */
 const NAMES = ["thread", "message", "member", "gate", "event", "action", "key"];
 
 /**
- * Remembers what has the focus.
+ * Remembers the focused element.
  *
  * @param {Document} document
- * @returns {() => void} Gives it back.
+ * @returns {() => void} Gives the focus back to the element.
  */
 export function rememberFocus(document) {
   const had = document.activeElement;
@@ -19,13 +19,13 @@ export function rememberFocus(document) {
     const found =
       had instanceof HTMLElement && had.isConnected ? had : selector && document.querySelector(selector);
     if (found instanceof HTMLElement) found.focus({ preventScroll: found === had });
-    // What was pressed may be disabled by now.
+    // The pressed button may be disabled since.
     if (document.activeElement === document.body) focusAbove(found || document.body);
   };
 }
 
 /**
- * Focuses what stands above something that cannot have the focus: the title of its card, panel, dialog or screen.
+ * Focuses the title above an element that cannot have the focus: of its card, panel, dialog or screen.
  *
  * @param {Element} node
  */
@@ -48,7 +48,7 @@ export function focusHeading(document) {
   heading.focus({ preventScroll: true });
 }
 
-/** Leaves the field that has the focus, with what is typed in it. @returns {boolean} Whether there was one. */
+/** Leaves the focused field and keeps its text. @returns {boolean} Whether a field had the focus. */
 export function leaveField() {
   const at = document.activeElement;
   if (!(at instanceof HTMLElement) || !at.matches("input, textarea, select")) return false;

@@ -1,7 +1,7 @@
-// A long text of which the beginning is shown until somebody wants all of it.
+// Long text that shows its beginning until the user unfolds it.
 //
-// Promises: the button that does it keeps its place and the focus, whatever is drawn above it; what was unfolded stays so
-// when another text is drawn there. Leaves out: how the text looks.
+// Guarantees: the button keeps its node and the focus when the text is redrawn; an unfolded text stays
+// unfolded. Not here: formatting the text.
 
 import { headFor, linesIn } from "../pure/fold.js";
 import { markdown as say } from "../strings/en.js";
@@ -10,11 +10,13 @@ import { button, setAttr, setChildren, setText } from "./node.js";
 let count = 0;
 
 /**
- * @param {HTMLElement} node Where the text stands.
+ * @param {HTMLElement} node Element that contains the text.
  * @param {string} text
- * @param {(head: import("../pure/fold.js").Head | null) => (Node | string)[]} draw `head`: how much of it; null: all.
- * @param {import("../pure/fold.js").Room | null} [room] Of the texts that stand together; null: nothing is folded.
- * @returns {() => void} Draws it anew.
+ * @param {(head: import("../pure/fold.js").Head | null) => (Node | string)[]} draw `head`: length of the
+ * beginning to draw; null for all of the text.
+ * @param {import("../pure/fold.js").Room | null} [room] Room that texts shown together share; null disables
+ * folding.
+ * @returns {() => void} Draws the text again.
  */
 export function foldable(node, text, draw, room) {
   const head = room === null ? null : headFor(text, room);

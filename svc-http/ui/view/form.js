@@ -1,8 +1,7 @@
-// A form made of a JSON schema: a field for each property, read back as the input that the schema asks for.
+// Form made from a JSON schema: a field per property, read back as an input that matches the schema.
 //
-// Promises: what is left empty is left out; what cannot be read is named at its field; a property of any
-// shape has a field, the odd ones as JSON. Leaves out: what the server refuses, which it says itself, and
-// sending.
+// Guarantees: an empty field is omitted; an invalid value is reported at its field; a property of any shape
+// has a field, unusual ones as JSON. Not here: errors of the server, and sending.
 
 import { form as say } from "../strings/en.js";
 import { button, h, setAttr, setText, show } from "./node.js";
@@ -13,7 +12,7 @@ import { Wrong, checks, choice, json, lines, moment, numeric, text, toggle } fro
 /** @typedef {import("./fields.js").Field} Field */
 /** @typedef {import("../pure/pick.js").Choice} Choice */
 /**
- * What ids stand for: of which kind a field is, what there is of it to offer for a text, and what is called so.
+ * Resolves ids in fields: kind of a field, choices for a text, entities of a name, and label of an id.
  *
  * @typedef {{
  *   kindOf: (name: string) => string | null,
@@ -25,7 +24,7 @@ import { Wrong, checks, choice, json, lines, moment, numeric, text, toggle } fro
 
 /**
  * @param {{schema: Schema, only?: string[], values?: Record<string, any>, refs: Refs, isInline?: boolean}} what
- * `isInline`: in one row, without what the fields are for.
+ * `isInline`: in one row, without hints.
  */
 export function createForm({ schema, only, values = {}, refs, isInline = false }) {
   const names = only ?? Object.keys(schema.properties ?? {});
@@ -38,17 +37,17 @@ export function createForm({ schema, only, values = {}, refs, isInline = false }
     focus: () => fields[0]?.focus(),
     count: fields.length,
     /**
-     * What a field has now, if it can be read; nothing is said if it cannot.
+     * Returns the value of a field, or undefined if it is invalid; shows no error.
      *
      * @param {string} name
      */
     peek: (name) => fields.find((field) => field.name === name)?.peek(),
-    /** What all fields have now, as far as it can be read. @returns {Record<string, unknown>} */
+    /** Returns the values of all valid fields. @returns {Record<string, unknown>} */
     peekAll() {
       const read = fields.map(({ name, peek }) => [name, peek()]);
       return Object.fromEntries(read.filter(([, value]) => value !== undefined));
     },
-    /** @returns {Record<string, unknown> | null} Null: something is wrong, and said at its field. */
+    /** @returns {Record<string, unknown> | null} Null if a value is invalid, which its field then shows. */
     read() {
       /** @type {Record<string, unknown>} */
       const input = {};
@@ -120,7 +119,7 @@ function labelled(name, schema, isRequired, value, refs) {
   };
 }
 
-/** What a field has, if it can be read. @param {Field} field */
+/** Returns the value of a field, or undefined if it is invalid. @param {Field} field */
 function quiet(field) {
   try {
     return field.read(true);
@@ -129,14 +128,19 @@ function quiet(field) {
   }
 }
 
-/** What is typed into, if a field is one thing. @param {Field} field */
+/** Returns the single control of a field, if it has only one. @param {Field} field */
 const controlOf = ({ node }) =>
   node.matches("input, select, textarea") ? node : node.querySelector(":scope > [data-control]");
 
-/** The first paragraph of what a field is for. @param {string | undefined} description */
+/** Returns the first paragraph of a description. @param {string | undefined} description */
 const firstOf = (description = "") => (description.split("\n\n")[0] ?? "").replaceAll("`", "");
 
-/** A schema without null, which an empty field stands for. @param {Schema} schema @returns {Schema} */
+/**
+ * Returns a schema without null, which an empty field represents.
+ *
+ * @param {Schema} schema
+ * @returns {Schema}
+ */
 function plain(schema) {
   const parts = (schema.anyOf ?? []).filter((/** @type {Schema} */ part) => part.type !== "null");
   const inner = parts.length === 1 ? { ...schema, ...parts[0], anyOf: undefined } : schema;
@@ -222,7 +226,7 @@ function list(name, item, value, refs) {
 const isUnion = (item) => (item.anyOf ?? item.oneOf ?? []).length > 1;
 
 /**
- * One object of those that it may be, if they differ only in the values of a field.
+ * Merges the alternatives of a union if they differ only in the values of a field.
  *
  * @param {Schema} item
  * @returns {Schema}

@@ -1,9 +1,9 @@
-// A list of rows of any height that holds still while somebody is at it.
+// List of rows of any height that does not move while the user interacts with it.
 //
-// Promises: while the list is held (hold.js) its rows change in place, one that has gone stays and is drawn
-// as leaving, and what arrived waits behind a button that counts it; the button takes no room. A row that
-// changes its height moves not the one that somebody is at. Leaves out: what a row shows, and lists so long
-// that they need a window (window.js).
+// Guarantees: while the list is held (hold.js), rows change in place, a removed row stays and is marked as
+// leaving, and new rows wait behind a button that counts them and takes no room; a row that changes its
+// height does not move the row in use. Not here: the content of rows, and lists long enough to need a window
+// (window.js).
 
 import { createHold } from "./hold.js";
 import { button, h, keyed, setText, show } from "./node.js";
@@ -21,8 +21,8 @@ import { steadily } from "./steady.js";
  *   update: (node: HTMLElement, item: T, isLeaving: boolean) => void,
  *   onMore?: () => void,
  *   area?: HTMLElement,
- * }} how `most`: so many rows are shown, and so many more at a press; `onMore` is told of that press; `area`: what
- * the list would move, where a pointer holds it.
+ * }} how `most`: number of rows shown, and added per press; `onMore` is called at that press; `area`: element
+ * that the list would move, in which a pointer holds the list.
  */
 export function createHeld({ label, waits, earlier, most, key, make, update, onMore, area }) {
   const news = button("", take, { class: "news", hidden: true });
@@ -58,7 +58,7 @@ export function createHeld({ label, waits, earlier, most, key, make, update, onM
   /** @param {number} at */
   const keyAt = (at) => key(/** @type {T} */ (shown[at]));
 
-  /** Shows the list as it is. */
+  /** Shows the current list. */
   function take() {
     hold.drop();
     show(news, false);
@@ -79,11 +79,11 @@ export function createHeld({ label, waits, earlier, most, key, make, update, onM
     const updateRow = (/** @type {HTMLElement} */ node, /** @type {T} */ item) =>
       update(node, byKey.get(key(item)) ?? item, !byKey.has(key(item)));
     steadily(list, () => keyed(list, shown.slice(0, limit), { key, make, update: updateRow }));
-    // What had the focus may be gone from its row: the row keeps it.
+    // If the focused control was removed, the focus stays in its row.
     if (had !== null && here() === null) focus(had);
   }
 
-  /** The row with the focus; within it there may be other keys. */
+  /** Returns the focused row of this list, which may contain elements with keys of their own. */
   function row() {
     const found = document.activeElement?.closest(".held-rows > [data-key]");
     return found instanceof HTMLElement && found.parentElement === list ? found : null;
@@ -92,7 +92,7 @@ export function createHeld({ label, waits, earlier, most, key, make, update, onM
   const here = () => row()?.dataset.key ?? null;
 
   /**
-   * Puts the focus on the first link or control of a row.
+   * Focuses the first link or control of a row.
    *
    * @param {string | null} id
    */
@@ -106,7 +106,7 @@ export function createHeld({ label, waits, earlier, most, key, make, update, onM
   }
 
   /**
-   * Goes from the row with the focus to the next that is still there, once what waits is in.
+   * Shows waiting rows, and moves from the focused row to the next row that still exists.
    *
    * @param {1 | -1} step
    */

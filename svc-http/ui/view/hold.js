@@ -1,13 +1,17 @@
-// Tells whether something may move on the page now, or somebody is at it.
+// Detects whether an area of the page is in use, or may move.
 //
-// Promises: an area is held while a pointer rests on it, the focus is in it, a finger is on it, or it was
-// scrolled in the last 2 s. It is asked of the elements, not of positions, since a page also scrolls under a
-// pointer that rests; and of time and again, since elements do not tell all of that. Leaves out: what waits meanwhile.
+// Guarantees: an area is held while a pointer or a finger is on it, the focus is in it, or it was scrolled in
+// the last 2 s. The code queries elements, not positions, since a page also scrolls under a resting pointer,
+// and polls, since not every end of a hold is an event. Not here: waiting content.
 
 const AFTER_SCROLL = 2_000;
 const LOOK_EVERY = 250;
 
-/** When each was scrolled last. What listens to that outlives the areas, and knows none of them. @type {WeakMap<EventTarget, number>} */
+/**
+ * Time of the last scroll of each target. The listener outlives the areas and does not refer to them.
+ *
+ * @type {WeakMap<EventTarget, number>}
+ */
 const scrolled = new WeakMap();
 
 /** @param {EventTarget} scroller */
@@ -19,7 +23,7 @@ function watch(scroller) {
 
 /**
  * @param {HTMLElement} area
- * @param {EventTarget} [scroller] What scrolls it, if not itself.
+ * @param {EventTarget} [scroller] Element that scrolls the area, if another.
  */
 export function createHold(area, scroller = area) {
   watch(scroller);
@@ -40,14 +44,14 @@ export function createHold(area, scroller = area) {
   }
   const drop = () => clearTimeout(timer);
   return {
-    /** Whether a pointer rests on it, or a finger. */
+    /** Returns whether a pointer or a finger is on the area. */
     hasPointer,
     isHeld,
     /**
-     * Runs something once the area is not held any more, in place of what waited for that before.
+     * Runs a function once the area is no longer held, instead of one that waited before.
      *
      * @param {() => void} run
-     * @param {() => boolean} [holds] What of it counts.
+     * @param {() => boolean} [holds] Replaces the condition for being held.
      */
     whenFree(run, holds = isHeld) {
       const look = () => {
@@ -56,7 +60,7 @@ export function createHold(area, scroller = area) {
       drop();
       look();
     },
-    /** Nothing waits any more. */
+    /** Cancels the waiting function. */
     drop,
   };
 }

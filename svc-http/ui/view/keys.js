@@ -1,17 +1,17 @@
-// Keys: single letters, sequences such as `g b`, and combinations with Ctrl or Cmd.
+// Keyboard shortcuts: single letters, sequences such as `g b`, and combinations with Ctrl or Cmd.
 //
-// Promises: the innermost place that knows a key gets it; while somebody types, only combinations and Escape
-// count; what Space presses is pressed by it; single letters can be switched off (WCAG 2.1.4), and then a sequence is off too. Leaves out: what
-// keys do, and their names for people.
+// Guarantees: the innermost place that binds a key receives it; while the user types, only combinations and
+// Escape count; Space presses the focused button; single letters, and with them sequences, can be switched
+// off (WCAG 2.1.4). Not here: what keys do, and their names.
 
 /**
- * @typedef {Record<string, (event: KeyboardEvent) => void | boolean>} Keys A handler that returns false
- * leaves the key to the next.
+ * @typedef {Record<string, (event: KeyboardEvent) => void | boolean>} Keys Handlers by key; one that returns
+ * false passes the key on.
  */
 
-/** How long the second key of a sequence is waited for. */
+/** Maximum time between the two keys of a sequence, in ms. */
 const SEQUENCE = 1_200;
-/** Letters that go on for as long as they are held. */
+/** Letters that repeat while they are held. */
 const MOVES = new Set(["j", "k", "h", "l"]);
 
 /**
@@ -33,7 +33,7 @@ export function createKeys(document, hasLetters) {
     if (isPlain && name !== "Escape" && isTyping(event.target)) return;
     if (name === "Space" && isPressed(event.target)) return;
     if (isLetter && !hasLetters()) return;
-    // A key that is held would send what its first press has armed.
+    // A held key would confirm the action that its first press has armed.
     if (event.repeat && isLetter && !MOVES.has(name)) return;
     const sequence = first && event.timeStamp - firstAt < SEQUENCE ? `${first} ${name}` : "";
     first = "";
@@ -61,10 +61,10 @@ export function createKeys(document, hasLetters) {
 
   return {
     /**
-     * Adds the keys of a place above those that are there.
+     * Adds the keys of a place, above existing ones.
      *
      * @param {Keys} keys
-     * @returns {() => void} Takes them away.
+     * @returns {() => void} Takes the keys away.
      */
     bind(keys) {
       places.push(keys);
@@ -80,14 +80,14 @@ export function createKeys(document, hasLetters) {
 function nameOf(event) {
   if (event.altKey) return null;
   const key = event.key === " " ? "Space" : event.key;
-  // On a layout of other letters a key is named by where it is.
+  // On a non-Latin layout, a key is named by its position.
   const letter = key.length === 1 && key > "~" ? event.code.replace(/^Key/, "") : key;
   if (event.ctrlKey || event.metaKey) return `Mod+${letter.toLowerCase()}`;
   if (key.length === 1) return event.shiftKey && /[a-z]/i.test(key) ? `Shift+${key.toLowerCase()}` : key;
   return event.shiftKey ? `Shift+${key}` : key;
 }
 
-/** Whether Space presses what has the focus. @param {EventTarget | null} target */
+/** Returns whether Space presses the focused element. @param {EventTarget | null} target */
 const isPressed = (target) =>
   target instanceof HTMLElement &&
   target.matches("button, summary, [role=button], input[type=checkbox], input[type=radio]");

@@ -1,7 +1,7 @@
-// Completing a mention while somebody writes: what fits stands in a list below the caret's field.
+// Completes a mention while the user types, with a list of matches below the field.
 //
-// Promises: the list goes by arrows, Enter and Escape, and by pointer, and is told to a screen reader;
-// without it, keys do what they do. Leaves out: who can be mentioned.
+// Guarantees: the list works with arrows, Enter, Escape and a pointer, and is announced to screen readers;
+// while it is hidden, keys have their usual effect. Not here: who can be mentioned.
 
 import { mentionAt, writtenHandle } from "../pure/handles.js";
 import { h, setAttr, show, words } from "./node.js";

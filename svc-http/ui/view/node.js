@@ -1,8 +1,7 @@
-// Nodes made and changed without a word of HTML.
+// Creates and changes nodes without HTML.
 //
-// Promises: text is always text; an attribute that could run something or change the address of a script is
-// refused; foreign words are isolated in their direction. Leaves out: layout, and every decision about what
-// is shown.
+// Guarantees: text stays text; an attribute that could run code or change the address of a script is
+// rejected; the direction of foreign text is isolated. Not here: layout, and what is shown.
 
 import { shownText } from "../pure/shown.js";
 
@@ -10,10 +9,10 @@ import { shownText } from "../pure/shown.js";
 /** @typedef {Record<string, string | number | boolean | null | undefined | ((event: any) => void)>} Props */
 
 /**
- * Makes an element: `h("button.primary", {type: "button", onclick: press}, "Send")`.
+ * Creates an element: `h("button.primary", {type: "button", onclick: press}, "Send")`.
  *
- * Classes follow the tag after dots; a property that begins with `on` is a listener; true is an attribute without a value; false and null
- * are none.
+ * Classes follow the tag after dots. A property with a function as its value becomes a listener. True makes
+ * an attribute without a value; false and null make none.
  *
  * @template {keyof HTMLElementTagNameMap} T
  * @param {T | `${T}.${string}`} what
@@ -55,7 +54,7 @@ function setProps(node, props) {
 }
 
 /**
- * Sets an attribute if it differs; null and false remove it, true leaves it without a value.
+ * Sets an attribute if it differs. Null and false remove the attribute; true leaves it without a value.
  *
  * @param {Element} node
  * @param {string} name
@@ -88,7 +87,7 @@ export function show(node, isShown) {
 }
 
 /**
- * Puts these children in; those that are there already keep their focus, and how far they are scrolled.
+ * Replaces the children of a node. Children that stay keep their focus and scroll position.
  *
  * @param {Element} node
  * @param {Child[]} children
@@ -105,8 +104,9 @@ export function setChildren(node, children) {
 }
 
 /**
- * Takes the fields out of what is no longer shown: a browser keeps them in its history, and with them all that
- * stands around them.
+ * Removes the fields from a node that is no longer shown.
+ *
+ * The browser would keep the fields, and with them the nodes around them, in its history.
  *
  * @param {Element} node
  */
@@ -115,8 +115,9 @@ export function dropFields(node) {
 }
 
 /**
- * Somebody's words in one line: a title, a name, a label. Their direction is their own; what is not seen, or
- * would turn the text around, is shown.
+ * Returns text of a member in one line, such as a title, a name or a label.
+ *
+ * The text has its own direction. Invisible characters and direction controls are made visible.
  *
  * @param {string | null | undefined} text
  * @param {string} [classes] Classes, with a dot before each.
@@ -126,7 +127,7 @@ export function words(text, classes = "") {
 }
 
 /**
- * A link within the board, or to elsewhere over http.
+ * Creates a link within the board, or to a web address.
  *
  * @param {string} href
  * @param {Props} props
@@ -138,7 +139,7 @@ export function link(href, props, ...children) {
 }
 
 /**
- * A button. One that cannot be used stays reachable, and says why.
+ * Creates a button. A disabled button can still be focused, and shows the reason.
  *
  * @param {string} label
  * @param {(event: Event) => void} press
@@ -149,13 +150,13 @@ export function button(label, press, props = {}) {
   node.addEventListener("click", (event) => {
     if (node.getAttribute("aria-disabled") !== "true") press(event);
   });
-  // One that is held presses once, or it would send what it has armed.
+  // A held key presses once, or it would confirm the action that it has armed.
   node.addEventListener("keydown", (event) => event.repeat && event.key === "Enter" && event.preventDefault());
   return node;
 }
 
 /**
- * Keeps one node a key in a container, in the order of the items. Nodes that stay are not moved more than needed.
+ * Keeps one node per key in a container, in the order of the items, with as few moves as possible.
  *
  * @template T
  * @param {Element} container

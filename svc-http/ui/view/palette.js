@@ -1,7 +1,7 @@
-// A list that is narrowed by typing, in a dialog: the first that fits is chosen, Enter takes it.
+// Dialog with a list that typing filters: the first match is selected, Enter runs it.
 //
-// Promises: it goes by arrows and Enter, and by pointer; a screen reader is told what is chosen, and what takes
-// a second press. Leaves out: what is in the list.
+// Guarantees: arrows, Enter and a pointer work; screen readers announce the selection, and entries that need
+// a second press. Not here: the content of the list.
 
 import { openDialog } from "./dialog.js";
 import { h, setAttr, setText, show, words } from "./node.js";
@@ -9,7 +9,7 @@ import { createTwice } from "./twice.js";
 
 /**
  * @typedef {{label: string, note: string, take: () => void, lacks?: string | null, op?: string, name?: string, armed?: string | null}} Entry
- * `armed`: what it is called between the two presses that it takes, if it takes two.
+ * `armed`: label between the two presses, for an entry that needs two.
  */
 
 /**
@@ -36,7 +36,7 @@ export function openPalette({ title, placeholder, none, closeLabel, find }) {
   const list = h("ul.palette", { id: "palette-list", role: "listbox", "aria-label": title });
   const empty = h("p.quiet", { hidden: true }, none);
   const told = h("p.heard", { role: "status" });
-  /** The second press of each row that takes two. @type {WeakMap<Element, ReturnType<typeof createTwice>>} */
+  /** State of each row that needs a second press. @type {WeakMap<Element, ReturnType<typeof createTwice>>} */
   const twices = new WeakMap();
   /** @type {Entry[]} */
   let found = [];

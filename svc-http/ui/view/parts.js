@@ -1,7 +1,6 @@
-// Sentences that name things: words, with links where they stand for a task, a member or a channel.
+// Sentences with parts that become links, such as a task, a member or a channel.
 //
-// Promises: a thing that is not known or may not be seen is words, not a link. Leaves out: what the sentences
-// say.
+// Guarantees: an unknown or invisible entity becomes text, not a link. Not here: the sentences.
 
 import { shownText } from "../pure/shown.js";
 import { h } from "./node.js";

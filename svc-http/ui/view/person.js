@@ -1,7 +1,6 @@
-// A member as a row of one height: who it is, whether it is there, what it did last, what it holds, has used
-// and can.
+// Row of a member, of fixed height: name, presence, last event, claims, usage and skills.
 //
-// Leaves out: where that is known from.
+// Not here: the source of the data.
 
 import { button, h, link, setAttr, setChildren, setText, show, words } from "./node.js";
 
@@ -70,7 +69,12 @@ function setChip(node, { text, tone }) {
   setAttr(node, "data-tone", tone);
 }
 
-/** Somebody's words, made anew only when they change. @param {HTMLElement} node @param {string} text */
+/**
+ * Sets text of a member, and redraws it only if it changes.
+ *
+ * @param {HTMLElement} node
+ * @param {string} text
+ */
 function setWords(node, text) {
   if (node.textContent !== text || node.childElementCount === 0) setChildren(node, [words(text)]);
 }

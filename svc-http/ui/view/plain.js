@@ -1,17 +1,17 @@
-// Somebody's words that are no markup: a title, a name. What is not seen, or would turn the text around, is
-// shown.
+// Plain text of a member, such as a title, with invisible characters and direction controls made visible.
 //
-// Leaves out: Markdown (tree.js).
+// Not here: Markdown (tree.js).
 
 import { shownText } from "../pure/shown.js";
 import { h } from "./node.js";
 import { shownNodes } from "./shown.js";
 
 /**
- * Text of many lines as it stands, or a value as JSON.
+ * Returns text of several lines, unchanged, or a value as JSON.
  *
  * @param {unknown} value
- * @param {Record<string, string | number | null | undefined>} [props] `dir`: that of what is no code is its own, "auto".
+ * @param {Record<string, string | number | null | undefined>} [props] `dir`: "auto" for text that is not
+ * code.
  */
 export function verbatim(value, props = {}) {
   const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);

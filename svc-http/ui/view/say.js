@@ -1,12 +1,12 @@
-// The one live region of the page, for who hears the board instead of seeing it.
+// Live region of the page, for screen readers.
 //
-// Promises: at most one sentence in 10 s; of several that wait, the last is said. Leaves out: what is worth
-// saying, and clocks.
+// Guarantees: at most one sentence in 10 s; of several waiting sentences, the last is announced. Not here:
+// choosing sentences, and clocks.
 
 const EVERY = 10_000;
 
 /**
- * @param {HTMLElement} region An element with role `status`.
+ * @param {HTMLElement} region Element with the role `status`.
  * @returns {(sentence: string) => void}
  */
 export function createSay(region) {

@@ -1,11 +1,11 @@
-// A field for what is looked for.
+// Search field.
 //
-// Promises: browsers neither complete nor correct what is typed; it is looked for once somebody stops typing, and not
-// when the field is gone. Leaves out: what it finds.
+// Guarantees: browsers neither complete nor correct the text; the search runs after a pause in typing, unless
+// the field is gone. Not here: the search.
 
 import { h } from "./node.js";
 
-/** How long after the last key it is looked for, in ms. */
+/** Pause in typing before the search runs, in ms. */
 const TYPED = 200;
 
 /**

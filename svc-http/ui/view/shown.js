@@ -1,21 +1,21 @@
-// Text in which what is not seen, or would turn it around, is named, as nodes.
+// Text as nodes, in which invisible characters and direction controls are named.
 //
-// Promises: a very long line, of however many nodes, is laid out in pieces, for if directions alternate in it, all of it
-// at once takes a time that grows with its square. Leaves out: which characters those are, and how many are named
+// Guarantees: a very long line, in however many nodes, is laid out in pieces, because layout of alternating
+// directions takes quadratic time. Not here: which characters these are, and how many are named
 // (pure/shown.js).
 
 import { newLeft, shown } from "../pure/shown.js";
 import { markdown as say, names } from "../strings/en.js";
 import { h } from "./node.js";
 
-/** Maximum characters of a line that is laid out at once. */
+/** Maximum characters of a line that is laid out as one piece. */
 const LINE = 8_000;
 const LONG = /^(.{8001,})/m;
 const PIECE = /.{1,1000}/gu;
 
 /**
  * @param {string} text
- * @param {import("../pure/shown.js").Left} [left] Of the body that the text is in.
+ * @param {import("../pure/shown.js").Left} [left] Remaining limits of the body that contains the text.
  * @returns {(Node | string)[]}
  */
 export function shownNodes(text, left = newLeft()) {

@@ -1,22 +1,22 @@
-// Keeps what is under the pointer, or has the focus, where it is while what is around it is drawn.
+// Keeps the elements under the pointer, or with the focus, in place while their surroundings are drawn.
 //
-// Promises: by as much as what is above it grows or shrinks the list is scrolled; where that does not go so far, room
-// is left above or below until the pointer is gone. Leaves out: what arrives, which waits (held.js).
+// Guarantees: the list scrolls by as much as the content above grows or shrinks; beyond the scroll range,
+// padding is added until the pointer leaves. Not here: new rows, which wait (held.js).
 
 /**
- * @param {HTMLElement} area What is drawn.
+ * @param {HTMLElement} area Element that is drawn.
  * @param {() => void} draw
  */
 export function steadily(area, draw) {
   const under = area.querySelectorAll(":hover");
-  // Who reads elsewhere is not at what has the focus.
+  // A focused element out of view does not count, since the user reads elsewhere.
   const held = under.length ? [...under] : [...area.querySelectorAll(":focus-within")].filter(isInSight);
   const tops = held.map(topOf);
   const { style } = area;
   const free = () => void (style.paddingTop = style.paddingBottom = "");
   if (held.length === 0) free();
   draw();
-  // What was drawn anew, or is hidden now, is nowhere any more: then its row stays.
+  // If the element was replaced or hidden, its row stays in place instead.
   const at = isThere(held.at(-1)) ? held.length - 1 : 0;
   const node = held[at];
   if (!node || !isThere(node)) return;

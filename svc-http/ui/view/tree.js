@@ -1,8 +1,7 @@
-// Markdown as nodes, of the tree that the service has made of it.
+// Markdown as nodes, from the tree that the server made.
 //
-// Promises: whatever is in the tree, it is text, and links to where the page follows; a control character is a
-// mark that names it; a line goes on in its own direction. Leaves out: reading Markdown, and what links and
-// mentions lead to within the board.
+// Guarantees: any tree becomes text, and links that the page may follow; control characters are named; each
+// block has its own direction. Not here: parsing Markdown, and link targets within the board.
 
 import { followed } from "../pure/links.js";
 import { newLeft } from "../pure/shown.js";
@@ -16,11 +15,11 @@ import { shownNodes } from "./shown.js";
  * @typedef {{
  *   hrefOf: (href: string) => string | null,
  *   mention: (member: string | null, text: string) => Node | string,
- * }} Names `hrefOf`: where in the board an address leads.
+ * }} Names `hrefOf`: returns the page of the board for an address.
  */
 /**
- * @typedef {{names: Names, left: import("../pure/shown.js").Left, indent: number, isLink?: boolean}} How `indent`: by so
- * many characters lists and quotes may still indent.
+ * @typedef {{names: Names, left: import("../pure/shown.js").Left, indent: number, isLink?: boolean}} How
+ * `indent`: remaining indentation of lists and quotes, in characters.
  */
 
 /**
@@ -32,15 +31,15 @@ export function treeNodes(nodes, names) {
   return blocks(nodes, { names, left: newLeft(), indent: INDENT });
 }
 
-/** Characters by which lists and quotes indent in total: a phone has room for them. */
+/** Maximum total indentation of lists and quotes, in characters, so that text fits on a phone. */
 const INDENT = 16;
 
-/** What may go on with the letter before it. */
+/** Types of nodes whose text can continue the letter before it. */
 const GOES_ON = /^(?:text|code|strong|em|strike|link)$/;
 const INLINE = /^(?:text|code|strong|em|strike|link|break|mention)$/;
 const AUTO = { dir: "auto" };
 
-/** What stands in a line where blocks are expected is a paragraph. @param {Tree[]} nodes @param {How} how */
+/** Draws blocks; inline nodes among them become a paragraph. @param {Tree[]} nodes @param {How} how */
 function blocks(nodes, how) {
   /** @type {(Node | string)[]} */
   const made = [];
@@ -67,7 +66,7 @@ function nodesOf(node, how) {
   if (node.type === "break" || !INLINE.test(node.type)) how.left.line = 0;
   const make = MAKERS[node.type];
   if (make) return [make(node, how)];
-  // What this page does not know yet is what is in it.
+  // A type that this page does not know is drawn as its content.
   return node.text === undefined ? all(node.children, how) : shownNodes(node.text, how.left);
 }
 
@@ -78,7 +77,7 @@ const MAKERS = {
   code: ({ text = "" }, { left }) => h("code", { dir: "ltr" }, ...shownNodes(text, left)),
   code_block: ({ text = "", whole = text, language = "", info }, { left }) => codeNode(text, language, whole, left, info),
   paragraph: ({ children }, how) => h("p", AUTO, ...all(children, how)),
-  // The page has headings of its own; those of a message are under the message's.
+  // Headings of a message rank below those of the page.
   heading: ({ level, children }, how) =>
     h("p.heading", { ...AUTO, role: "heading", "aria-level": Math.min(6, level + 3) }, ...all(children, how)),
   quote({ children }, how) {
@@ -111,13 +110,13 @@ const MAKERS = {
   link: ({ href, children }, how) => linkNode(href, all(children, { ...how, isLink: true }), how.names),
   mention({ member, text = "" }, { names, left, isLink }) {
     left.line += text.length;
-    // There is no link in a link.
+    // Links cannot be nested.
     return names.mention((!isLink && member) || null, text);
   },
 };
 
 /**
- * Returns how nested content is drawn; `how` itself if there is no room to indent it.
+ * Returns the options for nested content; `how` itself if there is no room to indent.
  *
  * @param {How} how
  * @param {number} by

@@ -1,14 +1,14 @@
-// A press that has to be made twice: the first arms, the second within a few seconds counts.
+// Confirmation by a second press: the first arms the action, the second within a few seconds confirms it.
 //
-// Promises: it is the one place that knows how, for buttons, menus, keys and the palette; what was armed and
-// left alone is disarmed. Leaves out: what is pressed twice, which the rows of the actions say.
+// Guarantees: buttons, menus, keys and the palette all use this module; an armed action is disarmed after a
+// while. Not here: which actions need a second press, which their definitions say.
 
-/** How long what is armed stays so. */
+/** Time that an action stays armed, in ms. */
 export const ARMED = 5_000;
 
 /**
- * @param {boolean} isTwice Whether one press is not enough.
- * @param {(isArmed: boolean) => void} show Called when that has changed.
+ * @param {boolean} isTwice Whether a second press is needed.
+ * @param {(isArmed: boolean) => void} show Called when the action is armed or disarmed.
  */
 export function createTwice(isTwice, show) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -22,7 +22,7 @@ export function createTwice(isTwice, show) {
   }
 
   return {
-    /** @returns {boolean} Whether the press counts. */
+    /** @returns {boolean} Whether the action should run. */
     press() {
       if (isTwice && armed === undefined) {
         armed = setTimeout(disarm, ARMED);

@@ -1,14 +1,13 @@
-// A list of rows of one height, of which only those in sight are nodes.
+// List of rows of equal height, of which only the visible ones are nodes.
 //
-// Promises: 10,000 rows cost as much as 30; a row keeps its node while it is in sight, and the row with the
-// focus keeps it also when it is not; while the list is held (hold.js) rows change in place, and what would
-// move waits behind a button that counts it. A screen reader is told how many rows there are. Leaves out:
-// what a row shows.
+// Guarantees: 10,000 rows cost as much as 30; a row keeps its node while it is visible or has the focus;
+// while the list is held (hold.js), rows change in place and moves wait behind a button that counts new rows;
+// screen readers receive the number of rows. Not here: the content of rows.
 
 import { button, h, setAttr, setText, show } from "./node.js";
 import { createHold } from "./hold.js";
 
-/** Rows beyond the edges that are kept ready for scrolling. */
+/** Number of rows beyond the edges that are kept ready for scrolling. */
 const OVERSCAN = 4;
 
 /**
@@ -21,7 +20,7 @@ const OVERSCAN = 4;
  *   make: (item: T) => HTMLElement,
  *   update: (node: HTMLElement, item: T, isLeaving: boolean) => void,
  *   onEnd?: () => void,
- * }} how `isLeaving`: the row is not in the list any more, and is held. `onEnd`: the last row is in sight.
+ * }} how `isLeaving`: the item is gone but its row is held. `onEnd`: called when the last row is visible.
  */
 export function createWindow({ label, waits, height, key, make, update, onEnd }) {
   const rows = h("ul.rows", { role: "list", "aria-label": label });
@@ -33,14 +32,15 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
   let shown = [];
   /** @type {T[]} */
   let wanted = [];
-  /** What is wanted, by its key: made when somebody asks, as few draws do. @type {Map<string, T> | null} */
+  /** Wanted items by key; created on demand, because few draws need the map. @type {Map<string, T> | null} */
   let byKey = null;
   /** @type {Map<string, HTMLElement>} */
   const nodes = new Map();
   let rowHeight = height();
   /**
-   * Where the list stands, and how high it is. It is measured when that changes, and not for each draw: the
-   * browser would lay out the whole page for each list that asks.
+   * Scroll position and height of the list.
+   *
+   * They are measured when they change, not at each draw, because measuring lays out the whole page.
    */
   let view = { top: 0, height: 0 };
   let isMeasured = false;
@@ -102,10 +102,7 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
     );
   }
 
-  /**
-   * Shows the list as it is. What is first in sight stays where it is, unless the list stands at its
-   * beginning.
-   */
+  /** Shows the current list. The first visible row stays in place, unless the list is at its beginning. */
   function take() {
     show(news, false);
     const { top } = view;
@@ -159,14 +156,14 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
     if (node.style.transform !== top) node.style.transform = top;
     setAttr(node, "aria-setsize", shown.length);
     setAttr(node, "aria-posinset", at + 1);
-    // While the list is held, a row shows what is known of it now.
+    // While the list is held, a row shows the current item.
     const now = shown === wanted ? item : wantedByKey().get(id);
     update(/** @type {HTMLElement} */ (node.firstElementChild), now ?? item, now === undefined);
     return id;
   }
 
   /**
-   * Nodes stand as the rows do, for who goes by the order of the page; one with the focus is not moved.
+   * Puts the nodes in the order of the rows, for users of assistive technology; a focused node is not moved.
    *
    * @param {Set<string>} ids
    */
@@ -195,7 +192,7 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
     return true;
   }
 
-  /** Scrolls a row into sight and returns its node. @param {number} at */
+  /** Scrolls a row into view and returns its node. @param {number} at */
   function reveal(at) {
     const item = shown[at];
     if (item === undefined) return null;
@@ -211,17 +208,17 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
   return {
     root,
     setItems,
-    /** The same rows, of which some are to be drawn anew. */
+    /** Draws the same rows again. */
     redraw: draw,
     reveal,
     take,
-    /** The height of rows has changed. */
+    /** Measures the height of rows again, after it has changed. */
     measure() {
       rowHeight = height();
       draw();
     },
     count: () => shown.length,
-    /** The rows that are nodes now. */
+    /** Returns the keys of rows that are nodes. */
     inSight: () => [...nodes.keys()],
     /** @param {string} id */
     indexOf: (id) => shown.findIndex((item) => key(item) === id),
@@ -236,11 +233,11 @@ export function createWindow({ label, waits, height, key, make, update, onEnd })
 }
 
 /**
- * Puts the focus on the link of a row.
+ * Focuses the link of a row.
  *
  * @param {{indexOf: (id: string) => number, reveal: (at: number) => Element | null}} list
  * @param {string} id
- * @returns {boolean} Whether the row is there.
+ * @returns {boolean} Whether the row exists.
  */
 export function focusRow(list, id) {
   const at = list.indexOf(id);

@@ -1,7 +1,6 @@
-// The apps of the workspace, each with its installation.
+// Apps of the workspace, each with its installation.
 //
-// Promises: the client secret and the tokens of an app are shown once, when they are made. Leaves out: what
-// apps do.
+// Guarantees: the client secret and the tokens of an app are shown once, on creation. Not here: what apps do.
 
 import { admin as common, adminParts as say } from "../../strings/en.js";
 import { h, words } from "../../view/node.js";

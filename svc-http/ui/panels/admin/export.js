@@ -1,6 +1,6 @@
-// Takes the workspace away as a signed file, which the browser writes as it comes, whatever its size.
+// Downloads the workspace as a signed file.
 //
-// Leaves out: importing one.
+// Guarantees: the browser streams the file to disk, whatever its size. Not here: importing.
 
 import { disable, whyNot } from "../../act.js";
 import { addressOf } from "../../net/ask.js";

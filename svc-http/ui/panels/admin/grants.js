@@ -1,6 +1,6 @@
-// Grants by which one member acts for another, and how long they may last.
+// Delegation grants, by which one member acts for another, and their maximum lifetime.
 //
-// Leaves out: the tokens that they are exchanged for, which last an hour at most.
+// Not here: the tokens that grants are exchanged for, which are valid for at most an hour.
 
 import { ONE } from "../../state/entities.js";
 import { admin as common, adminParts as say } from "../../strings/en.js";

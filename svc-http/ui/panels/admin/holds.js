@@ -1,6 +1,6 @@
-// Legal holds, under which nothing is removed.
+// Legal holds, which prevent the removal of data.
 //
-// Leaves out: what they keep.
+// Not here: the data that they protect.
 
 import { admin as common, adminParts as say } from "../../strings/en.js";
 import { plainWords } from "../../view/plain.js";

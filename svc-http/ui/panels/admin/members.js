@@ -1,6 +1,6 @@
-// The members and agents of the workspace, as who administers them sees them.
+// Members and agents of the workspace, for administrators.
 //
-// Leaves out: what each does (the screen of people).
+// Not here: what each member does (screens/people.js).
 
 import { hrefTo } from "../../names.js";
 import { standingOf } from "../../people.js";

@@ -1,6 +1,6 @@
-// What the parts of the administration have in common: what they read, and the buttons of the workspace.
+// Types and buttons that the sections of the administration share.
 //
-// Leaves out: what each part is of.
+// Not here: the content of the sections.
 
 import { actionOf } from "../../actions.js";
 import { actionButton } from "../../act.js";
@@ -10,17 +10,17 @@ import { h } from "../../view/node.js";
 /** @typedef {import("../../world.js").World} World */
 /** @typedef {import("../../state/store.js").Changes} Changes */
 /**
- * A part that is open. `wants` are the keys of what it shows, which are read and kept up to date.
+ * An open section. `wants` returns the keys of the shown entities, which are kept up to date.
  *
  * @typedef {{wants: () => string[], show: (changes?: Changes) => void, close?: () => void}} OpenPart
  */
 /**
  * @typedef {(place: HTMLElement, world: World, how: {query: () => URLSearchParams, wish: () => void}) => OpenPart} OpenAdminPart
- * `query`: that of the address; `wish`: what the part wants has changed.
+ * `query` returns the query of the address; call `wish` when the result of `wants` has changed.
  */
 
 /**
- * Buttons for what is done with the workspace, and what came of it.
+ * Creates buttons for actions on the workspace, and a place for their outcomes.
  *
  * @param {World} world
  * @param {...string} ids
@@ -37,7 +37,7 @@ export function workspaceBar(world, ...ids) {
     nodes: [h("div.row", ...buttons.map(({ node }) => node)), told],
     show() {
       for (const { action, node, update } of buttons) {
-        // What one may not do is shown all the same, and says what it needs.
+        // A button that the session may not use is shown disabled, and names the missing capability.
         node.hidden = world.may(action.op) && !action.when(of, world);
         update();
       }

@@ -1,6 +1,6 @@
-// How long things are kept: what the workspace has set, what the instance allows, and what holds.
+// Retention periods and limits: those of the workspace, those of the instance, and the effective ones.
 //
-// Leaves out: removing, which the service does.
+// Not here: removing data, which the server does.
 
 import { bytes } from "../../pure/format.js";
 import { ONE } from "../../state/entities.js";

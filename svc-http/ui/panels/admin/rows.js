@@ -1,7 +1,7 @@
-// A list of things that are administered: what each is, what holds of it, and what can be done with it.
+// List of administered items, each with its facts, its state and its actions.
 //
-// Promises: what has ended is shown when asked for; rows hold still while somebody is at them; a control
-// whose capability is missing is there and names it. Leaves out: what the things are.
+// Guarantees: ended items are shown on request; rows do not move while the user interacts with them; a
+// control without its capability is shown, and names the capability. Not here: what the items are.
 
 import { ms } from "../../pure/clock.js";
 import { dateTime } from "../../pure/format.js";
@@ -26,8 +26,8 @@ import { createHeld } from "../../view/held.js";
  *   endedLabel?: string,
  *   also?: {on: Action["on"], of: (one: any) => any},
  *   marks?: Record<string, string>,
- * }} Rows `also`: another thing, of which the row offers the actions too; `marks`: attributes of a row, by the field that
- * they have.
+ * }} Rows `also`: a related item whose actions the row offers too; `marks`: attributes of a row, each with
+ * the field that contains its value.
  */
 
 const MOST = 50;
@@ -45,7 +45,7 @@ export function openRows(world, rows) {
     most: MOST,
     key: (/** @type {any} */ one) => one.id,
     make,
-    // One that has just ended, and is held, says so.
+    // A row that the list keeps although its item has ended shows the ended item.
     update: (node, one) => updates.get(node)?.(all?.find(({ id }) => id === one.id) ?? one),
   });
   /** @type {any[] | null} */
@@ -89,7 +89,11 @@ export function openRows(world, rows) {
     return node;
   }
 
-  /** What can be done with a thing, and what came of it. @param {Action["on"]} kind */
+  /**
+   * Creates the buttons for the actions of an item, and a place for their outcomes.
+   *
+   * @param {Action["on"]} kind
+   */
   function offers(kind) {
     const buttons = h("div.row");
     const told = h("div");
@@ -115,7 +119,7 @@ export function openRows(world, rows) {
   const choose = h("label.row.tight", { hidden: true }, ended, h("span", endedLabel));
   return {
     node: h("div.stack", choose, held.root, empty),
-    /** @param {any[] | null} items Null: they are not known. */
+    /** @param {any[] | null} items Null if they are not loaded yet. */
     show(items) {
       all = items;
       draw();
@@ -124,7 +128,12 @@ export function openRows(world, rows) {
   };
 }
 
-/** Whether a thing has ended, by the server's clock. @param {World} world @returns {(one: any) => boolean} */
+/**
+ * Returns a predicate for items that have ended, by the server's clock.
+ *
+ * @param {World} world
+ * @returns {(one: any) => boolean}
+ */
 export const isOverNow = (world) => (one) => standingOf(world, one) !== null;
 
 /** @param {World} world @param {any} one @returns {Chip | null} */
@@ -138,7 +147,13 @@ export function standingOf(world, { revoked_at, released_at, expires_at }) {
 /** @param {string | null | undefined} time */
 export const timeText = (time) => dateTime(ms(time) ?? 0);
 
-/** When, and by whom. @param {World} world @param {string} time @param {string | null} member */
+/**
+ * Formats the time and the member of an action.
+ *
+ * @param {World} world
+ * @param {string} time
+ * @param {string | null} member
+ */
 export const doneBy = (world, time, member) => [say.by(timeText(time)), world.names.member(member)];
 
 /** @param {string | null} end @returns {[string, string]} */
@@ -148,14 +163,14 @@ export const untilFact = (end) => [say.until, end ? timeText(end) : say.noEnd];
 export const canFact = (capabilities) => [say.can, h("span.mono", capabilities.join(", "))];
 
 /**
- * Somebody's words, or ours where there are none.
+ * Returns text that a member wrote, or a placeholder if there is none.
  *
  * @param {string | null | undefined} text
  * @param {string} none
  */
 export const wordsOr = (text, none) => (text ? words(text) : h("span.quiet", none));
 
-/** A list of facts that is made anew only when what it shows changes. */
+/** Creates a list of facts that is redrawn only when its content changes. */
 export function factList() {
   const node = h("dl.facts");
   let drawn = "";

@@ -1,6 +1,6 @@
-// How far tasks may be divided into children.
+// Limits on dividing tasks into subtasks.
 //
-// Leaves out: the children that there are.
+// Not here: the existing subtasks.
 
 import { number } from "../../pure/format.js";
 import { ONE } from "../../state/entities.js";

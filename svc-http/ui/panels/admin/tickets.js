@@ -1,6 +1,6 @@
-// Share tickets, by which somebody outside reads one channel.
+// Share tickets, which let outsiders read one channel.
 //
-// Promises: the secret of a ticket is shown once, when it is issued. Leaves out: what is read by it.
+// Guarantees: the secret of a ticket is shown once, when it is issued. Not here: the shared content.
 
 import { admin as common, adminParts as say } from "../../strings/en.js";
 import { doneBy, isOverNow, openRows, standingOf, untilFact } from "./rows.js";

@@ -1,7 +1,7 @@
-// The tokens of a member: what each can do and until when, minted, rotated and revoked.
+// Tokens of a member: the capabilities and expiry of each, and creating, rotating and revoking tokens.
 //
-// Promises: a secret is shown once, when it is made; narrowing a token takes that token, typed for it. Leaves
-// out: tokens of sessions, which end by themselves.
+// Guarantees: a secret is shown once, on creation; to derive a narrower token, the user types in the
+// original. Not here: session tokens, which expire automatically.
 
 import { refsOf } from "../../forms.js";
 import { number } from "../../pure/format.js";
@@ -59,7 +59,7 @@ export function open(place, world, { query, wish }) {
     try {
       id = /** @type {string | undefined} */ (picker.read());
     } catch {
-      // It is no member's name yet.
+      // The text is not the name of a member yet.
     }
     if (!id || id === shown) return;
     world.note(`?part=tokens&member=${id}`);
@@ -100,7 +100,11 @@ export function open(place, world, { query, wish }) {
   };
 }
 
-/** Where a token is from, if it was not minted for its member. @param {any} token */
+/**
+ * Returns chips with the origin of a token that was not created directly for its member.
+ *
+ * @param {any} token
+ */
 function kindsOf({ parent_id, delegation_grant_id, installation_id }) {
   return [
     parent_id ? say.derived : null,

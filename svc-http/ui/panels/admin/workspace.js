@@ -1,6 +1,6 @@
-// What a workspace is called.
+// Name, handle and id of the workspace.
 //
-// Leaves out: purging and erasing it, which the palette has.
+// Not here: purging and erasing the workspace, which the palette offers.
 
 import { adminParts as say } from "../../strings/en.js";
 import { factList } from "./rows.js";

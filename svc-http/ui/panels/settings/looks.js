@@ -1,6 +1,6 @@
-// How the board looks, and whether single letters are keys: kept in this browser, applied at once.
+// Settings for the look of the board and for single-letter keys, stored in this browser.
 //
-// Leaves out: what the settings do to the page.
+// Guarantees: a change applies immediately. Not here: what the settings change on the page.
 
 import { openHelp } from "../../later.js";
 import { changeSettings, settings, watchSettings } from "../../state/seen.js";

@@ -1,7 +1,7 @@
-// Which notifications leave the service, which way, and when: set as a whole.
+// Notification preferences: reasons, delivery channels, quiet hours and digest, saved together.
 //
-// Promises: what is typed is not overwritten by what is read meanwhile; it says that it is not saved. Leaves
-// out: the ways themselves.
+// Guarantees: a later read does not overwrite unsaved input, which is marked as unsaved. Not here: the
+// delivery channels themselves.
 
 import { ONE } from "../../state/entities.js";
 import { refsOf } from "../../forms.js";
@@ -143,7 +143,7 @@ function rulesTable(rules) {
 const labelled = (label, control) => h("label.field", h("span.label", label), control);
 
 /**
- * A box that shows what it is about.
+ * Creates a checkbox that shows further fields while it is checked.
  *
  * @param {string} label
  * @param {boolean} isOn
@@ -201,7 +201,7 @@ function digestFields(now) {
       h("legend", say.digest),
       h("div.row.inline-fields", labelled(say.every, every), labelled(say.at, at)),
     ),
-    // What is so without being said is not said.
+    // The default digest, hourly on the hour, is sent as null.
     read: () =>
       every.value === "hour" && isFull(at.value) ? null : { every: every.value, at: at.value || MIDNIGHT },
   };

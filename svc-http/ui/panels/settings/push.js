@@ -1,7 +1,7 @@
-// Whether this browser is notified, and which others are.
+// Push notifications of this browser, and the list of subscribed browsers.
 //
-// Promises: the browser asks its reader only after a press; what cannot be done here says why. Leaves out:
-// what is notified.
+// Guarantees: the browser asks for permission only after a press; an unavailable setting shows the reason.
+// Not here: what members are notified about.
 
 import { dateTime } from "../../pure/format.js";
 import { ms } from "../../pure/clock.js";
@@ -27,7 +27,7 @@ export function pushPart(world, preferences) {
   const press = actionButton(world, register, preferences, { label: say.notify, begin: begin });
   /** @type {Awaited<ReturnType<typeof pushHere>> | null} */
   let here = null;
-  /** What went wrong in the browser. @type {string | null} */
+  /** Error that occurred in the browser. @type {string | null} */
   let wrong = null;
 
   async function look() {
@@ -44,7 +44,7 @@ export function pushPart(world, preferences) {
       if (made) {
         const { endpoint, expirationTime, keys } = made;
         const write = await send(world, register, preferences(), { endpoint, expirationTime, keys });
-        // What the service does not know of would never come.
+        // A subscription that the server does not have receives nothing.
         if (write.state !== "done") await unsubscribe();
       } else wrong = say.cannot.refused ?? null;
     } catch {
@@ -122,7 +122,11 @@ export function pushPart(world, preferences) {
   };
 }
 
-/** The push service alone: the rest of the address is a secret of the browser. @param {string} endpoint */
+/**
+ * Returns the host of the push service. The rest of the address is a secret of the browser.
+ *
+ * @param {string} endpoint
+ */
 function hostOf(endpoint) {
   return URL.canParse(endpoint) ? new URL(endpoint).host : "";
 }

@@ -1,14 +1,14 @@
-// The subscription of this browser at its push service.
+// Subscription of this browser at its push service.
 //
-// Promises: it is made once its reader has allowed it, for the key that the service signs with. Leaves out: telling the
-// service of it, and ending it (push-here.js).
+// Guarantees: a subscription is created after the user has allowed it, for the server's signing key. Not
+// here: registering the subscription at the server, and ending it (push-here.js).
 
 import { ownScript } from "../../net/script.js";
 import { SCOPE } from "../../push-here.js";
 import { hrefOf } from "../../router.js";
 import { pushedTo } from "../../state/seen.js";
 
-/** Where the worker is: beside the screens, whose folder is what it works for. */
+/** Address of the service worker, in the folder of the board. */
 const WORKER = new URL(hrefOf("push.js"), location.href);
 
 /** @typedef {"on" | "off" | "denied" | "insecure" | "unsupported"} Standing */
@@ -29,17 +29,17 @@ async function subscription() {
 }
 
 /**
- * Subscribes this browser, once its reader has allowed it.
+ * Subscribes this browser after asking the user for permission.
  *
- * @param {string} key The key that the service signs with.
- * @param {string} memberId Whose notifications come.
- * @returns {Promise<PushSubscriptionJSON | null>} Null: it was not allowed.
+ * @param {string} key Public key of the server's signatures.
+ * @param {string} memberId Member whose notifications this browser receives.
+ * @returns {Promise<PushSubscriptionJSON | null>} Null if the user did not allow it.
  */
 export async function subscribe(key, memberId) {
   if ((await Notification.requestPermission()) !== "granted") return null;
   await navigator.serviceWorker.register(ownScript(WORKER), { scope: SCOPE });
   const { pushManager } = await navigator.serviceWorker.ready;
-  // One for another key of the service is of no use any more.
+  // A subscription for another key of the server is useless.
   const old = await pushManager.getSubscription();
   if (old && keyOf(old) !== key) await old.unsubscribe();
   const made = await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });

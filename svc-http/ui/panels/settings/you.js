@@ -1,6 +1,6 @@
-// What one is called and can, and where one is mailed.
+// Name, handle and skills of the signed-in member, and the mail address.
 //
-// Leaves out: what administrators say of one.
+// Not here: what administrators set for a member.
 
 import { hrefTo } from "../../names.js";
 import { settings as say } from "../../strings/en.js";

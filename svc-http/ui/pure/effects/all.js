@@ -1,4 +1,4 @@
-// Every kind of event with what it does. A kind that is not here makes its thread stale.
+// Effects of all kinds of events on the store. An event of an unknown kind marks its thread as stale.
 
 import { placeOf, stale } from "./effect.js";
 import { CLAIMS } from "./claims.js";
@@ -15,10 +15,10 @@ import { WORKSPACE } from "./workspace.js";
 /** @type {Record<string, Case>} */
 const CASES = { ...THREADS, ...CLAIMS, ...GATES, ...WORDS, ...PEOPLE, ...WORKSPACE };
 
-/** The kinds of events that have a case of their own. */
+/** Kinds of events with a case of their own. */
 export const KINDS_HANDLED = Object.keys(CASES);
 
-/** Kinds that change neither who may claim a thread nor what its close needs. */
+/** Kinds of events that change neither who may claim a thread nor the requirements of its close. */
 const QUIET = new Set([
   "MessagePosted",
   "MessageEdited",

@@ -1,4 +1,4 @@
-// What events about claims, results and budgets do.
+// Effects of events about claims, results and budgets on the store.
 
 import { lists, patch, set, stale, staleEach } from "./effect.js";
 
@@ -10,12 +10,19 @@ import { lists, patch, set, stale, staleEach } from "./effect.js";
 
 const NO_CLAIM = { assignee_id: null, claim_lease_id: null, assignment_expires_at: null, acknowledged_at: null };
 
-/** Ends of a claim that count as an attempt: only then is the budget known to be spent, or not. */
+/**
+ * Reasons for the end of a claim that count as an attempt, after which the budget is known not to be used up.
+ */
 const ATTEMPTS = new Set(["released", "expired", "frozen", "deactivated"]);
-/** Ends after which the budget may be spent without a word. */
+/** Reasons for the end of a claim after which the budget may be used up without an event. */
 const ENDS = new Set(["result", "closed", "cancelled"]);
 
-/** Whether I am told: my claim was taken, or I was given one. @param {any} payload @param {World} world */
+/**
+ * Returns whether the user is notified: an administrator ended the user's claim, or the user was handed one.
+ *
+ * @param {any} payload
+ * @param {World} world
+ */
 const tellsMe = ({ reason, assignee_id, previous_assignee_id, administrator_id }, { me }) =>
   (reason === "handed_off" && assignee_id === me.member_id) ||
   (Boolean(administrator_id) && previous_assignee_id === me.member_id);
@@ -89,7 +96,7 @@ export const CLAIMS = {
   ],
   SpawnBudgetSet: () => lists("spawn_budget"),
   RepoPaused: ({ repo, reason }, place) => [
-    // Of one that is paused already, the reason alone is another.
+    // If the repository is already paused, only the reason changes.
     { ...patch("pause", repo.toLowerCase(), { reason }), make: pause(repo, reason, place) },
     staleEach("context"),
     ...lists("deferred", "occupancy"),
@@ -112,7 +119,7 @@ export const CLAIMS = {
 };
 
 /**
- * How a claim began or ended, in the form of an alarm, which it is if it lapsed.
+ * Returns how a claim began or ended, in the format of an alarm. An expired claim raises one.
  * @param {any} payload
  * @param {Pick<Place, "at" | "lsn">} place
  */
@@ -149,7 +156,7 @@ const LIMITS = ["max_tokens", "max_usd_micros", "max_turns", "max_wall_secs", "m
 const limits = (payload) => Object.fromEntries(LIMITS.map((limit) => [limit, payload[limit]]));
 
 /**
- * Whether a thread is known to have no limit. Without one, nothing of it is ever spent.
+ * Returns whether a thread is known to have no limit, in which case its budget is never used up.
  * @param {string} thread
  * @param {World} world
  */
@@ -159,7 +166,7 @@ function isUnlimited(thread, { kinds }) {
 }
 
 /**
- * What the obstacles of others say of this claim.
+ * Updates the end of this claim in the obstacles of other threads.
  * @param {string} thread
  * @param {string} until
  * @returns {Effect}

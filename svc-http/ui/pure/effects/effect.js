@@ -1,4 +1,4 @@
-// What an event does to what is known: the few forms that the cases are written in.
+// Effects of an event on the store: the forms in which the cases are written.
 
 /** @typedef {import('../types.js').Entity} Entity */
 /** @typedef {import('../types.js').Fields} Fields */
@@ -7,30 +7,36 @@
 
 /**
  * @typedef {object} Does
- * @property {Fields | ((before: Entity) => Fields)} [patch] fields that are known from now on
- * @property {boolean} [stale] something changed that the event does not carry
- * @property {boolean} [gone] it is no more
+ * @property {Fields | ((before: Entity) => Fields)} [patch] new values of fields
+ * @property {boolean} [stale] whether something changed that the event does not contain
+ * @property {boolean} [gone] whether the entity is removed
  */
-/** @typedef {{on: string, id: string, make?: Fields} & Does} One of one entity; it is made of `make` if it is unknown */
-/** @typedef {{each: string, where: (known: Entity) => boolean} & Does} Each of all entities of a kind that fit */
-/** @typedef {{list: string}} List of a list that only a read can tell */
+/**
+ * @typedef {{on: string, id: string, make?: Fields} & Does} One effect on one entity, which is created from
+ * `make` if it is unknown
+ */
+/**
+ * @typedef {{each: string, where: (known: Entity) => boolean} & Does} Each effect on all entities of a kind
+ * that match
+ */
+/** @typedef {{list: string}} List effect on a list, which must be read again */
 /** @typedef {One | Each | List} Effect */
 
 /**
- * @typedef {object} Place where and when an event happened, and who did it
+ * @typedef {object} Place channel, thread, time and actor of an event
  * @property {number} lsn
  * @property {string} at
  * @property {string} workspace
- * @property {string} channel empty outside of one
- * @property {string} thread empty outside of one
- * @property {string | null} by the member as whom it was done; null for the service
+ * @property {string} channel empty if the event has none
+ * @property {string} thread empty if the event has none
+ * @property {string | null} by the member on whose behalf it was done; null for the server
  * @property {boolean} delegated
  */
 /** @typedef {(payload: any, place: Place, world: World, event: LogEvent) => Effect[]} Case */
 
 /**
- * A time as the API writes it.
- * @param {number} micros since 1970
+ * Formats a time as the API does.
+ * @param {number} micros microseconds since 1970
  * @returns {string}
  */
 export function iso(micros) {
@@ -85,7 +91,7 @@ export function patch(on, id, fields) {
 }
 
 /**
- * Everything of an entity, known before or not.
+ * Sets all fields of an entity, known or not.
  * @param {string} on
  * @param {string} id
  * @param {Fields} fields

@@ -1,6 +1,6 @@
-// What events about approvals, reviews, land gates, relations and votes do.
+// Effects of events about approvals, reviews, land gates, relations and votes on the store.
 //
-// What these say is in a message, and a read has it: their events make stubs that are stale.
+// Guarantees: an event creates a stale stub, and a read adds the text, which only the message contains.
 
 import { lists, patch, stale, staleEach } from "./effect.js";
 
@@ -51,7 +51,7 @@ export const GATES = {
     ...refutes(kind),
   ],
   VoteOpened: (payload, place) => [{ on: "vote", id: payload.vote_id, make: vote(payload, place), stale: true }],
-  // Of an option with many voters only some are listed, so a ballot does not tell how many there are.
+  // An option with many voters lists only some of them, so a ballot alone does not determine the count.
   BallotCast: ({ vote_id }) => [stale("vote", vote_id)],
   VoteClosed: ({ vote_id, closed_by, tally }, { at }) => [
     patch("vote", vote_id, (known) => ({
@@ -168,7 +168,7 @@ function relation({ kind, from_id, to_id, member_id }, { thread, at, lsn }) {
 }
 
 /**
- * An open refutation keeps the thread of what it refutes from closing, which the event does not name.
+ * Marks all contexts as stale, since a refutation blocks the close of a thread that its event does not name.
  * @param {string} kind
  * @returns {Effect[]}
  */

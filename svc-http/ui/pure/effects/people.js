@@ -1,4 +1,4 @@
-// What events about members, channels and their members do.
+// Effects of events about members, channels and their members on the store.
 
 import { lists, patch, stale, staleEach } from "./effect.js";
 
@@ -25,7 +25,7 @@ export const PEOPLE = {
     patch("member", member_id, { active: true, changed_at: at }),
     ...lists("skills", "occupancy", "deferred"),
   ],
-  // Its handle is another from then on, which only a read tells.
+  // A removed member has a new handle, which only a read returns.
   MemberRemoved: ({ member_id }) => [stale("member", member_id), staleEach("channel_members")],
   MemberFrozen: ({ member_id }, _, world) => [
     patch("member", member_id, { frozen: true }),
@@ -127,24 +127,24 @@ const changed = (skills, added, removed) =>
   [...new Set([...skills, ...added])].filter((skill) => !removed.includes(skill)).sort();
 
 /**
- * What I can do depends on what I am.
+ * Returns the effects on the user's own capabilities, which depend on the user's state and skills.
  * @param {string} member
  * @param {World} world
  * @returns {Effect[]}
  */
 const ofMyself = (member, { me }) => (member === me.member_id ? [staleEach("context"), ...lists("me")] : []);
 
-/** Whose word counts. @returns {Effect[]} */
+/** Marks everything as stale that depends on whose review counts. @returns {Effect[]} */
 const judged = () => [staleEach("review_status"), staleEach("land_gate"), staleEach("context")];
 
-/** What is read where more can be seen than before: all, whatever was missing, and lists. */
+/** Lists to read again when more becomes visible; `all` covers entities that were not found before. */
 const SEEN_ANEW = [
   ...["all", "channels", "inbox", "inbox_all", "deferred", "occupancy", "approvals", "awaited"],
   ...["dead_letters", "dms", "follows", "closings", "unacknowledged", "assigned"],
 ];
 
 /**
- * Into a channel that could not be seen, what there is in it no event says.
+ * Returns the effects of a channel that becomes visible, since no event reports its contents.
  * @param {string} id
  * @param {World} world
  * @returns {Effect[]}
@@ -152,11 +152,11 @@ const SEEN_ANEW = [
 const into = (id, { kinds }) =>
   kinds.channel?.get(id)?.private === false ? [] : lists(...SEEN_ANEW);
 
-/** What is in a channel, by the field that says so. */
+/** Kinds of entities that contain the id of their channel. */
 const INSIDE = ["thread", "message", "gate", "dead_letter", "deferred", "context"];
 
 /**
- * Out of a private channel, nothing of it is to be seen any more.
+ * Returns the effects of leaving a private channel, whose contents are no longer visible.
  * @param {string} id
  * @param {World} world
  * @returns {Effect[]}
@@ -164,7 +164,7 @@ const INSIDE = ["thread", "message", "gate", "dead_letter", "deferred", "context
 const outOf = (id, world) => (world.kinds.channel?.get(id)?.private === false ? [] : insideOf(id, world));
 
 /**
- * A channel and all that is in it goes.
+ * Removes a channel and all its contents.
  * @param {string} id
  * @param {World} world
  * @returns {Effect[]}

@@ -1,4 +1,4 @@
-// What events about threads do: their fields, their states, and what they wait for.
+// Effects of events about threads on the store: fields, states and dependencies.
 
 import { threadAddress } from "../address.js";
 import { lists, patch, set, stale, staleEach } from "./effect.js";
@@ -97,7 +97,7 @@ function created(payload, place) {
 /** @param {string} state */
 const isFinished = (state) => state === "closed" || state === "archived";
 
-/** @param {any} payload Of a `ThreadStateChanged`. */
+/** @param {any} payload Payload of a `ThreadStateChanged` event. */
 export const finishes = ({ from, to }) => isFinished(to) && !isFinished(from);
 
 /** @type {Case} */
@@ -139,7 +139,7 @@ function settled(thread, at) {
 }
 
 /**
- * What threads that wait for this one say of it.
+ * Updates this thread's fields in the dependencies of other threads.
  * @param {string} thread
  * @param {import('../types.js').Fields} fields
  * @returns {Effect[]}
@@ -153,7 +153,10 @@ function inDependencies(thread, fields) {
 }
 
 /**
- * How many threads those wait for that wait for this one. Whether a thread does is not always known.
+ * Marks as stale the threads that may wait for this one, because their number of blockers changes.
+ *
+ * The dependencies of a thread are not always known.
+ *
  * @param {string} thread
  * @param {World} world
  * @param {boolean} finished
@@ -164,7 +167,7 @@ function waiting(thread, world, finished) {
     if (other.id === thread || (finished && other.blocked === 0 && !other.stale)) return false;
     const known = world.kinds.dependencies?.get(other.id);
     if (!known || known.stale) return true;
-    // A dependency in a channel that one may not see is counted, and not listed.
+    // A dependency in a channel that the user may not see is counted but not listed.
     const listed = known.items.filter((/** @type {any} */ item) => !item.finished).length;
     return known.items.some((/** @type {any} */ item) => item.thread_id === thread) || other.blocked > listed;
   };

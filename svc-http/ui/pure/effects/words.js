@@ -1,4 +1,4 @@
-// What events about messages and what is put on them do, and about the words of channels and threads.
+// Effects of events about messages, boot texts, glossary terms and memory blocks on the store.
 
 import { messageAddress } from "../address.js";
 import { lists, patch, stale, staleEach } from "./effect.js";
@@ -10,7 +10,11 @@ import { lists, patch, stale, staleEach } from "./effect.js";
 
 const BLANK = { body: "", content: [], metadata: {}, reactions: [], pinned: false, unreadable: false };
 
-/** What says the words of a message, and is without them. @type {Record<string, (known: Entity) => import('../types.js').Fields>} */
+/**
+ * Kinds of entities that repeat a message's content, with the fields that blank it.
+ *
+ * @type {Record<string, (known: Entity) => import('../types.js').Fields>}
+ */
 const SAID = {
   review: ({ findings = [] }) => ({ body: "", findings: findings.map((/** @type {any} */ one) => ({ ...one, body: "" })) }),
   gate: () => ({ question: "" }),
@@ -20,9 +24,9 @@ const SAID = {
 };
 
 /**
- * Blanks everything that quotes removed messages.
+ * Blanks all entities that repeat the content of removed messages.
  *
- * @param {(id: string) => boolean} isMeant
+ * @param {(id: string) => boolean} isMeant Returns whether a message is removed.
  * @returns {import('./effect.js').Effect[]}
  */
 const unsaid = (isMeant) => [
@@ -32,7 +36,7 @@ const unsaid = (isMeant) => [
     ...staleEach("pins", ({ items }) => items.some((/** @type {any} */ { message }) => isMeant(message.id))),
     patch: ({ items }) => ({ items: items.filter((/** @type {any} */ { message }) => !isMeant(message.id)) }),
   },
-  // It may have refuted something elsewhere.
+  // The message may have refuted a message of another thread.
   staleEach("context"),
   ...lists("inbox"),
 ];
@@ -75,7 +79,7 @@ export const WORDS = {
     ...unsaid((id) => id === message_id),
   ],
   MessagesPruned: ({ up_to_lsn }, _, { kinds: { message } }) => [
-    // An unknown message may be older: what quotes it is blanked, too, and read again.
+    // An unknown message may be older, so entities that repeat its content are blanked and read again.
     ...unsaid((id) => !(/** @type {number} */ (message?.get(id)?.lsn) > up_to_lsn)),
     { each: "message", where: (known) => known.lsn <= up_to_lsn, gone: true },
   ],
@@ -89,7 +93,7 @@ export const WORDS = {
     stale("pins", channel),
     staleEach("context", (known) => known.channel_id === channel),
   ],
-  // Counts are not added to: an answer may have counted this one already.
+  // Counts are not incremented, because an answer may already include this reaction.
   ReactionAdded: ({ message_id }) => [stale("message", message_id), stale("reactions", message_id)],
   ReactionRemoved: ({ message_id }) => [stale("message", message_id), stale("reactions", message_id)],
   ChannelBootSet: ({ channel_id }) => [stale("boot", channel_id), staleEach("context")],
@@ -116,11 +120,11 @@ export const WORDS = {
   ],
 };
 
-/** Returns whether an event removes the words of messages. @param {LogEvent} event */
+/** Returns whether an event removes the content of messages. @param {LogEvent} event */
 export const takesWords = ({ kind }) => /^Message(?:Tombstoned|Purged|sPruned)$/.test(kind);
 
 /**
- * Takes their words from events of messages that are no more, or no more as they were.
+ * Removes the content of withdrawn, purged or pruned messages from events.
  *
  * @param {Iterable<LogEvent>} events
  * @param {LogEvent} end
@@ -133,7 +137,7 @@ export function takeWords(events, end) {
   const isWithdrawn = kind === "MessageTombstoned";
   for (const event of events) {
     if (!event.message) continue;
-    // When it was posted, the event of an edit does not say.
+    // The event of an edit does not contain the time of the post, so pruning blanks all edits.
     const isMeant = isPruned
       ? event.lsn <= up_to_lsn || event.kind === "MessageEdited"
       : event.payload.message_id === message_id;

@@ -1,4 +1,4 @@
-// What events about the workspace itself do, and about what administrators look after: mostly lists to read again.
+// Effects of events about the workspace and its administration on the store: mostly lists to read again.
 
 import { lists, patch, stale } from "./effect.js";
 
