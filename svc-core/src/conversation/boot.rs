@@ -125,7 +125,7 @@ impl Event for ChannelBootSet {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetChannelBoot {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
 }
 
@@ -153,7 +153,7 @@ const BOOT: &str = concat!("select ", boot_columns!(), " from boots b where b.ch
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetChannelBoot {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
     /// The text, in Markdown.
     text: Prose<0, BOOT_MAX>,

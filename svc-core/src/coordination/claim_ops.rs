@@ -146,7 +146,7 @@ impl<I> Answer<I> for Next {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimNextThread {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
     lease_secs: Option<LeaseSecs>,
     /// Only threads whose footprint is in this repository.
@@ -277,7 +277,7 @@ fn find_conflict(cx: &Read<'_>, footprint: i64) -> Result<Option<BlockingConflic
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimThread {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     lease_secs: Option<LeaseSecs>,
     /// Whether to also acknowledge the claim.

@@ -84,7 +84,7 @@ pub(in crate::coordination) struct ThreadContext {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetThreadContext {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// Whether to return the workspace's glossary.
     #[schemars(transform = default_is("false"))]

@@ -300,7 +300,7 @@ const HORIZON: &str = "
 struct RequeueDeadLetter {
     /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
-    /// The dead letter.
+    /// Id of the dead letter.
     dead_letter_id: DeadLetterId,
 }
 

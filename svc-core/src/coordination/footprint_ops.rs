@@ -114,7 +114,7 @@ impl Event for ThreadFootprintChanged<'_> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetThreadFootprint {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The repository, as `owner/name`; a clone URL is accepted. Optional if all items are slots.
     #[schemars(transform = brief("`owner/name` or a clone URL. Optional if all items are slots."))]
@@ -168,7 +168,7 @@ impl Answer<SetThreadFootprint> for Footprint {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetThreadFootprint {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
 }
 
@@ -189,7 +189,7 @@ fn get_thread_footprint(cx: &Read<'_>, input: &GetThreadFootprint) -> Result<Foo
 struct CheckFootprint {
     /// Id of the workspace. It must be your own.
     workspace_id: OwnWorkspaceId,
-    /// The thread.
+    /// Id of the thread.
     thread_id: Option<ThreadId>,
     /// The footprint, as in `set_thread_footprint`. Default: the thread's own.
     #[schemars(transform = explained_elsewhere)]

@@ -105,7 +105,7 @@ struct ThreadDetail {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetThread {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
 }
 
@@ -125,7 +125,7 @@ fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
 #[serde(deny_unknown_fields)]
 #[schemars(transform = brief(""))]
 struct ListThreads {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
     /// Only threads in this state.
     state: Option<ThreadState>,
@@ -235,7 +235,7 @@ pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreadEvents {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// Newest first.
     #[serde(default)]

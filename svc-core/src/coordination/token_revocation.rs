@@ -68,7 +68,7 @@ enum ClaimHandling {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RevokeToken {
-    /// The token.
+    /// Id of the token.
     token_id: TokenId,
     /// Whether to `keep` the claims of the token's member, or to `release` them if it has no other live
     /// credential. Default: `keep`.

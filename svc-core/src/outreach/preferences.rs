@@ -49,10 +49,7 @@ fn operations() -> Vec<Operation> {
             .example(|_| json!({})),
         idempotent("set_notification_preferences", set_notification_preferences)
             .title("Set your notification preferences")
-            .when(
-                "Replace all your notification preferences. Use `set_delivery_address` to set the email \
-                 address.",
-            )
+            .when("Replace all your notification preferences. `set_delivery_address` sets the email address.")
             .put("/me/notification-preferences")
             .needs(&[WorkspaceRead])
             .personal()
@@ -96,9 +93,11 @@ pub(super) struct Preferences {
     /// and only in the inbox.
     muted: Vec<Uuid>,
     /// Hours in which no emails and pushes are sent; null if there are none.
+    #[schemars(transform = brief(""))]
     quiet_hours: Option<QuietHours>,
     /// Times of the digest, an email with the notifications that are not emailed individually; null for every
     /// full hour.
+    #[schemars(transform = brief(""))]
     digest: Option<Digest>,
     /// Whether emails and pushes contain the titles of threads and the text of messages. Text that was sent
     /// cannot be withdrawn.
@@ -230,14 +229,16 @@ struct SetNotificationPreferences {
     /// messages, and only in the inbox.
     #[schemars(transform = brief("Ids of channels and threads."))]
     muted: Option<Items<Uuid, MUTED_MAX>>,
-    /// Hours without emails and pushes. Notifications that are still unread are sent when these hours end.
+    /// Hours without emails and pushes. Notifications that are still unread are sent when these
+    /// hours end.
+    #[schemars(transform = brief(""))]
     quiet_hours: Option<QuietHours>,
     /// Times of the digest email. The digest contains all notifications if your delivery mode is `digest`,
     /// otherwise those beyond 20 emails an hour. Default: every full hour.
+    #[schemars(transform = brief(""))]
     digest: Option<Digest>,
     /// Whether emails and pushes may contain the titles of threads and the text of messages. Text that was
-    /// sent cannot be withdrawn. Default: false; they then contain only who did something and where, with a
-    /// link.
+    /// sent cannot be withdrawn. Default: false; they then only say who did something and where, with a link.
     #[schemars(transform = brief("Whether emails and pushes may quote titles and messages."))]
     show_words: Option<bool>,
 }

@@ -87,7 +87,7 @@ pub struct PushNotification {
     /// The id of the browser's subscription.
     pub subscription: SubscriptionId,
     /// The positions and times of the items in the notification.
-    items: Vec<(i64, Time)>,
+    covered: Vec<(i64, Time)>,
 }
 
 /// Content of a notification: the newest item in a thread or channel, and the number of new items there.
@@ -201,7 +201,7 @@ fn compose_notification(
         payload: payload(workspace_id, newest, lacking.len())?,
         taken_at,
         subscription: target.id,
-        items: lacking.iter().map(|item| (item.lsn, item.at)).collect(),
+        covered: lacking.iter().map(|item| (item.lsn, item.at)).collect(),
     }))
 }
 
@@ -252,7 +252,7 @@ fn first_half(text: &str) -> &str {
 /// Returns whether all items of a notification are still due.
 fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<PushNotification>, place: usize) -> Result<bool> {
     let Some(piece) = batch.notifications().get(place) else { return Ok(false) };
-    let lsns: Vec<i64> = piece.items.iter().map(|(lsn, _)| *lsn).collect();
+    let lsns: Vec<i64> = piece.covered.iter().map(|(lsn, _)| *lsn).collect();
     are_current(cx, batch.member_id(), OutgoingChannel::Push, &lsns)
 }
 
@@ -282,7 +282,7 @@ fn settle(
             matches!(result, DeliveryResult::Accepted | DeliveryResult::Dropped { .. })
         };
         let done = of_target().filter(|(_, result)| is_done(result));
-        target.has.extend(done.flat_map(|(piece, _)| piece.items.iter().map(|(lsn, _)| *lsn)));
+        target.has.extend(done.flat_map(|(piece, _)| piece.covered.iter().map(|(lsn, _)| *lsn)));
         match failed {
             Some(after) => target.fail(now, after),
             None if is_ok => target.succeed(),
@@ -290,7 +290,8 @@ fn settle(
         }
         targets.push((target, is_ok));
     }
-    let items: BTreeMap<i64, Time> = sent.iter().flat_map(|(piece, _)| piece.items.iter().copied()).collect();
+    let items: BTreeMap<i64, Time> =
+        sent.iter().flat_map(|(piece, _)| piece.covered.iter().copied()).collect();
     let mut by_due: BTreeMap<Option<Time>, Vec<i64>> = BTreeMap::new();
     for (lsn, at) in items {
         by_due.entry(next_due(&targets, lsn, at, now)).or_default().push(lsn);

@@ -120,7 +120,7 @@ impl Event for ChannelUnarchived {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateChannel {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
     /// New name of the channel.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
@@ -216,7 +216,7 @@ fn creator_and_caller(creator: Option<MemberId>, caller: Option<MemberId>) -> im
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ArchiveChannel {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
 }
 
@@ -238,7 +238,7 @@ fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UnarchiveChannel {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
 }
 

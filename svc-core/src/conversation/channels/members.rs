@@ -153,7 +153,7 @@ impl Event for ChannelMemberRemoved {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListChannelMembers {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
     #[serde(default)]
     cursor: Option<Cursor>,
@@ -184,7 +184,7 @@ const LIST_MEMBERS: &str = concat!(
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddChannelMember {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
     /// Id of the member to add.
     member_id: MemberId,
@@ -217,7 +217,7 @@ fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<Ch
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveChannelMember {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
     /// Id of the member to remove.
     member_id: MemberId,

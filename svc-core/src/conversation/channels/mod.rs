@@ -338,7 +338,7 @@ const HORIZON_OF_CHANNELS: &str =
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetChannel {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
 }
 

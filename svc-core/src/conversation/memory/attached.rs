@@ -68,9 +68,9 @@ columns! { attachment_columns: Attachment as a { thread_id, block_id, lsn } }
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AttachMemoryBlock {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
-    /// The block.
+    /// Id of the block.
     block_id: BlockId,
 }
 
@@ -143,9 +143,9 @@ fn subject(place: &ThreadPlace) -> Subject {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DetachMemoryBlock {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
-    /// The block.
+    /// Id of the block.
     block_id: BlockId,
 }
 
@@ -174,7 +174,7 @@ pub(crate) struct AttachedBlock {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListThreadMemoryBlocks {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,

@@ -189,7 +189,7 @@ fn checked_size(block: &MemoryBlock) -> Result<i64> {
 pub(super) struct SetMemoryBlock {
     /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
-    /// The block.
+    /// Id of the block.
     block_id: BlockId,
     /// New label of the block.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
@@ -319,7 +319,7 @@ const REPLACE: &str = "
 pub(super) struct DeleteMemoryBlock {
     /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
-    /// The block.
+    /// Id of the block.
     block_id: BlockId,
 }
 

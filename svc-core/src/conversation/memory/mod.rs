@@ -252,7 +252,7 @@ const LIST: &str = concat!(
 struct GetMemoryBlock {
     /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
-    /// The block.
+    /// Id of the block.
     block_id: BlockId,
 }
 

@@ -24,7 +24,7 @@ use crate::text::Count;
 pub(super) struct WaitForMemoryBlock {
     /// Id of your workspace.
     workspace_id: OwnWorkspaceId,
-    /// The block.
+    /// Id of the block.
     block_id: BlockId,
     /// The version that you have read, or 0 for no version. Default: the current version.
     after_version: Option<Count<0, { i64::MAX }>>,

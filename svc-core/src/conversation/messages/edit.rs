@@ -124,7 +124,7 @@ impl Event for MessageEdited {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditMessage {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
     /// New text of the message, in Markdown.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
@@ -310,7 +310,7 @@ fn apply_edit(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintex
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListMessageEdits {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
     #[serde(default)]
     cursor: Option<Cursor>,

@@ -275,7 +275,7 @@ fn operations() -> Vec<Operation> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetMessage {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
 }
 
@@ -289,7 +289,7 @@ fn get_message(cx: &Read<'_>, input: &GetMessage) -> Result<Message> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListMessages {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// Whether to return the newest message first.
     #[serde(default)]

@@ -186,7 +186,7 @@ impl Event for MessageUnpinned {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PinMessage {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
 }
 
@@ -225,7 +225,7 @@ const COUNT: &str = concat!(
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UnpinMessage {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
 }
 
@@ -264,7 +264,7 @@ pub(crate) struct PinnedMessage {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListPins {
-    /// The channel.
+    /// Id of the channel.
     channel_id: ChannelId,
     #[serde(default)]
     cursor: Option<Cursor>,

@@ -121,7 +121,7 @@ impl Event for MessagePosted {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PostMessage {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// Text of the message, in Markdown.
     body: Prose<1, MESSAGE_MAX>,

@@ -200,7 +200,7 @@ impl Event for ReactionRemoved<'_> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AddReaction {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
     /// An emoji, its shortcode such as `tada`, or a custom name.
     ///
@@ -260,7 +260,7 @@ const FIND: &str = "select lsn from reactions where message_id = $1 and emoji = 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RemoveReaction {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
     /// The emoji, its shortcode, or the custom name.
     emoji: Emoji,
@@ -327,7 +327,7 @@ struct EmojiReactions {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListReactions {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
     cursor: Option<Cursor>,
 }

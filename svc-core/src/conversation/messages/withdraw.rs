@@ -126,7 +126,7 @@ impl Event for MessagePurged {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteMessage {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
 }
 
@@ -186,7 +186,7 @@ fn check_may_withdraw(caller: &Caller, author: Option<MemberId>) -> Result<()> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PurgeMessage {
-    /// The message.
+    /// Id of the message.
     message_id: MessageId,
 }
 

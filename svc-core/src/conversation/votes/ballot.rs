@@ -56,7 +56,7 @@ impl Event for BallotCast {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CastVote {
-    /// The vote.
+    /// Id of the vote.
     vote_id: VoteId,
     /// Indexes of the options that you choose, starting at 0; `[]` empties your ballot.
     options: Items<Count<0, OPTION_INDEX_MAX>, VOTE_OPTIONS_MAX>,

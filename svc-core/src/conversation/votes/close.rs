@@ -65,7 +65,7 @@ const DUE_REASON: &str = "due";
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CloseVote {
-    /// The vote.
+    /// Id of the vote.
     vote_id: VoteId,
 }
 

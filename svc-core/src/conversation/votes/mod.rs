@@ -324,7 +324,7 @@ impl JsonSchema for Options {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateVote {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The question.
     question: Prose<1, QUESTION_MAX>,
@@ -401,7 +401,7 @@ const COUNT: &str = "select count(*) from votes where thread_id = $1";
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetVote {
-    /// The vote.
+    /// Id of the vote.
     vote_id: VoteId,
 }
 
@@ -440,7 +440,7 @@ const BY_ID: &str = select_votes!("v.id = $1 and v.workspace_id = $2");
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListVotes {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     #[serde(default)]
     cursor: Option<Cursor>,

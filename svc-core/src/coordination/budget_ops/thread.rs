@@ -146,7 +146,7 @@ impl<I> Answer<I> for ThreadBudget {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetThreadBudget {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// Maximum reported tokens. Default: any number.
     max_tokens: Option<Amount>,
@@ -181,7 +181,7 @@ fn set_thread_budget(cx: &mut Write<'_>, input: &SetThreadBudget) -> Result<Thre
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UpdateThreadBudget {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// Maximum reported tokens; null for any number.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
@@ -242,7 +242,7 @@ fn apply_limits(
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetThreadBudget {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
 }
 

@@ -153,7 +153,7 @@ impl Event for UsageReported<'_> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReportUsage {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// An id for the report, unique within the thread.
     report_id: UsageText,
@@ -390,7 +390,7 @@ columns! {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreadUsage {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     cursor: Option<Cursor>,
     limit: Option<PageLimit>,

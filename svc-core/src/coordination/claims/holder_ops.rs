@@ -168,7 +168,7 @@ fn unfinished_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetClaim {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
 }
 
@@ -217,7 +217,7 @@ impl Event for ClaimAcknowledged {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AcknowledgeClaim {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The lease id of your claim. If given, it must be the lease id of the live claim.
     #[schemars(transform = brief("Lease id of your claim: always send it."))]
@@ -298,7 +298,7 @@ impl Event for ClaimRenewed {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RenewClaim {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     lease_secs: Option<LeaseSecs>,
     /// The lease id of your claim. If given, it must be the lease id of the live claim.
@@ -368,7 +368,7 @@ const RENEW: &str = "update threads set assignment_expires_at = $3 where id = $1
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReleaseClaim {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The lease id of the claim.
     claim_lease_id: LeaseId,
@@ -423,7 +423,7 @@ fn store_checkpoint(
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HandOffClaim {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The member who receives the claim.
     to_member_id: MemberId,

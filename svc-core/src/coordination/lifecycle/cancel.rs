@@ -84,7 +84,7 @@ impl Event for ThreadCancelled<'_> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CancelThread {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The reason, for members who worked on or wait for the thread.
     reason: Prose<1, CANCEL_REASON_MAX>,

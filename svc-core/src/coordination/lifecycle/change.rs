@@ -44,7 +44,7 @@ impl Event for ThreadUpdated<'_> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateThread {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The new title.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
@@ -89,7 +89,7 @@ impl Event for ThreadPriorityChanged {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetThreadPriority {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The priority, from -100 to 100.
     priority: Priority,
@@ -137,7 +137,7 @@ impl Event for ThreadOwnerChanged {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetThreadOwner {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The new owner; null or absent for no owner.
     owner_id: Option<MemberId>,
@@ -200,7 +200,7 @@ impl Event for ThreadSkillsChanged<'_> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetRequiredSkills {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// All skills that the thread requires from now on.
     required_skills: Items<Skill, SKILLS_MAX>,

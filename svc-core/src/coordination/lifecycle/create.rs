@@ -220,7 +220,7 @@ creates_thread! {
     /// `depends_on`, or if `required_skills` is a new set and the workspace already has 5000 different sets;
     /// 409 `not-visible-to-all` if a thread in `depends_on` is in another, private channel.
     CreateThread {
-        /// The channel.
+        /// Id of the channel.
         channel_id: ChannelId
     }
 }

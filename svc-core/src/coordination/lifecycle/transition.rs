@@ -151,7 +151,7 @@ impl Event for ThreadStateChanged {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TransitionThread {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The transition to make.
     ///
@@ -313,8 +313,8 @@ pub(crate) fn unmet_close_conditions(cx: &Read<'_>, thread: &Thread) -> Result<V
 
 /// Returns the names of the actions that would now succeed for the caller.
 ///
-/// `unmet_close_conditions` is the result of [`unmet_close_conditions`], which callers pass in because the conditions of a
-/// close are the most expensive to check.
+/// `unmet_close_conditions` is the result of [`unmet_close_conditions`], which callers pass in because the
+/// conditions of a close are the most expensive to check.
 pub(crate) fn possible_actions(
     cx: &Read<'_>,
     thread: &Thread,

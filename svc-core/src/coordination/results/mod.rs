@@ -189,7 +189,7 @@ impl Event for ThreadResultSet<'_> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetThreadResult {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The result: any JSON object of up to 262144 bytes.
     ///
@@ -363,7 +363,7 @@ const PURGE: &str = "
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetThreadResult {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
 }
 
@@ -437,7 +437,7 @@ const HORIZON: &str =
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitForResult {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     timeout_secs: Option<WaitSecs>,
 }

@@ -117,7 +117,7 @@ impl Answer<ApprovalDecide> for Decided {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ApprovalDecide {
-    /// The gate.
+    /// Id of the gate.
     gate_id: GateId,
     /// The decision on the gate.
     decision: Decision,

@@ -21,7 +21,7 @@ use crate::schema::brief;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FollowApproval {
-    /// The gate.
+    /// Id of the gate.
     gate_id: GateId,
     /// Maximum seconds to wait for the decision. If absent, the gate is returned immediately.
     #[schemars(transform = brief("Maximum seconds to wait; if absent, returns immediately."))]

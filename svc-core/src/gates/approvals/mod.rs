@@ -277,7 +277,7 @@ impl StoredGate {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RequestApproval {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The question for the approver.
     question: Prose<1, QUESTION_MAX>,
@@ -385,7 +385,7 @@ const COUNT: &str = "select count(*) from approval_gates where thread_id = $1";
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetApprovalGate {
-    /// The gate.
+    /// Id of the gate.
     gate_id: GateId,
 }
 

@@ -41,7 +41,7 @@ impl Answer<RequestLandAdvice> for LandAdvice {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RequestLandAdvice {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
 }
 

@@ -334,7 +334,7 @@ impl<I> Answer<I> for LandGate {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetLandGate {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The work to land, such as a branch or the URL of a pull request.
     pointer: Text<1, LAND_POINTER_MAX>,
@@ -414,7 +414,7 @@ const SET: &str = "
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetLandGate {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
 }
 
@@ -431,7 +431,7 @@ fn get_land_gate(cx: &Read<'_>, input: &GetLandGate) -> Result<LandGate> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RequireLandGate {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
 }
 
@@ -460,7 +460,7 @@ const REQUIRE: &str = "
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClearLandGate {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
 }
 

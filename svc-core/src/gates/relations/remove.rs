@@ -42,7 +42,7 @@ impl Event for RelationRemoved {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveRelation {
-    /// The relation.
+    /// Id of the relation.
     relation_id: RelationId,
 }
 

@@ -153,9 +153,9 @@ const OF_REVIEWS: &str = concat!(
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResolveFinding {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
-    /// The finding.
+    /// Id of the finding.
     finding_id: FindingId,
     /// Resolution of the finding, such as `fixed`.
     resolution: Resolution,

@@ -102,7 +102,7 @@ impl<I> Answer<I> for ReviewRequirement {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetReviewRequirement {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// Number of approvals by different members, from 0 to 10.
     approvals: Count<0, APPROVALS_MAX>,
@@ -134,7 +134,7 @@ const SET: &str = "
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetReviewRequirement {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
 }
 
@@ -184,7 +184,7 @@ columns! { reviewer_columns: Reviewer as r { thread_id, member_id, added_by, add
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddReviewer {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The member to list.
     member_id: MemberId,
@@ -246,7 +246,7 @@ const COUNT: &str = "select count(*) from reviewers where thread_id = $1";
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveReviewer {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// The listed member to remove.
     member_id: MemberId,
@@ -269,7 +269,7 @@ const REMOVE: &str = "delete from reviewers where thread_id = $1 and member_id =
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListReviewers {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     cursor: Option<Cursor>,
 }

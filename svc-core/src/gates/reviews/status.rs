@@ -26,7 +26,7 @@ use crate::time::Time;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListReviews {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
@@ -144,7 +144,7 @@ pub(super) struct ReviewStatus {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetReviewStatus {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
 }
 

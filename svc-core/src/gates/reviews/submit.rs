@@ -162,7 +162,7 @@ struct NewFinding {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SubmitReview {
-    /// The thread.
+    /// Id of the thread.
     thread_id: ThreadId,
     /// Your verdict on the work.
     verdict: Verdict,

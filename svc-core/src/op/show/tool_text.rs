@@ -229,10 +229,12 @@ fn use_brief_description(keywords: &mut Map<String, Value>, place: SchemaPositio
     }
 }
 
-/// Returns whether a description only repeats the name of its field, such as "The thread." for `thread_id`.
+/// Returns whether a description only repeats the name of its field, such as "Id of the thread." for
+/// `thread_id`.
 fn repeats_field_name(text: &str, field: &str) -> bool {
-    let text = text.strip_prefix("The ").unwrap_or(text).strip_suffix('.').unwrap_or(text);
-    text.eq_ignore_ascii_case(&field.strip_suffix("_id").unwrap_or(field).replace('_', " "))
+    let name = text.strip_prefix("Id of the ").or_else(|| text.strip_prefix("The ")).unwrap_or(text);
+    let name = name.strip_suffix('.').unwrap_or(name);
+    name.eq_ignore_ascii_case(&field.strip_suffix("_id").unwrap_or(field).replace('_', " "))
 }
 
 /// Keeps the first sentence of the descriptions of nested members, and removes descriptions at greater depth.
