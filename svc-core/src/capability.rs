@@ -54,7 +54,7 @@ capabilities! {
     ArtifactUpload = "artifact:upload",
     /// Search everything that the credential may read.
     SearchQuery = "search:query",
-    /// Receive events as they happen, by a wait or over a WebSocket.
+    /// Receive events as they happen, through a wait or a WebSocket.
     EventSubscribe = "event:subscribe",
     /// Administer tokens, agents and the workspace; purge withdrawn messages.
     TokenAdmin = "token:admin",

@@ -34,7 +34,7 @@ impl DataAccess {
         Self::of(path.metadata().is_ok_and(|found| found.mode() & 0o020 != 0))
     }
 
-    /// Returns the permission bits of the users without access.
+    /// Returns the permission bits that must be clear: those of users without access.
     pub(crate) fn bits_of_others(self) -> u32 {
         match self {
             Self::Owner => 0o077,

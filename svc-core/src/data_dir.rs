@@ -431,8 +431,8 @@ impl PublishedAddress {
         Ok(Self { _locked: locked })
     }
 
-    /// Returns the address of the server that runs on the folder at `path`, or `None` if no server runs
-    /// there.
+    /// Returns the address of the server that runs on the folder at `path`, or `None` if no server runs there
+    /// or its address cannot be read.
     pub fn find(path: &Path) -> Option<SocketAddr> {
         let mut file = File::open(path.join(LISTENING)).ok()?;
         if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {

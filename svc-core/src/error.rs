@@ -164,10 +164,12 @@ codes! {
     /// The first request with this idempotency key created the object `id`; its secret is shown only once.
     IdempotencyReplayed = "idempotency-replayed", 409, "The secret was already shown",
         "If you lost the secret, revoke the object `id` and create another one with a new key.";
-    /// A thread cannot depend on a thread in another private channel, which some members may not see.
+    /// A thread cannot depend on a thread in a private channel other than its own, which some members may not
+    /// see.
     ///
-    /// A channel cannot become private while threads of other channels depend on its threads. A message
-    /// cannot refute a message that is visible to members who cannot see the refuting message.
+    /// A channel cannot become private while threads of public channels depend on its threads, nor public
+    /// while its threads depend on threads of private channels. A message cannot refute a message that is
+    /// visible to members who cannot see the refuting message.
     NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it",
         "Keep related threads and messages in one channel, or remove the dependency or the refutation.";
     /// The event log does not verify: `lsn` is the position of the first broken event.
@@ -220,7 +222,7 @@ codes! {
     /// The body uses a transfer coding other than `chunked`.
     UnsupportedTransferCoding = "unsupported-transfer-coding", 501, "The transfer coding is not known",
         "Send the body without a transfer coding, or as `Transfer-Encoding: chunked`.";
-    /// A limit on the requests of the client, the token or the workspace is used up.
+    /// A limit is used up, for example on requests, imports, confirmation codes or long reads at the same time.
     RateLimited = "rate-limited", 429, "Too many requests",
         "Try again after the number of seconds in `Retry-After` or `retry_after_secs`.";
     /// The service failed because of an internal fault.
@@ -229,7 +231,7 @@ codes! {
          immediately.";
     /// The service is overloaded and did not accept the request.
     Overloaded = "overloaded", 503, "Overloaded",
-        "Try again in a second, or at the time that the response states.";
+        "Try again in a second, or after the number of seconds that the response states.";
     /// The read has used up the time that one read may take (`SVC_READ_BUDGET_MS`), and has no pages that
     /// could end early.
     ReadTooExpensive = "read-too-expensive", 503, "The read takes too long",

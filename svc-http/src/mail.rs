@@ -2,8 +2,9 @@
 //!
 //! All mails of a batch are sent over one connection. If the mail server cannot be reached, or rejects the
 //! sender or the password, the operator must act, and the mails are retried. A temporarily rejected mail is
-//! retried. If the mail server rejects a receiver permanently, the address is suspended; if it rejects a mail
-//! permanently, the mail is dropped. Neither addresses nor content are logged.
+//! retried. If the mail server permanently rejects a receiver as unknown, the address is suspended; if it
+//! permanently rejects a mail for another reason, the mail is dropped. Neither addresses nor content are
+//! logged.
 
 use std::time::Duration;
 
@@ -141,8 +142,7 @@ impl MailSender {
         };
         let (mut failing, mut dropped): (Vec<&MailAddress>, i64) = (Vec::new(), 0);
         for (place, (letter, result)) in letters.iter().zip(&mut results).enumerate() {
-            // The member may have read the message, or its author may have deleted it, since the mail was
-            // written.
+            // The message may have been read or withdrawn since the mail was written.
             if failing.contains(&letter.to()) || !taken.is_current(place).await {
                 continue;
             }
@@ -154,7 +154,7 @@ impl MailSender {
             };
             *result = failed.result();
             match result {
-                // After several dropped mails in a row, the core has suspended the address.
+                // After several dropped mails in a row, the core will suspend the address.
                 DeliveryResult::Dropped { .. } => dropped = dropped.saturating_add(1),
                 _ => failing.push(letter.to()),
             }

@@ -1,5 +1,5 @@
 //! Decides whether the session cookie of a request is accepted: only if no page of another site has sent the
-//! request.
+//! request, or if the request is a read to which the browser navigates.
 //!
 //! A browser adds the session cookie to every request to this server, from any page. So the cookie is
 //! accepted only if the browser confirms with `Sec-Fetch-Site`, or else with `Origin`, that the page has the

@@ -67,8 +67,7 @@ impl WebPush {
         let mut results = Vec::new();
         let mut has_failed = false;
         for (place, piece) in pieces {
-            // The member may have read the message, or its author may have deleted it, since the notification
-            // was created.
+            // The message may have been read or withdrawn since the notification was created.
             let result = match has_failed || Instant::now() >= last || !taken.is_current(*place).await {
                 true => DeliveryResult::NotTried,
                 false => self.send_one(piece).await,

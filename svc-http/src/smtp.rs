@@ -1,7 +1,7 @@
 //! Parses the replies in which mail servers reject SMTP commands.
 //!
 //! The lines of a reply are joined by spaces. A reply without an enhanced status code is judged by its reply
-//! code alone.
+//! code and the rejected command.
 
 use std::error::Error as _;
 use std::{fmt, io};

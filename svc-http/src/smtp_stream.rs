@@ -473,7 +473,7 @@ mod tests {
                 let manner = ServerBehaviour { injected, ..ServerBehaviour::default() };
                 let failed = noop(&manner, security, true, false).unwrap_err();
                 let Failure::Broken(reason) = &failed else { panic!("{failed:?}") };
-                assert!(reason.contains("more in plain text"), "{reason}");
+                assert!(reason.contains("plaintext after its reply"), "{reason}");
                 let manner = ServerBehaviour { is_late: true, ..manner };
                 let failed = noop(&manner, security, true, false).unwrap_err();
                 assert!(matches!(failed, Failure::Broken(_)), "{failed:?}");
@@ -504,7 +504,7 @@ mod tests {
                 ] {
                     let failed = noop(&manner, security, has_login, false).unwrap_err();
                     let Failure::Broken(reason) = &failed else { panic!("{failed:?}") };
-                    assert!(reason.contains("sends too much"), "{security:?}: {reason}");
+                    assert!(reason.contains("too many bytes"), "{security:?}: {reason}");
                 }
             }
             let end = b"\r\n250 ok\r\n";

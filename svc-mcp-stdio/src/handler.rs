@@ -72,7 +72,7 @@ pub trait Handler: Send + Sync {
 
     /// Returns how a transport must treat a repeated call, which contains the input that the first call
     /// requested.
-    fn manner_of_repeated_call(&self, tool: &str) -> CallProperties {
+    fn call_properties_of_repeated_call(&self, tool: &str) -> CallProperties {
         self.call_properties(tool)
     }
 

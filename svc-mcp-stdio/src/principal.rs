@@ -123,7 +123,8 @@ impl Principal {
         self.holder
     }
 
-    /// Returns a hash that identifies the credential. Requests with the same credential have the same hash.
+    /// Returns a hash that identifies the credential. Requests have the same hash exactly if they have the
+    /// same credential.
     pub fn mark(&self) -> [u8; 32] {
         self.head.credential.mark()
     }

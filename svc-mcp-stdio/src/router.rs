@@ -56,11 +56,11 @@ impl Router {
     pub fn call_properties(&self, message: &Message) -> CallProperties {
         match message.method.as_str() {
             "tools/call" => {
-                let manner = |tool: Cow<'_, str>| match message.params.text("requestState") {
-                    Some(_) => self.handler.manner_of_repeated_call(&tool),
+                let properties = |tool: Cow<'_, str>| match message.params.text("requestState") {
+                    Some(_) => self.handler.call_properties_of_repeated_call(&tool),
                     None => self.handler.call_properties(&tool),
                 };
-                called_tool(message).map(manner).unwrap_or_default()
+                called_tool(message).map(properties).unwrap_or_default()
             }
             "subscriptions/listen" => CallProperties { waits: true, changes: false },
             _ => CallProperties::default(),

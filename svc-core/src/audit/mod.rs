@@ -3,8 +3,8 @@
 //! - `instance`: reads the rows of all workspaces, and the rows of the instance itself
 //! - `state`: compares the tables of a workspace with its log
 //!
-//! The pipeline writes the audit rows of changes. A row with a specific action name is written by the
-//! function of the operation instead. This module writes no rows.
+//! The pipeline writes the rows `mutation` and `authorization.decision`, and the rows of audited reads.
+//! Functions of operations write the other named rows. This module writes no rows.
 
 mod instance;
 pub(crate) mod state;

@@ -99,14 +99,14 @@ pub const VARIABLES: &[Variable] = &[
         "Use a publicly known key if SVC_CONTENT_KEK is not set. Not allowed in production."),
     variable("AUTH_DISABLED", Form::Flag,
         "Let svc-http serve without authentication: a request without a credential acts as the first person \
-        of the first workspace, with the capabilities of svc.human.admin. The Host and Origin of such a \
-        request must be names of the server. Needs SVC_ALLOW_INSECURE_NO_AUTH; not allowed in production."),
+        of the first workspace, with the capabilities of svc.human.admin. The Host of such a request, \
+        and its Origin if it has one, must be the server's own. Needs SVC_ALLOW_INSECURE_NO_AUTH; not allowed in production."),
     variable("SVC_ALLOW_INSECURE_NO_AUTH", Form::Flag,
         "Confirm AUTH_DISABLED, which is rejected without this variable. Not allowed in production."),
     variable("SVC_DEV_ANONYMOUS_MCP_WORKSPACE", Form::Text(""),
         "The id of a workspace whose public channels can be read at the MCP endpoint of svc-http without a \
-        credential. The Host and Origin of such a request must be names of the server. Not allowed in \
-        production."),
+        credential. The Host of such a request, and its Origin if it has one, must be the server's own. Not \
+        allowed in production."),
     variable("SVC_ENV", Form::OneOf(&["development", "production"]),
         "The environment. In production, the programs reject settings that are insecure on purpose."),
     variable(GROUP_ACCESS, Form::Flag,
@@ -187,8 +187,8 @@ pub const VARIABLES: &[Variable] = &[
         "The contact for push services: mailto:ADDRESS or https://PAGE. If this variable is unset, the \
         contact is SVC_PUBLIC_URL, if that is https. Some push services, such as Apple's, reject a service \
         without a contact. These push services also reject a contact at localhost, at an IP address, or at \
-        a name that ends with .local or has no dot. svc-http logs a warning about such a contact when it \
-        starts."),
+        a name that ends with .local or has no dot. svc-http logs a warning when it starts if the contact \
+        is missing or such a one."),
     variable("SVC_ALLOW_PRIVATE_EGRESS", Form::Flag,
         "Let requests to addresses that members have entered, such as requests of web push, go to private \
         addresses and over http. Not allowed in production."),

@@ -92,8 +92,8 @@ struct Follow {
     /// Number of unseen messages by other members in the followed thread or channel, among its last 100
     /// unseen messages; null for a followed member.
     unread: Option<i64>,
-    /// Position in the workspace's log of the last message in the followed thread or channel; null if its
-    /// last 100 messages are all withdrawn, or for a followed member.
+    /// Position in the workspace's log of the last message in the followed thread or channel; null if it has
+    /// no messages, or if its last 100 messages are all withdrawn, or for a followed member.
     last_lsn: Option<i64>,
     /// Time at which you began to follow the object.
     followed_at: Time,

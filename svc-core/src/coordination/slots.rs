@@ -323,7 +323,8 @@ struct SlotHolder {
 /// Returns the slots that have a capacity or are in use, sorted by name, with the claims that use each slot.
 ///
 /// Up to 1000 slots without a capacity are listed, and up to 1000 uses are counted. Claims on threads that
-/// you may not see are included, with the holder and the end of the lease, but without the thread.
+/// you may not see are included, with the holder and the end of the lease, but without the thread. Slots that
+/// only such claims use are listed too.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListSlots {

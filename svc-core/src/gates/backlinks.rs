@@ -75,7 +75,7 @@ enum Backlink {
     Reaction {
         /// Position of the reaction in the workspace's event log.
         lsn: i64,
-        /// The emoji of the reaction, or the name of a custom emoji of the workspace.
+        /// The emoji of the reaction, or a custom name.
         emoji: String,
         /// Id of the member who reacted.
         member_id: MemberId,

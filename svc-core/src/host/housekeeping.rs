@@ -82,8 +82,8 @@ impl Upkeep {
             )))
     }
 
-    /// Adds the check value of this process's key again, if a rewrap has removed it because nothing was
-    /// sealed.
+    /// Adds the check value of this process's key again, if a rewrap has removed it because the key sealed
+    /// nothing.
     fn restore_check_value(&self, round: &ChoreRound<'_>) -> Result<()> {
         if !round.read(ReplacementReason::is_check_value_removed)? {
             return Ok(());

@@ -395,7 +395,8 @@ impl Service {
         ResourceSubscriptions(self.dispatch())
     }
 
-    /// Returns the gauges of the service. Each shell that serves the service adds the depths of its queues.
+    /// Returns the gauges of the service. Each shell that serves the service adds the depths of its bounded
+    /// resources.
     pub fn gauges(&self) -> &Gauges {
         &self.inner.dispatch.shared.gauges
     }

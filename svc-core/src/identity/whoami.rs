@@ -20,7 +20,7 @@ pub(crate) fn feature() -> Feature {
         vec![
             read(WHOAMI, whoami)
                 .title("Read your own identity")
-                .when("Get your member, workspace and capabilities. Call it first to learn your identity.")
+                .when("Get your member, workspace and capabilities. Use first, to learn who you are.")
                 .quick()
                 .get("/me")
                 .example(|_| json!({})),

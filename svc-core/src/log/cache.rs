@@ -201,7 +201,7 @@ impl Cache {
         self.invalidated.push((workspace, cached));
     }
 
-    /// Ends the invalidations of the previous job, when another job begins.
+    /// Clears the invalidations of the previous job. Called when the next job begins.
     pub fn begin_job(&mut self) {
         self.invalidated.clear();
     }

@@ -10,7 +10,7 @@
 //! - `row`: converts rows of tables to lines of the file and back
 //! - `write`: writes an export, `record_writer`: hashes and writes its records on a second thread
 //! - `pieces`: splits JSON into values, `read`: reads a file value by value, `verify`: verifies the file
-//! - `arriving_export`: verifies a file while it is received
+//! - `incoming_export`: verifies a file while it is received
 //! - `record_lines`: stores the records of a verified file, `copy`: replaces their ids
 //! - `insert`, `import`: write the records to the database
 //! - `charge`: limits the imports of a workspace, `admin_token`: mints a token for an imported workspace
@@ -25,7 +25,7 @@ mod read;
 mod record_writer;
 mod write;
 mod verify;
-mod arriving_export;
+mod incoming_export;
 mod record_lines;
 mod copy;
 mod insert;
@@ -50,10 +50,10 @@ use crate::log::signed_note::PublicKey;
 use crate::op::{Effect, Feature, Read, Records, SharedState, TypedOperation, changing, reading};
 use crate::spool::{CompleteSpool, FileContent, TakesFile, Upload};
 use crate::time::Time;
-pub use arriving_export::ArrivingExport;
 use form::Envelope;
 pub use form::Words;
 pub use import::{ImportWorkspace, Imported, Mode};
+pub use incoming_export::ArrivingExport;
 pub(crate) use row::push_value;
 pub use verify::ExportReport;
 use write::Exporter;

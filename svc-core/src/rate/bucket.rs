@@ -12,7 +12,8 @@ use crate::time::Monotonic;
 /// Number of requests allowed per window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowance {
-    /// Maximum number of requests per window, which may all be sent at the same time.
+    /// Number of requests that may be sent at the same time. They become available again evenly over a
+    /// window.
     pub requests: u32,
     /// Time until a fully used allowance is available again.
     pub window: Duration,

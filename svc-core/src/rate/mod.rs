@@ -196,7 +196,7 @@ pub struct LimitState {
     pub full_in: Duration,
 }
 
-/// The result of counting a request.
+/// The result of counting a request against its rate limits.
 #[derive(Debug, Default)]
 pub(crate) struct ChargeResult {
     /// The state of each limit that the request counted against.

@@ -91,7 +91,7 @@ impl RateLimits {
         self.queue.as_ref().map(|queue| queue.lock()).filter(|queue| queue.is_served && !queue.is_closed)
     }
 
-    /// Returns the window of the rate limits, or `None` if no other server shares the database.
+    /// Returns the window of the rate limits, or `None` on SQLite, where no other server shares the database.
     pub fn shared_window(&self) -> Option<Duration> {
         self.queue.as_ref().map(|_| self.window)
     }
@@ -152,7 +152,8 @@ impl RateLimits {
         UsageReport { waiting, limits, usage }
     }
 
-    /// Applies the usage on all servers, and lets the requests continue that waited for the report.
+    /// Updates the limits with the combined usage of all servers, and resumes the requests that waited for
+    /// the report.
     ///
     /// `used` is the time until each limit is fully available again, in the order of [`UsageReport::usage`].
     /// If the usage could not be read, `used` is `None`, and this server's own usage decides.

@@ -118,8 +118,8 @@ pub(crate) fn feature() -> Feature {
                 write("place_legal_hold", place_legal_hold)
                     .title("Place a legal hold")
                     .when(
-                        "Place a legal hold, which prevents the deletion of content in the workspace. Use \
-                         `release_legal_hold` to end it.",
+                        "Place a legal hold, which prevents withdrawing, pruning, purging and erasing in the \
+                         workspace. Use `release_legal_hold` to end it.",
                     )
                     .post("/workspaces/{workspace_id}/legal-holds")
                     .needs(&[TokenAdmin])
@@ -128,8 +128,8 @@ pub(crate) fn feature() -> Feature {
                 read("list_legal_holds", list_legal_holds)
                     .title("List the legal holds of a workspace")
                     .when(
-                        "List the legal holds of the workspace, including released ones, to see why content \
-                         cannot be deleted.",
+                        "List the legal holds of the workspace, including released ones, to see why nothing \
+                         can be deleted.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/legal-holds")

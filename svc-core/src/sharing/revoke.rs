@@ -13,7 +13,7 @@ use crate::time::Time;
 
 /// Revokes a share ticket, which stops working immediately. Revoking a ticket again changes nothing.
 ///
-/// You cannot revoke a ticket for a channel that you cannot see.
+/// Fails with 404 `not-found` for a ticket of a channel that you cannot see.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeShareTicket {

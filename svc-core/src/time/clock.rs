@@ -79,7 +79,7 @@ impl Clock {
         Self::wrong(0)
     }
 
-    /// Creates a clock for which the machine's clock is shifted by `micros` microseconds.
+    /// Creates a clock that runs `micros` microseconds ahead of the machine's clock.
     pub fn wrong(micros: i64) -> Self {
         Self::of(Source::Machine(micros))
     }

@@ -1,4 +1,4 @@
-//! Follows a clock that may be set, the machine's or a database's, by its offset from the monotonic clock.
+//! Tracks an adjustable clock (the machine's or the database's) as an offset from the monotonic clock.
 //!
 //! Small differences apply immediately. A larger step applies only after it has persisted, so that a clock
 //! that is wrong for a moment has no effect.

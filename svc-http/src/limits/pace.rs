@@ -47,7 +47,7 @@ impl TransferRate {
         self.0.drain(..needed);
     }
 
-    /// Returns the time after the start at which the transfer becomes too slow without further bytes.
+    /// Returns when the transfer counts as too slow if no more bytes arrive, as a duration since its start.
     pub fn deadline(&self) -> Duration {
         let oldest = self.window_start().and_then(|place| self.0.get(place));
         oldest.map_or(RATE_WINDOW, |(at, _)| at.saturating_add(RATE_WINDOW))

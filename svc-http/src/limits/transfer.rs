@@ -95,7 +95,7 @@ where
     let mut received = 0_u64;
     let mut waiting = BytesMut::new();
     let mut enough = FIRST_CHECK_BYTES;
-    let mut judged_at = Instant::now();
+    let mut checked_at = Instant::now();
     loop {
         let data = incoming.next(body).await?;
         let is_end = data.is_none();
@@ -105,9 +105,9 @@ where
             return Err(too_large());
         }
         waiting.extend_from_slice(&data);
-        if waiting.len() >= enough || is_end || judged_at.elapsed() >= CHECK_AFTER {
+        if waiting.len() >= enough || is_end || checked_at.elapsed() >= CHECK_AFTER {
             file = service.write_file(file, waiting.split().to_vec()).await?;
-            (enough, judged_at) = (enough.saturating_mul(2).min(CHECK_BYTES), Instant::now());
+            (enough, checked_at) = (enough.saturating_mul(2).min(CHECK_BYTES), Instant::now());
         }
         if is_end {
             return service.end_file(file).await;

@@ -176,7 +176,7 @@ impl Sessions {
     }
 
     /// Returns the session with this id, and marks the session as used. Fails with 404 if the credential
-    /// `mark` owns no session with the id.
+    /// `mark` owns no live session with the id.
     pub fn find(&self, id: &str, mark: [u8; 32]) -> Result<Arc<Session>> {
         let found = locked(&self.all).get(id).filter(|session| session.owner.mark == mark).cloned();
         let session = found.ok_or_else(session_not_found)?;
@@ -208,7 +208,7 @@ fn longest_idle<'a>(sessions: impl Iterator<Item = &'a Arc<Session>>) -> Option<
     unused.min_by_key(|session| session.last_used()).map(|session| session.id.clone())
 }
 
-/// Returns the id of the session to evict in the scope `wanted`, or `None` if all sessions are in use.
+/// Returns the id of the session to evict in the scope `wanted`, or `None` if no session may be evicted.
 ///
 /// This is the least recently used session of the client with the most sessions, in the workspace with the
 /// most sessions. Holders whose sessions are all in use are skipped.

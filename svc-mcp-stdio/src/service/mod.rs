@@ -98,12 +98,12 @@ impl Handler for ServiceHandler {
 
     fn call_properties(&self, tool: &str) -> CallProperties {
         let entry = self.catalogue().entry(tool);
-        entry.map(|entry| manner_of(entry)).unwrap_or_default()
+        entry.map(|entry| call_properties_of(entry)).unwrap_or_default()
     }
 
-    fn manner_of_repeated_call(&self, tool: &str) -> CallProperties {
-        let manner = self.call_properties(tool);
-        if tool == approvals::TOOL { CallProperties { waits: true, ..manner } } else { manner }
+    fn call_properties_of_repeated_call(&self, tool: &str) -> CallProperties {
+        let properties = self.call_properties(tool);
+        if tool == approvals::TOOL { CallProperties { waits: true, ..properties } } else { properties }
     }
 
     fn input_schema(&self, _: &str) -> Option<&Value> {
@@ -195,7 +195,7 @@ impl Handler for ServiceHandler {
 }
 
 /// Returns how a transport must treat a call of a tool.
-fn manner_of(entry: &CatalogueEntry) -> CallProperties {
+fn call_properties_of(entry: &CatalogueEntry) -> CallProperties {
     CallProperties { waits: entry.waits(), changes: entry.changes() }
 }
 

@@ -97,7 +97,7 @@ Plan the work on the thread {thread_id}, which is below.\n\
 asking.\n\
 2. Call `create_child_thread` for each task: the `title` states the task in one line, the `body` contains \
 all that its worker has to know, `required_skills` states who can do it, `footprint` lists what it will \
-touch, and `depends_on` lists the threads that must be closed before. `add_thread_dependency` adds \
+touch, and `depends_on` lists the threads that must be finished before. `add_thread_dependency` adds \
 dependencies later.\n\
 3. Explain the plan with `post_message` in the thread {thread_id}.",
         more: Some(("goal", "The goal: {goal}")),

@@ -11,7 +11,7 @@ use svc_core::text::{echo, nearest};
 use svc_core::{Code, Error, Result};
 use tokio::time::sleep;
 
-use super::{ServiceHandler, approvals, manner_of, refusal_outcome, tool_result};
+use super::{ServiceHandler, approvals, call_properties_of, refusal_outcome, tool_result};
 use crate::catalogue::CatalogueEntry;
 use crate::handler::{Call, Outcome};
 use crate::log_level::LogLevel;
@@ -39,7 +39,7 @@ impl ServiceHandler {
             found => return Err(self.unknown_tool(context, &call.name, found.is_some())),
         };
         let tool = entry.operation.name();
-        if let Err(error) = manner_of(entry).check_size(&call.message) {
+        if let Err(error) = call_properties_of(entry).check_size(&call.message) {
             return refusal_outcome(tool, context.principal.refuse(&self.service, error).await);
         }
         if tool == approvals::TOOL {

@@ -214,7 +214,10 @@ fn the_old_address_serves_until_the_new_one_is_confirmed_and_is_told() {
         let sent = deliver(world);
         let to: Vec<&str> = sent.iter().map(|letter| &*letter.to).collect();
         assert_eq!(to, ["robert@example.com", "bob@example.com"]);
-        assert!(sent[1].text.contains("another address") && !sent[1].text.contains("robert"), "{sent:?}");
+        assert!(
+            sent[1].text.contains("Another email address") && !sent[1].text.contains("robert"),
+            "{sent:?}"
+        );
         post(world, &thread, "@bob, where are you?");
         world.clock.advance(MAIL_DELAY);
         assert_eq!(deliver(world)[0].to, "bob@example.com");
@@ -231,7 +234,8 @@ fn the_old_address_serves_until_the_new_one_is_confirmed_and_is_told() {
         assert!(
             deliver(world)
                 .iter()
-                .all(|letter| letter.to == "robert@example.com" && letter.text.contains("another address"))
+                .all(|letter| letter.to == "robert@example.com"
+                    && letter.text.contains("Another email address"))
         );
     });
 }

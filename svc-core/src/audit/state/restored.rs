@@ -42,7 +42,8 @@ impl Restored {
         Ok(all)
     }
 
-    /// Replays the restore. Call this function after the log was replayed up to the end of the restored part.
+    /// Applies the restore to the rebuilt tables. Call this after the log has been replayed to the end of the
+    /// restored part.
     pub fn replay(&self, rebuilt: &Rebuilt) -> Result<()> {
         WorkspaceImported::replay(&Replayed::of_other_log(rebuilt, self.lsn, &self.payload)?)
     }

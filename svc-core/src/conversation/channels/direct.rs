@@ -113,8 +113,8 @@ pub(crate) struct ListedDm {
     /// Number of the direct message's messages that are unread in your inbox, up to 100; null for a delegate,
     /// who cannot read the inbox.
     unread: Option<i64>,
-    /// Position in the workspace's log of the last message in the direct message; null if its last 100
-    /// messages are all withdrawn.
+    /// Position in the workspace's log of the last message in the direct message; null if it has no messages,
+    /// or if its last 100 messages are all withdrawn.
     last_lsn: Option<i64>,
     /// Position in the workspace's log at which the direct message was opened.
     lsn: i64,
@@ -211,12 +211,12 @@ const BY_KEY: &str = "select channel_id from dm_sets where workspace_id = $1 and
 /// SQL query for the first direct message of member `$1` without a stored hash whose members are exactly the
 /// `$2` members in `$3`. Groups with only two members are omitted.
 macro_rules! by_members {
-    ($find_by_members:literal) => {
+    ($in_set:literal) => {
         concat!(
             "select c.id from channel_members own join channels c on c.id = own.channel_id
              where own.member_id = $1 and c.dm
                  and (select count(*) from channel_members s where s.channel_id = c.id and s.member_id ",
-            $find_by_members,
+            $in_set,
             ") = $2
                  and (select count(*) from channel_members s where s.channel_id = c.id) = $2
                  and not exists (select 1 from dm_sets d where d.channel_id = c.id)

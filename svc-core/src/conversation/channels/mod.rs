@@ -334,7 +334,7 @@ const HORIZON_OF_CHANNELS: &str =
 
 /// Returns one channel.
 ///
-/// You can read a private channel only if you are a member of it.
+/// Fails with 404 `not-found` for a private channel that you are not a member of.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetChannel {

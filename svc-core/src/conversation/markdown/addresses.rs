@@ -12,7 +12,7 @@ use super::parts::TextRun;
 
 /// Maximum bytes of a bare web address, so that the search takes linear time.
 const ADDRESS_MAX: usize = 2000;
-/// Maximum characters of a host, and of the name before an `@`, so that the search takes linear time.
+/// Maximum bytes of a host, and of the name before an `@`, so that the search takes linear time.
 const HOST_MAX: usize = 255;
 
 /// Prefixes with which an address begins, each with whether the prefix contains a scheme.

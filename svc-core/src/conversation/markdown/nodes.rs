@@ -43,7 +43,7 @@ pub(crate) enum Node {
     CodeBlock {
         /// First word of the code block's info string, which is empty if the block has no info string.
         language: String,
-        /// The whole info string; absent if it has only one word.
+        /// The whole info string; absent if it has at most one word.
         #[serde(skip_serializing_if = "Option::is_none")]
         info: Option<String>,
         text: String,

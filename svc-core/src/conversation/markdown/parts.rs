@@ -291,8 +291,8 @@ struct PartsBuilder<'t> {
     nodes: usize,
     /// Number of bytes of addresses that may still be added.
     hrefs: usize,
-    /// Position in the source up to which parts were added: the end of the last part, or the beginning of the
-    /// open container.
+    /// Source offset up to which the text has been processed: the end of the last part, or the start of the
+    /// container that was opened last.
     covered: usize,
 }
 

@@ -99,7 +99,7 @@ fn operations() -> Vec<Operation> {
         read("get_vote", get_vote)
             .resumes_text("question")
             .title("Read a vote")
-            .when("Return one vote by its id, with its results.")
+            .when("Return one vote by its id, with its results and the voters of each option.")
             .get("/votes/{vote_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"vote_id": w.id("vote")})),

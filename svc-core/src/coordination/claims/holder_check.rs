@@ -25,7 +25,7 @@ pub(in crate::coordination) fn check_holder(
 /// Fails if the caller may not release or hand off the live claim on `thread`.
 ///
 /// Also fails if the lease id `named` is not current. Returns the claim if another member holds it.
-pub(super) fn check_may_release(
+pub(super) fn check_may_end_claim(
     cx: &Read<'_>,
     thread: &Thread,
     named: Option<LeaseId>,

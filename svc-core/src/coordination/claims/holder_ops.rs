@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::holder_check::check_may_release;
+use super::holder_check::check_may_end_claim;
 use super::{
     ClaimEnd, ClaimedThread, LeaseSecs, admin_takeover, check_holder, end_claim, expire_first, lapsed_claims,
     lease_end, transfer_claim,
@@ -377,7 +377,7 @@ struct ReleaseClaim {
 
 fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let taken = check_may_release(cx, &thread, Some(input.claim_lease_id))?;
+    let taken = check_may_end_claim(cx, &thread, Some(input.claim_lease_id))?;
     store_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
     end_claim(cx, &thread, ClaimEnd::Released)?;
     if let Some(taken) = taken {
@@ -436,7 +436,7 @@ struct HandOffClaim {
 
 fn hand_off_claim(cx: &mut Write<'_>, input: &HandOffClaim) -> Result<ClaimedThread> {
     let mut thread = visible_thread(cx, input.thread_id)?;
-    let taken = check_may_release(cx, &thread, input.claim_lease_id)?;
+    let taken = check_may_end_claim(cx, &thread, input.claim_lease_id)?;
     check_receiver(cx, &thread, input.to_member_id)?;
     store_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
     thread.has_checkpoint |= input.checkpoint.is_some();

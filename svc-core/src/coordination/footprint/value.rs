@@ -137,11 +137,11 @@ impl JsonSchema for Item {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let value = described(
             name_schema(),
-            "Overlaps only an equal value; case matters. A branch is a name that git check-ref-format \
+            "Overlaps only an equal value; case matters, except for a slot. A branch is a name that git check-ref-format \
              accepts; a leading refs/heads/ is removed.",
         );
         json_schema!({
-            "description": "A file, folder or resource that a thread will touch. It is stored in Unicode's \
+            "description": "A path, glob, lane, crate, branch or slot that a thread will touch. It is stored in Unicode's \
                             form NFC; blanks at its ends and invisible characters are rejected.",
             "anyOf": [
                 {
@@ -168,8 +168,8 @@ impl JsonSchema for Item {
                         },
                         "value": {
                             "description": "From the root of the repository, with `/`; `.` is the whole \
-                                            repository. Overlaps each value that it begins with or that \
-                                            begins with it.",
+                                            repository. Overlaps a path or glob that can match the same \
+                                            files.",
                             "type": "string", "minLength": 1, "maxLength": FOOTPRINT_ITEM_MAX,
                             "pattern": path_pattern(),
                         },

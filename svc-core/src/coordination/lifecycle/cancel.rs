@@ -34,7 +34,7 @@ pub(crate) fn feature() -> Feature {
                     .title("Cancel a thread")
                     .when(
                         "Cancel a thread whose task should not be done. Use `transition_thread` to close a \
-                         finished thread.",
+                         thread whose task is done.",
                     )
                     .post("/threads/{thread_id}/cancel")
                     .needs(&[WorkspaceWrite])

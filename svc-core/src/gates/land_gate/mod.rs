@@ -55,8 +55,8 @@ pub(crate) fn feature() -> Feature {
                 read("get_land_gate", get_land_gate)
                     .title("Read a thread's land gate")
                     .when(
-                        "Return the work that a thread wants to land, and whether its verdict counts. Use \
-                         `set_land_gate` to pass the work.",
+                        "Return a thread's land gate: the work to land, and whether it has a pass that counts. Use \
+                         `set_land_gate` to record a verdict.",
                     )
                     .get("/threads/{thread_id}/land-gate")
                     .needs(&[ThreadTransition])
@@ -229,7 +229,8 @@ fn stored_gate(cx: &Read<'_>, thread: ThreadId) -> Result<StoredLandGate> {
 const ONE: &str = concat!("select ", land_gate_columns!(), " from land_gates g where g.thread_id = $1");
 
 impl StoredLandGate {
-    /// Returns the current verdict's author and position, and the objection that was stored with the verdict.
+    /// Returns the author and position of the current pointer and of its verdict, if any, with the objection
+    /// that was stored with them. Returns `None` if the gate was never set.
     fn judgement(&self) -> Option<EarlierVerdict> {
         let by = VerdictAuthor { member: self.member_id?, actor: self.actor_id? };
         Some(EarlierVerdict { by, lsn: self.lsn?, objection: self.objection, active: self.active })

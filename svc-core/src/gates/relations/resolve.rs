@@ -107,8 +107,6 @@ impl<I> Answer<I> for Relation {
 ///
 /// A reviewer is a member with the skill `review`. A delegate who has worked on the thread may not resolve
 /// the refutation, even for the refutation's author.
-///
-/// A delegate who has worked on the thread may not resolve the refutation, even for the relation's author.
 fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: VerdictAuthor) -> Result<()> {
     let workers = workers::of(cx, relation.to_thread_id)?;
     let by_worker = by.delegate().is_some_and(|delegate| workers.contains(&delegate));

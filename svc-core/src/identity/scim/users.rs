@@ -75,7 +75,7 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<ResourceV
         display_name: input.display_name.as_ref().and_then(|DisplayText(name)| name.as_deref()),
         surface: Some(Surface::Scim),
     };
-    check_handle_free(cx, &new).map_err(with_uniqueness_type)?;
+    check_handle_free(cx, &new).map_err(with_scim_uniqueness)?;
     let member = enrol(cx, &new)?;
     let mut person = Person {
         id: member.id,
@@ -98,7 +98,7 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<ResourceV
 }
 
 /// Adds the `scimType` of RFC 7644 to the error for a handle that another member has.
-fn with_uniqueness_type(error: Error) -> Error {
+fn with_scim_uniqueness(error: Error) -> Error {
     error.with("scimType", "uniqueness")
 }
 
@@ -372,7 +372,7 @@ fn check_free(cx: &Read<'_>, handle: &str) -> Result<()> {
     let workspace_id = cx.caller().workspace_id;
     let kind = MemberKind::Human;
     let wanted = NewMember { workspace_id, handle, kind, display_name: None, surface: None };
-    check_handle_free(cx, &wanted).map_err(with_uniqueness_type)
+    check_handle_free(cx, &wanted).map_err(with_scim_uniqueness)
 }
 
 /// Permanently removes a person. The person is deactivated, the handle becomes free, and SCIM no longer finds

@@ -67,7 +67,7 @@ struct Token {
     parent_id: Option<TokenId>,
     /// Id of the delegation grant that was exchanged for the token; null if no delegation is involved.
     delegation_grant_id: Option<GrantId>,
-    /// Id of the app installation with which the token ends; null if the token was not minted for an app.
+    /// Id of the app installation with which the token ends; null if the token is not an app's token.
     installation_id: Option<InstallationId>,
     /// Usage quotas of the token; null if only the service's limits apply.
     quotas: Option<Quotas>,
@@ -147,7 +147,7 @@ struct TokenMinted {
     /// Id of the delegation grant under which the token acts; absent if the token acts without delegation.
     #[serde(skip_serializing_if = "Option::is_none")]
     grant_id: Option<GrantId>,
-    /// Id of the app installation with which the token ends; absent if the token was not minted for an app.
+    /// Id of the app installation with which the token ends; absent if the token is not an app's token.
     #[serde(skip_serializing_if = "Option::is_none")]
     installation_id: Option<InstallationId>,
     /// Usage quotas of the token; absent if only the service's limits apply.

@@ -47,12 +47,12 @@ impl Batch {
         held: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>> {
         self.take_heads(conn, LOCK_FREE_HEADS, wanted)?;
-        let mut missing = self.without_head(wanted);
+        let mut missing = self.missing_heads(wanted);
         if missing.len() == wanted.len() && !missing.is_empty() && held == LockedWorkspaces::Wait {
             conn.query(LIMIT_LOCKS, &[&format!("{}ms", LOCKED_WORKSPACE_WAIT.as_millis())])?;
             self.take_heads(conn, LOCK_HEADS, wanted)?;
             conn.defer(None, UNLIMIT_LOCKS, &[])?;
-            missing = self.without_head(wanted);
+            missing = self.missing_heads(wanted);
         }
         if missing.is_empty() {
             return Ok(missing);
@@ -61,7 +61,7 @@ impl Batch {
         conn.query(EXISTING_HEADS, &[&ids])?.iter_mut().map(Row::take).collect()
     }
 
-    fn without_head(&self, wanted: &BTreeSet<WorkspaceId>) -> BTreeSet<WorkspaceId> {
+    fn missing_heads(&self, wanted: &BTreeSet<WorkspaceId>) -> BTreeSet<WorkspaceId> {
         wanted.iter().filter(|id| !self.heads.contains_key(id)).copied().collect()
     }
 

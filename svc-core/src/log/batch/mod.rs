@@ -50,7 +50,8 @@ pub(crate) struct Batch {
     job: RollbackPoint,
     /// The channel of the first object that the running job has loaded.
     loaded: Option<(WorkspaceId, ChannelId)>,
-    /// Whether audit rows of the running job must not contain the channel, because it is a direct message.
+    /// Whether audit rows of the running job must contain neither the channel nor ids, because the job
+    /// concerns a direct message or personal data.
     pub discreet: bool,
     /// Whether the running job has declared that its change is not notable, so that no audit row is written.
     pub unchanged: bool,

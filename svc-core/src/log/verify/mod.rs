@@ -60,7 +60,7 @@ pub enum Defect {
     Link,
     /// The log has events, but no head row.
     NoHead,
-    /// The position, the hash or the time in the head row differs from the last event.
+    /// The head row has an earlier position than the last event, or another hash or time.
     Head,
     /// The log does not contain the expected head.
     Expected,

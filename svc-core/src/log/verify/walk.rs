@@ -161,7 +161,7 @@ pub(super) struct EventWalk {
 enum PageEnd {
     /// There may be more events.
     More,
-    /// The walk has reached the current end of the log.
+    /// The walk has read all existing events up to its end.
     Last,
     /// An event in the page is broken.
     Broken(Break),

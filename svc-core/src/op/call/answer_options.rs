@@ -67,7 +67,7 @@ const OFFSET_BRIEF: &str = "`next_offset` of the previous answer.";
 
 fn max_bytes_description() -> String {
     format!(
-        "Maximum bytes of the answer, as JSON. A longer answer is cut, and contains a cursor or an offset to \
-         continue from. Default: {ANSWER_BYTES}; over MCP: {ANSWER_MCP_BYTES}."
+        "Maximum bytes of the answer, as JSON. A longer answer is cut: `next_cursor`, `next_offset`, \
+         `truncated` or `omitted` reports the cut. Default: {ANSWER_BYTES}; over MCP: {ANSWER_MCP_BYTES}."
     )
 }

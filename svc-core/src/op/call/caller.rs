@@ -134,7 +134,7 @@ pub struct Caller {
     pub actor: Option<MemberId>,
     /// The delegation grant, if the credential is delegated.
     pub grant: Option<GrantId>,
-    /// App installation whose token the request contains, if any.
+    /// App installation that the credential belongs to, if any.
     pub installation: Option<InstallationId>,
     /// The channels that the caller can see.
     pub visibility: Visibility,

@@ -26,7 +26,7 @@ pub const SESSION_COOKIE: &str = "svc_session";
 const COOKIE_VERSION: &str = "v1";
 /// Prefix of the bytes that the signature of a session cookie covers. Because of the prefix, the signature is
 /// not valid for any other purpose.
-const SIGNATURE_PREFIX: &[u8] = b"svc_session v1 ";
+const SIGNED_BYTES_PREFIX: &[u8] = b"svc_session v1 ";
 
 /// Prefix of the input from which secrets are derived. Because of the prefix, no derived secret equals the
 /// signature of a session cookie.
@@ -59,7 +59,7 @@ impl Credential {
     }
 
     /// Returns the reason why the bearer token is malformed, or `None` if it is well-formed or absent.
-    pub(in crate::op) fn token_flaw(&self) -> Option<&'static str> {
+    pub(in crate::op) fn token_format_error(&self) -> Option<&'static str> {
         match self {
             Self::Bearer(secret) | Self::Both(secret, _) => token_text::flaw(secret.expose_secret()),
             _ => None,
@@ -215,7 +215,7 @@ impl SessionKey {
 
     fn signature(&self, id: &str) -> [u8; 32] {
         let mut mac = self.0.clone();
-        mac.update(SIGNATURE_PREFIX);
+        mac.update(SIGNED_BYTES_PREFIX);
         mac.update(id.as_bytes());
         mac.finalize().into_bytes().into()
     }

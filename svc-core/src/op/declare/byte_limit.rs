@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::cut_notes::{
-    CURSOR_BYTES, ITEMS, KEPT_WHOLE, NEWEST_LIST, NEWEST_OMITTED, NEXT_CURSOR, NEXT_OFFSET, OMITTED,
+    CURSOR_BYTES, ITEMS, NEWEST_LIST, NEWEST_OMITTED, NEXT_CURSOR, NEXT_OFFSET, NULLED_WHEN_CUT, OMITTED,
     RESUMABLE_TEXTS, TRUNCATED, UNCUT_STRING_BYTES, UNCUT_TEXT_BYTES, WHOLE_ITEMS, is_nullable, is_open,
 };
 use super::lean_answer::{OrderedMembers, parse};
@@ -73,7 +73,7 @@ impl AnswerShape {
         if let Some(members) = merged.get("properties").and_then(Value::as_object) {
             let shape = |(name, member): (&String, &Value)| {
                 let shape = match name.as_str() {
-                    name if KEPT_WHOLE.contains(&name) => Self::Whole,
+                    name if NULLED_WHEN_CUT.contains(&name) => Self::Whole,
                     name if WHOLE_ITEMS.contains(&name) => Self::List(Box::new(Self::Whole)),
                     name if NEVER_CUT.contains(&name) => Self::Plain,
                     _ => Self::of(member),

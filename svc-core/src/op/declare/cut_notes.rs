@@ -15,7 +15,7 @@ pub(super) const RESUMABLE_TEXTS: &[&str] =
 
 /// Names of the members that are kept whole or replaced by null, although the schema describes their
 /// contents.
-pub(super) const KEPT_WHOLE: &[&str] = &["footprint", "description"];
+pub(super) const NULLED_WHEN_CUT: &[&str] = &["footprint", "description"];
 
 /// Names of the lists whose items are never cut: each item is kept whole or omitted.
 pub(super) const WHOLE_ITEMS: &[&str] = &["content"];
@@ -71,7 +71,8 @@ pub(crate) fn add_cut_members(schema: &mut Value) {
     }
 }
 
-/// Returns the names of the schemas to which an answer's schema refers, except in values that are never cut.
+/// Returns the names of the schemas to which an answer's schema refers, except within values that are kept
+/// whole or replaced by null.
 pub(crate) fn referenced_schemas(schema: &Value) -> Vec<String> {
     let mut named = Vec::new();
     let mut cut = schema.clone();
@@ -88,7 +89,7 @@ fn visit_nested(schema: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
     for (keyword, value) in keywords {
         match (keyword.as_str(), value) {
             ("properties", Value::Object(members)) => {
-                let is_whole = |name: &str| KEPT_WHOLE.contains(&name) || WHOLE_ITEMS.contains(&name);
+                let is_whole = |name: &str| NULLED_WHEN_CUT.contains(&name) || WHOLE_ITEMS.contains(&name);
                 members.iter_mut().filter(|(name, _)| !is_whole(name)).for_each(|(_, member)| visit(member));
             }
             ("items" | "additionalProperties", item) => visit(item),
@@ -117,7 +118,7 @@ fn is_list(schema: &Value) -> bool {
 
 /// Returns whether a member is kept whole or replaced by null.
 fn is_whole(name: &str, schema: &Value) -> bool {
-    KEPT_WHOLE.contains(&name) || is_open(schema)
+    NULLED_WHEN_CUT.contains(&name) || is_open(schema)
 }
 
 fn allow_null(schema: &mut Value) {

@@ -308,8 +308,8 @@ impl<I: InputType, O: ChangeOutput<I>> Builder<Changes, I, O, ()> {
         })
     }
 
-    /// Sets a function that makes the change in one transaction, or refuses the change and records the
-    /// refusal.
+    /// Sets a function that makes the change in one transaction, or refuses the change and may record the
+    /// refusal in the log.
     pub fn records_refusals(self, run: fn(&mut Write<'_>, &I) -> Result<O, RecordedRefusal>) -> Operation {
         self.declare_change(move |cx, input, ()| {
             run(cx, input).map_or_else(RecordedRefusal::progress, |it| Ok(completed_progress(it)))

@@ -24,7 +24,7 @@ const ONLY_FULL: &[&str] =
     &["workspace_id", "uri", "prev_hash", "content_hash", "claim_pinned_hash", "content_sha256"];
 
 /// Names of the members that a lean answer keeps whole, although their own members are in [`ONLY_FULL`].
-const KEPT_WHOLE: &[&str] = &["pin"];
+const KEPT_IN_LEAN: &[&str] = &["pin"];
 
 /// Pairs of member names. A lean answer omits the first member if its value equals that of the second in the
 /// same object.
@@ -61,7 +61,7 @@ impl LeanForm {
             let lean = |(name, member): (&String, &Value)| {
                 let lean = match name.as_str() {
                     PAYLOAD => Self::Payload,
-                    whole if KEPT_WHOLE.contains(&whole) => Self::Verbatim,
+                    whole if KEPT_IN_LEAN.contains(&whole) => Self::Verbatim,
                     _ => Self::of(member),
                 };
                 (name.clone(), lean)

@@ -51,7 +51,7 @@ use crate::op::declare::table::Table;
 use crate::op::run::audit::Origin;
 use crate::op::run::presence::ConnectedMembers;
 use crate::op::run::settings::SharedState;
-use crate::op::run::wait::{ParkedWait, PendingPoll, PollRounds};
+use crate::op::run::wait::{ParkedWait, PendingPoll, WaitScheduler};
 use crate::page::Detail;
 use crate::rate::{ChargeResult, Client, LimitState, RateLimits};
 use crate::store::executor::{BatchRole, Executor, ReadTask};
@@ -144,7 +144,7 @@ pub struct Dispatch {
     pub(crate) executor: Executor<Batch>,
     pub(crate) bus: Arc<Bus>,
     pub(crate) timers: Timers,
-    pub(crate) rounds: PollRounds,
+    pub(crate) rounds: WaitScheduler,
     pub(crate) limits: RateLimits,
     pub(crate) presence: Arc<ConnectedMembers>,
     credentials: Credentials,
@@ -170,7 +170,7 @@ impl Dispatch {
             executor,
             bus,
             timers: Timers::new(&clock),
-            rounds: PollRounds::default(),
+            rounds: WaitScheduler::default(),
             presence: Arc::default(),
             limits,
             clock,
@@ -213,7 +213,7 @@ impl Dispatch {
             return RequestHandle::default();
         }
         let AdmissionCheck { peer, charged, .. } = gate;
-        let flaw = head.credential.token_flaw();
+        let flaw = head.credential.token_format_error();
         let admission = Admission::new(head, AdmittedBy::NoCredential);
         let origin = Origin::of(operation, admission.surface, &admission.path, None);
         let call = Call { needs, origin, ..Call::instance(self, ServiceWork::INSTANCE, admission.surface) };

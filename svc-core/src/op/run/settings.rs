@@ -83,7 +83,7 @@ pub struct Settings {
     pub import_workspaces: Option<NonZeroU32>,
     /// Directories for files that are too large for memory, with limits on the disk space of these files.
     pub spools: SpoolFolder,
-    /// Maximum retention times and sizes of messages, events, delivery records and media.
+    /// Maximum retention times, and the maximum bytes of media.
     pub kept: Kept,
     /// Interval between rounds of pruning. `None` leaves pruning to other processes.
     pub retention_tick: Option<Duration>,

@@ -304,8 +304,8 @@ fn escape_html(text: &str) -> String {
 
 /// Returns the first and the last of the positions as bytes.
 ///
-/// The id of a letter contains both positions, so a letter that is sent again with a new item gets another
-/// id.
+/// The id of a letter is derived from both positions, so a letter that is sent again with a new item gets
+/// another id.
 fn first_and_last(lsns: &[i64]) -> [u8; 16] {
     let [first, last] = [lsns.first(), lsns.last()].map(|lsn| lsn.copied().unwrap_or_default());
     let mut ends = [0; 16];

@@ -254,7 +254,7 @@ impl PgConn {
         params: &[Param<'_>],
     ) -> Result<Vec<tokio_postgres::Row>> {
         self.watch_query(form, sql, params)?;
-        let (client, statement) = self.prepared_as(form, sql)?;
+        let (client, statement) = self.prepare_with_form(form, sql)?;
         self.limit_next_statement(&client)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
@@ -379,10 +379,14 @@ impl PgConn {
     }
 
     fn prepared(&self, sql: &'static str) -> Result<(Arc<ClientWrapper>, Statement)> {
-        self.prepared_as(ResultForm::Whole, sql)
+        self.prepare_with_form(ResultForm::Whole, sql)
     }
 
-    fn prepared_as(&self, form: ResultForm, sql: &'static str) -> Result<(Arc<ClientWrapper>, Statement)> {
+    fn prepare_with_form(
+        &self,
+        form: ResultForm,
+        sql: &'static str,
+    ) -> Result<(Arc<ClientWrapper>, Statement)> {
         let client = self.client()?;
         let prepared = {
             let session = self.session.borrow();

@@ -15,9 +15,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-pub(crate) use rounds::PollRounds;
 use rounds::QueueKey;
 pub use rounds::WaitCounts;
+pub(crate) use rounds::WaitScheduler;
 
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;

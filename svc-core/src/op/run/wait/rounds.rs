@@ -62,7 +62,7 @@ pub struct WaitCounts {
 }
 
 /// The due waits of a service, and the rounds that poll them.
-pub(crate) struct PollRounds {
+pub(crate) struct WaitScheduler {
     schedule: Mutex<Schedule>,
     admitted: AtomicU64,
     places: Ceiling,
@@ -120,7 +120,7 @@ impl WokenWaits {
     }
 }
 
-impl Default for PollRounds {
+impl Default for WaitScheduler {
     fn default() -> Self {
         let quotas = Quotas { client: Some(WAITS_OF_CLIENT_MAX), ..Quotas::default() };
         Self {
@@ -135,7 +135,7 @@ impl Default for PollRounds {
     }
 }
 
-impl PollRounds {
+impl WaitScheduler {
     /// Assigns a number and a place to a new wait. Fails if all places, or the places of the holder, are
     /// occupied.
     pub(in crate::op) fn admit(&self, holder: Holder) -> Result<(u64, PlaceGuard)> {
