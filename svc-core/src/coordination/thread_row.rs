@@ -17,7 +17,7 @@ use crate::coordination::footprint::{Footprint, Mode, Repo, StoredItems};
 use crate::coordination::skill_sets::SkillSet;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId, WorkspaceId};
-use crate::log::cache::{Cached, Lifetime};
+use crate::log::cache::{Cached, Lifetime, SINGLE_ENTRY};
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write};
 use crate::page::PageRows;
@@ -338,9 +338,27 @@ pub(in crate::coordination) fn save(
     cx.save(1, sql, params)?;
     let key = (id, cx.caller().workspace_id);
     if let Some(StoredThread(thread)) = cx.cached(&key) {
-        cx.keep(&key, StoredThread(change(thread)));
+        let changed = change(thread);
+        // A budget can limit a claim to less time than a lookup of lapsed claims searches ahead.
+        let lapse = changed.held.map(|held| held.until);
+        if let (Some(lapse), Some(NoLapseUntil(next))) = (lapse, cx.cached(&SINGLE_ENTRY))
+            && lapse < next
+        {
+            cx.keep(&SINGLE_ENTRY, NoLapseUntil(lapse));
+        }
+        cx.keep(&key, StoredThread(changed));
     }
     Ok(())
+}
+
+/// A time before which no claim of the workspace lapses, cached for the jobs of one batch.
+///
+/// Saving a claim that lapses earlier lowers the time.
+#[derive(Clone, Copy)]
+pub(in crate::coordination) struct NoLapseUntil(pub Time);
+
+impl Cached for NoLapseUntil {
+    const LIFETIME: Lifetime = Lifetime::Transaction;
 }
 
 /// Loads the thread `id`. Fails if the caller may not see the thread.

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::holder_check::check_may_end_claim;
 use super::{
-    ClaimEnd, ClaimedThread, LeaseSecs, admin_takeover, check_holder, end_claim, expire_first, lapsed_claims,
-    lease_end, transfer_claim,
+    ClaimEnd, ClaimedThread, LeaseSecs, admin_takeover, check_holder, end_claim, expire_first, lease_end,
+    transfer_claim,
 };
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
@@ -328,7 +328,6 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
 fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: HeldClaim, shortened: bool) -> Result<i64> {
     let renew = |thread| Thread { held: Some(changed), ..thread };
     thread_row::save(cx, thread.id, RENEW, &[&thread.id, &changed.lease_id, &changed.until], renew)?;
-    lapsed_claims::record_lease_end(cx, changed.until);
     let event = ClaimRenewed {
         thread_id: thread.id,
         member_id: changed.holder,

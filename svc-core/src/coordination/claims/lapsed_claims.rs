@@ -6,18 +6,11 @@
 use std::time::Duration;
 
 use crate::Result;
+use crate::coordination::thread_row::NoLapseUntil;
 use crate::id::ThreadId;
-use crate::log::cache::{Cached, Lifetime, SINGLE_ENTRY};
+use crate::log::cache::SINGLE_ENTRY;
 use crate::op::Read;
 use crate::time::Time;
-
-/// A time before which no claim of the workspace lapses, cached for the jobs of one batch.
-#[derive(Clone, Copy)]
-struct NoLapseUntil(Time);
-
-impl Cached for NoLapseUntil {
-    const LIFETIME: Lifetime = Lifetime::Transaction;
-}
 
 /// Returns the first threads of the caller's workspace whose claims have lapsed, ordered by lease end.
 pub(super) fn lapsed_threads(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
@@ -32,15 +25,6 @@ pub(super) fn lapsed_threads(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
         cx.keep(&SINGLE_ENTRY, NoLapseUntil(next));
     }
     Ok(lapsed.into_iter().map(|(thread, _)| thread).collect())
-}
-
-/// Lowers the cached time to `until`, the lease end of a new or changed claim, if `until` is earlier.
-///
-/// A budget can limit a claim to less time than [`LOOK_AHEAD`].
-pub(super) fn record_lease_end(cx: &Read<'_>, until: Time) {
-    if cx.cached(&SINGLE_ENTRY).is_some_and(|NoLapseUntil(next)| until < next) {
-        cx.keep(&SINGLE_ENTRY, NoLapseUntil(until));
-    }
 }
 
 /// Period for which a lookup also finds claims that will lapse soon.

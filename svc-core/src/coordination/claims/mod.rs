@@ -284,7 +284,6 @@ pub(in crate::coordination) fn begin(
     let held = Some(HeldClaim { holder, lease_id: *lease_id, until: *until });
     let begin = |thread| Thread { held, acknowledged_at: None, ..thread };
     thread_row::save(cx, thread.id, BEGIN, &params, begin)?;
-    lapsed_claims::record_lease_end(cx, *until);
     if let Some(touched) = &thread.footprint {
         obstacles::begin(cx, thread.id, touched)?;
     }

@@ -355,15 +355,17 @@ impl<I: InputType, O: ChangeOutput<I>, P: PreflightResult + Send + 'static> Afte
     /// If the result of the read is a workspace, the function changes that workspace with [`Write::within`].
     pub fn run(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O>) -> Operation {
         let read = self.read;
+        let wants = self.change.wants;
         let operation = self.change.declare::<O>(move |input, ()| {
             let input = Arc::new(input);
             Job::Preflight(Box::new(move |cx| {
                 let found = read(cx, &input)?;
+                let wants = wants(&input);
                 let input = Arc::clone(&input);
                 let home = found.home();
                 let bytes = found.bytes();
                 let job: WriteJob = Box::new(move |cx| run(cx, &input, &found).map(completed_progress));
-                Ok(Preflight { home, job, bytes })
+                Ok(Preflight { home, wants, job, bytes })
             }))
         });
         set_repeat_policy::<I, O>(operation)

@@ -77,6 +77,7 @@ pub(in crate::op) fn with_first_steps(first: Option<FirstSteps>, mut job: WriteJ
 pub(crate) struct Preflight {
     /// Workspace of the change, if no credential determines it.
     pub home: Option<WorkspaceId>,
+    pub wants: WriteNeeds,
     pub job: WriteJob,
     /// Approximate bytes of memory that the result of the read occupies in addition to the request.
     pub bytes: usize,

@@ -15,7 +15,7 @@ use super::{Dispatch, ReplyCallback, RunOn};
 use crate::error::{Error, Result};
 use crate::id::ThreadId;
 use crate::log::cache::ReaderCache;
-use crate::op::declare::job::{FirstSteps, Preflight, ReadingJob, WriteNeeds, with_first_steps};
+use crate::op::declare::job::{FirstSteps, Preflight, ReadingJob, with_first_steps};
 use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 
 /// A task that runs the preflight read of a change, and then queues the change.
@@ -67,17 +67,10 @@ impl Task for PreflightCall {
         let found = outcome
             .and_then(|()| found.ok_or_else(|| Error::internal("the read before a change found nothing")));
         match found {
-            Ok(Preflight { home, job, bytes }) => {
+            Ok(Preflight { home, wants, job, bytes }) => {
                 let dispatch = Arc::clone(&call.dispatch);
                 (call.home, call.bytes) = (home, call.bytes.saturating_add(bytes));
-                let task = WriteCall::new(
-                    call,
-                    status,
-                    with_first_steps(first, job),
-                    WriteNeeds::default(),
-                    thread,
-                    done,
-                );
+                let task = WriteCall::new(call, status, with_first_steps(first, job), wants, thread, done);
                 dispatch.executor.write(Box::new(task));
             }
             Err(error) => call.finish(Err(error), done),
