@@ -222,7 +222,7 @@ codes! {
     /// The body uses a transfer coding other than `chunked`.
     UnsupportedTransferCoding = "unsupported-transfer-coding", 501, "The transfer coding is not known",
         "Send the body without a transfer coding, or as `Transfer-Encoding: chunked`.";
-    /// A limit is used up, for example on requests, imports, confirmation codes or long reads at the same time.
+    /// A limit is used up, for example on requests, imports, confirmation codes or concurrent long reads.
     RateLimited = "rate-limited", 429, "Too many requests",
         "Try again after the number of seconds in `Retry-After` or `retry_after_secs`.";
     /// The service failed because of an internal fault.

@@ -31,8 +31,8 @@ pub(crate) fn feature() -> Feature {
                 read("list_audit", list_audit)
                     .title("List audit rows")
                     .when(
-                        "List the audit rows of the workspace, newest first. Use `list_events` for the \
-                         events that the changes caused.",
+                        "List the workspace's audit rows, which record its changes, newest first. Use \
+                         `list_events` for the resulting events.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/audit")

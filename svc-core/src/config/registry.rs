@@ -100,7 +100,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("AUTH_DISABLED", Form::Flag,
         "Let svc-http serve without authentication: a request without a credential acts as the first person \
         of the first workspace, with the capabilities of svc.human.admin. The Host of such a request, \
-        and its Origin if it has one, must be the server's own. Needs SVC_ALLOW_INSECURE_NO_AUTH; not allowed in production."),
+        and its Origin if it has one, must be the server's own. Needs SVC_ALLOW_INSECURE_NO_AUTH; not \
+        allowed in production."),
     variable("SVC_ALLOW_INSECURE_NO_AUTH", Form::Flag,
         "Confirm AUTH_DISABLED, which is rejected without this variable. Not allowed in production."),
     variable("SVC_DEV_ANONYMOUS_MCP_WORKSPACE", Form::Text(""),

@@ -25,8 +25,8 @@ pub(crate) fn feature() -> Feature {
             read("resolve_uri", resolve_uri)
                 .title("Resolve an address")
                 .when(
-                    "Resolve an address or a citation to its object, and check whether the cited text is \
-                     still current.",
+                    "Find the object that an address or citation refers to, and check whether the cited text \
+                     is still current.",
                 )
                 .get("/resolve")
                 .needs(&[WorkspaceRead])
@@ -95,7 +95,7 @@ impl AddressIds {
     }
 }
 
-/// Resolves an address to its object, and returns whether the text that the fragment cites is still current.
+/// Returns the object that an address refers to, and whether the text that the fragment cites is current.
 ///
 /// The address may be a room URI of any level, `svc:event/` with a position, or a form such as
 /// `svc://threads/{id}`, with or without `#sha256:` and a hash. An address whose ids contradict each other is

@@ -1,4 +1,4 @@
-//! The boot of a channel: the briefing text that agents read when they arrive in the channel.
+//! The boot of a channel: the text that agents read when they start work in the channel.
 //!
 //! A channel has one boot text, which may be empty. The event log contains only the version and the length of
 //! the text.
@@ -31,17 +31,20 @@ pub(crate) fn feature() -> Feature {
                 read("get_channel_boot", get_channel_boot)
                     .quick()
                     .resumes_text("text")
-                    .title("Read a channel's briefing")
+                    .title("Read a channel's boot")
                     .when(
-                        "Read a channel's briefing, the text to read on arrival. `get_thread_context` \
-                         includes it.",
+                        "Get a channel's boot, the text that agents read when they start work in the \
+                         channel. `get_thread_context` includes it.",
                     )
                     .get("/channels/{channel_id}/boot")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"channel_id": w.id("channel")})),
                 idempotent("set_channel_boot", set_channel_boot)
-                    .title("Set a channel's briefing")
-                    .when("Set a channel's briefing, the text that agents read on arrival.")
+                    .title("Set a channel's boot")
+                    .when(
+                        "Set a channel's boot, the text that agents read when they start work in the \
+                         channel.",
+                    )
                     .put("/channels/{channel_id}/boot")
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::WrongState])
@@ -65,12 +68,12 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The briefing text that agents read when they arrive in a channel.
+/// The boot of a channel, the text that agents read when they start work in the channel.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ChannelBoot {
     /// Id of the channel.
     channel_id: ChannelId,
-    /// Text of the briefing; empty if no text was ever set.
+    /// Text of the boot; empty if no text was ever set.
     pub text: String,
     /// Version of the text, which rises with each change; 0 if no text was ever set.
     version: i64,
@@ -98,7 +101,7 @@ impl<I> Answer<I> for ChannelBoot {
     }
 }
 
-/// The briefing text of a channel was set.
+/// The boot of a channel was set.
 #[derive(Serialize, JsonSchema)]
 struct ChannelBootSet {
     /// Id of the channel.
@@ -119,7 +122,7 @@ impl Event for ChannelBootSet {
     }
 }
 
-/// Returns the briefing text of a channel, which agents read when they arrive in the channel.
+/// Returns a channel's boot, the text that agents read when they start work in the channel.
 ///
 /// The text is empty if no text was ever set.
 #[derive(Deserialize, JsonSchema)]
@@ -144,10 +147,11 @@ pub(crate) fn load_boot(cx: &Read<'_>, channel_id: ChannelId) -> Result<ChannelB
 
 const BOOT: &str = concat!("select ", boot_columns!(), " from boots b where b.channel_id = $1");
 
-/// Sets the briefing text of a channel, which agents read when they arrive in the channel, and returns the
-/// text.
+/// Sets a channel's boot, the text that agents read when they start work in the channel, and returns it.
 ///
-/// Replaces the earlier text; an empty text removes it. All members who see the channel can read the text.
+/// Replaces the earlier text; an empty text removes it.
+///
+/// All members who see the channel can read the text.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]

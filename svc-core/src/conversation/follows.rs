@@ -45,8 +45,8 @@ fn operations() -> Vec<Operation> {
         idempotent("follow", follow)
             .title("Follow a thread, a channel or a member")
             .when(
-                "Follow a thread, channel or member, so that its new messages count as unread for you. \
-                 Read the counts with `list_follows`.",
+                "Follow a thread, channel or member, to count its new messages as unread. `list_follows` \
+                 returns the counts.",
             )
             .put("/me/follows/{target_id}")
             .needs(&[WorkspaceRead])
@@ -165,7 +165,9 @@ impl<I> Answer<I> for Follow {
 /// Follows a thread, a channel or a member, and returns the follow.
 ///
 /// New messages there by other members count as unread. Following the same object again marks all earlier
-/// messages there as seen. Only you can see your follows.
+/// messages there as seen.
+///
+/// Only you can see your follows.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you already follow 500 objects.
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -54,7 +54,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 destructive("delete_glossary_term", delete_glossary_term)
                     .title("Delete a term")
-                    .when("Delete a term from the glossary.")
+                    .when("Delete a term and its definition from the workspace's glossary.")
                     .delete("/workspaces/{workspace_id}/glossary/{term}")
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::NotFound, Code::LegalHold])

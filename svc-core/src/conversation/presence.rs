@@ -29,10 +29,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("send_heartbeat", send_heartbeat)
                     .title("Send a heartbeat")
-                    .when(
-                        "Report that you are online, and your current activity, if you make no other calls \
-                         for long.",
-                    )
+                    .when("Report that you are online, with your status and activity.")
                     .post("/me/presence")
                     .needs(&[WorkspaceRead])
                     .example(|w| {

@@ -32,8 +32,8 @@ pub(crate) fn feature() -> Feature {
                 .after(expire_first)
                 .title("Claim a channel's next thread")
                 .when(
-                    "Claim the next ready thread of one channel. Use `claim_next_workspace_thread` to search \
-                     all channels. Returns `{}` if no thread can be claimed.",
+                    "Claim the next thread to work on in one channel. Use `claim_next_workspace_thread` to \
+                     search all channels. Returns `{}` if no thread can be claimed.",
                 )
                 .detailed()
                 .post("/channels/{channel_id}/claim-next")
@@ -45,8 +45,8 @@ pub(crate) fn feature() -> Feature {
                 .after(expire_first)
                 .title("Claim the workspace's next thread")
                 .when(
-                    "Claim the next ready thread of the workspace. Use `claim_thread` for a specific thread. \
-                     Returns `{}` if no thread can be claimed: then call `wait_for_ready`.",
+                    "Claim the next thread to work on in any channel. Use `claim_thread` for a specific \
+                     thread. Returns `{}` if no thread can be claimed: then call `wait_for_ready`.",
                 )
                 .detailed()
                 .post("/workspaces/{workspace_id}/claim-next")

@@ -48,7 +48,7 @@ pub(in crate::coordination) struct ThreadContext {
     close_refusals: Vec<Reason>,
     /// The last checkpoint of the thread; null if no holder has stored one.
     checkpoint: Option<Checkpoint>,
-    /// The briefing of the thread's channel; null if the channel has no briefing.
+    /// The boot text of the thread's channel; null if the channel has no boot.
     boot: Option<ChannelBoot>,
     /// The memory blocks of the thread, in the order in which they were attached; fewer if they would exceed
     /// 1 MiB.
@@ -61,7 +61,7 @@ pub(in crate::coordination) struct ThreadContext {
     /// The last 10 messages pinned in the thread's channel, newest first; fewer if they would exceed 256 KiB.
     pins: Vec<PinnedMessage>,
     /// Up to 100 terms of the workspace's glossary; fewer if they would exceed 256 KiB. Terms that occur in
-    /// the title, the briefing, the memory blocks or the newest messages come first. Only if requested.
+    /// the title, the boot, the memory blocks or the newest messages come first. Only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     glossary: Option<Vec<GlossaryTerm>>,
     /// The last 10 notices after `since`, newest first.
@@ -76,8 +76,8 @@ pub(in crate::coordination) struct ThreadContext {
 /// current.
 ///
 /// The context contains the thread, the transitions that you can make now, the problems that prevent you from
-/// claiming it and any member from closing it, the last checkpoint, the channel's briefing, the thread's
-/// memory blocks, its last messages, the pinned messages of its channel, and its notices.
+/// claiming it and any member from closing it, the last checkpoint, the channel's boot, the thread's memory
+/// blocks, its last messages, the pinned messages of its channel, and its notices.
 ///
 /// Fails with 409 `must_refetch` if the log no longer has all events after `since`: call again without
 /// `since`.

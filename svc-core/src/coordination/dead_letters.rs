@@ -32,8 +32,8 @@ pub(crate) fn feature() -> Feature {
                 read("list_dead_letters", list_dead_letters)
                     .title("List the dead letters of a workspace")
                     .when(
-                        "List threads whose claim ended without a result after a budget limit was used up, \
-                         oldest first.",
+                        "List dead letters: threads whose claim ended without a result after a budget limit \
+                         was used up.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/dead-letters")
@@ -41,7 +41,10 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 idempotent("requeue_dead_letter", requeue_dead_letter)
                     .title("Requeue a dead letter")
-                    .when("Make a thread from `list_dead_letters` claimable again and reset its attempts.")
+                    .when(
+                        "Make a thread from `list_dead_letters` claimable again, and reset its count of \
+                         attempts.",
+                    )
                     .post("/workspaces/{workspace_id}/dead-letters/{dead_letter_id}/requeue")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::NotFound, Code::BudgetExhausted])
@@ -233,7 +236,7 @@ pub(in crate::coordination) fn settle(cx: &mut Write<'_>, thread: &Thread) -> Re
 
 const SETTLE: &str = "update dead_letters set settled_at = $2 where thread_id = $1 and settled_at is null";
 
-/// Returns the unsettled dead letters of threads that you may see, oldest first.
+/// Returns the unsettled dead letters (threads out of budget) that you may see, oldest first.
 ///
 /// Each page examines up to 2000 dead letters, so it may be short or empty although more follow: continue
 /// while `next_cursor` is not null.

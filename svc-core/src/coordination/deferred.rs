@@ -31,8 +31,8 @@ pub(crate) fn feature() -> Feature {
             read("list_deferred_threads", list_deferred_threads)
                 .title("List blocked threads")
                 .when(
-                    "List open threads without a claim that cannot be claimed now, with the conflicts that \
-                     block each thread.",
+                    "List unclaimed threads that cannot be claimed because their footprints conflict. Pass \
+                     `reason` to add other causes.",
                 )
                 .detailed()
                 .get("/workspaces/{workspace_id}/deferred")
@@ -42,8 +42,7 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Returns the open threads without a claim that cannot be claimed now, with the conflicts that block each
-/// thread.
+/// Returns unclaimed open threads that cannot be claimed now, with the conflicts that block each thread.
 ///
 /// The threads are ordered by creation.
 ///

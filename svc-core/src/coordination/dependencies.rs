@@ -38,8 +38,8 @@ pub(crate) fn feature() -> Feature {
                 idempotent("add_thread_dependency", add_thread_dependency)
                     .title("Add a dependency to a thread")
                     .when(
-                        "Make a thread wait for another thread. For a new thread, use `depends_on` of \
-                         `create_thread` instead.",
+                        "Make a thread wait until another thread is finished. For a new thread, pass \
+                         `depends_on` to `create_thread`.",
                     )
                     .put("/threads/{thread_id}/dependencies/{depends_on_id}")
                     .needs(&[ThreadTransition])
@@ -51,7 +51,7 @@ pub(crate) fn feature() -> Feature {
                     .title("Remove a dependency from a thread")
                     .when(
                         "Make a thread stop waiting for another thread. Use `list_thread_dependencies` to \
-                         find it.",
+                         see which threads it waits for.",
                     )
                     .reversible()
                     .delete("/threads/{thread_id}/dependencies/{depends_on_id}")
@@ -137,7 +137,7 @@ impl Event for ThreadReady {
     }
 }
 
-/// Makes a thread wait for another thread, and returns the waiting thread.
+/// Makes a thread wait until another thread is finished, and returns the waiting thread.
 ///
 /// The waiting thread cannot be claimed until the other thread is closed or cancelled; a live claim
 /// continues.
@@ -355,8 +355,9 @@ columns! {
 /// Returns the threads that a thread waits for, finished or not, in the order in which the dependencies were
 /// added.
 ///
-/// Threads in channels that you may not see are omitted, but included in `blocked` of the thread. The list is
-/// one page, unless it would be too long.
+/// Threads in channels that you may not see are omitted, but included in `blocked` of the thread.
+///
+/// The list is one page, unless it would be too long.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreadDependencies {

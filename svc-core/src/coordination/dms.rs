@@ -39,14 +39,14 @@ fn operations() -> Vec<Operation> {
     vec![
         idempotent("open_dm", open_dm)
             .title("Open a direct message")
-            .when("Open or create your direct message with certain members.")
+            .when("Open your direct message with certain members, creating it if necessary.")
             .post("/workspaces/{workspace_id}/dms")
             .needs(&[MessagePost])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"workspace_id": w.id("workspace"), "member_ids": [w.id("agent")]})),
         read("list_dms", list_dms)
             .title("List your direct messages")
-            .when("List your direct messages. Use `open_dm` for the one with certain members.")
+            .when("List your direct messages. Use `open_dm` to open the one with certain members.")
             .detailed()
             .get("/workspaces/{workspace_id}/dms")
             .needs(&[WorkspaceRead])
@@ -54,7 +54,7 @@ fn operations() -> Vec<Operation> {
         idempotent("add_dm_participant", add_dm_participant)
             .title("Add a member to a direct message")
             .when(
-                "Add a member to a direct message that was opened for more than two members. Use `open_dm` \
+                "Add a member to a group direct message, one opened for three or more members. Use `open_dm` \
                  to start a new one.",
             )
             .put("/dms/{channel_id}/participants/{member_id}")
@@ -63,7 +63,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"channel_id": w.id("group_dm"), "member_id": w.id("agent")})),
         destructive("leave_dm", leave_dm)
             .title("Leave a direct message")
-            .when("Leave a direct message that was opened for more than two members.")
+            .when("Leave a group direct message, one opened for three or more members.")
             .reversible()
             .delete("/dms/{channel_id}/participants/me")
             .needs(&[MessagePost])
@@ -95,7 +95,7 @@ impl<I> Answer<I> for Dm {
     }
 }
 
-/// Opens the direct message between you and other members, and returns it.
+/// Opens the direct message between you and other members, creating it if necessary, and returns it.
 ///
 /// Each set of members has one direct message. Post in its thread with `post_message`; add threads with
 /// `create_thread`. Only the participants can see it, regardless of capabilities. Its threads are not tasks,
@@ -166,10 +166,11 @@ fn list_dms(cx: &Read<'_>, input: &ListDms) -> Result<Page<ListedDm>> {
     direct::page_of_caller(cx, input.cursor, input.limit)
 }
 
-/// Adds a member to a direct message that was opened for more than two members, and returns the direct
-/// message.
+/// Adds a member to a group direct message, one opened for three or more members, and returns it.
 ///
-/// The member sees all earlier messages. Adding a member again changes nothing.
+/// The member sees all earlier messages.
+///
+/// Adding a member again changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the direct message was opened for two members: open one with all three
 /// members instead; if 11 members are in the direct message; or if the member is deactivated.
@@ -235,7 +236,7 @@ impl<I> Answer<I> for LeftDm {
     }
 }
 
-/// Leaves a direct message that was opened for more than two members, and returns the id of its channel.
+/// Leaves a group direct message, one opened for three or more members, and returns the id of its channel.
 ///
 /// You lose access immediately. The direct message is archived when its last participant leaves.
 ///

@@ -49,15 +49,18 @@ pub(crate) fn feature() -> Feature {
                 read("get_thread_footprint", get_thread_footprint)
                     .quick()
                     .title("Read a thread's footprint")
-                    .when("Get the items that a thread will touch. Use `check_footprint` to find conflicts.")
+                    .when(
+                        "Get a thread's footprint: the paths and slots that it will touch. Use \
+                         `check_footprint` to find conflicts.",
+                    )
                     .get("/threads/{thread_id}/footprint")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("thread")})),
                 read("check_footprint", check_footprint)
                     .title("Check what a footprint conflicts with")
                     .when(
-                        "List the conflicts with a footprint, without changing it. Use before you claim a \
-                         thread or set a footprint.",
+                        "List the conflicts with a footprint: the paths and slots that a thread will touch. \
+                         Use before you claim a thread or set a footprint.",
                     )
                     .post("/workspaces/{workspace_id}/footprint-check")
                     .needs(&[WorkspaceRead])
@@ -100,7 +103,7 @@ impl Event for ThreadFootprintChanged<'_> {
     }
 }
 
-/// Sets the footprint of a thread, and returns the footprint as it is stored.
+/// Sets the paths and slots that a thread will touch (its footprint), and returns the stored footprint.
 ///
 /// A path starts at the root of the repository and covers everything below it; a glob covers all paths that
 /// begin with its text before the first `*`, `?`, `[` or `{`. A slot is a resource of the whole workspace.
@@ -164,7 +167,7 @@ impl Answer<SetThreadFootprint> for Footprint {
     }
 }
 
-/// Returns the footprint of a thread; a thread without a footprint has no items.
+/// Returns a thread's footprint, which has no items if it was never set.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetThreadFootprint {

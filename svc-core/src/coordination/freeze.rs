@@ -36,7 +36,7 @@ pub(crate) fn feature() -> Feature {
                 changing(FREEZE_MEMBER, Effect::Destructive)
                     .in_resumed_steps(freeze_member)
                     .title("Freeze a member")
-                    .when("Freeze a member immediately, so that the member can only read.")
+                    .when("Freeze a member, so that the member can read but make no changes.")
                     .post("/workspaces/{workspace_id}/members/{member_id}/freeze")
                     .alias("/members/{member_id}/freeze")
                     .needs(&[TokenAdmin])
@@ -57,7 +57,7 @@ pub(crate) fn feature() -> Feature {
                     ),
                 read("list_frozen_members", list_frozen_members)
                     .title("List the frozen members of a workspace")
-                    .when("List the frozen members of a workspace.")
+                    .when("List the frozen members of the workspace, who can read but make no changes.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/frozen-members")
                     .needs(&[TokenAdmin])
@@ -117,7 +117,7 @@ impl Event for MemberUnfrozen {
     }
 }
 
-/// Freezes a member, so that it may only read, and returns the freeze.
+/// Freezes a member, who can then read but make no changes, and returns the freeze.
 ///
 /// The member's claims end, and their time is charged to the threads' budgets. Until the member is unfrozen,
 /// each of its changes fails with `member-frozen`, including changes as a delegate and changes through
@@ -217,7 +217,9 @@ fn member_of(cx: &Read<'_>, workspace: OwnWorkspaceId, member: MemberId) -> Resu
 
 /// Lifts the freeze of a member, and returns the member.
 ///
-/// Claims that the freeze ended are not restored. If the member is not frozen, nothing changes.
+/// Claims that the freeze ended are not restored.
+///
+/// If the member is not frozen, nothing changes.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnfreezeMember {

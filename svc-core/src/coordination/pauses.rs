@@ -32,8 +32,8 @@ pub(crate) fn feature() -> Feature {
                 idempotent("pause_repo", pause_repo)
                     .title("Pause a repository")
                     .when(
-                        "Block new claims in a repository, such as before a release. Use `resume_repo` to \
-                         end the pause.",
+                        "Pause a repository, such as before a release, so that no thread in it can be \
+                         claimed. Use `resume_repo` to end the pause.",
                     )
                     .put("/workspaces/{workspace_id}/repo-pauses")
                     .needs(&[TokenAdmin])
@@ -44,7 +44,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 destructive("resume_repo", resume_repo)
                     .title("Resume a paused repository")
-                    .when("End the pause of a repository.")
+                    .when("End the pause of a repository, so that threads in it can be claimed again.")
                     .reversible()
                     .delete("/workspaces/{workspace_id}/repo-pauses")
                     .needs(&[TokenAdmin])
@@ -52,7 +52,9 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "repo": "acme/paused"})),
                 read("list_repo_pauses", list_repo_pauses)
                     .title("List the paused repositories of a workspace")
-                    .when("List the paused repositories, with the reason for each pause.")
+                    .when(
+                        "List the paused repositories, in which no thread can be claimed, with the reasons.",
+                    )
                     .detailed()
                     .get("/workspaces/{workspace_id}/repo-pauses")
                     .needs(&[WorkspaceRead])

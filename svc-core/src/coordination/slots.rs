@@ -45,7 +45,10 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "slot": "gpu", "capacity": 2})),
                 destructive("clear_slot_capacity", clear_slot_capacity)
                     .title("Remove the capacity of a slot")
-                    .when("Remove the capacity of a slot, so that any number of claims may use it.")
+                    .when(
+                        "Remove the capacity of a slot (a shared resource), so that any number of claims may \
+                         use the slot.",
+                    )
                     .reversible()
                     .delete("/workspaces/{workspace_id}/slots")
                     .needs(&[TokenAdmin])
@@ -55,8 +58,8 @@ pub(crate) fn feature() -> Feature {
                     .detailed()
                     .title("List the slots of a workspace")
                     .when(
-                        "List slots that are in use or have a capacity, with the claims that use each \
-                         slot.",
+                        "List the slots (shared resources) that are in use or have a capacity, with the \
+                         claims that use each slot.",
                     )
                     .get("/workspaces/{workspace_id}/slots")
                     .needs(&[WorkspaceRead])
@@ -148,7 +151,7 @@ struct SlotCapacity {
     capacity: Option<i64>,
 }
 
-/// Sets how many claims may use a slot at the same time, and returns the slot's capacity.
+/// Limits how many claims may use a slot at the same time, and returns the slot's capacity.
 ///
 /// A slot is a shared resource that footprints list; case does not matter. 0 blocks new claims; existing
 /// claims continue, even beyond the capacity.

@@ -33,8 +33,8 @@ pub(crate) fn feature() -> Feature {
                 .quick()
                 .title("Read a thread")
                 .when(
-                    "Get a thread with its notices and result. Use `get_thread_context` to work on it or \
-                     read its messages.",
+                    "Get a thread with its last notices and result. Use `get_thread_context` to work on it \
+                     or read its messages.",
                 )
                 .get("/threads/{thread_id}")
                 .needs(&[WorkspaceRead])
@@ -48,7 +48,7 @@ pub(crate) fn feature() -> Feature {
                 .example(|w| json!({"channel_id": w.id("channel"), "state": "open", "limit": 10})),
             read("list_child_threads", list_child_threads)
                 .title("List a thread's children")
-                .when("List the children of a thread, oldest first.")
+                .when("List the child threads (subtasks) of a thread, oldest first.")
                 .detailed()
                 .get("/threads/{thread_id}/children")
                 .needs(&[WorkspaceRead])
@@ -194,7 +194,7 @@ fn thread_page(horizon: ScanHorizon, threads: PageRows<Thread>, limit: Option<Li
     Page::within(horizon, threads, limit, |thread| thread.lsn)
 }
 
-/// Returns the children of a thread, oldest first.
+/// Returns the child threads of a thread, oldest first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListChildThreads {

@@ -53,11 +53,11 @@ enum ClaimHandling {
 /// Revokes a token of your workspace and all tokens derived from it, and returns the ids of the revoked
 /// tokens.
 ///
-/// The tokens stop working immediately. Revoking again changes nothing, except for the effect of `claims`.
+/// The tokens stop working immediately.
 ///
 /// With `claims` = `release`, the claims of the member that the token acts as end too, unless the member
 /// still has another live token, its own session, or an active app installation. A token that a delegate uses
-/// for the member is a live token too.
+/// for the member is a live token too. Revoking again changes nothing, except that `claims` takes effect.
 ///
 /// You can revoke every token, with one exception: a token with `operator:global` or `audit:read-global` can
 /// be revoked only with a token that has the same capability, or with itself. Each of these tokens needs

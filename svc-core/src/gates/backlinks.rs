@@ -29,7 +29,7 @@ pub(crate) fn feature() -> Feature {
                 .title("List backlinks of a message")
                 .when(
                     "List everything that refers to a message: relations, pin, reactions, vote. Use \
-                     `list_message_relations` for relations in both directions.",
+                     `list_message_relations` for relations from the message too.",
                 )
                 .detailed()
                 .get("/messages/{message_id}/backlinks")

@@ -32,7 +32,7 @@ pub(crate) fn feature() -> Feature {
                 .title("Read your work in a workspace")
                 .when(
                     "Get your open work: your claims, the next thread to claim, reviews and approvals to \
-                     decide. Use first when you arrive.",
+                     decide. Use first in a session.",
                 )
                 .get("/workspaces/{workspace_id}/context")
                 .needs(&[WorkspaceRead])

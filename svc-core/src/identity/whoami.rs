@@ -20,14 +20,17 @@ pub(crate) fn feature() -> Feature {
         vec![
             read(WHOAMI, whoami)
                 .title("Read your own identity")
-                .when("Get your member, workspace and capabilities. Use first, to learn who you are.")
+                .when("Get your member, workspace and capabilities. Use first, to learn your identity.")
                 .quick()
                 .get("/me")
                 .example(|_| json!({})),
             read("list_capability_sets", list_capability_sets)
                 .short()
                 .title("List the named sets of capabilities")
-                .when("List the named sets of capabilities. Call it before `mint_token` to choose a set.")
+                .when(
+                    "List the named capability sets that a new token can be given. Call it before \
+                     `mint_token`.",
+                )
                 .get("/capability-sets")
                 .example(|_| json!({})),
         ],
@@ -112,7 +115,7 @@ pub(super) fn covered_sets(held: Capabilities) -> Vec<CapabilitySet> {
     CapabilitySet::ALL.iter().copied().filter(|set| held.covers(set.capabilities())).collect()
 }
 
-/// Returns the named sets of capabilities, from which tokens can be minted.
+/// Returns the named capability sets that a new token can be given.
 ///
 /// A named set is a template: a token keeps the capabilities that the set had when the token was minted.
 #[derive(Deserialize, JsonSchema)]

@@ -122,15 +122,15 @@ pub(crate) fn feature() -> Feature {
                 changing("set_workspace_handle", Effect::Idempotent)
                     .wants(|_| WriteNeeds::workspace(WorkspaceId::INSTANCE))
                     .run(set_workspace_handle)
-                .title("Set the handle of a workspace")
-                .when(
-                    "Set the handle of the workspace, an alias of its id. Use `update_workspace` to change \
-                     its name.",
-                )
-                .put("/workspaces/{workspace_id}/handle")
-                .needs(&[TokenAdmin])
-                .refuses(&[Code::HandleTaken])
-                .example(|w| json!({"workspace_id": w.id("workspace"), "handle": "night-shift"})),
+                    .title("Set the handle of a workspace")
+                    .when(
+                        "Set the handle of the workspace, a human-readable alias of its id. Use \
+                     `update_workspace` to change its name.",
+                    )
+                    .put("/workspaces/{workspace_id}/handle")
+                    .needs(&[TokenAdmin])
+                    .refuses(&[Code::HandleTaken])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "handle": "night-shift"})),
             ],
         )
         .events(vec![
@@ -278,10 +278,11 @@ fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Works
     Ok(workspace)
 }
 
-/// Sets the handle of a workspace, an alias of the id for people, and returns the workspace.
+/// Sets the handle of a workspace, a human-readable alias of its id, and returns the workspace.
 ///
-/// The handle is unique in the instance. The old handle becomes free immediately. References always use the
-/// id.
+/// The handle is unique in the instance. The old handle becomes free immediately.
+///
+/// References always use the id.
 ///
 /// Fails with 409 `handle-taken` if another workspace has the handle.
 #[derive(Serialize, Deserialize, JsonSchema)]

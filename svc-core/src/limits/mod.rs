@@ -320,7 +320,7 @@ pub const MARKDOWN_HREF_BYTES_PER_BYTE: usize = 4;
 pub const MARKDOWN_HREF_BYTES_MIN: usize = 64 << 10;
 /// Maximum depth of the Markdown tree of a text.
 pub const MARKDOWN_LEVELS_MAX: usize = 32;
-/// Maximum characters of a channel's briefing, which agents read first.
+/// Maximum characters of a channel's boot, the text that agents read first.
 pub const BOOT_MAX: usize = 20_000;
 /// Maximum characters of the description of a memory block.
 pub const MEMORY_DESCRIPTION_MAX: usize = 1000;

@@ -60,7 +60,10 @@ fn operations() -> Vec<Operation> {
         changing("confirm_delivery_address", Effect::Idempotent)
             .records_refusals(confirm_delivery_address)
             .title("Confirm your email address")
-            .when("Confirm your email address with the code that was mailed after `set_delivery_address`.")
+            .when(
+                "Confirm your email address with the code that was mailed to it after \
+                 `set_delivery_address`.",
+            )
             .post("/me/delivery-address/confirm")
             .needs(&[WorkspaceRead])
             .personal()
@@ -420,9 +423,11 @@ impl JsonSchema for ConfirmationCode {
     }
 }
 
-/// Confirms the address that you have set, with the code sent to it, and returns your email settings.
+/// Confirms your email address with the code that was sent to it, and returns your email settings.
 ///
-/// Your notifications are then emailed to that address. Confirming again with the same code changes nothing.
+/// Your notifications are then emailed to that address.
+///
+/// Confirming again with the same code changes nothing.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you, or if the code is wrong; 409 `wrong-state` if no
 /// address is waiting for a code, or if the code has expired, which happens after 24 hours or five wrong

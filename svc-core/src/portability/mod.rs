@@ -134,7 +134,7 @@ pub const IMPORT_WORKSPACE: TypedOperation<ImportWorkspace, Imported> =
 pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, FileContent> =
     TypedOperation::new("export_workspace");
 
-/// Returns a workspace as a signed file: the rows of its tables, and its whole log.
+/// Exports a workspace as a signed file: the rows of its tables, and its whole log.
 ///
 /// The file contains everything that members may see, including events in private channels. Each record is
 /// one line of the file. The content of messages is sealed as it is in the log; `content_key` next to a
@@ -175,10 +175,11 @@ fn export_page(
 /// Verifies that an export file is complete, signed with a known key, and contains an intact log.
 ///
 /// Over HTTP the file is the request body, up to a size limit of the service; over MCP it is `envelope`,
-/// limited by the size of a request. A server reads one file at a time.
+/// limited by the size of a request.
 ///
 /// If the file is refused, `reason` is one of not-an-export, truncated, order, hash, signature, unknown-key,
-/// credential-field, unknown-field and chain, and `record` is the number of the faulty record, from 1.
+/// credential-field, unknown-field and chain, and `record` is the number of the faulty record, from 1. A
+/// server reads one file at a time.
 ///
 /// Over HTTP the file is read while it is received, and refused at the first faulty record; 64 KiB of
 /// consecutive white space is a fault. Known keys are those of this service and those that its operator has

@@ -118,8 +118,8 @@ pub(crate) fn feature() -> Feature {
                 write("place_legal_hold", place_legal_hold)
                     .title("Place a legal hold")
                     .when(
-                        "Place a legal hold, which prevents withdrawing, pruning, purging and erasing in the \
-                         workspace. Use `release_legal_hold` to end it.",
+                        "Place a legal hold, so that nothing in the workspace can be withdrawn, pruned, \
+                         purged or erased. Use `release_legal_hold` to end it.",
                     )
                     .post("/workspaces/{workspace_id}/legal-holds")
                     .needs(&[TokenAdmin])
@@ -137,7 +137,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 destructive("release_legal_hold", release_legal_hold)
                     .title("Release a legal hold")
-                    .when("Release a legal hold. Releasing it again changes nothing.")
+                    .when("Release a legal hold, to allow deletion again unless another hold remains.")
                     .delete("/workspaces/{workspace_id}/legal-holds/{hold_id}")
                     .needs(&[TokenAdmin])
                     .example(release),

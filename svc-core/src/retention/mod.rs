@@ -48,8 +48,8 @@ pub(crate) fn feature() -> Feature {
                 read("get_retention_policy", get_retention_policy)
                     .title("Read the retention policy")
                     .when(
-                        "Return how long the workspace keeps data, and how much data the next round of \
-                         pruning will remove.",
+                        "Get how long the workspace keeps data, and how much data the next pruning will \
+                         remove.",
                     )
                     .get("/workspaces/{workspace_id}/retention")
                     .needs(&[WorkspaceRead])
@@ -117,9 +117,9 @@ type Days = Count<1, RETENTION_DAYS_MAX>;
 /// The instance's value applies where yours is null or absent, so an input without values clears the policy.
 /// The next round of pruning permanently removes older data: messages with everything attached to them, and
 /// events up to a floor, from which the log can still be verified. Nothing is removed while the workspace is
-/// under a legal hold. Setting the same values again changes nothing.
+/// under a legal hold.
 ///
-/// A value that exceeds the value of the instance is invalid.
+/// A value that exceeds the value of the instance is invalid. Setting the same values again changes nothing.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetRetentionPolicy {
@@ -200,7 +200,7 @@ fn check_within(wanted: &Kept, instance: &Kept) -> Result<()> {
     Ok(())
 }
 
-/// Returns how long a workspace keeps data, the instance's maximum, and how much data is removed next.
+/// Returns how long a workspace keeps data, the instance's maximum, and how much data will be removed next.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetRetentionPolicy {

@@ -27,8 +27,7 @@ use crate::time::Time;
 /// Prefix of the secrets of share tickets, which distinguishes them from API tokens.
 const SECRET_PREFIX: &str = "svc_share_";
 
-/// Issues a share ticket for one channel and returns the ticket. Its bearers can read the channel without
-/// being members.
+/// Issues a share ticket, with which outsiders can read one channel, and returns the ticket.
 ///
 /// The ticket's `secret` is shown only once. Readers send it as `Authorization: ShareTicket <secret>` to the
 /// routes under `/share`; no other route accepts it. They can read the channel's live threads, with their

@@ -132,7 +132,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("create_share_ticket", create::create_share_ticket)
                     .title("Share a channel with an outsider")
-                    .when("Issue a share ticket, with which an outsider can read one channel.")
+                    .when("Issue a share ticket, a secret with which an outsider can read one channel.")
                     .post("/workspaces/{workspace_id}/share-tickets")
                     .needs(&[TokenAdmin])
                     .created()
@@ -150,7 +150,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 destructive("revoke_share_ticket", revoke::revoke_share_ticket)
                     .title("Revoke a share ticket")
-                    .when("Revoke a share ticket, which stops working immediately.")
+                    .when("Revoke a share ticket, so that outsiders can no longer read the channel with it.")
                     .delete("/workspaces/{workspace_id}/share-tickets/{ticket_id}")
                     .needs(&[TokenAdmin])
                     .example(
@@ -209,11 +209,10 @@ fn ticket_operations() -> Vec<Operation> {
 
 /// Returns the share tickets of a workspace, in the order in which they were issued.
 ///
-/// Expired and revoked tickets are included; tickets for channels that you cannot see are omitted. Secrets
-/// are never returned.
+/// Expired and revoked tickets are included; tickets for channels that you cannot see are omitted.
 ///
 /// One page covers up to 2000 tickets, so it may be short or empty although more tickets follow: continue
-/// while `next_cursor` is not null.
+/// while `next_cursor` is not null. Secrets are never returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListShareTickets {

@@ -13,7 +13,7 @@ use crate::time::Time;
 
 /// Revokes a share ticket, which stops working immediately. Revoking a ticket again changes nothing.
 ///
-/// Fails with 404 `not-found` for a ticket of a channel that you cannot see.
+/// A ticket of a channel that you cannot see is not found.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeShareTicket {

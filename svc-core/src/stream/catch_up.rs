@@ -32,8 +32,8 @@ pub(super) fn operation() -> Operation {
     read("catch_up_events", catch_up_events)
         .title("Read the whole log as a chain")
         .when(
-            "Return the whole log as a verifiable chain, oldest first. Use `list_events` to \
-             filter events.",
+            "Read the whole event log, oldest event first, as a hash chain that you can verify. Use \
+             `list_events` to filter events.",
         )
         .detailed()
         .get("/workspaces/{workspace_id}/events/catch-up")
@@ -42,7 +42,7 @@ pub(super) fn operation() -> Operation {
         .example(|w| json!({"workspace_id": w.id("workspace"), "after_lsn": 1, "limit": 10}))
 }
 
-/// Returns the events of the whole log, oldest first, as a chain that you can verify.
+/// Returns the events of the whole log, oldest first, as a hash chain that you can verify.
 ///
 /// The chain is complete: it includes events in private channels that you are not in.
 ///

@@ -41,8 +41,7 @@ pub(crate) fn feature() -> Feature {
                     .short()
                     .title("Count the events of a log by kind")
                     .when(
-                        "Count the events in the log by kind. Use it to choose a `kind` before you filter \
-                         `list_events`.",
+                        "Count the events in the log by kind, such as to choose a `kind` for `list_events`.",
                     )
                     .get("/workspaces/{workspace_id}/kind-census")
                     .needs(&[WorkspaceRead])
@@ -71,12 +70,11 @@ const LEASE: Duration = Duration::from_secs(10);
 
 /// Returns the number of events of each kind in the log, most frequent first.
 ///
-/// Only one such read runs per workspace at a time. Events in private channels that you are not in, and
-/// pruned events, are not counted.
+/// Events in private channels that you are not in, and pruned events, are not counted.
 ///
 /// The call itself counts up to 20,000 events that the service has not counted yet. If there are more, as in
 /// a long thread or after many events within seconds, `head_lsn` is the position of the last counted event,
-/// and later events are missing.
+/// and later events are missing. Only one such read runs per workspace at a time.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetKindCensus {

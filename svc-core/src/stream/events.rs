@@ -52,7 +52,7 @@ pub(crate) fn feature() -> Feature {
                     .title("Read the event log")
                     .when(
                         "List the events of the workspace's log, oldest first. Use `wait_for_event` to wait \
-                         for new ones, `list_thread_events` for one thread.",
+                         for new events, `list_thread_events` for one thread.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/events")
@@ -69,8 +69,8 @@ pub(crate) fn feature() -> Feature {
                     .in_pages(verify_next_page)
                     .title("Verify the event log")
                     .when(
-                        "Verify the hash chain of the whole log, to prove that it was not changed, and \
-                         return its head.",
+                        "Verify the hash chain of the whole event log, to prove that the log was not \
+                         changed.",
                     )
                     .get("/workspaces/{workspace_id}/events/verify")
                     .needs(&[WorkspaceRead])

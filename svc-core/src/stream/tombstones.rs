@@ -26,7 +26,10 @@ const DEFAULT: i64 = 100;
 pub(super) fn operation() -> Operation {
     read("list_tombstones", list_tombstones)
         .title("List withdrawn messages")
-        .when("List withdrawn messages, in the order of withdrawal, for example to update a copy of the log.")
+        .when(
+            "List withdrawn messages, in the order of withdrawal, such as to remove them from a copy of the \
+             log.",
+        )
         .detailed()
         .get("/workspaces/{workspace_id}/tombstones")
         .needs(&[WorkspaceRead])

@@ -47,13 +47,14 @@ pub(crate) fn feature() -> Feature {
 fn operation() -> Operation {
     read("get_room", get_room)
         .title("Read a workspace's log card")
-        .when("Return the address of the workspace, the head of its log, and the links to read the log.")
+        .when(
+            "Get the workspace's address, the last position of its event log, and the paths to read the log.",
+        )
         .get("/workspaces/{workspace_id}/room")
         .example(|w| json!({"workspace_id": w.id("workspace")}))
 }
 
-/// Returns the log card of a workspace: the workspace's address, the head of its log, and the links to read
-/// the log.
+/// Returns the log card of a workspace: its address, the head of its log, and the paths to read the log.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetRoom {

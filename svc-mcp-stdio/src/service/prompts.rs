@@ -131,7 +131,7 @@ fault is, where it is, and how to correct it. `get_review_status` lists the open
 Claim the thread {thread_id}, which is below, and work on it.\n\
 1. If `claim_refusals` is not empty, you cannot claim it now: report that, and stop.\n\
 2. Call `claim_thread` with `acknowledge`. Keep its `claim_lease_id`, and send it with each change.\n\
-3. Read the thread and the briefing of its channel. Announce with `post_message` what you are going to do.\n\
+3. Read the thread and the boot of its channel. Announce with `post_message` what you are going to do.\n\
 4. Do the work. Call `renew_claim` before the lease expires, and report with `post_message` what others need \
 to know.\n\
 5. Submit your result with `set_thread_result`. If you cannot finish, call `release_claim` or \

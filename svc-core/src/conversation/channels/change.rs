@@ -29,7 +29,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         idempotent("update_channel", update_channel)
             .title("Change a channel")
-            .when("Change a channel's name, topic or privacy. Use `archive_channel` to close it.")
+            .when("Change a channel's name, topic or privacy. Use `archive_channel` to close a channel.")
             .patch("/channels/{channel_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::Forbidden, Code::WrongState, Code::NotVisibleToAll])
@@ -46,7 +46,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .example(|w| json!({"channel_id": w.id("channel")})),
         idempotent("unarchive_channel", unarchive_channel)
             .title("Unarchive a channel")
-            .when("Unarchive an archived channel.")
+            .when("Unarchive a channel, so that it accepts new content again.")
             .post("/channels/{channel_id}/unarchive")
             .needs(&[ChannelAdmin])
             .refuses(&[Code::WrongState])
@@ -207,10 +207,12 @@ fn creator_and_caller(creator: Option<MemberId>, caller: Option<MemberId>) -> im
     creator.into_iter().chain(caller.filter(|caller| Some(*caller) != creator))
 }
 
-/// Archives a channel and returns it.
+/// Archives a channel, so that it accepts no new content, and returns the channel.
 ///
 /// An archived channel can still be read, but accepts no new threads, messages or members until it is
-/// unarchived. Archiving an archived channel changes nothing.
+/// unarchived.
+///
+/// Archiving an archived channel changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the channel is a direct message.
 #[derive(Serialize, Deserialize, JsonSchema)]

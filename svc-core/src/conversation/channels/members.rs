@@ -41,7 +41,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .example(|w| json!({"channel_id": w.id("channel"), "member_id": w.id("agent")})),
         destructive("remove_channel_member", remove_channel_member)
             .title("Remove a member from a channel")
-            .when("Remove a member from a channel, or leave it yourself.")
+            .when("Remove a member from a channel. To leave a channel, remove yourself.")
             .reversible()
             .delete("/channels/{channel_id}/members/{member_id}")
             .needs(&[WorkspaceWrite])
@@ -178,7 +178,9 @@ const LIST_MEMBERS: &str = concat!(
 
 /// Adds a member of the workspace to a channel, and returns the new membership.
 ///
-/// Only a member of a private channel can add other members to it. Adding a member again changes nothing.
+/// Only a member of a private channel can add other members to it.
+///
+/// Adding a member again changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived or a direct message.
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -57,7 +57,7 @@ struct Channel {
     archived: bool,
     /// Time at which the channel was archived; null if it is not archived.
     archived_at: Option<Time>,
-    /// Whether the channel has a briefing text. `get_channel_boot` returns the text.
+    /// Whether the channel has a boot text. `get_channel_boot` returns the text.
     has_boot: bool,
     /// Id of the member who created the channel; null if the service itself created it.
     created_by: Option<MemberId>,
@@ -332,9 +332,9 @@ const LIST_CHANNELS: &str = concat!(
 const HORIZON_OF_CHANNELS: &str =
     "select lsn from channels where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Returns one channel.
+/// Returns one channel by its id.
 ///
-/// Fails with 404 `not-found` for a private channel that you are not a member of.
+/// A private channel that you are not a member of is not found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetChannel {

@@ -61,7 +61,7 @@ columns! { attachment_columns: Attachment as a { thread_id, block_id, lsn } }
 
 /// Attaches a memory block to a thread, for the members who work on the thread, and returns the attachment.
 ///
-/// Attaching an attached block changes nothing.
+/// Attaching a block again changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the thread's channel is archived, if the thread already has 20 blocks, or
 /// if the block is already attached to 10,000 threads.

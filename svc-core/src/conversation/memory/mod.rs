@@ -80,8 +80,8 @@ fn operations() -> Vec<Operation> {
         write("create_memory_block", change::create_memory_block)
             .title("Create a memory block")
             .when(
-                "Create a memory block: a text for all members of the workspace. Use `attach_memory_block` \
-                 to show it to the workers of a thread.",
+                "Create a memory block: a text that all members share. Use `attach_memory_block` to show it \
+                 to the workers of a thread.",
             )
             .post("/workspaces/{workspace_id}/memory-blocks")
             .needs(&[WorkspaceWrite])
@@ -94,8 +94,8 @@ fn operations() -> Vec<Operation> {
         read("list_memory_blocks", list_memory_blocks)
             .title("List the memory blocks of a workspace")
             .when(
-                "List the workspace's memory blocks. Use `list_thread_memory_blocks` for those of one \
-                 thread.",
+                "List the memory blocks (shared texts) of the workspace. Use `list_thread_memory_blocks` for \
+                 those of one thread.",
             )
             .detailed()
             .get("/workspaces/{workspace_id}/memory-blocks")
@@ -105,13 +105,13 @@ fn operations() -> Vec<Operation> {
             .quick()
             .resumes_text("value")
             .title("Read a memory block")
-            .when("Return one memory block by its id. Use `list_memory_blocks` to find the id.")
+            .when("Get one memory block (shared text) by its id. Use `list_memory_blocks` to find the id.")
             .get("/workspaces/{workspace_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"workspace_id": w.id("workspace"), "block_id": w.id("memory_block")})),
         idempotent("set_memory_block", change::set_memory_block)
             .title("Rewrite a memory block")
-            .when("Change a memory block. Use `create_memory_block` to add one.")
+            .when("Change the text or settings of a memory block. Use `create_memory_block` to add a block.")
             .put("/workspaces/{workspace_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::Forbidden, Code::VersionConflict])
@@ -122,8 +122,8 @@ fn operations() -> Vec<Operation> {
         destructive("delete_memory_block", change::delete_memory_block)
             .title("Delete a memory block")
             .when(
-                "Delete a memory block, and detach it from every thread. Use `detach_memory_block` to keep \
-                 the block.",
+                "Delete a memory block, and detach it from every thread. Use `detach_memory_block` to remove \
+                 it from one thread.",
             )
             .delete("/workspaces/{workspace_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceWrite])
@@ -131,7 +131,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"workspace_id": w.id("workspace"), "block_id": w.id("memory_block")})),
         idempotent("attach_memory_block", attached::attach_memory_block)
             .title("Attach a memory block to a thread")
-            .when("Attach a memory block to a thread, to show the block to the thread's workers.")
+            .when("Attach a memory block (shared text) to a thread, so that `get_thread_context` returns it.")
             .put("/threads/{thread_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::WrongState])
@@ -146,14 +146,14 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"thread_id": w.id("thread"), "block_id": w.id("memory_block")})),
         read("list_thread_memory_blocks", attached::list_thread_memory_blocks)
             .title("List the memory blocks of a thread")
-            .when("List the memory blocks of a thread. `get_thread_context` includes them.")
+            .when("List the memory blocks attached to a thread. `get_thread_context` also returns them.")
             .detailed()
             .get("/threads/{thread_id}/memory-blocks")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
         wait_for("wait_for_memory_block", wait::wait_for_memory_block)
             .title("Wait for a change of a memory block")
-            .when("Wait until a memory block is newer than the version that you have read.")
+            .when("Wait until a memory block has a newer version than the one that you have read.")
             .get("/workspaces/{workspace_id}/memory-blocks/{block_id}/wait")
             .needs(&[WorkspaceRead])
             .example(|w| {
@@ -246,7 +246,7 @@ const LIST: &str = concat!(
     " from memory_blocks b where b.workspace_id = $1 and b.lsn > $2 order by b.lsn limit $3"
 );
 
-/// Returns one memory block.
+/// Returns one memory block, a text that members share, by its id.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetMemoryBlock {

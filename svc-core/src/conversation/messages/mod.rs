@@ -204,8 +204,7 @@ fn operations() -> Vec<Operation> {
             .run(post::post_message)
             .title("Post a message")
             .when(
-                "Post a message in a thread, such as a finding. Use \
-                 `set_thread_result` for the outcome.",
+                "Post a message in a thread, such as a finding. Use `set_thread_result` to submit a result.",
             )
             .post("/threads/{thread_id}/messages")
             .needs(&[MessagePost])
@@ -245,14 +244,14 @@ fn operations() -> Vec<Operation> {
             }),
         destructive("delete_message", withdraw::delete_message)
             .title("Delete a message")
-            .when("Withdraw a message permanently. Use `edit_message` to correct your own message.")
+            .when("Withdraw (delete) a message permanently. Use `edit_message` to correct your own message.")
             .delete("/messages/{message_id}")
             .needs(&[MessagePost, ChannelAdmin])
             .refuses(&[Code::Forbidden, Code::LegalHold])
             .example(|w| json!({"message_id": w.id("message")})),
         destructive("purge_message", withdraw::purge_message)
             .title("Purge a withdrawn message")
-            .when("Purge a withdrawn message. Use `delete_message` to withdraw it first.")
+            .when("Remove a withdrawn message completely. Use `delete_message` to withdraw it first.")
             .post("/messages/{message_id}/purge")
             .needs(&[TokenAdmin])
             .refuses(&[Code::WrongState, Code::LegalHold])
@@ -268,10 +267,11 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Returns one message.
+/// Returns one message by its id.
 ///
-/// The body is blank if the message is withdrawn, or if the service cannot decrypt it (`unreadable`). A
-/// purged message is not found.
+/// The body is blank if the message is withdrawn, or if the service cannot decrypt it (`unreadable`).
+///
+/// A purged message is not found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetMessage {

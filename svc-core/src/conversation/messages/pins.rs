@@ -57,7 +57,7 @@ fn operations() -> Vec<Operation> {
     vec![
         idempotent("pin_message", pin_message)
             .title("Pin a message")
-            .when("Pin a message in its channel. `list_pins` then returns the message.")
+            .when("Pin a message in its channel, so that `list_pins` returns it.")
             .put("/messages/{message_id}/pin")
             .needs(&[MessagePost])
             .refuses(&[Code::WrongState])
@@ -179,7 +179,9 @@ impl Event for MessageUnpinned {
 
 /// Pins a message in its channel, where `list_pins` returns it, and returns the pin.
 ///
-/// Pinning a pinned message changes nothing. Withdrawing the message removes the pin.
+/// Withdrawing the message removes the pin.
+///
+/// Pinning a pinned message changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if 100 messages
 /// are already pinned in the channel.

@@ -106,7 +106,7 @@ impl Event for MessagePosted {
     }
 }
 
-/// Posts a message in a thread, as yourself, and returns its id.
+/// Posts a message in a thread in your name, and returns the id of the message.
 ///
 /// An `@` followed by a handle notifies that member. `mentioned` lists the members reached, `not_reached` the
 /// mentions that reach no member.

@@ -54,7 +54,7 @@ fn operations() -> Vec<Operation> {
         idempotent("add_reaction", add_reaction)
             .title("React to a message")
             .when(
-                "React to a message with an emoji, if no text is needed. Use `post_message` to reply \
+                "Add your emoji reaction to a message, when no text is needed. Use `post_message` to reply \
                  with text.",
             )
             .put("/messages/{message_id}/reactions/{emoji}")
@@ -189,7 +189,7 @@ impl Event for ReactionRemoved<'_> {
     }
 }
 
-/// Reacts to a message with an emoji, as yourself, and returns the reaction.
+/// Adds your emoji reaction to a message, and returns the reaction.
 ///
 /// Adding the same reaction again changes nothing.
 ///

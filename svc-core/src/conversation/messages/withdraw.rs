@@ -179,7 +179,7 @@ fn check_may_withdraw(caller: &Caller, author: Option<MemberId>) -> Result<()> {
 
 /// Purges a withdrawn message and returns the message's id.
 ///
-/// Removes the rows of the message and of its edits. The message can no longer be found.
+/// Removes the message and its edits, which can then no longer be found.
 ///
 /// Fails with 409 `wrong-state` if the message is not withdrawn. Fails with 409 `legal-hold` while the
 /// workspace is under a legal hold.

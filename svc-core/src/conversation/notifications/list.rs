@@ -11,7 +11,7 @@ use crate::identity::workspaces::OwnId;
 use crate::op::Read;
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 
-/// Returns your inbox, oldest first: messages to you, tasks assigned to you, and requests for your judgement.
+/// Returns your inbox, oldest first: messages to you, tasks assigned to you, requests to review or approve.
 ///
 /// Each event or message is one item, with its strongest reason: `mention`, `reply`, `dm`, `group_mention`,
 /// and others. Your own actions and channels that you can no longer see are omitted.

@@ -42,8 +42,10 @@ type Lsn = Count<0, { i64::MAX }>;
 
 /// Marks items of your inbox as read, and returns the number of items that remain unread.
 ///
-/// Select the items with exactly one of `up_to_lsn`, `lsns` and `target_id`. Marking read items changes
-/// nothing. If you follow `target_id`, all its messages are marked as seen too.
+/// Select the items with exactly one of `up_to_lsn`, `lsns` and `target_id`. If you follow `target_id`, all
+/// its messages are marked as seen too.
+///
+/// Marking read items changes nothing.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -66,10 +68,11 @@ pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Resu
     mark_step(cx, InboxList::Inbox, &named)
 }
 
-/// Marks messages to you as read, and returns the number of messages to you that remain unread.
+/// Marks messages that are addressed to you as read, and returns how many of them remain unread.
 ///
-/// Select the messages with exactly one of `up_to_lsn`, `lsns` and `target_id`. Other inbox items are not
-/// changed.
+/// Select the messages with exactly one of `up_to_lsn`, `lsns` and `target_id`.
+///
+/// Other inbox items are not changed.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -35,8 +35,8 @@ fn mention_operations() -> Vec<Operation> {
         read("list_mentions", list::list_mentions)
             .title("List your mentions")
             .when(
-                "List the messages to you, oldest first. Use `wait_for_mention` to wait for the next \
-                 message.",
+                "List the messages that are addressed to you, oldest first. Use `wait_for_mention` to wait \
+                 for the next one.",
             )
             .detailed()
             .get("/me/mentions")
@@ -48,8 +48,8 @@ fn mention_operations() -> Vec<Operation> {
             .in_steps(mark::mark_mentions_read)
             .title("Mark mentions read")
             .when(
-                "Mark messages to you as read. Lists of unread messages and `wait_for_mention` then omit \
-                 these messages.",
+                "Mark messages that are addressed to you as read, so that `wait_for_mention` no longer \
+                 returns them.",
             )
             .post("/me/mentions/read")
             .needs(&[WorkspaceRead])
@@ -58,7 +58,10 @@ fn mention_operations() -> Vec<Operation> {
             .example(|_| json!({"up_to_lsn": 1})),
         wait("wait_for_mention", wait::wait_for_mention)
             .title("Wait for a mention")
-            .when("Wait until a member addresses you. Use `list_mentions` to read without waiting.")
+            .when(
+                "Wait until a member addresses a message to you. Use `list_mentions` to read without \
+                 waiting.",
+            )
             .get("/me/wait/mention")
             .needs(&[WorkspaceRead])
             .personal()
@@ -72,8 +75,8 @@ fn inbox_operations() -> Vec<Operation> {
         read("list_inbox", list::list_inbox)
             .title("List your inbox")
             .when(
-                "List your inbox, oldest first: messages to you, tasks assigned to you, and requests for \
-                 your judgement. Use `list_mentions` for messages only.",
+                "List your inbox, oldest first: messages to you, tasks assigned to you, requests to review \
+                 or approve. Use `list_mentions` for messages only.",
             )
             .detailed()
             .get("/me/inbox")
@@ -85,8 +88,8 @@ fn inbox_operations() -> Vec<Operation> {
             .in_steps(mark::mark_inbox_read)
             .title("Mark your inbox read")
             .when(
-                "Mark items of your inbox as read. Use `mark_mentions_read` to mark only messages \
-                 to you.",
+                "Mark items of your inbox as read. Use `mark_mentions_read` to mark only the messages that \
+                 are addressed to you.",
             )
             .post("/me/inbox/read")
             .needs(&[WorkspaceRead])

@@ -16,7 +16,7 @@ use crate::log::bus::EventFilter;
 use crate::op::{LongPoll, Poll, Read, WaitSecs};
 use crate::page::{Page, rows_to_read};
 
-/// Waits until another member addresses you, and returns the unread messages to you, oldest first.
+/// Waits until another member addresses you, and returns the unread messages addressed to you, oldest first.
 ///
 /// Returns immediately if you have unread mentions. The call marks nothing as read: use `mark_mentions_read`,
 /// or the next call returns the same items. Returns `{"timed_out": true}` on timeout.

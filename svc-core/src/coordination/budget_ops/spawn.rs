@@ -28,7 +28,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("set_spawn_budget", set_spawn_budget)
                     .title("Set the spawn budget of a workspace")
-                    .when("Limit the number, depth and tools of child threads in the workspace.")
+                    .when(
+                        "Limit how many child threads a thread may have, how deep threads may nest, and how \
+                         many tools a child may list.",
+                    )
                     .put("/workspaces/{workspace_id}/spawn-budget")
                     .needs(&[TokenAdmin])
                     .example(
@@ -37,7 +40,7 @@ pub(crate) fn feature() -> Feature {
                 read("get_spawn_budget", get_spawn_budget)
                     .title("Read the spawn budget of a workspace")
                     .when(
-                        "Get the workspace's limits on child threads. Use before many calls of \
+                        "Get the workspace's limits on child threads. Call it before you create many with \
                          `create_child_thread`.",
                     )
                     .get("/workspaces/{workspace_id}/spawn-budget")

@@ -55,7 +55,8 @@ pub(crate) fn feature() -> Feature {
                 read("list_thread_usage", list_thread_usage)
                     .title("List the usage reports of a thread")
                     .when(
-                        "List a thread's usage reports, oldest first. Use `get_workspace_usage` for totals.",
+                        "List the reports of tokens, money and turns used on a thread. Use \
+                         `get_workspace_usage` for totals.",
                     )
                     .detailed()
                     .get("/threads/{thread_id}/usage")
@@ -65,8 +66,8 @@ pub(crate) fn feature() -> Feature {
                     .detailed()
                     .title("Sum up the usage of a workspace")
                     .when(
-                        "Get usage totals by member and model. Use `list_thread_usage` for the reports of \
-                         one thread.",
+                        "Get the tokens, money and turns used, by member and model. Use `list_thread_usage` \
+                         for one thread.",
                     )
                     .get("/workspaces/{workspace_id}/usage")
                     .needs(&[WorkspaceRead])
@@ -386,7 +387,7 @@ columns! {
     }
 }
 
-/// Returns the usage reports of a thread, oldest first.
+/// Returns the reports of tokens, money and turns used on a thread, oldest first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreadUsage {

@@ -31,7 +31,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .quick()
             .title("Read a thread's claim")
             .when(
-                "Get a thread's live claim: holder, lease id and end. Use `list_active_claims` for all \
+                "Get the live claim on a thread: holder, lease id and end. Use `list_active_claims` for all \
                  claims.",
             )
             .get("/threads/{thread_id}/claim")
@@ -40,10 +40,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .example(|w| json!({"thread_id": w.id("claimed_thread")})),
         idempotent("acknowledge_claim", acknowledge_claim)
             .title("Acknowledge a claim")
-            .when(
-                "Confirm that you work on a claimed thread. Use right after a claim that you made without \
-                 `acknowledge`.",
-            )
+            .when("Confirm that you are working on a thread that you claimed without `acknowledge`.")
             .post("/threads/{thread_id}/claim/acknowledge")
             .needs(&[ThreadTransition])
             .refuses(&[Code::NotFound, Code::StaleClaim, Code::ClaimNotHeld])
@@ -51,7 +48,7 @@ pub(super) fn operations() -> Vec<Operation> {
         idempotent("renew_claim", renew_claim)
             .title("Renew a claim")
             .when(
-                "Extend your claim to `lease_secs` from now. Use while you work, before \
+                "Extend your claim until `lease_secs` seconds from now. Use while you work, before \
                  `assignment_expires_at`, or another member can claim the thread.",
             )
             .post("/threads/{thread_id}/claim/renew")
@@ -205,7 +202,7 @@ impl Event for ClaimAcknowledged {
     }
 }
 
-/// Acknowledges the claim that you hold, and returns the claim.
+/// Acknowledges your claim on a thread, and returns the claim.
 ///
 /// Acknowledging again changes nothing.
 ///

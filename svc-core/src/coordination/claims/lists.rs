@@ -19,7 +19,7 @@ pub(super) fn operations() -> Vec<Operation> {
         read("list_active_claims", list_active_claims)
             .title("List the live claims of a workspace")
             .when(
-                "List the live claims of the workspace: thread, holder and end. Use `get_claim` for one \
+                "List the live claims of the workspace, with thread, holder and end. Use `get_claim` for one \
                  thread.",
             )
             .detailed()

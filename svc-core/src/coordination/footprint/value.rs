@@ -137,12 +137,12 @@ impl JsonSchema for Item {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let value = described(
             name_schema(),
-            "Overlaps only an equal value; case matters, except for a slot. A branch is a name that git check-ref-format \
-             accepts; a leading refs/heads/ is removed.",
+            "Overlaps only an equal value; case matters, except for a slot. A branch is a name that git \
+             check-ref-format accepts; a leading refs/heads/ is removed.",
         );
         json_schema!({
-            "description": "A path, glob, lane, crate, branch or slot that a thread will touch. It is stored in Unicode's \
-                            form NFC; blanks at its ends and invisible characters are rejected.",
+            "description": "A path, glob, lane, crate, branch or slot that a thread will touch. It is stored \
+                            in Unicode's form NFC; blanks at its ends and invisible characters are rejected.",
             "anyOf": [
                 {
                     "type": "object",

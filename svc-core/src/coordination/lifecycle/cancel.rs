@@ -73,11 +73,10 @@ impl Event for ThreadCancelled<'_> {
 /// Cancels a thread and returns the cancelled thread.
 ///
 /// The thread is closed regardless of its reviews, children and results; a live claim ends, and the reason is
-/// posted as a message. Threads that wait for it can be claimed unless something else blocks them. Cancelling
-/// again changes nothing.
+/// posted as a message. Threads that wait for this one can be claimed unless something else blocks them.
 ///
 /// Withdrawing the message with the reason removes the reason from the thread's notices too; the event
-/// ThreadCancelled keeps it permanently.
+/// ThreadCancelled keeps it permanently. Cancelling again changes nothing.
 ///
 /// Fails with 403 `forbidden` if you neither created the thread nor have `thread:transition`; 409
 /// `wrong-state` if the thread is closed or archived without having been cancelled.

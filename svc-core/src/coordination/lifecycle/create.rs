@@ -208,7 +208,7 @@ fn load_created(cx: &Read<'_>, thread: ThreadId, first: Option<MessageId>) -> Re
 type Tool = Text<1, TOOL_MAX>;
 
 creates_thread! {
-    /// Creates a thread, which is a task, in a channel and returns it.
+    /// Creates a thread, which is a task, in a channel and returns the thread.
     ///
     /// Pass `body` to post the task description in the same step, before an agent can claim the thread.
     ///

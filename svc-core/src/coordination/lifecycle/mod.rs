@@ -38,8 +38,8 @@ pub(crate) fn feature() -> Feature {
                     .run(create_thread)
                     .title("Create a thread")
                     .when(
-                        "Create a task in a channel. Use `create_child_thread` to split an existing task, \
-                         and `post_message` only to talk.",
+                        "Create a thread (a task) in a channel. Use `create_child_thread` to split a task, \
+                         `post_message` to only talk.",
                     )
                     .post("/channels/{channel_id}/threads")
                     .needs(&[WorkspaceWrite])
@@ -56,7 +56,10 @@ pub(crate) fn feature() -> Feature {
                     .prepare(seal_first_message_of_child)
                     .records_refusals(create_child_thread)
                     .title("Create a child thread")
-                    .when("Create a subtask of a thread. Use `create_thread` for an independent task.")
+                    .when(
+                        "Create a child thread (a subtask) of a thread. Use `create_thread` for an \
+                         independent task.",
+                    )
                     .post("/threads/{thread_id}/children")
                     .needs(&[WorkspaceWrite])
                     .created()
@@ -87,7 +90,8 @@ pub(crate) fn feature() -> Feature {
                 idempotent("set_thread_owner", set_thread_owner)
                     .title("Set a thread's owner")
                     .when(
-                        "Set or clear the member responsible for a thread. Claims determine who works on it.",
+                        "Set or clear a thread's owner, the member responsible for it. Claims determine who \
+                         works on it.",
                     )
                     .put("/threads/{thread_id}/owner")
                     .needs(&[ThreadTransition])

@@ -49,7 +49,7 @@ pub(crate) fn feature() -> Feature {
                     .run(set_thread_result)
                     .title("Set a thread's result")
                     .when(
-                        "Submit the result of the thread whose claim you hold; that ends the claim. Use \
+                        "Submit the result of a thread that you have claimed, which ends your claim. Use \
                          `release_claim` if you cannot finish.",
                     )
                     .put("/threads/{thread_id}/result")
@@ -178,7 +178,7 @@ impl Event for ThreadResultSet<'_> {
     }
 }
 
-/// Sets the result of the thread whose claim you hold, ends the claim, and returns the result.
+/// Sets the result of a thread that you have claimed, ends the claim, and returns the result.
 ///
 /// The thread stays open, but cannot be claimed again unless it is reopened. Pass `action` to also change its
 /// state; if that is not allowed, the result is not set either.

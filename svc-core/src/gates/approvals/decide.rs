@@ -104,11 +104,13 @@ impl Answer<ApprovalDecide> for Decided {
     }
 }
 
-/// Decides an approval gate and returns it.
+/// Accepts, declines or cancels an approval gate, and returns the gate.
 ///
 /// Accepting needs `approval:grant`, and a person if the gate's `needs_person` is true: if you may not
 /// accept, you get a link for a person, valid for an hour. Declining and cancelling need `approval:grant`
-/// unless the request is yours. Repeating a decision changes nothing.
+/// unless the request is yours.
+///
+/// Repeating a decision changes nothing.
 ///
 /// Fails with 403 `forbidden` if you have `approval:grant` and accept your own request, made directly or
 /// through a delegate, if you accept as a delegate, or if you decline or cancel the request of another member

@@ -94,8 +94,8 @@ fn operations() -> Vec<Operation> {
             .run(request_approval)
             .title("Ask for an approval")
             .when(
-                "Ask people to approve a step, and return an approval gate. Use `get_approval_gate` to check \
-                 for the decision.",
+                "Ask other members to approve a step, by creating an approval gate. Use `get_approval_gate` \
+                 to get the decision.",
             )
             .post("/threads/{thread_id}/approval-gates")
             .needs(&[ThreadTransition])
@@ -109,8 +109,8 @@ fn operations() -> Vec<Operation> {
             .resumes_text("question")
             .title("Read an approval gate")
             .when(
-                "Return an approval gate: its question and its decision. Use `list_approval_gates` to find \
-                 gates.",
+                "Get an approval gate: the question to approve, and the decision. Use `list_approval_gates` \
+                 to find gates.",
             )
             .get("/approval-gates/{gate_id}")
             .needs(&[WorkspaceRead])
@@ -118,8 +118,8 @@ fn operations() -> Vec<Operation> {
         read("list_approval_gates", list_approval_gates)
             .title("List the approval gates of a workspace")
             .when(
-                "List approval gates, oldest first. Pass `state` \"pending\" for those that still need a \
-                 decision.",
+                "List approval gates, the requests for approval, oldest first. Pass `state` \"pending\" for \
+                 those that need a decision.",
             )
             .detailed()
             .get("/workspaces/{workspace_id}/approval-gates")
@@ -130,7 +130,10 @@ fn operations() -> Vec<Operation> {
             }),
         write("approval_decide", decide::approval_decide)
             .title("Decide an approval gate")
-            .when("Accept, decline or cancel an approval gate that `request_approval` created.")
+            .when(
+                "Accept, decline or cancel an approval gate, which is a request for approval made with \
+                 `request_approval`.",
+            )
             .post("/approval-gates/{gate_id}/decision")
             .needs(decide::DECIDERS)
             .refuses(&[Code::Forbidden, Code::NeedsPerson, Code::WrongState])
@@ -265,10 +268,10 @@ impl StoredGate {
     }
 }
 
-/// Requests an approval from the people of the workspace, and returns the new approval gate.
+/// Requests an approval from other members, and returns the new approval gate.
 ///
-/// Other members with `approval:grant` may accept the gate; you may not, directly or through a delegate. If
-/// it needs a person, agents may not.
+/// Other members with `approval:grant` may accept the gate; you may not, directly or through a delegate. With
+/// `needs_person`, agents may not.
 ///
 /// The server posts the question in the thread as a message of yours, which cannot be edited.
 ///

@@ -42,8 +42,8 @@ pub(crate) fn feature() -> Feature {
                 idempotent("set_land_gate", set_land_gate)
                     .title("Set the land pointer of a thread")
                     .when(
-                        "Set the work that a thread wants to land. Pass a `verdict` to decide whether it may \
-                         land.",
+                        "Record the work, such as a branch, that a thread wants to land (merge). Pass a \
+                         `verdict` to decide whether it may land.",
                     )
                     .put("/threads/{thread_id}/land-gate")
                     .needs(&[ThreadTransition])
@@ -55,8 +55,8 @@ pub(crate) fn feature() -> Feature {
                 read("get_land_gate", get_land_gate)
                     .title("Read a thread's land gate")
                     .when(
-                        "Return a thread's land gate: the work to land, and whether it has a pass that counts. Use \
-                         `set_land_gate` to record a verdict.",
+                        "Get a thread's land gate: the work to merge, and the verdict on whether it may \
+                         land. Use `set_land_gate` to record a verdict.",
                     )
                     .get("/threads/{thread_id}/land-gate")
                     .needs(&[ThreadTransition])
@@ -64,8 +64,8 @@ pub(crate) fn feature() -> Feature {
                 idempotent("require_land_gate", require_land_gate)
                     .title("Require the land gate of a thread")
                     .when(
-                        "Require a land gate pass before a thread may close. Use `clear_land_gate` to remove \
-                         the requirement.",
+                        "Require a verdict that a thread's work may land (be merged) before the thread may \
+                         close. Use `clear_land_gate` to undo this.",
                     )
                     .put("/threads/{thread_id}/land-gate/requirement")
                     .needs(&[ThreadTransition])
@@ -74,8 +74,8 @@ pub(crate) fn feature() -> Feature {
                 destructive("clear_land_gate", clear_land_gate)
                     .title("Stop requiring the land gate of a thread")
                     .when(
-                        "Let a thread close without a land gate pass. Use `require_land_gate` to require a \
-                         pass again.",
+                        "Let a thread close without a verdict that its work may land (be merged). Use \
+                         `require_land_gate` to require one again.",
                     )
                     .reversible()
                     .delete("/threads/{thread_id}/land-gate/requirement")
@@ -321,10 +321,11 @@ impl<I> Answer<I> for LandGate {
     }
 }
 
-/// Sets the work that a thread wants to land, with a verdict if you have one, and returns the land gate.
+/// Records the work that a thread wants to land, optionally with a verdict, and returns the thread's land
+/// gate.
 ///
-/// Replaces the earlier pointer and verdict, so a pass always applies to the current pointer. A pass no
-/// longer counts after a later result or reopening of the thread.
+/// Replaces the earlier work and verdict, so a pass always applies to the current work. A pass no longer
+/// counts after a later result or reopening of the thread.
 ///
 /// A pass counts if its author has the skill `land_gate`, does not own the thread and has never worked on it.
 /// Under delegation, the delegate also must not own the thread or have worked on it. The server checks these
@@ -411,7 +412,7 @@ const SET: &str = "
         verdict = excluded.verdict, objection = excluded.objection, member_id = excluded.member_id,
         actor_id = excluded.actor_id, set_at = excluded.set_at, lsn = excluded.lsn";
 
-/// Returns a thread's land gate: the work to land, and whether the gate has a pass that counts.
+/// Returns a thread's land gate: the work to land, and whether the gate has a valid pass verdict.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetLandGate {
@@ -426,7 +427,7 @@ fn get_land_gate(cx: &Read<'_>, input: &GetLandGate) -> Result<LandGate> {
     Ok(LandGate::of(&thread, gate, &judges))
 }
 
-/// Requires a pass of the land gate before a thread may close, and returns the land gate.
+/// Requires a pass verdict in a thread's land gate before the thread may close, and returns the land gate.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -452,9 +453,9 @@ const REQUIRE: &str = "
     insert into land_gates (thread_id, required) values ($1, true)
     on conflict (thread_id) do update set required = excluded.required";
 
-/// Lets a thread close without a pass of its land gate, and returns the land gate.
+/// Lets a thread close without a pass verdict in its land gate, and returns the land gate.
 ///
-/// The pointer and the verdict are kept.
+/// The recorded work and verdict are kept.
 ///
 /// Fails with 403 `forbidden` if you have worked on the thread, directly or through a delegate; 404
 /// `not-found` if no pass is required; 409 `wrong-state` if the thread is archived.

@@ -96,8 +96,8 @@ fn operations() -> Vec<Operation> {
         write("relate_message", relate_message)
             .title("Link a message to another")
             .when(
-                "Record that a message of yours supports, refutes or answers another. Use `post_message` to \
-                 write a message.",
+                "Link a message of yours to a message that it supports, refutes or cites, for example. Use \
+                 `post_message` to write a message.",
             )
             .post("/messages/{message_id}/relations")
             .needs(&[MessagePost])
@@ -110,8 +110,8 @@ fn operations() -> Vec<Operation> {
         read("list_message_relations", list::list_message_relations)
             .title("List the relations of a message")
             .when(
-                "List the relations from and to a message. Use `list_message_backlinks` for pins and \
-                 votes.",
+                "List a message's relations, such as refutations, from and to other messages. Use \
+                 `list_message_backlinks` for pins and votes.",
             )
             .detailed()
             .get("/messages/{message_id}/relations")
@@ -119,14 +119,20 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"message_id": w.id("disputed_message"), "limit": 10})),
         idempotent("resolve_relation", resolve::resolve_relation)
             .title("Resolve a refutation")
-            .when("Resolve a refutation, so that it no longer prevents the target's thread from closing.")
+            .when(
+                "Resolve a refutation of a message, so that it no longer prevents the message's thread from \
+                 closing.",
+            )
             .post("/relations/{relation_id}/resolve")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| json!({"relation_id": w.id("relation")})),
         destructive("remove_relation", remove::remove_relation)
             .title("Remove a relation")
-            .when("Remove a relation between messages. Use `resolve_relation` to settle a refutation.")
+            .when(
+                "Remove the relation from one message to another. Use `resolve_relation` to settle a \
+                 refutation.",
+            )
             .reversible()
             .delete("/relations/{relation_id}")
             .needs(&[MessagePost])
@@ -276,13 +282,13 @@ macro_rules! is_kept {
 }
 use is_kept;
 
-/// Creates a relation from a message of yours to another message that you can see, and returns the relation.
+/// Creates a relation from a message of yours to another message, and returns the relation.
 ///
-/// Repeating a relation returns the existing one. A refutation prevents its target's thread from closing
-/// until `resolve_relation` resolves it.
+/// A refutation prevents its target's thread from closing until `resolve_relation` resolves it.
 ///
 /// The server notifies the author of the target of refutations and replies. Withdrawing your message removes
-/// the relation. Withdrawing the target makes the relation ineffective.
+/// the relation. Withdrawing the target makes the relation ineffective. Repeating a relation returns the
+/// existing one.
 ///
 /// Fails with 403 `forbidden` if the message is not yours; 409 `wrong-state` if either message is withdrawn
 /// or in an archived channel, if your message already has 100 relations, or if the target's thread already

@@ -45,8 +45,9 @@ impl Event for RelationResolved {
 /// closing.
 ///
 /// You must be the refutation's author, or have the skill `review` and not have worked on that thread. A
-/// reviewer's resolution stops counting if the reviewer later works on the thread. Resolving it again changes
-/// nothing.
+/// reviewer's resolution stops counting if the reviewer later works on the thread.
+///
+/// Resolving a refutation again changes nothing.
 ///
 /// Fails with 403 `forbidden` if you may not resolve the refutation; 409 `wrong-state` if the relation is not
 /// a refutation, or if the target's thread is archived.

@@ -117,22 +117,22 @@ fn requirements() -> Vec<Operation> {
         read("get_review_requirement", requirement::get_review_requirement)
             .title("Read a thread's review requirement")
             .when(
-                "Return how many approvals a thread requires. Use `get_review_status` to see the approvals \
-                 that count.",
+                "Get how many valid approvals a thread needs before it may close. Use `get_review_status` to \
+                 see which are valid.",
             )
             .get("/threads/{thread_id}/review-requirement")
             .needs(&[ThreadTransition])
             .example(|w| json!({"thread_id": w.id("reviewed_thread")})),
         idempotent("add_reviewer", requirement::add_reviewer)
             .title("Add a reviewer to a thread")
-            .when("Ask a member to review a thread, by listing it as a reviewer.")
+            .when("Ask a member to review a thread, by adding the member to the thread's reviewers.")
             .put("/threads/{thread_id}/reviewers/{member_id}")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| json!({"thread_id": w.id("thread"), "member_id": w.id("agent")})),
         destructive("remove_reviewer", requirement::remove_reviewer)
             .title("Remove a reviewer from a thread")
-            .when("Remove a member from the listed reviewers of a thread.")
+            .when("Remove a member from the reviewers of a thread.")
             .reversible()
             .delete("/threads/{thread_id}/reviewers/{member_id}")
             .needs(&[ThreadTransition])
@@ -141,7 +141,7 @@ fn requirements() -> Vec<Operation> {
         read("list_reviewers", requirement::list_reviewers)
             .detailed()
             .title("List a thread's reviewers")
-            .when("List who was asked to review a thread. Use `list_reviews` for the reviews.")
+            .when("List the members who were asked to review a thread. Use `list_reviews` for the reviews.")
             .get("/threads/{thread_id}/reviewers")
             .needs(&[ThreadTransition])
             .example(|w| json!({"thread_id": w.id("reviewed_thread")})),
@@ -155,8 +155,8 @@ fn reviews() -> Vec<Operation> {
             .run(submit::submit_review)
             .title("Review a thread")
             .when(
-                "Submit a review of a thread: a verdict with findings. Use it after reading the result; to \
-                 only comment use `post_message`.",
+                "Submit a review of a thread: a verdict with findings. Read the result first. Use \
+                 `post_message` to only comment.",
             )
             .post("/threads/{thread_id}/reviews")
             .needs(&[ThreadTransition])
@@ -175,7 +175,7 @@ fn reviews() -> Vec<Operation> {
             .title("List a thread's reviews")
             .when(
                 "List a thread's reviews with text and findings, oldest first. Use `get_review_status` to \
-                 see which ones count.",
+                 see which are valid.",
             )
             .detailed()
             .get("/threads/{thread_id}/reviews")
@@ -184,15 +184,15 @@ fn reviews() -> Vec<Operation> {
         read("get_review_status", status::get_review_status)
             .title("Read the review status of a thread")
             .when(
-                "Return which reviews of a thread count, and how many approvals it still needs to close. Use \
-                 `list_reviews` for their text.",
+                "Get which reviews of a thread are valid, and how many approvals it needs before it may \
+                 close. Use `list_reviews` for their text.",
             )
             .get("/threads/{thread_id}/review-status")
             .needs(&[ThreadTransition])
             .example(|w| json!({"thread_id": w.id("reviewed_thread")})),
         idempotent("resolve_finding", findings::resolve_finding)
             .title("Resolve a finding of a review")
-            .when("Resolve a finding of a review as fixed, invalid or not to be fixed.")
+            .when("Mark a finding of a review as fixed, invalid or not to be fixed.")
             .post("/threads/{thread_id}/findings/{finding_id}/resolve")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])

@@ -93,7 +93,7 @@ impl<I> Answer<I> for ReviewRequirement {
     }
 }
 
-/// Sets the number of approvals that must count before a thread may close, and returns that number.
+/// Sets how many valid approvals a thread needs before it may close, and returns that number.
 ///
 /// 0 requires no approval. `get_review_status` shows which approvals count.
 ///
@@ -130,7 +130,7 @@ const SET: &str = "
     insert into review_requirements (thread_id, approvals, lsn) values ($1, $2, $3)
     on conflict (thread_id) do update set approvals = excluded.approvals, lsn = excluded.lsn";
 
-/// Returns the number of approvals that a thread requires before it may close.
+/// Returns how many valid approvals a thread needs before it may close.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetReviewRequirement {
@@ -171,7 +171,7 @@ pub(super) struct Reviewer {
 
 columns! { reviewer_columns: Reviewer as r { thread_id, member_id, added_by, added_at, lsn } }
 
-/// Lists a member as a reviewer of a thread, and returns the new entry.
+/// Adds a member to the reviewers of a thread, and returns the new entry.
 ///
 /// A listed member's approvals count even without the skill `review`, unless the member owns the thread or
 /// has worked on it.
@@ -237,7 +237,7 @@ const ONE: &str =
 
 const COUNT: &str = "select count(*) from reviewers where thread_id = $1";
 
-/// Removes a member from the listed reviewers of a thread, and returns the removed entry.
+/// Removes a member from the reviewers of a thread, and returns the removed entry.
 ///
 /// Approvals by the member stop counting unless the member has the skill `review`. Findings by the member are
 /// kept.
@@ -265,7 +265,7 @@ pub(super) fn remove_reviewer(cx: &mut Write<'_>, input: &RemoveReviewer) -> Res
 
 const REMOVE: &str = "delete from reviewers where thread_id = $1 and member_id = $2";
 
-/// Returns the listed reviewers of a thread, in the order in which they were listed.
+/// Returns the members who were asked to review a thread, in the order in which they were asked.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListReviewers {

@@ -130,8 +130,7 @@ pub(super) struct ReviewStatus {
     reviews: Vec<WeighedReview>,
 }
 
-/// Returns a thread's reviews with whether each one counts, and the number of approvals that the thread
-/// requires.
+/// Returns a thread's reviews, whether each one counts, and how many approvals the thread needs to close.
 ///
 /// An approval counts if it is its author's last verdict, newer than the thread's last result and reopening,
 /// and the author is a listed reviewer or has the skill `review`, does not own the thread and has never

@@ -206,7 +206,9 @@ fn find_or_create_bot(cx: &mut Write<'_>, app: &App) -> Result<(Member, bool)> {
 
 /// Returns the app installations of a workspace, in the order in which they were created.
 ///
-/// The result includes revoked installations. Client secrets are never returned.
+/// The result includes revoked installations.
+///
+/// Client secrets are never returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListAppInstallations {
@@ -249,8 +251,9 @@ pub(super) fn load_installation(cx: &Read<'_>, id: InstallationId) -> Result<Ins
 /// Revokes an app installation and all of its tokens, and returns the ids of the tokens that ended.
 ///
 /// The installation's tokens, all tokens derived from them and the client credentials stop working
-/// immediately. The app's member remains, and the server reuses it if you reinstall the app. Revoking an
-/// installation again changes nothing.
+/// immediately. The app's member remains, and the server reuses it if you reinstall the app.
+///
+/// Revoking an installation again changes nothing.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeAppInstallation {

@@ -17,7 +17,7 @@ use crate::op::{Answer, Read, Write};
 use crate::text::{Count, Prose};
 use crate::time::Time;
 
-/// Lets another member act for a member of your workspace, and returns the delegation grant.
+/// Lets a member act for another member of your workspace, and returns the delegation grant.
 ///
 /// The delegate exchanges the grant for tokens with `delegate_token`. The grant can lend `workspace:read`,
 /// `workspace:write`, `message:post`, `thread:transition`, `artifact:upload`, `search:query` and

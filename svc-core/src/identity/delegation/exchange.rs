@@ -24,7 +24,8 @@ use crate::op::{Caller, Read, Write};
 use crate::text::{Count, Text};
 use crate::time::Time;
 
-/// Exchanges a delegation grant, whose delegate you must be, for a token that acts as the grant's subject.
+/// Exchanges a delegation grant for a token that acts as the grant's subject. You must be the grant's
+/// delegate.
 ///
 /// The new token's `secret` is shown only once. The token expires after 15 minutes by default and an hour at
 /// most. It ends with the grant, and with the token that you call with.

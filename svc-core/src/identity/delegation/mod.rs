@@ -139,7 +139,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("create_delegation_grant", create_delegation_grant)
                     .title("Grant delegation to a member")
-                    .when("Let one member act for another, for a limited time and a stated purpose.")
+                    .when(
+                        "Grant a member the right to act for another member, for a limited time and a stated \
+                         purpose.",
+                    )
                     .post("/workspaces/{workspace_id}/delegation-grants")
                     .needs(&[TokenAdmin])
                     .created()
@@ -147,14 +150,17 @@ pub(crate) fn feature() -> Feature {
                     .example(grant),
                 read("list_delegation_grants", list_delegation_grants)
                     .title("List the delegation grants of a workspace")
-                    .when("List delegation grants, to see which members may act for others.")
+                    .when("List delegation grants, to see which members may act for which others.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/delegation-grants")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 destructive("revoke_delegation_grant", revoke_delegation_grant)
                     .title("Revoke a delegation grant")
-                    .when("Revoke a delegation grant that `create_delegation_grant` returned.")
+                    .when(
+                        "Revoke a delegation grant, so that its delegate can no longer act for the other \
+                         member.",
+                    )
                     .delete("/workspaces/{workspace_id}/delegation-grants/{grant_id}")
                     .needs(&[TokenAdmin])
                     .example(
@@ -162,14 +168,14 @@ pub(crate) fn feature() -> Feature {
                     ),
                 idempotent("set_delegation_policy", set_delegation_policy)
                     .title("Set the delegation policy")
-                    .when("Set the maximum days that a delegation grant can last.")
+                    .when("Set the maximum number of days for which a new delegation grant may be valid.")
                     .put("/workspaces/{workspace_id}/delegation-policy")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "ceiling_days": 30})),
                 read("get_delegation_policy", get_delegation_policy)
                     .title("Read the delegation policy")
                     .when(
-                        "Get the maximum days that a delegation grant can last, 90 by default. Call it \
+                        "Get the maximum number of days for which a delegation grant may be valid. Call it \
                          before `create_delegation_grant`.",
                     )
                     .get("/workspaces/{workspace_id}/delegation-policy")
@@ -183,8 +189,8 @@ pub(crate) fn feature() -> Feature {
                 write("delegate_token", delegate_token)
                     .title("Exchange a delegation grant for a token")
                     .when(
-                        "Exchange a delegation grant for a token that acts as its subject. Only the grant's \
-                         delegate can do this.",
+                        "Exchange a delegation grant for a token that acts as the grant's subject. You must \
+                         be the grant's delegate.",
                     )
                     .post("/tokens/delegate")
                     .created()

@@ -48,9 +48,9 @@ impl Event for DelegationPolicySet {
     }
 }
 
-/// Sets the maximum life of the workspace's delegation grants, and returns the policy.
+/// Sets for how many days a new delegation grant may be valid, and returns the policy.
 ///
-/// The limit applies to new grants. Existing grants keep their end time, and can be revoked.
+/// Existing grants keep their end time, and can be revoked.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetDelegationPolicy {
@@ -90,7 +90,7 @@ impl Answer<SetDelegationPolicy> for DelegationPolicy {
     }
 }
 
-/// Returns the maximum life of a workspace's delegation grants in days. The default is 90 days.
+/// Returns the maximum number of days for which a delegation grant is valid. The default is 90.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetDelegationPolicy {

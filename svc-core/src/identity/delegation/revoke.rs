@@ -14,8 +14,9 @@ use crate::time::Time;
 
 /// Revokes a delegation grant and all of its tokens, and returns the ids of the tokens that ended.
 ///
-/// The grant's tokens, and all tokens derived from them, stop working immediately. Revoking a grant again
-/// changes nothing.
+/// The grant's tokens, and all tokens derived from them, stop working immediately.
+///
+/// Revoking a grant again changes nothing.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeDelegationGrant {

@@ -22,8 +22,8 @@ pub(super) fn operations() -> Vec<Operation> {
         idempotent("confer_skill", confer_skill)
             .title("Grant a governance skill")
             .when(
-                "Grant another member the governance skill `review` or `land_gate`. Use `set_skills` for \
-                 your own routing skills.",
+                "Grant another member a governance skill: `review` or `land_gate`. Use `set_skills` for your \
+                 own routing skills.",
             )
             .put("/members/{member_id}/governance-skills/{skill}")
             .needs(&[ChannelAdmin])
@@ -31,7 +31,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .example(|w| json!({"member_id": w.id("agent"), "skill": "review"})),
         destructive("revoke_skill", revoke_skill)
             .title("Revoke a governance skill")
-            .when("Revoke a governance skill that `confer_skill` granted to another member.")
+            .when("Revoke a governance skill, `review` or `land_gate`, of another member.")
             .delete("/members/{member_id}/governance-skills/{skill}")
             .needs(&[ChannelAdmin])
             .refuses(&[Code::Forbidden, Code::NotFound])
@@ -84,10 +84,11 @@ impl Event for GovernanceSkillRevoked {
     }
 }
 
-/// Grants a governance skill to another member, and returns that member.
+/// Grants a governance skill, `review` or `land_gate`, to another member, and returns that member.
 ///
-/// From then on, the member's judgements count wherever the skill is required. Granting a skill that the
-/// member already has changes nothing.
+/// From then on, the member's judgements count wherever the skill is required.
+///
+/// Granting a skill that the member already has changes nothing.
 ///
 /// Fails with 403 `forbidden` if the member is you or, under delegation, the subject or the delegate.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -113,7 +114,7 @@ fn confer_skill(cx: &mut Write<'_>, input: &ConferSkill) -> Result<Member> {
 
 const CONFER: &str = "insert into member_skills (member_id, skill, governance) values ($1, $2, true)";
 
-/// Revokes a governance skill of another member, and returns that member.
+/// Revokes a governance skill, `review` or `land_gate`, of another member, and returns that member.
 ///
 /// The member's verdicts that require the skill no longer count, including earlier verdicts.
 ///

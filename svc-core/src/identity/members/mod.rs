@@ -198,8 +198,8 @@ pub(crate) fn feature() -> Feature {
                     .quick()
                     .title("Read a member")
                     .when(
-                        "Get a member with its skills. Use `list_members` to find one, and `whoami` for \
-                         yourself.",
+                        "Get one member and the member's skills. Use `list_members` to find the id, and \
+                         `whoami` for yourself.",
                     )
                     .get("/members/{member_id}")
                     .needs(&[WorkspaceRead])
@@ -216,8 +216,8 @@ pub(crate) fn feature() -> Feature {
                     .detailed()
                     .title("List the skills of a workspace")
                     .when(
-                        "List the skills of members, with the number of members who have each. Call it \
-                         before you set `required_skills`.",
+                        "List the skills that members have, and how many members have each. Call it before \
+                         you set `required_skills`.",
                     )
                     .get("/workspaces/{workspace_id}/skills")
                     .needs(&[WorkspaceRead])

@@ -146,7 +146,7 @@ macro_rules! has_skill {
 }
 pub(crate) use has_skill;
 
-/// Replaces your routing skills and returns your member record.
+/// Replaces the skills that determine which threads you are offered, and returns your member record.
 ///
 /// A thread that requires skills is offered only to members who have all of the required skills. Your
 /// governance skills `land_gate` and `review`, which only other members can grant, do not change.

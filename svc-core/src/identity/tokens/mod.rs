@@ -209,7 +209,7 @@ pub(crate) fn feature() -> Feature {
                 write(MINT_TOKEN, mint_token)
                     .title("Mint a token")
                     .when(
-                        "Mint a token for a member of the workspace. Use `attenuate_token` to narrow your \
+                        "Mint a token for a member of the workspace. Use `attenuate_token` to restrict your \
                          own token.",
                     )
                     .post("/workspaces/{workspace_id}/members/{member_id}/tokens")
@@ -244,8 +244,8 @@ pub(crate) fn feature() -> Feature {
                 write("attenuate_token", attenuate_token)
                     .title("Create a restricted token")
                     .when(
-                        "Create a restricted token from your own, for a helper. Use `mint_token` for \
-                         another member's token.",
+                        "Derive a restricted token from your own, such as for a helper. Use `mint_token` to \
+                         make a token for any member.",
                     )
                     .post("/tokens/attenuate")
                     .created()
@@ -282,7 +282,9 @@ pub(crate) fn feature() -> Feature {
 
 /// Returns the tokens of a member of your workspace, in the order in which they were minted.
 ///
-/// The result includes expired and revoked tokens. Secrets are never returned.
+/// The result includes expired and revoked tokens.
+///
+/// Secrets are never returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListTokens {

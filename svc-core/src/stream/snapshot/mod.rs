@@ -43,8 +43,8 @@ pub(crate) fn feature() -> Feature {
                 .whole()
                 .title("Read a snapshot of the log")
                 .when(
-                    "Return the current state at the head of the log. Use it to start over after \
-                     `must_refetch`, or to compare copies of a log by graph hash.",
+                    "Get a snapshot of the log. Use it to start over after `must_refetch`, or to compare two \
+                     copies of a log by `graph_hash`.",
                 )
                 .get("/workspaces/{workspace_id}/snapshot")
                 .needs(&[Right::Has(WorkspaceRead), Right::Peer])
@@ -54,13 +54,15 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Returns the current state of a log: its start and end, the hash of the workspace's graph, and a signed
+/// Returns a snapshot of a log: its start and end, the hash of the workspace's graph, and a signed
 /// checkpoint.
 ///
-/// After `must_refetch`, read the state again and continue after `head`. The graph has every channel,
-/// including private ones, and no content. `graph_hash` is the SHA-256 of its canonical JSON (RFC 8785), and
-/// stays the same as long as `head` does. `include_graph` and the capability token:admin return the graph
-/// itself, up to 20,000 nodes and edges. One long read runs per workspace at a time.
+/// After `must_refetch`, continue after `head`. The graph contains the objects and relations of all channels,
+/// but no content. `graph_hash` is the SHA-256 of its canonical JSON (RFC 8785), and stays the same as long
+/// as `head` does. With `include_graph`, which needs token:admin, the graph itself is returned, up to 20,000
+/// nodes and edges.
+///
+/// One long read runs per workspace at a time.
 ///
 /// Fails with 409 `wrong-state` if the graph is too large to be included; 409 `event-log-broken` if the log
 /// does not verify at the positions that were read.

@@ -13,7 +13,7 @@ use crate::page::{Cursor, Page};
 use crate::store::columns;
 use crate::time::Time;
 
-/// Returns the reported usage of a workspace, by member and model.
+/// Returns the tokens, money and turns that were reported in a workspace, by member and model.
 ///
 /// The totals include channels that you may not see. They cover whole UTC days, up to now; `since` in the
 /// response is the start of the first day.
