@@ -39,7 +39,8 @@ const MARKER: &str = ".setup";
 /// it runs.
 const LISTENING: &str = "listening";
 
-/// The variable of each generated key, and the key's file in `keys`. Each key is 32 random bytes, in hex.
+/// The environment variable for each generated key, and the name of its file in `keys`. Each key is 32 random
+/// bytes, in hex.
 const KEY_FILES: [(&str, &str); 4] = [
     ("SVC_CONTENT_KEK", "content.kek"),
     ("SVC_SESSION_SECRET", "session.secret"),

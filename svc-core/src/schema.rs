@@ -53,7 +53,7 @@ pub(crate) fn default_is(word: &'static str) -> impl Transform {
     annotation(DEFAULT, word)
 }
 
-/// Marks a field whose members another tool explains.
+/// Marks a field whose nested fields are documented by another tool.
 pub(crate) fn explained_elsewhere(schema: &mut Schema) {
     annotation(EXPLAINED_ELSEWHERE, true).transform(schema);
 }

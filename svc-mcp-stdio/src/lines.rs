@@ -108,7 +108,7 @@ struct PipeState {
     running: JoinSet<()>,
 }
 
-/// Limits on the memory for requests and answers, in case a client sends much or reads little.
+/// Memory limits for requests and responses, for clients that send a lot or read slowly.
 struct MemoryLimits {
     bytes: Arc<Semaphore>,
     places: Arc<Semaphore>,

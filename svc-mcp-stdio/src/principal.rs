@@ -165,7 +165,7 @@ impl Principal {
         }
     }
 
-    /// Creates the caller for a token on this machine.
+    /// Creates the principal for the token of this process.
     pub(crate) fn local(token: SecretString) -> Self {
         Self::new(head(Credential::Bearer(token), None))
     }

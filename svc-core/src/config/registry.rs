@@ -171,7 +171,7 @@ pub const VARIABLES: &[Variable] = &[
         own names."),
     variable("SVC_SMTP_URL", Form::Secret,
         "The address of the mail server that sends mail to members: smtps://USER:PASSWORD@HOST:PORT, or \
-        smtp:// to encrypt by STARTTLS. Without USER:PASSWORD the service does not sign in at the mail \
+        smtp:// to encrypt by STARTTLS. Without USER:PASSWORD, the service does not authenticate to the mail \
         server. If the mail server is on this machine, smtp:// encrypts only with a password and only if \
         the mail server offers encryption. The service checks certificates against those of the system. \
         The service sends mail only if SVC_MAIL_FROM and SVC_PUBLIC_URL are set, too. Only svc-http sends \

@@ -42,7 +42,7 @@ struct ThreadNotice<'a> {
     notice: &'a str,
     /// Id of the message that has the text of the notice.
     message_id: MessageId,
-    /// The content of the notice for programs; the fields depend on the subject.
+    /// Machine-readable content of the notice; the fields depend on the subject.
     data: &'a Map<String, Value>,
 }
 

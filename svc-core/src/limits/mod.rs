@@ -348,7 +348,7 @@ pub const LEASE_MIN_SECS: i64 = 1;
 pub const LEASE_MAX_SECS: i64 = 604_800;
 /// Default claim lease, in seconds (`SVC_CLAIM_DEFAULT_LEASE_SECS`).
 pub const LEASE_DEFAULT_SECS: i64 = 600;
-/// Maximum step of the system clock that the service's time follows immediately.
+/// Step of the system clock above which the service's time does not follow immediately.
 pub const CLOCK_STEP_MIN: Duration = Duration::from_secs(10);
 /// Time for which a larger step of the system clock must persist before the service's time follows it.
 pub const CLOCK_STEP_COUNTS_AFTER: Duration = Duration::from_secs(60);

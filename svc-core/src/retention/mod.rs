@@ -48,7 +48,7 @@ pub(crate) fn feature() -> Feature {
                 read("get_retention_policy", get_retention_policy)
                     .title("Read the retention policy")
                     .when(
-                        "Get how long the workspace keeps data, and how much data the next pruning will \
+                        "Get the retention periods of the workspace, and how much data the next pruning will \
                          remove.",
                     )
                     .get("/workspaces/{workspace_id}/retention")

@@ -13,7 +13,7 @@ use crate::time::Time;
 
 /// Revokes a share ticket, which stops working immediately. Revoking a ticket again changes nothing.
 ///
-/// A ticket of a channel that you cannot see is not found.
+/// The ticket is not found if you cannot see its channel.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeShareTicket {

@@ -46,7 +46,7 @@ pub(crate) fn feature() -> Feature {
 
 fn operation() -> Operation {
     read("get_room", get_room)
-        .title("Read a workspace's log card")
+        .title("Read the address of a workspace's log")
         .when(
             "Get the workspace's address, the last position of its event log, and the paths to read the log.",
         )
@@ -54,7 +54,7 @@ fn operation() -> Operation {
         .example(|w| json!({"workspace_id": w.id("workspace")}))
 }
 
-/// Returns the log card of a workspace: its address, the head of its log, and the paths to read the log.
+/// Returns the address of a workspace, the head of its log, and the paths to read the log.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetRoom {
@@ -62,7 +62,7 @@ struct GetRoom {
     workspace_id: OwnWorkspaceId,
 }
 
-/// The log card of a workspace: the workspace's address, the head of its log, and the links to read the log.
+/// The address of a workspace, the head of its log, and the paths to read the log.
 #[derive(Serialize, JsonSchema)]
 struct Room {
     /// The workspace's id.

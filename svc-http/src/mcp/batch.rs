@@ -48,7 +48,7 @@ pub(super) struct BatchPost {
 
 /// Responses to a whole batch.
 struct BatchResponses {
-    /// JSON array of all responses, `None` without responses, or the error that ended the batch.
+    /// JSON array of all responses, `None` if there are none, or the error that ended the batch.
     array: Result<Option<Bytes>>,
     share: Option<PlaceGuard>,
     room_lsn: Option<i64>,

@@ -39,7 +39,7 @@ pub(super) struct StoredMessage {
     /// Content hash of the event that contains the message's current content.
     pub content_hash: Option<[u8; 32]>,
     pub lsn: i64,
-    /// The message's key, wrapped by the leaf of the message's position.
+    /// The message's key, wrapped with the key-tree leaf for the message's position.
     pub wrapped: Option<Vec<u8>>,
 }
 

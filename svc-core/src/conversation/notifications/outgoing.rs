@@ -36,13 +36,14 @@ pub(crate) struct OutgoingItem {
     pub dm: bool,
     pub channel: String,
     pub thread_id: Option<ThreadId>,
-    /// Title of the thread; `None` if the item concerns no thread, or if notifications may not contain texts.
+    /// Title of the thread; `None` if the item concerns no thread, or if message text is not allowed in
+    /// notifications.
     pub thread: Option<String>,
     pub message_id: Option<MessageId>,
     /// Handle of the member who caused the notification; `None` if the service itself caused it.
     pub actor: Option<String>,
     /// Beginning of the message's current text; `None` if the item does not concern a message, if the message
-    /// is unreadable, or if notifications may not contain texts.
+    /// is unreadable, or if message text is not allowed in notifications.
     pub preview: Option<String>,
 }
 

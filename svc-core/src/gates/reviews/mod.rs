@@ -184,7 +184,7 @@ fn reviews() -> Vec<Operation> {
         read("get_review_status", status::get_review_status)
             .title("Read the review status of a thread")
             .when(
-                "Get which reviews of a thread are valid, and how many approvals it needs before it may \
+                "Check which reviews of a thread count, and how many approvals it needs before it may \
                  close. Use `list_reviews` for their text.",
             )
             .get("/threads/{thread_id}/review-status")

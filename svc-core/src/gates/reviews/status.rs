@@ -137,9 +137,9 @@ pub(super) struct ReviewStatus {
 /// worked on it.
 ///
 /// The server checks these rules when the approval is submitted and again when approvals are counted.
-/// Ownership between these two moments does not matter. Under delegation, the delegate must meet the same
-/// rules, except for the listing and the skill. An approval does not count while its author or the delegate
-/// is frozen or deactivated.
+/// Ownership between these two moments does not matter. A delegate who submitted the approval must also
+/// meet these rules, but need not be a listed reviewer or have the skill. An approval does not count while
+/// its author or the delegate is frozen or deactivated.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetReviewStatus {

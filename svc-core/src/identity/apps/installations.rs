@@ -248,7 +248,7 @@ pub(super) fn load_installation(cx: &Read<'_>, id: InstallationId) -> Result<Ins
     own.ok_or_else(|| Error::not_found("app installation"))
 }
 
-/// Revokes an app installation and all of its tokens, and returns the ids of the tokens that ended.
+/// Revokes an app installation and all of its tokens, and returns the ids of the revoked tokens.
 ///
 /// The installation's tokens, all tokens derived from them and the client credentials stop working
 /// immediately. The app's member remains, and the server reuses it if you reinstall the app.

@@ -12,7 +12,7 @@ use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write};
 use crate::time::Time;
 
-/// Revokes a delegation grant and all of its tokens, and returns the ids of the tokens that ended.
+/// Revokes a delegation grant and all of its tokens, and returns the ids of the revoked tokens.
 ///
 /// The grant's tokens, and all tokens derived from them, stop working immediately.
 ///
@@ -67,7 +67,7 @@ impl Answer<RevokeDelegationGrant> for GrantRevocation {
     }
 }
 
-/// Ends a live grant and its tokens, and returns the ids of the tokens that ended.
+/// Ends a live grant and its tokens, and returns the ids of the revoked tokens.
 fn end_grant(cx: &mut Write<'_>, grant_id: GrantId, subject: MemberId) -> Result<Vec<TokenId>> {
     let token_ids = end_grant_tokens(cx, grant_id)?;
     let event = DelegationRevoked { grant_id, token_ids };

@@ -108,7 +108,7 @@ impl Caller {
     }
 
     /// Returns the caller for a token and a session in the same request. Fails if the token and the session
-    /// are of different members.
+    /// belong to different members.
     fn with_session(self, session: &Self, id: SessionId) -> Result<Self> {
         if (self.workspace_id, self.member) != (session.workspace_id, session.member) {
             return Err(unauthenticated("the token and the session are of different members"));

@@ -132,7 +132,7 @@ pub struct Records {
     pub(crate) proof: Proof,
 }
 
-/// The columns of a table that the events of the log determine.
+/// Declares which columns of a table the events of the log determine, and which they do not.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Proof {
     /// The columns by which events identify a row. Empty if events determine nothing in the table.
