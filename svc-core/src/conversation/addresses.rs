@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::messages::{self, CitableMessage, Cited, uri};
-use crate::conversation::uris::{Address, NamedObject};
+use crate::conversation::messages::{self, CitableMessage, CitationState, uri};
+use crate::conversation::uris::{Address, AddressTarget};
 use crate::conversation::visibility::{
     ChannelPlace, ThreadPlace, visible_at, visible_channel, visible_place,
 };
@@ -40,7 +40,8 @@ pub(crate) fn feature() -> Feature {
 
 /// The object to which an address leads, and the state of the cited text.
 #[derive(Serialize, JsonSchema)]
-struct Resolved {
+#[schemars(rename = "Resolved")]
+struct ResolvedUri {
     /// Full address of the object, without a fragment.
     uri: String,
     /// Kind of the object: a workspace, channel, thread, message, event or boot.
@@ -51,7 +52,7 @@ struct Resolved {
     /// Content hash of the object, for citations, as `sha256:<hex>`; null if the object has no hash.
     content_hash: Option<String>,
     /// State of the text that the address's fragment cites; `none` if the address has no fragment.
-    cited: Cited,
+    cited: CitationState,
     /// Number of the cited text, as in `list_message_edits`. Present only if a later text superseded the
     /// cited text.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +91,7 @@ struct AddressIds {
 }
 
 impl AddressIds {
-    fn of(workspace_id: WorkspaceId, channel_id: Option<ChannelId>) -> Self {
+    fn new(workspace_id: WorkspaceId, channel_id: Option<ChannelId>) -> Self {
         Self { workspace_id, channel_id, thread_id: None, message_id: None, lsn: None }
     }
 }
@@ -107,9 +108,9 @@ struct ResolveUri {
     uri: Address,
 }
 
-fn resolve_uri(cx: &Read<'_>, input: &ResolveUri) -> Result<Resolved> {
-    let Address { named, hash } = input.uri;
-    resolve(cx, named, hash).map_err(|error| match error.code() {
+fn resolve_uri(cx: &Read<'_>, input: &ResolveUri) -> Result<ResolvedUri> {
+    let Address { target, hash } = input.uri;
+    resolve_target(cx, target, hash).map_err(|error| match error.code() {
         Code::NotFound => address_not_found(),
         _ => error,
     })
@@ -119,66 +120,78 @@ fn address_not_found() -> Error {
     Error::not_found("object with this address")
 }
 
-fn resolve(cx: &Read<'_>, named: NamedObject, hash: Option<[u8; 32]>) -> Result<Resolved> {
+/// Resolves a parsed address. `hash` is the hash from the address's fragment.
+fn resolve_target(cx: &Read<'_>, target: AddressTarget, hash: Option<[u8; 32]>) -> Result<ResolvedUri> {
     let here = cx.caller().workspace_id;
-    match named {
-        NamedObject::Workspace(id) => {
+    match target {
+        AddressTarget::Workspace(id) => {
             check_own_workspace(cx, id)?;
-            Ok(without_hash(format!("svc://{id}"), AddressKind::Workspace, AddressIds::of(id, None), hash))
+            Ok(object_without_hash(
+                format!("svc://{id}"),
+                AddressKind::Workspace,
+                AddressIds::new(id, None),
+                hash,
+            ))
         }
-        NamedObject::Channel(workspace, id) => {
-            check_is_consistent(workspace.is_none_or(|workspace| workspace == here))?;
+        AddressTarget::Channel(workspace, id) => {
+            check_ids_match(workspace.is_none_or(|workspace| workspace == here))?;
             let ChannelPlace { id, workspace_id, .. } = visible_channel(cx, id)?;
             let uri = format!("svc://{workspace_id}/channels/{id}");
-            Ok(without_hash(uri, AddressKind::Channel, AddressIds::of(workspace_id, Some(id)), hash))
+            Ok(object_without_hash(uri, AddressKind::Channel, AddressIds::new(workspace_id, Some(id)), hash))
         }
-        NamedObject::Thread(within, id) => {
+        AddressTarget::Thread(within, id) => {
             let ThreadPlace { thread_id, channel_id, workspace_id, .. } = visible_place(cx, id)?;
-            check_is_consistent(within.is_none_or(|within| within == (workspace_id, channel_id)))?;
+            check_ids_match(within.is_none_or(|within| within == (workspace_id, channel_id)))?;
             let uri = format!("svc://{workspace_id}/channels/{channel_id}/threads/{thread_id}");
             let ids =
-                AddressIds { thread_id: Some(thread_id), ..AddressIds::of(workspace_id, Some(channel_id)) };
-            Ok(without_hash(uri, AddressKind::Thread, ids, hash))
+                AddressIds { thread_id: Some(thread_id), ..AddressIds::new(workspace_id, Some(channel_id)) };
+            Ok(object_without_hash(uri, AddressKind::Thread, ids, hash))
         }
-        NamedObject::Message(workspace, channel_id, thread_id, id) => {
-            let found = messages::find_cited(cx, id, hash)?;
+        AddressTarget::Message(workspace, channel_id, thread_id, id) => {
+            let found = messages::find_cited_message(cx, id, hash)?;
             let place = (here, found.place.channel_id, found.place.thread_id);
-            check_is_consistent((workspace, channel_id, thread_id) == place)?;
-            Ok(message_address(here, &found))
+            check_ids_match((workspace, channel_id, thread_id) == place)?;
+            Ok(resolve_message(here, &found))
         }
-        NamedObject::Event(lsn) => resolve_event(cx, lsn, hash),
-        NamedObject::Boot(id) => {
+        AddressTarget::Event(lsn) => resolve_event(cx, lsn, hash),
+        AddressTarget::Boot(id) => {
             let ChannelPlace { id, workspace_id, .. } = visible_channel(cx, id)?;
-            Ok(without_hash(
+            Ok(object_without_hash(
                 format!("svc://boots/{id}"),
                 AddressKind::Boot,
-                AddressIds::of(workspace_id, Some(id)),
+                AddressIds::new(workspace_id, Some(id)),
                 hash,
             ))
         }
         // The service stores no artifacts yet.
-        NamedObject::Artifact(_) => Err(address_not_found()),
+        AddressTarget::Artifact(_) => Err(address_not_found()),
     }
 }
 
-fn check_is_consistent(is_consistent: bool) -> Result<()> {
-    if is_consistent { Ok(()) } else { Err(address_not_found()) }
+/// Fails with *not found* unless the ids in an address match those of the object.
+fn check_ids_match(ids_match: bool) -> Result<()> {
+    if ids_match { Ok(()) } else { Err(address_not_found()) }
 }
 
 /// Returns an object that has no content hash. If the address cites a hash, the citation is a mismatch.
-fn without_hash(uri: String, kind: AddressKind, ids: AddressIds, hash: Option<[u8; 32]>) -> Resolved {
-    let cited = if hash.is_some() { Cited::Mismatch } else { Cited::None };
-    Resolved { uri, kind, ids, content_hash: None, cited, edit: None }
+fn object_without_hash(
+    uri: String,
+    kind: AddressKind,
+    ids: AddressIds,
+    hash: Option<[u8; 32]>,
+) -> ResolvedUri {
+    let cited = if hash.is_some() { CitationState::Mismatch } else { CitationState::None };
+    ResolvedUri { uri, kind, ids, content_hash: None, cited, edit: None }
 }
 
-fn message_address(workspace: WorkspaceId, found: &CitableMessage) -> Resolved {
-    let CitableMessage { place, content_hash, cited, edit } = *found;
+fn resolve_message(workspace: WorkspaceId, message: &CitableMessage) -> ResolvedUri {
+    let CitableMessage { place, content_hash, cited, edit } = *message;
     let ids = AddressIds {
         thread_id: Some(place.thread_id),
         message_id: Some(place.id),
-        ..AddressIds::of(workspace, Some(place.channel_id))
+        ..AddressIds::new(workspace, Some(place.channel_id))
     };
-    Resolved {
+    ResolvedUri {
         uri: uri(workspace, place.channel_id, place.thread_id, place.id),
         kind: AddressKind::Message,
         ids,
@@ -195,22 +208,22 @@ struct VisibleEvent {
     content_hash: [u8; 32],
 }
 
-columns! { found_columns: VisibleEvent as e { channel_id, thread_id, content_hash } }
+columns! { event_columns: VisibleEvent as e { channel_id, thread_id, content_hash } }
 
-fn resolve_event(cx: &Read<'_>, lsn: i64, hash: Option<[u8; 32]>) -> Result<Resolved> {
+fn resolve_event(cx: &Read<'_>, lsn: i64, hash: Option<[u8; 32]>) -> Result<ResolvedUri> {
     let workspace = cx.caller().workspace_id;
     let found: Option<VisibleEvent> =
         cx.one(EVENT, &cx.caller().visibility.params().and(&[&workspace, &lsn]))?;
     let VisibleEvent { channel_id, thread_id, content_hash } = found.ok_or_else(address_not_found)?;
     let cited = match hash {
-        None => Cited::None,
-        Some(hash) if hash == content_hash => Cited::Current,
-        Some(_) => Cited::Mismatch,
+        None => CitationState::None,
+        Some(hash) if hash == content_hash => CitationState::Current,
+        Some(_) => CitationState::Mismatch,
     };
-    Ok(Resolved {
+    Ok(ResolvedUri {
         uri: format!("svc:event/{lsn}"),
         kind: AddressKind::Event,
-        ids: AddressIds { thread_id, lsn: Some(lsn), ..AddressIds::of(workspace, channel_id) },
+        ids: AddressIds { thread_id, lsn: Some(lsn), ..AddressIds::new(workspace, channel_id) },
         content_hash: Some(hash_text(&content_hash)),
         cited,
         edit: None,
@@ -219,7 +232,7 @@ fn resolve_event(cx: &Read<'_>, lsn: i64, hash: Option<[u8; 32]>) -> Result<Reso
 
 const EVENT: &str = concat!(
     "select ",
-    found_columns!(),
+    event_columns!(),
     " from events e left join channels c on c.id = e.channel_id
      where e.workspace_id = $5 and e.lsn = $6
         and e.lsn >= (select h.floor from heads h where h.workspace_id = $5) and ",

@@ -61,7 +61,7 @@ pub(crate) fn feature() -> Feature {
                 .ids("channel_id updated_by")
                 .ints("version lsn")
                 .times("at")
-                .words("text", purge_some)
+                .words("text", purge_batch)
                 .proven("channel_id", "version updated_by at lsn")
                 // Events contain the length of the text only, because the text may be destroyed.
                 .proven_as("text", Class::Int, "t.text"),
@@ -138,14 +138,14 @@ fn get_channel_boot(cx: &Read<'_>, input: &GetChannelBoot) -> Result<ChannelBoot
 
 /// Returns the boot of a channel. The calling function must have checked that the caller may see the channel.
 pub(crate) fn load_boot(cx: &Read<'_>, channel_id: ChannelId) -> Result<ChannelBoot> {
-    let found = cx.one(BOOT, &[&channel_id])?;
+    let found = cx.one(SELECT_BOOT, &[&channel_id])?;
     let text = String::new();
     let version = 0;
     let none = ChannelBoot { channel_id, text, version, updated_by: None, updated_at: None, lsn: None };
     Ok(found.unwrap_or(none))
 }
 
-const BOOT: &str = concat!("select ", boot_columns!(), " from boots b where b.channel_id = $1");
+const SELECT_BOOT: &str = concat!("select ", boot_columns!(), " from boots b where b.channel_id = $1");
 
 /// Sets a channel's boot, the text that agents read when they start work in the channel, and returns it.
 ///
@@ -178,7 +178,7 @@ fn set_channel_boot(cx: &mut Write<'_>, input: &SetChannelBoot) -> Result<Channe
     let event = ChannelBootSet { channel_id: channel.id, version, size: characters(text) };
     let Recorded { at, lsn, .. } = cx.emit(Subject::channel(channel.id), &event)?;
     let updated_by = cx.caller().member;
-    cx.execute(1, SET, &[&channel.id, &text, &version, &updated_by, &at, &lsn])?;
+    cx.execute(1, UPSERT_BOOT, &[&channel.id, &text, &version, &updated_by, &at, &lsn])?;
     let text = text.to_owned();
     Ok(ChannelBoot {
         channel_id: channel.id,
@@ -190,24 +190,24 @@ fn set_channel_boot(cx: &mut Write<'_>, input: &SetChannelBoot) -> Result<Channe
     })
 }
 
-const SET: &str = "
+const UPSERT_BOOT: &str = "
     insert into boots (channel_id, text, version, updated_by, at, lsn) values ($1, $2, $3, $4, $5, $6)
     on conflict (channel_id) do update set
         text = excluded.text, version = excluded.version, updated_by = excluded.updated_by,
         at = excluded.at, lsn = excluded.lsn";
 
 /// Purges some boot texts, up to a log position. The rows remain, so that no version number is used twice.
-fn purge_some(
+fn purge_batch(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
     (_, up_to): (i64, i64),
-    most: i64,
+    limit: i64,
 ) -> Result<Option<(i64, i64)>> {
     let workspace = cx.caller().workspace_id;
-    purged(cx.change(PURGE, &[&workspace, &up_to, &most])?)
+    purged(cx.change(PURGE_BOOTS, &[&workspace, &up_to, &limit])?)
 }
 
-const PURGE: &str = "
+const PURGE_BOOTS: &str = "
     update boots set text = '', version = version + 1
     where channel_id in (
         select b.channel_id from boots b join channels c on c.id = b.channel_id

@@ -26,7 +26,7 @@ use crate::store::{columns, named_enum, new_row};
 use crate::time::Time;
 
 /// Maximum follows on one page. The limit is low because a list counts the unread messages of each follow.
-const FOLLOWS_ON_A_PAGE: i64 = 40;
+const FOLLOWS_PER_PAGE_MAX: i64 = 40;
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -185,8 +185,9 @@ fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
     let target_id = input.target_id;
     let kind = target_kind(cx, input.target_id)?;
     if !mark_seen(cx, target_id)? {
-        let (count, last): (i64, i64) =
-            cx.one(FOLLOWED, &[&member_id])?.ok_or_else(|| Error::internal("a count returned no row"))?;
+        let (count, last): (i64, i64) = cx
+            .one(COUNT_FOLLOWS, &[&member_id])?
+            .ok_or_else(|| Error::internal("a count returned no row"))?;
         if count >= FOLLOWS_MAX {
             return Err(Error::wrong_state(format!("you follow {FOLLOWS_MAX} objects, the maximum")));
         }
@@ -206,16 +207,16 @@ fn find_follow(cx: &Read<'_>, target: Uuid) -> Result<Option<Follow>> {
     let visibility = cx.caller().visibility.params();
     let before = -1_i64;
     let one = Some(target);
-    cx.one(FOLLOWS, &visibility.and(&[&member, &before, &1_i64, &one, &UNREAD_OF_FOLLOW_MAX]))
+    cx.one(LIST_FOLLOWS, &visibility.and(&[&member, &before, &1_i64, &one, &UNREAD_OF_FOLLOW_MAX]))
 }
 
 /// Marks all messages in `target` as seen for the caller, and returns whether the caller follows `target`.
 pub(crate) fn mark_seen(cx: &mut Write<'_>, target: Uuid) -> Result<bool> {
     let member = cx.caller().member_id()?;
-    Ok(cx.change(SEE, &[&member, &target])? > 0)
+    Ok(cx.change(MARK_SEEN, &[&member, &target])? > 0)
 }
 
-const SEE: &str = "
+const MARK_SEEN: &str = "
     update follows set seen_lsn = coalesce(case kind
         when 'thread' then (select max(m.lsn) from messages m where m.thread_id = $2)
         when 'channel' then (select max(m.lsn) from messages m where m.channel_id = $2) end, seen_lsn)
@@ -225,24 +226,24 @@ const SEE: &str = "
 /// unacknowledged.
 pub(crate) fn notify_followers_of_claim(
     cx: &mut Write<'_>,
-    because: &Recorded,
+    cause: &Recorded,
     reason: InboxReason,
     (holder, owner): (Option<MemberId>, Option<MemberId>),
 ) -> Result<()> {
     let mut notified = holder.map_or(Ok(Vec::new()), |holder| followers(cx, holder))?;
     notified.extend(owner);
-    inbox::notify_of_service(cx, because, reason, &notified)
+    inbox::notify_as_service(cx, cause, reason, &notified)
 }
 
 /// Returns the ids of the members who follow a member.
 fn followers(cx: &Read<'_>, member: MemberId) -> Result<Vec<MemberId>> {
-    let found: Vec<(MemberId,)> = cx.query(FOLLOWERS, &[&member])?;
+    let found: Vec<(MemberId,)> = cx.query(SELECT_FOLLOWERS, &[&member])?;
     Ok(found.into_iter().map(|(follower,)| follower).collect())
 }
 
-const FOLLOWERS: &str = "select member_id from follows where target_id = $1";
+const SELECT_FOLLOWERS: &str = "select member_id from follows where target_id = $1";
 
-const FOLLOWED: &str = "select count(*), coalesce(max(seq), 0) from follows where member_id = $1";
+const COUNT_FOLLOWS: &str = "select count(*), coalesce(max(seq), 0) from follows where member_id = $1";
 
 /// Returns whether an id is the id of a thread, a channel or a member. Fails with *not found* if the caller
 /// may see no such object.
@@ -265,12 +266,13 @@ fn target_kind(cx: &Read<'_>, id: Uuid) -> Result<FollowedKind> {
 
 /// The object that is no longer followed.
 #[derive(Serialize, JsonSchema)]
-struct Unfollowed {
+#[schemars(rename = "Unfollowed")]
+struct RemovedFollow {
     /// Id of the thread, channel or member that you no longer follow.
     target_id: Uuid,
 }
 
-impl<I> Answer<I> for Unfollowed {
+impl<I> Answer<I> for RemovedFollow {
     type Kept = Uuid;
 
     fn kept(&self) -> Option<Uuid> {
@@ -296,15 +298,15 @@ struct Unfollow {
     _member_id: Option<MemberId>,
 }
 
-fn unfollow(cx: &mut Write<'_>, input: &Unfollow) -> Result<Unfollowed> {
+fn unfollow(cx: &mut Write<'_>, input: &Unfollow) -> Result<RemovedFollow> {
     let member = cx.caller().member_id()?;
-    if cx.change(DELETE, &[&member, &input.target_id])? == 0 {
+    if cx.change(DELETE_FOLLOW, &[&member, &input.target_id])? == 0 {
         return Err(Error::not_found("follow"));
     }
-    Ok(Unfollowed { target_id: input.target_id })
+    Ok(RemovedFollow { target_id: input.target_id })
 }
 
-const DELETE: &str = "delete from follows where member_id = $1 and target_id = $2";
+const DELETE_FOLLOW: &str = "delete from follows where member_id = $1 and target_id = $2";
 
 /// Returns the threads, channels and members that you follow and may see, with the number of unread messages.
 /// The oldest follow is first.
@@ -328,15 +330,15 @@ fn list_follows(cx: &Read<'_>, input: &ListFollows) -> Result<Page<Follow>> {
     let member = cx.caller().member_id()?;
     let visibility = cx.caller().visibility.params();
     let after = Cursor::after(input.cursor);
-    let limit = Limit::at_most(input.limit, FOLLOWS_ON_A_PAGE);
+    let limit = Limit::at_most(input.limit, FOLLOWS_PER_PAGE_MAX);
     let rows = rows_to_read(limit);
     let all = None::<Uuid>;
     let params = visibility.and(&[&member, &after, &rows, &all, &UNREAD_OF_FOLLOW_MAX]);
-    Ok(Page::of(cx.rows(FOLLOWS, &params)?, limit, |follow: &Follow| follow.seq))
+    Ok(Page::of(cx.rows(LIST_FOLLOWS, &params)?, limit, |follow: &Follow| follow.seq))
 }
 
 /// Selects a page of a member's follows, or only the follow of the object `$8`.
-const FOLLOWS: &str = concat!(
+const LIST_FOLLOWS: &str = concat!(
     "select ",
     follow_columns!(),
     " from follows f

@@ -76,7 +76,7 @@ pub(crate) fn feature() -> Feature {
                 .texts("key term")
                 .times("at")
                 .ints("lsn")
-                .words("definition", purge_some)
+                .words("definition", purge_batch)
                 .proven("key", "term updated_by at lsn")
                 .purge_removes_rows()
                 // Events contain the length of the definition only, because the definition may be
@@ -162,11 +162,11 @@ fn list_glossary(cx: &Read<'_>, input: &ListGlossary) -> Result<Page<GlossaryTer
     let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
     let rows = rows_to_read(input.limit);
-    let terms = cx.rows(LIST, &[&workspace_id, &after, &rows])?;
+    let terms = cx.rows(LIST_TERMS, &[&workspace_id, &after, &rows])?;
     Ok(Page::of(terms, input.limit, |term: &GlossaryTerm| term.lsn))
 }
 
-const LIST: &str = concat!(
+const LIST_TERMS: &str = concat!(
     "select ",
     term_columns!(),
     " from glossary g where g.workspace_id = $1 and g.lsn > $2 order by g.lsn limit $3"
@@ -194,11 +194,11 @@ fn set_glossary_term(cx: &mut Write<'_>, input: &SetGlossaryTerm) -> Result<Glos
     let key = term_key(&input.term)?;
     let term = input.term.trim().to_owned();
     let definition = input.definition.to_string();
-    match find(cx, workspace_id, &key)? {
+    match find_term(cx, workspace_id, &key)? {
         Some(known) if known.term == term && known.definition == definition => return Ok(known),
         Some(known) => cx.keep_replaced(TABLE, workspace_id.uuid(), known.lsn, &known.definition)?,
         None => {
-            let (count,) = cx.one::<(i64,)>(COUNT, &[&workspace_id])?.unwrap_or_default();
+            let (count,) = cx.one::<(i64,)>(COUNT_TERMS, &[&workspace_id])?.unwrap_or_default();
             if count >= GLOSSARY_MAX {
                 return Err(Error::wrong_state(format!(
                     "the workspace has {GLOSSARY_MAX} terms, the maximum"
@@ -210,7 +210,7 @@ fn set_glossary_term(cx: &mut Write<'_>, input: &SetGlossaryTerm) -> Result<Glos
     let set = GlossaryTermSet { key: key.clone(), term: term.clone(), size };
     let Recorded { at: updated_at, lsn, .. } = cx.emit(Subject::WORKSPACE, &set)?;
     let updated_by = cx.caller().member;
-    cx.execute(1, SET, &[&workspace_id, &key, &term, &definition, &updated_by, &updated_at, &lsn])?;
+    cx.execute(1, UPSERT_TERM, &[&workspace_id, &key, &term, &definition, &updated_by, &updated_at, &lsn])?;
     Ok(GlossaryTerm { workspace_id, key, term, definition, updated_by, updated_at, lsn })
 }
 
@@ -222,14 +222,14 @@ impl Answer<SetGlossaryTerm> for GlossaryTerm {
     }
 
     fn answer_repeat(cx: &Read<'_>, input: &SetGlossaryTerm, (): ()) -> Result<Self> {
-        let found = find(cx, input.workspace_id.of(cx)?, &term_key(&input.term)?)?;
+        let found = find_term(cx, input.workspace_id.of(cx)?, &term_key(&input.term)?)?;
         found.ok_or_else(|| Error::not_found("term"))
     }
 }
 
-const COUNT: &str = "select count(*) from glossary where workspace_id = $1";
+const COUNT_TERMS: &str = "select count(*) from glossary where workspace_id = $1";
 
-const SET: &str = "
+const UPSERT_TERM: &str = "
     insert into glossary (workspace_id, key, term, definition, updated_by, at, lsn)
     values ($1, $2, $3, $4, $5, $6, $7)
     on conflict (workspace_id, key) do update set
@@ -242,11 +242,11 @@ fn term_key(term: &str) -> Result<String> {
     if key.is_empty() { Err(Error::in_field("term", "expected a term that is not blank")) } else { Ok(key) }
 }
 
-fn find(cx: &Read<'_>, workspace: WorkspaceId, key: &str) -> Result<Option<GlossaryTerm>> {
-    cx.one(BY_KEY, &[&workspace, &key])
+fn find_term(cx: &Read<'_>, workspace: WorkspaceId, key: &str) -> Result<Option<GlossaryTerm>> {
+    cx.one(FIND_TERM, &[&workspace, &key])
 }
 
-const BY_KEY: &str =
+const FIND_TERM: &str =
     concat!("select ", term_columns!(), " from glossary g where g.workspace_id = $1 and g.key = $2");
 
 /// Deletes a glossary term together with its definition, and returns the deleted term.
@@ -264,10 +264,10 @@ struct DeleteGlossaryTerm {
 
 fn delete_glossary_term(cx: &mut Write<'_>, input: &DeleteGlossaryTerm) -> Result<GlossaryTerm> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let found = find(cx, workspace_id, &term_key(&input.term)?)?;
+    let found = find_term(cx, workspace_id, &term_key(&input.term)?)?;
     let term = found.ok_or_else(|| Error::not_found("term"))?;
     let permit = cx.permit()?;
-    remove(cx, &permit, &term)?;
+    remove_term(cx, &permit, &term)?;
     let deleted = GlossaryTermDeleted { key: term.key.clone(), version: term.lsn };
     cx.emit(Subject::WORKSPACE, &deleted)?;
     Ok(term)
@@ -287,14 +287,14 @@ impl Answer<DeleteGlossaryTerm> for GlossaryTerm {
     }
 }
 
-fn remove(cx: &mut Write<'_>, _: &DestroyPermit<'_>, term: &GlossaryTerm) -> Result<()> {
-    cx.execute(1, REMOVE, &[&term.workspace_id, &term.key])
+fn remove_term(cx: &mut Write<'_>, _: &DestroyPermit<'_>, term: &GlossaryTerm) -> Result<()> {
+    cx.execute(1, DELETE_TERM, &[&term.workspace_id, &term.key])
 }
 
-const REMOVE: &str = "delete from glossary where workspace_id = $1 and key = $2";
+const DELETE_TERM: &str = "delete from glossary where workspace_id = $1 and key = $2";
 
 /// Maximum bytes of the glossary terms in a thread's context. The last term may exceed this limit.
-const CONTEXT_BYTES: usize = PAGE_BYTES / 4;
+const CONTEXT_BYTES_MAX: usize = PAGE_BYTES / 4;
 
 /// Returns terms of the caller's workspace for a thread's context. Terms that occur in the given texts come
 /// first.
@@ -302,29 +302,30 @@ pub(crate) fn terms_for_texts<'a>(
     cx: &Read<'_>,
     texts: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<GlossaryTerm>> {
-    let mut terms: Vec<GlossaryTerm> = cx.query(ALL, &[&cx.caller().workspace_id, &GLOSSARY_MAX])?;
+    let mut terms: Vec<GlossaryTerm> = cx.query(ALL_TERMS, &[&cx.caller().workspace_id, &GLOSSARY_MAX])?;
     let occurring: BTreeSet<String> = {
         let keys = terms.iter().map(|term| &*term.key);
-        find_occurring(keys, texts, CONTEXT_TERMS_BYTES).into_iter().map(str::to_owned).collect()
+        find_keys_in_texts(keys, texts, CONTEXT_TERMS_BYTES).into_iter().map(str::to_owned).collect()
     };
     terms.sort_by(|a, b| {
         let place = |term: &GlossaryTerm| !occurring.contains(&term.key);
         place(a).cmp(&place(b)).then_with(|| a.key.cmp(&b.key))
     });
     terms.truncate(CONTEXT_TERMS);
-    within(terms, CONTEXT_BYTES)
+    within(terms, CONTEXT_BYTES_MAX)
 }
 
-const ALL: &str = concat!("select ", term_columns!(), " from glossary g where g.workspace_id = $1 limit $2");
+const ALL_TERMS: &str =
+    concat!("select ", term_columns!(), " from glossary g where g.workspace_id = $1 limit $2");
 
-/// Finds the keys that occur as words in the given texts. Searches only the first `most` bytes of the texts
-/// together.
+/// Finds the keys that occur as words in the given texts. Searches only the first `max_bytes` bytes of the
+/// texts together.
 ///
 /// A key that begins or ends with an ASCII letter, digit or `_` does not match inside a longer word.
-fn find_occurring<'k, 'a>(
+fn find_keys_in_texts<'k, 'a>(
     keys: impl Iterator<Item = &'k str>,
     texts: impl Iterator<Item = &'a str>,
-    most: usize,
+    max_bytes: usize,
 ) -> BTreeSet<&'k str> {
     let mut by_first: HashMap<char, Vec<&str>> = HashMap::new();
     for key in keys {
@@ -333,7 +334,7 @@ fn find_occurring<'k, 'a>(
         }
     }
     let mut found = BTreeSet::new();
-    let mut left = most;
+    let mut left = max_bytes;
     for text in texts {
         let part = text.get(..text.floor_char_boundary(left)).unwrap_or_default();
         left = left.saturating_sub(text.len());
@@ -365,17 +366,17 @@ fn are_in_same_word(before: Option<char>, after: Option<char>) -> bool {
 }
 
 /// Purges some definitions together with their terms, because a term without a definition is useless.
-fn purge_some(
+fn purge_batch(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
     (_, up_to): (i64, i64),
-    most: i64,
+    limit: i64,
 ) -> Result<Option<(i64, i64)>> {
     let workspace = cx.caller().workspace_id;
-    purged(cx.change(PURGE, &[&workspace, &up_to, &most])?)
+    purged(cx.change(PURGE_TERMS, &[&workspace, &up_to, &limit])?)
 }
 
-const PURGE: &str = "
+const PURGE_TERMS: &str = "
     delete from glossary where workspace_id = $1 and key in (
         select key from glossary where workspace_id = $1 and lsn <= $2 limit $3)";
 
@@ -393,8 +394,9 @@ mod tests {
 
     #[test]
     fn a_term_occurs_where_it_is_a_word() {
-        let found =
-            |key: &str, text: &str| !find_occurring([key].into_iter(), [text].into_iter(), 100).is_empty();
+        let found = |key: &str, text: &str| {
+            !find_keys_in_texts([key].into_iter(), [text].into_iter(), 100).is_empty()
+        };
         for (key, text, is_found) in [
             ("token", "Each Token, once", true),
             ("token", "tokens", false),
@@ -413,7 +415,8 @@ mod tests {
 
     #[test]
     fn terms_are_looked_for_in_the_first_bytes() {
-        let found = |most| find_occurring(["a", "b", "é"].into_iter(), ["é a", "b"].into_iter(), most).len();
+        let found =
+            |most| find_keys_in_texts(["a", "b", "é"].into_iter(), ["é a", "b"].into_iter(), most).len();
         assert_eq!([0, 1, 2, 4, 5].map(found), [0, 0, 1, 2, 3]);
     }
 }

@@ -21,18 +21,18 @@ use crate::store::{FromRow, Row};
 
 /// Returns the leaf for a new message at `lsn` of the caller's workspace. Creates the key segment if it does
 /// not exist.
-pub(super) fn leaf_for_new(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
+pub(super) fn leaf_for_new_message(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
     for number in segment_numbers(lsn) {
         let slot = tree_slot(cx, number)?;
         if let Some(leaf) = slot.leaf(lsn) {
-            return leaf.ok_or_else(leaf_is_cut);
+            return leaf.ok_or_else(cut_leaf_error);
         }
         let tree = match load_segment(cx, number)? {
-            Some(segment) => segment.open(cx),
+            Some(segment) => segment.decrypt_tree(cx),
             None => Some(create_segment(cx, number)?),
         };
         if let Some(tree) = tree {
-            let leaf = tree.leaf(lsn).ok_or_else(leaf_is_cut);
+            let leaf = tree.leaf(lsn).ok_or_else(cut_leaf_error);
             slot.put(tree);
             return leaf;
         }
@@ -67,44 +67,53 @@ fn segment_numbers(lsn: i64) -> [i64; 2] {
     [number, number.saturating_neg().saturating_sub(1)]
 }
 
+/// Returns the leaf for position `lsn` from a segment, or `None` if the leaf is cut or the segment is missing
+/// or damaged.
 fn load_leaf(cx: &Read<'_>, number: i64, lsn: i64) -> Result<Option<Leaf>> {
     let slot = tree_slot(cx, number)?;
     if let Some(leaf) = slot.leaf(lsn) {
         return Ok(leaf);
     }
-    let Some(tree) = load_segment(cx, number)?.and_then(|segment| segment.open(cx)) else { return Ok(None) };
+    let Some(tree) = load_segment(cx, number)?.and_then(|segment| segment.decrypt_tree(cx)) else {
+        return Ok(None);
+    };
     let leaf = tree.leaf(lsn);
     slot.put(tree);
     Ok(leaf)
 }
 
-/// Cuts a message's leaf out of its segment's key tree, and requests the scrub. `because` is the position of
-/// the event that requires it.
+/// Cuts a message's leaf out of its segment's key tree, and requests the scrub. `cause_lsn` is the position
+/// of the event that requires it.
 ///
 /// Does nothing if the leaf is already cut or the segment cannot be decrypted.
-pub(super) fn cut(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64, because: i64) -> Result<()> {
+pub(super) fn cut_leaf(
+    cx: &mut Write<'_>,
+    permit: &DestroyPermit<'_>,
+    lsn: i64,
+    cause_lsn: i64,
+) -> Result<()> {
     for number in segment_numbers(lsn) {
         let Some(segment) = load_segment(cx, number)? else { continue };
-        let Some(mut tree) = segment.open(cx) else { continue };
+        let Some(mut tree) = segment.decrypt_tree(cx) else { continue };
         if !tree.cut(lsn) {
             continue;
         }
         segment.replace(cx, permit, tree)?;
-        scrub::request_segment(cx, number, because)?;
+        scrub::request_segment_scrub(cx, number, cause_lsn)?;
     }
     Ok(())
 }
 
-const REPLACE: &str =
+const UPDATE_SEGMENT: &str =
     "update shelves set version = $4, sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3";
 
 /// Cuts all leaves up to position `lsn` out of the segment that contains this position.
 ///
-/// [`remove_below`] removes the earlier segments. The calling function must request the scrub.
-pub(super) fn cut_up_to(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64) -> Result<()> {
+/// [`remove_segments_up_to`] removes the earlier segments. The calling function must request the scrub.
+pub(super) fn cut_leaves_up_to(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64) -> Result<()> {
     for number in segment_numbers(lsn) {
         let Some(segment) = load_segment(cx, number)? else { continue };
-        let Some(mut tree) = segment.open(cx) else { continue };
+        let Some(mut tree) = segment.decrypt_tree(cx) else { continue };
         let mut is_cut = false;
         for leaf in segment_of(lsn).saturating_mul(LEAVES)..=lsn {
             is_cut |= tree.cut(leaf);
@@ -116,18 +125,23 @@ pub(super) fn cut_up_to(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64
     Ok(())
 }
 
-/// Removes up to `most` segments of the caller's workspace that contain no position after `lsn`.
+/// Removes up to `limit` segments of the caller's workspace that contain no position after `lsn`.
 ///
 /// Returns whether more segments of this kind may remain.
-pub(super) fn remove_below(cx: &mut Write<'_>, _: &DestroyPermit<'_>, lsn: i64, most: i64) -> Result<bool> {
+pub(super) fn remove_segments_up_to(
+    cx: &mut Write<'_>,
+    _: &DestroyPermit<'_>,
+    lsn: i64,
+    limit: i64,
+) -> Result<bool> {
     let workspace = cx.caller().workspace_id;
     let whole = segment_of(lsn.saturating_add(1));
-    let removed = cx.change(REMOVE, &[&workspace, &whole, &whole.saturating_neg(), &most])?;
-    Ok(i64::try_from(removed) == Ok(most))
+    let removed = cx.change(DELETE_SEGMENTS, &[&workspace, &whole, &whole.saturating_neg(), &limit])?;
+    Ok(i64::try_from(removed) == Ok(limit))
 }
 
 /// Removes segments and their substitutes. The numbers of substitutes are negative.
-const REMOVE: &str = "
+const DELETE_SEGMENTS: &str = "
     delete from shelves where workspace_id = $1 and shelf in (
         select shelf from shelves where workspace_id = $1 and shelf < $2 and shelf >= $3
         order by shelf limit $4)";
@@ -154,15 +168,15 @@ pub(crate) fn rewrap(cx: &mut Write<'_>, after: Option<KeySegmentId>) -> Result<
     let Some(last) = found.last().map(|segment| (segment.workspace, segment.number)) else { return Ok(None) };
     let mut moved: u64 = 0;
     for segment in found {
-        let Some(tree) = segment.open(cx) else { continue };
+        let Some(tree) = segment.decrypt_tree(cx) else { continue };
         let KeySegment { workspace, number, version, sealed } = segment;
         let new_sealed = cx.sealer().seal_tree(workspace, number, version, &tree)?;
-        let changed = cx.change(RESEAL, &[&workspace, &number, &version, &sealed, &new_sealed])?;
+        let changed = cx.change(RESEAL_SEGMENT, &[&workspace, &number, &version, &sealed, &new_sealed])?;
         moved = moved.saturating_add(changed);
     }
     if moved > 0 {
         // No event has a negative position, so the marks are unique.
-        scrub::request_all(cx, cx.now().micros().saturating_neg())?;
+        scrub::request_all_scrubs(cx, cx.now().micros().saturating_neg())?;
     }
     Ok(Some(ResealProgress { last, moved }))
 }
@@ -176,16 +190,17 @@ const NOT_SEALED_BY: &str = "
     where (workspace_id, shelf) > ($1, $2) and substr(sealed, 1, 8) <> $3
     order by workspace_id, shelf limit $4";
 
-const RESEAL: &str = "
+const RESEAL_SEGMENT: &str = "
     update shelves set sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3 and sealed = $4";
 
 /// Returns the number of segments sealed with each key-encryption key, by the id of the key.
 pub(crate) fn count_by_key(cx: &Read<'_>) -> Result<Vec<(Vec<u8>, i64)>> {
-    cx.query(BY_KEY, &[])
+    cx.query(COUNT_BY_KEY, &[])
 }
 
-const BY_KEY: &str = "select substr(sealed, 1, 8), count(*) from shelves group by substr(sealed, 1, 8)";
+const COUNT_BY_KEY: &str = "select substr(sealed, 1, 8), count(*) from shelves group by substr(sealed, 1, 8)";
 
+/// The row of a key segment, with the sealed key tree.
 struct KeySegment {
     workspace: WorkspaceId,
     number: i64,
@@ -195,11 +210,11 @@ struct KeySegment {
 
 fn load_segment(cx: &Read<'_>, number: i64) -> Result<Option<KeySegment>> {
     let workspace = cx.caller().workspace_id;
-    let found: Option<(i64, Vec<u8>)> = cx.one(BY_NUMBER, &[&workspace, &number])?;
+    let found: Option<(i64, Vec<u8>)> = cx.one(SELECT_SEGMENT, &[&workspace, &number])?;
     Ok(found.map(|(version, sealed)| KeySegment { workspace, number, version, sealed }))
 }
 
-const BY_NUMBER: &str = "select version, sealed from shelves where workspace_id = $1 and shelf = $2";
+const SELECT_SEGMENT: &str = "select version, sealed from shelves where workspace_id = $1 and shelf = $2";
 
 impl FromRow for KeySegment {
     fn from_row(row: &mut Row) -> Result<Self> {
@@ -214,14 +229,14 @@ impl KeySegment {
         let number = self.number;
         let version = self.version.saturating_add(1);
         let sealed = cx.sealer().seal_tree(workspace, number, version, &tree)?;
-        cx.execute(1, REPLACE, &[&workspace, &number, &self.version, &version, &sealed])?;
+        cx.execute(1, UPDATE_SEGMENT, &[&workspace, &number, &self.version, &version, &sealed])?;
         tree_slot(cx, number)?.put(tree);
         Ok(())
     }
 
     /// Decrypts the key tree of the segment. If the row is damaged, writes to the server's log and returns
     /// `None`.
-    fn open(&self, cx: &Read<'_>) -> Option<KeyTree> {
+    fn decrypt_tree(&self, cx: &Read<'_>) -> Option<KeyTree> {
         let opened = cx.sealer().open_tree(self.workspace, self.number, self.version, &self.sealed);
         opened
             .inspect_err(|unopened| {
@@ -234,17 +249,19 @@ impl KeySegment {
     }
 }
 
+/// Creates a segment with a new key tree, and returns the tree.
 fn create_segment(cx: &mut Write<'_>, number: i64) -> Result<KeyTree> {
     let workspace = cx.caller().workspace_id;
     let tree = KeyTree::grow(cx.entropy())?;
     let sealed = cx.sealer().seal_tree(workspace, number, FIRST_VERSION, &tree)?;
-    cx.execute(1, MAKE, &[&workspace, &number, &FIRST_VERSION, &sealed])?;
+    cx.execute(1, INSERT_SEGMENT, &[&workspace, &number, &FIRST_VERSION, &sealed])?;
     Ok(tree)
 }
 
 const FIRST_VERSION: i64 = 1;
 
-const MAKE: &str = "insert into shelves (workspace_id, shelf, version, sealed) values ($1, $2, $3, $4)";
+const INSERT_SEGMENT: &str =
+    "insert into shelves (workspace_id, shelf, version, sealed) values ($1, $2, $3, $4)";
 
 /// Returns the slot of the connection's cache for the key tree of a segment.
 ///
@@ -252,7 +269,8 @@ const MAKE: &str = "insert into shelves (workspace_id, shelf, version, sealed) v
 /// back. Therefore a tree that was never committed wraps no key.
 fn tree_slot(cx: &Read<'_>, number: i64) -> Result<Arc<Slot>> {
     let load = || Ok(CachedTreeSlot(cx.sealer().trees().new_slot()));
-    cx.cached_or_load(&slot_key(cx.caller().workspace_id, number), load).map(|CachedTreeSlot(slot)| slot)
+    cx.cached_or_load(&segment_cache_key(cx.caller().workspace_id, number), load)
+        .map(|CachedTreeSlot(slot)| slot)
 }
 
 #[derive(Clone)]
@@ -263,14 +281,15 @@ impl Cached for CachedTreeSlot {
     const LIFETIME: Lifetime = Lifetime::Connection;
 }
 
-fn slot_key(workspace: WorkspaceId, segment: i64) -> [u8; 32] {
+fn segment_cache_key(workspace: WorkspaceId, segment: i64) -> [u8; 32] {
     let mut key = [0; 32];
     let bytes = workspace.uuid().into_bytes().into_iter().chain(segment.to_be_bytes());
     key.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
     key
 }
 
-fn leaf_is_cut() -> Error {
+/// Returns the error for a message whose leaf has already been cut.
+fn cut_leaf_error() -> Error {
     Error::internal("the leaf of a message was cut out of its shelf while the message was being posted")
 }
 
@@ -376,15 +395,16 @@ mod tests {
         migrate::migrate(&conn, Time::from_micros(1)).unwrap();
         let workspace = WorkspaceId::from(Uuid::from_u128(7));
         let [old, cut, new] = [1_u8, 2, 3].map(|byte| vec![byte; 60]);
-        conn.execute(MAKE, &[&workspace, &0_i64, &1_i64, &old]).unwrap();
-        let seal = |version: i64| conn.execute(RESEAL, &[&workspace, &0_i64, &version, &old, &new]).unwrap();
+        conn.execute(INSERT_SEGMENT, &[&workspace, &0_i64, &1_i64, &old]).unwrap();
+        let seal =
+            |version: i64| conn.execute(RESEAL_SEGMENT, &[&workspace, &0_i64, &version, &old, &new]).unwrap();
         // A withdrawal changes the segment between reading and resealing.
-        conn.execute(REPLACE, &[&workspace, &0_i64, &1_i64, &2_i64, &cut]).unwrap();
+        conn.execute(UPDATE_SEGMENT, &[&workspace, &0_i64, &1_i64, &2_i64, &cut]).unwrap();
         assert_eq!((seal(1), seal(2)), (0, 0));
-        conn.execute(REPLACE, &[&workspace, &0_i64, &2_i64, &3_i64, &old]).unwrap();
+        conn.execute(UPDATE_SEGMENT, &[&workspace, &0_i64, &2_i64, &3_i64, &old]).unwrap();
         assert_eq!(seal(3), 1, "one that did not is");
         // A later withdrawal changes the new row.
-        assert_eq!(conn.execute(REPLACE, &[&workspace, &0_i64, &3_i64, &4_i64, &cut]).unwrap(), 1);
+        assert_eq!(conn.execute(UPDATE_SEGMENT, &[&workspace, &0_i64, &3_i64, &4_i64, &cut]).unwrap(), 1);
     }
 
     #[test]
@@ -395,7 +415,7 @@ mod tests {
                       where workspace_id = $1 and shelf = $2 and version = $3",
         };
         let plain = left_behind(&plain);
-        let apart = left_behind(&Table { make: MAKE, replace: REPLACE });
+        let apart = left_behind(&Table { make: INSERT_SEGMENT, replace: UPDATE_SEGMENT });
         eprintln!(
             "of {} rows that were replaced a plain table left {plain}, this one {apart}",
             ROUNDS * CHANGES

@@ -124,22 +124,26 @@ fn send_heartbeat(cx: &mut Write<'_>, input: &SendHeartbeat) -> Result<Heartbeat
     let heartbeat =
         StoredHeartbeat { status: input.status, note: input.note.as_deref().map(str::to_owned), thread_id };
     let now = cx.now();
-    let before: Option<StoredHeartbeat> = cx.one(SAID, &[&member, &online_since(now)])?;
+    let before: Option<StoredHeartbeat> = cx.one(STORED_HEARTBEAT, &[&member, &online_since(now)])?;
     if before.as_ref() == Some(&heartbeat) {
         cx.unchanged();
     }
-    cx.execute(1, SAY, &[&member, &heartbeat.status, &heartbeat.note, &heartbeat.thread_id, &now])?;
+    cx.execute(
+        1,
+        UPSERT_HEARTBEAT,
+        &[&member, &heartbeat.status, &heartbeat.note, &heartbeat.thread_id, &now],
+    )?;
     Ok(HeartbeatReceipt { heartbeat_secs: PRESENCE_BEAT.as_secs(), ttl_secs: PRESENCE_TTL.as_secs() })
 }
 
-const SAID: &str = concat!(
+const STORED_HEARTBEAT: &str = concat!(
     "select ",
     heartbeat_columns!(),
     " from presence p where p.member_id = $1 and ",
     online!(p, "$2")
 );
 
-const SAY: &str = "
+const UPSERT_HEARTBEAT: &str = "
     insert into presence (member_id, status, note, thread_id, seen_at) values ($1, $2, $3, $4, $5)
     on conflict (member_id) do update set status = excluded.status, note = excluded.note,
         thread_id = excluded.thread_id, seen_at = excluded.seen_at";
@@ -196,7 +200,7 @@ fn list_presence(cx: &Read<'_>, input: &ListPresence) -> Result<Page<OnlineMembe
     let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
     let limit = rows_to_read(input.limit);
-    let horizon = cx.horizon(HORIZON_OF_MEMBERS, &[&workspace_id], after)?;
+    let horizon = cx.horizon(MEMBER_SCAN_HORIZON, &[&workspace_id], after)?;
     let visibility = cx.caller().visibility.params();
     let last = horizon.up_to();
     let since = online_since(cx.now());
@@ -216,7 +220,7 @@ const LIST_ONLINE: &str = concat!(
     " order by m.lsn limit $7"
 );
 
-const HORIZON_OF_MEMBERS: &str =
+const MEMBER_SCAN_HORIZON: &str =
     "select lsn from members where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 /// Keeps connected members online. Members who were offline receive the default status, `active`.
@@ -224,8 +228,8 @@ fn keep_online(cx: &mut Write<'_>, members: &[Uuid]) -> Result<()> {
     let now = cx.now();
     let since = online_since(now);
     let sql = match cx.engine() {
-        Engine::Sqlite => KEEP_SQLITE,
-        Engine::Postgres => KEEP_POSTGRES,
+        Engine::Sqlite => KEEP_ONLINE_SQLITE,
+        Engine::Postgres => KEEP_ONLINE_POSTGRES,
     };
     cx.execute_any(sql, &[&members, &now, &since])
 }
@@ -254,7 +258,7 @@ macro_rules! insert_online {
     };
 }
 
-const KEEP_SQLITE: &str = concat!(
+const KEEP_ONLINE_SQLITE: &str = concat!(
     insert_online!("in (select unhex(value) from json_each($1))"),
     " on conflict (member_id) do update set ",
     set_online!()
@@ -262,7 +266,7 @@ const KEEP_SQLITE: &str = concat!(
 
 /// Skips rows that another transaction is changing, because the members of these rows have just sent a
 /// heartbeat.
-const KEEP_POSTGRES: &str = concat!(
+const KEEP_ONLINE_POSTGRES: &str = concat!(
     "with free as materialized (
         select f.member_id from presence f where f.member_id = any($1) for update skip locked),
      kept as (update presence p set ",

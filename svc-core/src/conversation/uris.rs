@@ -17,7 +17,7 @@ use crate::limits::URI_MAX;
 
 /// The object to which an address leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NamedObject {
+pub(crate) enum AddressTarget {
     Workspace(WorkspaceId),
     /// A channel, with the workspace if the address contains it.
     Channel(Option<WorkspaceId>, ChannelId),
@@ -33,48 +33,49 @@ pub(crate) enum NamedObject {
 /// A parsed address, with the hash from its fragment if the address has a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    pub named: NamedObject,
+    pub target: AddressTarget,
     pub hash: Option<[u8; 32]>,
 }
 
-const ROOM: &str = "svc://";
-const EVENT: &str = "svc:event/";
+const ROOM_URI_PREFIX: &str = "svc://";
+const EVENT_URI_PREFIX: &str = "svc:event/";
 
 impl Address {
     /// Parses an address. Returns `None` if the text is malformed or is not an address of the service.
     pub fn parse(uri: &str) -> Option<Self> {
-        let (named, hash) = match uri.split_once('#') {
-            Some((named, fragment)) => (named, Some(parse_hash(fragment)?)),
+        let (target, hash) = match uri.split_once('#') {
+            Some((target, fragment)) => (target, Some(parse_hash(fragment)?)),
             None => (uri, None),
         };
-        Some(Self { named: parse_object(named)?, hash })
+        Some(Self { target: parse_object(target)?, hash })
     }
 }
 
-fn parse_object(uri: &str) -> Option<NamedObject> {
-    if let Some(lsn) = uri.strip_prefix(EVENT) {
+fn parse_object(uri: &str) -> Option<AddressTarget> {
+    if let Some(lsn) = uri.strip_prefix(EVENT_URI_PREFIX) {
         let is_plain = lsn.bytes().all(|digit| digit.is_ascii_digit()) && !lsn.starts_with('0');
-        return lsn.parse().ok().filter(|_| is_plain).map(NamedObject::Event);
+        return lsn.parse().ok().filter(|_| is_plain).map(AddressTarget::Event);
     }
-    let segments: Vec<&str> = uri.strip_prefix(ROOM)?.split('/').collect();
+    let segments: Vec<&str> = uri.strip_prefix(ROOM_URI_PREFIX)?.split('/').collect();
     Some(match segments.as_slice() {
-        ["workspaces", id] => NamedObject::Workspace(uuid(id)?.into()),
-        ["channels", id] => NamedObject::Channel(None, uuid(id)?.into()),
-        ["threads", id] => NamedObject::Thread(None, uuid(id)?.into()),
-        ["boots", id] => NamedObject::Boot(uuid(id)?.into()),
-        ["artifacts", sha] => NamedObject::Artifact(ArtifactSha::parse(sha)?),
-        [workspace] => NamedObject::Workspace(uuid(workspace)?.into()),
+        ["workspaces", id] => AddressTarget::Workspace(parse_uuid(id)?.into()),
+        ["channels", id] => AddressTarget::Channel(None, parse_uuid(id)?.into()),
+        ["threads", id] => AddressTarget::Thread(None, parse_uuid(id)?.into()),
+        ["boots", id] => AddressTarget::Boot(parse_uuid(id)?.into()),
+        ["artifacts", sha] => AddressTarget::Artifact(ArtifactSha::parse(sha)?),
+        [workspace] => AddressTarget::Workspace(parse_uuid(workspace)?.into()),
         [workspace, "channels", channel] => {
-            NamedObject::Channel(Some(uuid(workspace)?.into()), uuid(channel)?.into())
+            AddressTarget::Channel(Some(parse_uuid(workspace)?.into()), parse_uuid(channel)?.into())
         }
-        [workspace, "channels", channel, "threads", thread] => {
-            NamedObject::Thread(Some((uuid(workspace)?.into(), uuid(channel)?.into())), uuid(thread)?.into())
-        }
-        [workspace, "channels", channel, "threads", thread, "messages", message] => NamedObject::Message(
-            uuid(workspace)?.into(),
-            uuid(channel)?.into(),
-            uuid(thread)?.into(),
-            uuid(message)?.into(),
+        [workspace, "channels", channel, "threads", thread] => AddressTarget::Thread(
+            Some((parse_uuid(workspace)?.into(), parse_uuid(channel)?.into())),
+            parse_uuid(thread)?.into(),
+        ),
+        [workspace, "channels", channel, "threads", thread, "messages", message] => AddressTarget::Message(
+            parse_uuid(workspace)?.into(),
+            parse_uuid(channel)?.into(),
+            parse_uuid(thread)?.into(),
+            parse_uuid(message)?.into(),
         ),
         _ => return None,
     })
@@ -84,7 +85,7 @@ fn parse_object(uri: &str) -> Option<NamedObject> {
 const ID_LEN: usize = 36;
 
 /// Parses an id in its hyphenated form. Other forms of a UUID are rejected.
-fn uuid(text: &str) -> Option<Uuid> {
+fn parse_uuid(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == ID_LEN)
 }
 
@@ -112,8 +113,8 @@ impl JsonSchema for Address {
         let id = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}";
         let room = format!("(workspaces/|channels/|threads/|boots/)?{id}");
         let within = format!("{id}/channels/{id}(/threads/{id}(/messages/{id})?)?");
-        let named = format!("event/[1-9][0-9]{{0,17}}|//({room}|{within}|artifacts/[0-9a-f]{{64}})");
-        let pattern = format!("^svc:({named})(#sha256:[0-9A-Fa-f]{{64}})?$");
+        let target = format!("event/[1-9][0-9]{{0,17}}|//({room}|{within}|artifacts/[0-9a-f]{{64}})");
+        let pattern = format!("^svc:({target})(#sha256:[0-9A-Fa-f]{{64}})?$");
         json_schema!({"type": "string", "maxLength": URI_MAX, "pattern": pattern})
     }
 }
@@ -134,24 +135,27 @@ mod tests {
         let sha = "ab".repeat(32);
         let hash = format!("sha256:{}", "0f".repeat(32));
         let cases = [
-            (format!("svc://{w}"), NamedObject::Workspace(id(1))),
-            (format!("svc://{w}/channels/{c}"), NamedObject::Channel(Some(id(1)), id(2))),
-            (format!("svc://{w}/channels/{c}/threads/{t}"), NamedObject::Thread(Some((id(1), id(2))), id(3))),
+            (format!("svc://{w}"), AddressTarget::Workspace(id(1))),
+            (format!("svc://{w}/channels/{c}"), AddressTarget::Channel(Some(id(1)), id(2))),
+            (
+                format!("svc://{w}/channels/{c}/threads/{t}"),
+                AddressTarget::Thread(Some((id(1), id(2))), id(3)),
+            ),
             (
                 format!("svc://{w}/channels/{c}/threads/{t}/messages/{m}"),
-                NamedObject::Message(id(1), id(2), id(3), id(4)),
+                AddressTarget::Message(id(1), id(2), id(3), id(4)),
             ),
-            ("svc:event/17".to_owned(), NamedObject::Event(17)),
-            (format!("svc://workspaces/{w}"), NamedObject::Workspace(id(1))),
-            (format!("svc://channels/{c}"), NamedObject::Channel(None, id(2))),
-            (format!("svc://threads/{t}"), NamedObject::Thread(None, id(3))),
-            (format!("svc://boots/{c}"), NamedObject::Boot(id(2))),
-            (format!("svc://artifacts/{sha}"), NamedObject::Artifact(ArtifactSha::parse(&sha).unwrap())),
+            ("svc:event/17".to_owned(), AddressTarget::Event(17)),
+            (format!("svc://workspaces/{w}"), AddressTarget::Workspace(id(1))),
+            (format!("svc://channels/{c}"), AddressTarget::Channel(None, id(2))),
+            (format!("svc://threads/{t}"), AddressTarget::Thread(None, id(3))),
+            (format!("svc://boots/{c}"), AddressTarget::Boot(id(2))),
+            (format!("svc://artifacts/{sha}"), AddressTarget::Artifact(ArtifactSha::parse(&sha).unwrap())),
         ];
-        for (uri, named) in cases {
-            assert_eq!(Address::parse(&uri), Some(Address { named, hash: None }), "{uri}");
+        for (uri, target) in cases {
+            assert_eq!(Address::parse(&uri), Some(Address { target, hash: None }), "{uri}");
             let cited = Address::parse(&format!("{uri}#{hash}"));
-            assert_eq!(cited, Some(Address { named, hash: Some([0x0f; 32]) }), "{uri}");
+            assert_eq!(cited, Some(Address { target, hash: Some([0x0f; 32]) }), "{uri}");
             for more in ["/", "?a=b", "#", "#sha256:", "#sha256:0f", "#other", " ", "/channels/"] {
                 assert_eq!(Address::parse(&format!("{uri}{more}")), None, "{uri}{more}");
             }

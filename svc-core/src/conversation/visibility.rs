@@ -179,14 +179,15 @@ impl Cached for CachedThread {
 
 /// Loads a channel. Fails with *not found* if the caller may not see the channel.
 pub(crate) fn visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {
-    let place = seen_channel(cx, id)?;
+    let place = visible_channel_unaudited(cx, id)?;
     cx.loaded_in(place.id, place.dm);
     Ok(place)
 }
 
 /// Loads a channel like [`visible_channel`], but does not record the channel for the request's audit row.
-pub(crate) fn seen_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {
-    let load = || channel_seen_by(cx, cx.caller().visibility, id)?.ok_or_else(|| Error::not_found("channel"));
+pub(crate) fn visible_channel_unaudited(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {
+    let load =
+        || find_channel_for(cx, cx.caller().visibility, id)?.ok_or_else(|| Error::not_found("channel"));
     match cx.caller().visibility {
         Visibility::Member(member) => {
             let seen = cx.cached_or_load(&(id, member), || load().map(CachedChannel));
@@ -197,7 +198,7 @@ pub(crate) fn seen_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace>
 }
 
 /// Loads a channel of the caller's workspace, or returns `None` if `visibility` does not cover the channel.
-fn channel_seen_by(cx: &Read<'_>, visibility: Visibility, id: ChannelId) -> Result<Option<ChannelPlace>> {
+fn find_channel_for(cx: &Read<'_>, visibility: Visibility, id: ChannelId) -> Result<Option<ChannelPlace>> {
     cx.one(VISIBLE_CHANNEL, &visibility.params().and(&[&id, &cx.caller().workspace_id]))
 }
 
@@ -211,7 +212,8 @@ const VISIBLE_CHANNEL: &str = concat!(
 /// Loads the workspace and the channel of a thread. Fails with *not found* if the caller may not see the
 /// channel.
 pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
-    let load = || place_seen_by(cx, cx.caller().visibility, id)?.ok_or_else(|| Error::not_found("thread"));
+    let load =
+        || find_thread_place_for(cx, cx.caller().visibility, id)?.ok_or_else(|| Error::not_found("thread"));
     let place = match cx.caller().visibility {
         Visibility::Member(member) => {
             let seen = cx.cached_or_load(&(id, member), || load().map(CachedThread));
@@ -225,12 +227,12 @@ pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> 
 
 /// Loads the workspace and the channel of a thread for the service itself, even if the channel is private.
 pub(crate) fn place_for_service(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
-    place_seen_by(cx, Visibility::Whole, id)?.ok_or_else(|| Error::not_found("thread"))
+    find_thread_place_for(cx, Visibility::Whole, id)?.ok_or_else(|| Error::not_found("thread"))
 }
 
 /// Loads the workspace and the channel of a thread, or returns `None` if `visibility` does not cover the
 /// channel.
-fn place_seen_by(cx: &Read<'_>, visibility: Visibility, id: ThreadId) -> Result<Option<ThreadPlace>> {
+fn find_thread_place_for(cx: &Read<'_>, visibility: Visibility, id: ThreadId) -> Result<Option<ThreadPlace>> {
     cx.one(VISIBLE_PLACE, &visibility.params().and(&[&id, &cx.caller().workspace_id]))
 }
 
@@ -244,7 +246,7 @@ const VISIBLE_PLACE: &str = concat!(
 
 /// Returns whether `member`, such as the receiver of a hand-off, may see a channel of the caller's workspace.
 pub(crate) fn channel_visible_to(cx: &Read<'_>, id: ChannelId, member: MemberId) -> Result<bool> {
-    Ok(channel_seen_by(cx, Visibility::Member(member), id)?.is_some())
+    Ok(find_channel_for(cx, Visibility::Member(member), id)?.is_some())
 }
 
 /// Returns the private channels of a member, except for archived channels and direct messages.
@@ -263,7 +265,7 @@ pub(crate) enum Audience {
     /// Every member of the workspace.
     Everybody,
     /// The members of the channel.
-    Only(Arc<BTreeSet<MemberId>>),
+    Members(Arc<BTreeSet<MemberId>>),
 }
 
 impl Audience {
@@ -273,9 +275,9 @@ impl Audience {
     pub(crate) fn is_seen_by(&self, visibility: Visibility, channel: ChannelId) -> bool {
         match (visibility, self) {
             (Visibility::Whole, _) | (Visibility::Public | Visibility::Member(_), Self::Everybody) => true,
-            (Visibility::Member(member), Self::Only(members)) => members.contains(&member),
+            (Visibility::Member(member), Self::Members(members)) => members.contains(&member),
             (Visibility::Channel(own), _) => own == channel,
-            (Visibility::Public, Self::Only(_)) | (Visibility::Nothing, _) => false,
+            (Visibility::Public, Self::Members(_)) | (Visibility::Nothing, _) => false,
         }
     }
 }
@@ -290,20 +292,20 @@ pub(crate) fn is_workspace_seen_by(visibility: Visibility) -> bool {
 /// The audience of a channel that does not exist is empty.
 pub(crate) fn audiences(cx: &Read<'_>, channels: &[ChannelId]) -> Result<HashMap<ChannelId, Audience>> {
     let mut found: HashMap<ChannelId, Audience> =
-        channels.iter().map(|id| (*id, Audience::Only(Arc::default()))).collect();
+        channels.iter().map(|id| (*id, Audience::Members(Arc::default()))).collect();
     let mut private = Vec::new();
     let mut members = HashMap::<ChannelId, BTreeSet<MemberId>>::new();
-    for (id, is_private) in query_channels::<(ChannelId, bool)>(cx, channels, &PRIVACY)? {
+    for (id, is_private) in query_channels::<(ChannelId, bool)>(cx, channels, &CHANNEL_PRIVACY)? {
         if is_private {
             private.push(id);
         } else {
             found.insert(id, Audience::Everybody);
         }
     }
-    for (id, member) in query_channels::<(ChannelId, MemberId)>(cx, &private, &MEMBERS)? {
+    for (id, member) in query_channels::<(ChannelId, MemberId)>(cx, &private, &CHANNEL_MEMBERS)? {
         members.entry(id).or_default().insert(member);
     }
-    found.extend(members.into_iter().map(|(id, members)| (id, Audience::Only(Arc::new(members)))));
+    found.extend(members.into_iter().map(|(id, members)| (id, Audience::Members(Arc::new(members)))));
     Ok(found)
 }
 
@@ -331,21 +333,21 @@ macro_rules! of_channels {
     };
 }
 
-const PRIVACY: [&str; 2] =
+const CHANNEL_PRIVACY: [&str; 2] =
     of_channels!("select c.id, c.private from channels c where c.workspace_id = $1 and c.id");
 
-const MEMBERS: [&str; 2] = of_channels!(
+const CHANNEL_MEMBERS: [&str; 2] = of_channels!(
     "select m.channel_id, m.member_id from channel_members m join channels c on c.id = m.channel_id
      where c.workspace_id = $1 and m.channel_id"
 );
 
 /// Fails if the channel is archived, because an archived channel accepts no new content.
 pub(crate) fn check_not_archived(channel: &ChannelPlace) -> Result<()> {
-    reject_archived(channel.archived)
+    reject_if_archived(channel.archived)
 }
 
 /// Fails if the channel is a direct message.
-pub(crate) fn check_no_dm(channel: &ChannelPlace) -> Result<()> {
+pub(crate) fn check_is_not_dm(channel: &ChannelPlace) -> Result<()> {
     if channel.dm {
         return Err(Error::wrong_state("the channel is a direct message"));
     }
@@ -366,11 +368,12 @@ pub(crate) fn check_visible_to_all(channel: &ChannelPlace, shown_in: ChannelId) 
 impl ThreadPlace {
     /// Fails if the thread's channel is archived, because an archived channel accepts no new content.
     pub(crate) fn check_not_archived(&self) -> Result<()> {
-        reject_archived(self.archived)
+        reject_if_archived(self.archived)
     }
 }
 
-fn reject_archived(archived: bool) -> Result<()> {
+/// Fails if `archived` is true, because an archived channel accepts no new content.
+fn reject_if_archived(archived: bool) -> Result<()> {
     if archived {
         return Err(Error::wrong_state(
             "the channel is archived and accepts nothing new until it is unarchived",
@@ -390,7 +393,7 @@ mod tests {
     fn an_audience_is_what_the_statements_say() {
         let [channel, other] = [1, 2].map(|n| ChannelId::from(Uuid::from_u128(n)));
         let [inside, outside] = [1, 2].map(|n| MemberId::from(Uuid::from_u128(n)));
-        let only = Audience::Only(Arc::new([inside].into()));
+        let only = Audience::Members(Arc::new([inside].into()));
         for (visibility, public, private, workspace) in [
             (Visibility::Whole, true, true, true),
             (Visibility::Public, true, false, false),
@@ -408,8 +411,8 @@ mod tests {
 
     #[test]
     fn an_archived_channel_accepts_nothing_new() {
-        assert!(reject_archived(false).is_ok());
-        assert_eq!(reject_archived(true).unwrap_err().code().status(), 409);
+        assert!(reject_if_archived(false).is_ok());
+        assert_eq!(reject_if_archived(true).unwrap_err().code().status(), 409);
     }
 
     const SEEN: &str = concat!("select c.name from channels c where ", visible!(c), " order by c.name");

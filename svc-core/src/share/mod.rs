@@ -52,28 +52,35 @@ pub struct Quotas {
     pub workspace: Option<usize>,
 }
 
+/// The state that all clones of a ceiling share.
 struct CeilingState {
     /// Plural noun for the places in error messages, such as "connections".
     noun: &'static str,
     rules: CeilingRules,
     state: Mutex<State>,
+    /// Notifies callers of [`Ceiling::below_quota`] that a client or a workspace fell below its quota.
     places_returned: Notify,
 }
 
 /// The number of places of a ceiling, and the quotas of its holders.
 struct CeilingRules {
+    /// Number of places of the ceiling.
     all: usize,
+    /// Maximum places held by one client.
     client: usize,
+    /// Maximum places held by one workspace.
     workspace: usize,
     /// Whether workspaces and clients have shares. If false, only the total and the quotas of clients apply.
     has_shares: bool,
 }
 
+/// The places that are taken, and the callers that wait for places.
 #[derive(Default)]
 struct State {
     /// Number of places that count towards the total: for each workspace, up to three quarters of all places.
     total: usize,
     workspaces: HashMap<WorkspaceId, WorkspacePlaces>,
+    /// Number of places held by each client.
     clients: HashMap<Holder, usize>,
     turns: CallerTurns<PlaceGuard>,
 }
@@ -81,6 +88,7 @@ struct State {
 /// The numbers of places held by a workspace.
 #[derive(Clone, Copy, Default)]
 struct WorkspacePlaces {
+    /// Number of places that the clients of the workspace hold.
     held: usize,
     /// Number of places that count against the workspace: for each client, up to the client's quota.
     counted: usize,
@@ -111,11 +119,15 @@ impl Ceiling {
         Self::from_rules(noun, CeilingRules { all, client, workspace, has_shares: true })
     }
 
-    /// Creates a ceiling of `all` places, of which each client may hold `each`, whatever its workspace.
+    /// Creates a ceiling of `all` places, of which each client may hold `client_limit`, whatever its
+    /// workspace.
     ///
     /// Such a ceiling limits network addresses, which take places before their workspace is known.
-    pub fn with_client_limit(noun: &'static str, all: usize, each: usize) -> Self {
-        Self::from_rules(noun, CeilingRules { all, client: each, workspace: usize::MAX, has_shares: false })
+    pub fn with_client_limit(noun: &'static str, all: usize, client_limit: usize) -> Self {
+        Self::from_rules(
+            noun,
+            CeilingRules { all, client: client_limit, workspace: usize::MAX, has_shares: false },
+        )
     }
 
     fn from_rules(noun: &'static str, rules: CeilingRules) -> Self {
@@ -126,13 +138,13 @@ impl Ceiling {
     ///
     /// Fails with 503 `overloaded` if the holder cannot take that many places now.
     pub fn take(&self, holder: Holder, size: usize) -> Result<PlaceGuard> {
-        self.try_take(holder, size).map_err(|scope| self.0.exhausted(scope))
+        self.try_take(holder, size).map_err(|scope| self.0.exhausted_error(scope))
     }
 
     /// Takes `size` places of the ceiling for a holder. Fails with the scope whose places are used up.
     pub fn try_take(&self, holder: Holder, size: usize) -> std::result::Result<PlaceGuard, CeilingScope> {
         let mut state = lock(&self.0.state);
-        self.0.rules.fits(&state, holder, size)?;
+        self.0.rules.check_fits(&state, holder, size)?;
         Ok(PlaceGuard::record(&self.0, &mut state, holder, size))
     }
 
@@ -147,14 +159,14 @@ impl Ceiling {
     pub async fn wait(&self, holder: Holder, size: usize) -> Result<PlaceGuard> {
         let mut waiting = {
             let mut state = lock(&self.0.state);
-            if !state.turns.has_waiter(holder) && self.0.rules.fits(&state, holder, size).is_ok() {
+            if !state.turns.has_waiter(holder) && self.0.rules.check_fits(&state, holder, size).is_ok() {
                 return Ok(PlaceGuard::record(&self.0, &mut state, holder, size));
             }
-            match state.turns.add(holder, size) {
+            match state.turns.add_waiter(holder, size) {
                 Ok(receiver) => PlaceRequest { shared: Arc::clone(&self.0), holder, receiver },
                 Err(scope) => {
                     drop(state);
-                    return Err(self.0.exhausted(scope));
+                    return Err(self.0.exhausted_error(scope));
                 }
             }
         };
@@ -168,11 +180,11 @@ impl Ceiling {
         let (waiting, granted) = {
             let mut state = lock(&self.0.state);
             let add = |holder| {
-                let receiver = state.turns.add(holder, 1).ok()?;
+                let receiver = state.turns.add_waiter(holder, 1).ok()?;
                 Some(PlaceRequest { shared: Arc::clone(&self.0), holder, receiver })
             };
             let waiting: Vec<Option<PlaceRequest>> = holders.into_iter().map(add).collect();
-            (waiting, self.0.rules.serve(&self.0, &mut state))
+            (waiting, self.0.rules.grant_in_turn(&self.0, &mut state))
         };
         send_granted(granted);
         waiting.into_iter().map(|waiting| waiting?.receiver.try_recv().ok()).collect()
@@ -193,16 +205,17 @@ impl Ceiling {
         }
     }
 
+    /// Returns whether a client is below its quota and its workspace is below the number of all places.
     fn is_below_quota(&self, holder: Holder) -> bool {
         let counts = lock(&self.0.state).place_counts(holder);
-        let QuotaCheck { client, workspace } = self.0.rules.below_quota(counts);
+        let QuotaCheck { client, workspace } = self.0.rules.check_quotas(counts);
         client && workspace
     }
 
     /// Returns the error for a caller that has waited for `size` places without success.
     pub fn exhausted(&self, holder: Holder, size: usize) -> Error {
-        let fits = self.0.rules.fits(&lock(&self.0.state), holder, size);
-        self.0.exhausted(fits.err().unwrap_or(CeilingScope::Server))
+        let fits = self.0.rules.check_fits(&lock(&self.0.state), holder, size);
+        self.0.exhausted_error(fits.err().unwrap_or(CeilingScope::Server))
     }
 
     /// Returns whether no place is available to any holder.
@@ -210,17 +223,18 @@ impl Ceiling {
         lock(&self.0.state).total >= self.0.rules.all
     }
 
-    /// Returns how many additional clients of a workspace can take one place each, up to `most`.
-    pub fn room(&self, workspace: WorkspaceId, most: usize) -> usize {
+    /// Returns how many additional clients of a workspace can take one place each, up to `limit`.
+    pub fn room(&self, workspace: WorkspaceId, limit: usize) -> usize {
         let state = lock(&self.0.state);
         let rules = &self.0.rules;
-        let mut own = PlaceCounts { client: 0, workspace: state.counted(workspace), total: state.total };
+        let mut own =
+            PlaceCounts { client: 0, workspace: state.counted_places(workspace), total: state.total };
         let mut fits_one_more = || {
-            let fits = rules.fits_in_workspace(&state, workspace, own, 1).is_ok();
+            let fits = rules.check_fits_workspace(&state, workspace, own, 1).is_ok();
             own = rules.with_counted(own, own.workspace.saturating_add(1));
             fits
         };
-        (0..most).take_while(|_| fits_one_more()).count()
+        (0..limit).take_while(|_| fits_one_more()).count()
     }
 
     /// Returns whether all places are taken, at least half of them by the given workspace.
@@ -229,7 +243,7 @@ impl Ceiling {
     pub fn is_used_up_by(&self, workspace: WorkspaceId) -> bool {
         let state = lock(&self.0.state);
         let rules = &self.0.rules;
-        state.total >= rules.all && !rules.is_in_share_of_workspace(state.counted(workspace), 1)
+        state.total >= rules.all && !rules.is_in_share_of_workspace(state.counted_places(workspace), 1)
     }
 
     /// Returns the total number of taken places.
@@ -256,7 +270,12 @@ impl CeilingRules {
     }
 
     /// Checks whether the holder can take `size` more places. Fails with the scope whose places are used up.
-    fn fits(&self, state: &State, holder: Holder, size: usize) -> std::result::Result<(), CeilingScope> {
+    fn check_fits(
+        &self,
+        state: &State,
+        holder: Holder,
+        size: usize,
+    ) -> std::result::Result<(), CeilingScope> {
         if self.all == 0 {
             return Err(CeilingScope::Server);
         }
@@ -264,12 +283,12 @@ impl CeilingRules {
         if !fits(own.client, size, self.client) || !self.fits_client(state, holder, own, size) {
             return Err(CeilingScope::Client);
         }
-        self.fits_in_workspace(state, holder.workspace, own, size)
+        self.check_fits_workspace(state, holder.workspace, own, size)
     }
 
     /// Checks whether the workspace can take `size` more places, for any of its clients. Fails with the scope
     /// that has too few free places.
-    fn fits_in_workspace(
+    fn check_fits_workspace(
         &self,
         state: &State,
         workspace: WorkspaceId,
@@ -284,26 +303,33 @@ impl CeilingRules {
 
     /// Returns whether a client is below its quota, and whether its workspace is below the number of all
     /// places.
-    fn below_quota(&self, PlaceCounts { client, workspace, .. }: PlaceCounts) -> QuotaCheck {
+    fn check_quotas(&self, PlaceCounts { client, workspace, .. }: PlaceCounts) -> QuotaCheck {
         QuotaCheck { client: client < self.client, workspace: !self.has_shares || workspace < self.all }
     }
 
+    /// Returns whether the rules between workspaces allow the workspace to take `size` more places.
     fn fits_workspace(&self, state: &State, workspace: WorkspaceId, own: PlaceCounts, size: usize) -> bool {
         self.is_in_share_of_workspace(own.workspace, size)
             || (own.total.saturating_add(size) <= Self::three_quarters(self.all)
                 && !self.another_workspace_waits(state, workspace))
     }
 
+    /// Returns whether the rules between the clients of a workspace allow the holder to take `size` more
+    /// places.
     fn fits_client(&self, state: &State, holder: Holder, own: PlaceCounts, size: usize) -> bool {
         self.is_in_share_of_client(own, size)
             || (own.workspace.saturating_add(size) <= Self::three_quarters(self.workspace_max(own))
                 && !self.another_client_waits(state, holder))
     }
 
+    /// Returns whether a workspace stays within its share, half of all places, if it takes `size` more
+    /// places.
     fn is_in_share_of_workspace(&self, counted: usize, size: usize) -> bool {
         !self.has_shares || fits(counted, size, Self::half(self.all))
     }
 
+    /// Returns whether a client stays within its share of its workspace's places if it takes `size` more
+    /// places.
     fn is_in_share_of_client(&self, own: PlaceCounts, size: usize) -> bool {
         !self.has_shares || fits(own.client, size, Self::half(self.workspace_max(own)))
     }
@@ -314,20 +340,20 @@ impl CeilingRules {
     /// quarters of all places minus the places of other workspaces. The quota of workspaces limits the
     /// result.
     fn workspace_max(&self, own: PlaceCounts) -> usize {
-        let others = own.total.saturating_sub(self.towards_total(own.workspace));
+        let others = own.total.saturating_sub(self.count_towards_total(own.workspace));
         let share = Self::half(self.all).min(self.all.saturating_sub(others));
         share.max(Self::three_quarters(self.all).saturating_sub(others)).min(self.workspace)
     }
 
     /// Returns how many places of a workspace count towards the total, if `counted` places count against it.
-    fn towards_total(&self, counted: usize) -> usize {
+    fn count_towards_total(&self, counted: usize) -> usize {
         if self.has_shares { counted.min(Self::three_quarters(self.all).max(1)) } else { counted }
     }
 
     /// Returns the place counts of a client after the number that counts against its workspace becomes
     /// `counted`.
     fn with_counted(&self, own: PlaceCounts, counted: usize) -> PlaceCounts {
-        let [before, after] = [own.workspace, counted].map(|counted| self.towards_total(counted));
+        let [before, after] = [own.workspace, counted].map(|counted| self.count_towards_total(counted));
         PlaceCounts { workspace: counted, total: adjusted_sum(own.total, before, after), ..own }
     }
 
@@ -343,6 +369,7 @@ impl CeilingRules {
         others.any(|(other, waiter)| self.waits_within_share(state, other, waiter))
     }
 
+    /// Returns whether the request of a waiting caller stays within the quotas and shares of its holder.
     fn waits_within_share(&self, state: &State, holder: Holder, waiter: &PlaceWaiter<PlaceGuard>) -> bool {
         let own = state.place_counts(holder);
         fits(own.client, waiter.size, self.client)
@@ -354,7 +381,7 @@ impl CeilingRules {
     /// Changes a client's number of places, and updates the sums for its workspace and for the ceiling.
     ///
     /// Returns whether the client and the workspace were below their quotas before the change, and after it.
-    fn change(
+    fn change_places(
         &self,
         state: &mut State,
         holder: Holder,
@@ -374,16 +401,16 @@ impl CeilingRules {
         if after.client == 0 {
             state.clients.remove(&holder);
         }
-        (self.below_quota(before), self.below_quota(after))
+        (self.check_quotas(before), self.check_quotas(after))
     }
 
     /// Grants places to the waiting callers that can have them now, in the order of their turns.
-    fn serve(&self, shared: &Arc<CeilingState>, state: &mut State) -> GrantedPlaces {
+    fn grant_in_turn(&self, shared: &Arc<CeilingState>, state: &mut State) -> GrantedPlaces {
         let mut granted = GrantedPlaces::new();
         while let Some(holder) = self.next_holder(state) {
-            let Some(waiter) = state.turns.take(holder) else { break };
-            if !waiter.place.is_closed() {
-                granted.push((waiter.place, PlaceGuard::record(shared, state, holder, waiter.size)));
+            let Some(waiter) = state.turns.take_first_waiter(holder) else { break };
+            if !waiter.sender.is_closed() {
+                granted.push((waiter.sender, PlaceGuard::record(shared, state, holder, waiter.size)));
             }
         }
         granted
@@ -392,16 +419,16 @@ impl CeilingRules {
     /// Returns the first holder in the order of turns whose next request fits.
     fn next_holder(&self, state: &State) -> Option<Holder> {
         let fits = |(holder, waiter): &(Holder, &PlaceWaiter<PlaceGuard>)| {
-            self.fits(state, *holder, waiter.size).is_ok()
+            self.check_fits(state, *holder, waiter.size).is_ok()
         };
         state.turns.first_waiters().find(fits).map(|(holder, _)| holder)
     }
 }
 
-/// Returns whether a holder of `taken` places may take `size` more, up to `most`. A holder without a place
+/// Returns whether a holder of `taken` places may take `size` more, up to `limit`. A holder without a place
 /// may take any number.
-fn fits(taken: usize, size: usize, most: usize) -> bool {
-    taken == 0 || taken.saturating_add(size) <= most
+fn fits(taken: usize, size: usize, limit: usize) -> bool {
+    taken == 0 || taken.saturating_add(size) <= limit
 }
 
 /// Returns a sum after one of its addends has changed from `before` to `after`.
@@ -412,17 +439,18 @@ fn adjusted_sum(sum: usize, before: usize, after: usize) -> usize {
 impl State {
     fn place_counts(&self, holder: Holder) -> PlaceCounts {
         let client = self.clients.get(&holder).copied().unwrap_or(0);
-        PlaceCounts { client, workspace: self.counted(holder.workspace), total: self.total }
+        PlaceCounts { client, workspace: self.counted_places(holder.workspace), total: self.total }
     }
 
     /// Returns the number of places that count against a workspace.
-    fn counted(&self, workspace: WorkspaceId) -> usize {
+    fn counted_places(&self, workspace: WorkspaceId) -> usize {
         self.workspaces.get(&workspace).map_or(0, |taken| taken.counted)
     }
 }
 
 impl CeilingState {
-    fn exhausted(&self, scope: CeilingScope) -> Error {
+    /// Returns the error for a caller whose request does not fit because the places of `scope` are used up.
+    fn exhausted_error(&self, scope: CeilingScope) -> Error {
         let noun = self.noun;
         let detail = match scope {
             CeilingScope::Client => format!("this client already holds its share of the {noun}"),
@@ -435,7 +463,7 @@ impl CeilingState {
 
     /// Grants places to waiting callers after places were returned, or after a caller has stopped waiting.
     fn grant_waiting(self: &Arc<Self>, state: &mut State) -> GrantedPlaces {
-        if state.turns.is_empty() { GrantedPlaces::new() } else { self.rules.serve(self, state) }
+        if state.turns.is_empty() { GrantedPlaces::new() } else { self.rules.grant_in_turn(self, state) }
     }
 }
 

@@ -28,8 +28,9 @@ pub(super) fn send_granted(granted: GrantedPlaces) {
 }
 
 impl PlaceGuard {
+    /// Records that a holder has taken `size` places, without checking limits, and returns their guard.
     pub(super) fn record(shared: &Arc<CeilingState>, state: &mut State, holder: Holder, size: usize) -> Self {
-        shared.rules.change(state, holder, |own| own.saturating_add(size));
+        shared.rules.change_places(state, holder, |own| own.saturating_add(size));
         Self { shared: Arc::clone(shared), holder, size }
     }
 
@@ -63,7 +64,7 @@ impl Drop for PlaceGuard {
         }
         let mut state = lock(&self.shared.state);
         let return_places = |own: usize| own.saturating_sub(self.size);
-        let (before, after) = self.shared.rules.change(&mut state, self.holder, return_places);
+        let (before, after) = self.shared.rules.change_places(&mut state, self.holder, return_places);
         let granted = self.shared.grant_waiting(&mut state);
         drop(state);
         send_granted(granted);

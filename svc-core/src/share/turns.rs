@@ -20,7 +20,8 @@ type WaitingClients<T> = RoundRobin<Client, VecDeque<PlaceWaiter<T>>>;
 /// A caller that waits for `size` places.
 pub(super) struct PlaceWaiter<T> {
     pub size: usize,
-    pub place: oneshot::Sender<T>,
+    /// Channel that delivers the granted places to the caller.
+    pub sender: oneshot::Sender<T>,
 }
 
 impl<T> Default for CallerTurns<T> {
@@ -57,7 +58,7 @@ impl<T> CallerTurns<T> {
 
     /// Adds a waiter to the end of its client's queue. Fails with the scope that already has the maximum
     /// number of waiters.
-    pub fn add(
+    pub fn add_waiter(
         &mut self,
         holder: Holder,
         size: usize,
@@ -70,14 +71,14 @@ impl<T> CallerTurns<T> {
         if waiters.len() >= WAITING_OF_CLIENT_MAX {
             return Err(CeilingScope::Client);
         }
-        let (place, receiver) = oneshot::channel();
-        waiters.push_back(PlaceWaiter { size, place });
+        let (sender, receiver) = oneshot::channel();
+        waiters.push_back(PlaceWaiter { size, sender });
         Ok(receiver)
     }
 
     /// Removes and returns the first waiter of a client. The client and its workspace then take their next
     /// turns after all others.
-    pub fn take(&mut self, holder: Holder) -> Option<PlaceWaiter<T>> {
+    pub fn take_first_waiter(&mut self, holder: Holder) -> Option<PlaceWaiter<T>> {
         let clients = self.0.get_mut(holder.workspace)?;
         let waiter = clients.pop(holder.client);
         if clients.is_empty() {
@@ -92,7 +93,7 @@ impl<T> CallerTurns<T> {
     pub fn remove_closed(&mut self, holder: Holder) {
         let Some(clients) = self.0.get_mut(holder.workspace) else { return };
         let Some(waiters) = clients.get_mut(holder.client) else { return };
-        waiters.retain(|waiter| !waiter.place.is_closed());
+        waiters.retain(|waiter| !waiter.sender.is_closed());
         if waiters.is_empty() {
             clients.remove(holder.client);
         }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::artifacts;
 use super::{ShareTicket, ShareTicketIssued};
-use crate::conversation::visibility::{check_no_dm, visible_channel};
+use crate::conversation::visibility::{check_is_not_dm, visible_channel};
 use crate::error::{Code, Error, Result};
 use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, ShareTicketId};
@@ -73,7 +73,7 @@ pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket)
     let owner_id = cx.caller().member_id()?;
     let expires_at = ticket_expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
     let channel = visible_channel(cx, input.channel_id)?;
-    check_no_dm(&channel)?;
+    check_is_not_dm(&channel)?;
     let artifact_shas: BTreeSet<ArtifactSha> = input.artifact_shas.iter().copied().collect();
     for sha in &artifact_shas {
         artifacts::find_artifact(cx, *sha)?;

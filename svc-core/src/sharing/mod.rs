@@ -163,7 +163,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<ShareTicketIssued>(),
             EventKind::of::<ShareTicketRevoked>().invalidates(Invalidates::Access),
         ])
-        .projector(&[MemberDeactivated::KIND], revoke::revoke_of_deactivated)
+        .projector(&[MemberDeactivated::KIND], revoke::revoke_tickets_of_deactivated)
         .sample(Sample::new("share_ticket", "create_share_ticket", ticket))
         .records(vec![
             Records::table("share_tickets", "id")
@@ -222,7 +222,7 @@ struct ListShareTickets {
     limit: Option<Limit>,
 }
 
-const OF_WORKSPACE: &str = concat!(
+const LIST_TICKETS: &str = concat!(
     "select ",
     ticket_columns!(),
     " from share_tickets s join channels c on c.id = s.channel_id
@@ -231,21 +231,21 @@ const OF_WORKSPACE: &str = concat!(
     " order by s.lsn limit $7"
 );
 
-const HORIZON: &str =
+const TICKET_SCAN_HORIZON: &str =
     "select lsn from share_tickets where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 fn list_share_tickets(cx: &Read<'_>, input: &ListShareTickets) -> Result<Page<ShareTicket>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
-    let most = rows_to_read(input.limit);
-    let horizon: ScanHorizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
+    let limit = rows_to_read(input.limit);
+    let horizon: ScanHorizon = cx.horizon(TICKET_SCAN_HORIZON, &[&workspace_id], after)?;
     let visibility = cx.caller().visibility.params();
     let last = horizon.up_to();
-    let rows = cx.rows(OF_WORKSPACE, &visibility.and(&[&workspace_id, &after, &most, &last]))?;
+    let rows = cx.rows(LIST_TICKETS, &visibility.and(&[&workspace_id, &after, &limit, &last]))?;
     Ok(Page::within(horizon, rows, input.limit, |ticket: &ShareTicket| ticket.lsn))
 }
 
-const BY_ID: &str = concat!(
+const SELECT_TICKET: &str = concat!(
     "select ",
     ticket_columns!(),
     " from share_tickets s join channels c on c.id = s.channel_id
@@ -256,6 +256,7 @@ const BY_ID: &str = concat!(
 /// Loads a share ticket of the caller's workspace. Fails with *not found* if the caller cannot see the
 /// ticket's channel.
 fn load_ticket(cx: &Read<'_>, id: ShareTicketId) -> Result<ShareTicket> {
-    let found = cx.one(BY_ID, &cx.caller().visibility.params().and(&[&id, &cx.caller().workspace_id]))?;
+    let found =
+        cx.one(SELECT_TICKET, &cx.caller().visibility.params().and(&[&id, &cx.caller().workspace_id]))?;
     found.ok_or_else(|| Error::not_found("share ticket"))
 }

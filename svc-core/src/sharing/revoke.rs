@@ -32,7 +32,7 @@ pub(super) struct TicketRevocation {
     revoked_at: Time,
 }
 
-const REVOKE: &str = "update share_tickets set revoked_at = $2 where id = $1";
+const REVOKE_TICKET: &str = "update share_tickets set revoked_at = $2 where id = $1";
 
 pub(super) fn revoke_share_ticket(cx: &mut Write<'_>, input: &RevokeShareTicket) -> Result<TicketRevocation> {
     input.workspace_id.of(cx)?;
@@ -40,7 +40,7 @@ pub(super) fn revoke_share_ticket(cx: &mut Write<'_>, input: &RevokeShareTicket)
     if let Some(revoked_at) = ticket.revoked_at {
         return Ok(TicketRevocation { id: ticket.id, revoked_at });
     }
-    end_ticket(cx, ticket.id, ticket.channel_id, ticket.owner_id)?;
+    revoke_ticket(cx, ticket.id, ticket.channel_id, ticket.owner_id)?;
     Ok(TicketRevocation { id: ticket.id, revoked_at: cx.now() })
 }
 
@@ -57,10 +57,11 @@ impl Answer<RevokeShareTicket> for TicketRevocation {
     }
 }
 
-fn end_ticket(cx: &mut Write<'_>, id: ShareTicketId, channel: ChannelId, owner: MemberId) -> Result<()> {
+/// Emits the event of the revocation, and marks the ticket as revoked.
+fn revoke_ticket(cx: &mut Write<'_>, id: ShareTicketId, channel: ChannelId, owner: MemberId) -> Result<()> {
     cx.emit(Subject::channel(channel).about(owner), &ShareTicketRevoked { ticket_id: id })?;
     let now = cx.now();
-    cx.execute(1, REVOKE, &[&id, &now])
+    cx.execute(1, REVOKE_TICKET, &[&id, &now])
 }
 
 /// Selects the live tickets that a member owns or has issued, each through its own index.
@@ -75,12 +76,12 @@ const LIVE_OF_MEMBER: &str = "
 
 /// Revokes the tickets that deactivated members own or have issued. Reactivating a member does not restore
 /// the tickets.
-pub(super) fn revoke_of_deactivated(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+pub(super) fn revoke_tickets_of_deactivated(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     let now = cx.now();
     for member in events.iter().filter_map(|event| event.subject.member_id) {
         let ending: Vec<(ShareTicketId, ChannelId, MemberId)> = cx.query(LIVE_OF_MEMBER, &[&member, &now])?;
         for (id, channel, owner) in ending {
-            end_ticket(cx, id, channel, owner)?;
+            revoke_ticket(cx, id, channel, owner)?;
         }
     }
     Ok(())

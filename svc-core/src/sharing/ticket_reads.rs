@@ -32,7 +32,7 @@ use crate::time::Time;
 ///
 /// The ticket is valid only while its owner can see the channel, because members cannot share channels that
 /// they can no longer read.
-pub(super) fn own_ticket(cx: &Read<'_>) -> Result<ShareTicket> {
+pub(super) fn load_own_ticket(cx: &Read<'_>) -> Result<ShareTicket> {
     let CredentialKind::Ticket(id) = cx.caller().via else {
         return Err(Error::internal("a request was let in without a share ticket"));
     };
@@ -60,6 +60,7 @@ struct SharedMember {
 struct LoadedMembers(BTreeMap<MemberId, SharedMember>);
 
 impl LoadedMembers {
+    /// Returns a member, which is loaded only on the first call with its id.
     fn load_once(&mut self, cx: &Read<'_>, id: Option<MemberId>) -> Result<Option<SharedMember>> {
         let Some(id) = id else { return Ok(None) };
         if let Some(known) = self.0.get(&id) {
@@ -112,11 +113,11 @@ struct SharedChannel {
 
 columns! { channel_columns: SharedChannel as c { id, name, topic } }
 
-const CHANNEL: &str = concat!("select ", channel_columns!(), " from channels c where c.id = $1");
+const SELECT_CHANNEL: &str = concat!("select ", channel_columns!(), " from channels c where c.id = $1");
 
 pub(super) fn get_share_manifest(cx: &Read<'_>, _: &GetShareManifest) -> Result<ShareManifest> {
-    let ticket = own_ticket(cx)?;
-    let channel: Option<SharedChannel> = cx.one(CHANNEL, &[&ticket.channel_id])?;
+    let ticket = load_own_ticket(cx)?;
+    let channel: Option<SharedChannel> = cx.one(SELECT_CHANNEL, &[&ticket.channel_id])?;
     Ok(ShareManifest {
         id: ticket.id,
         expires_at: ticket.expires_at,
@@ -158,11 +159,11 @@ pub(super) struct SharedThread {
 }
 
 impl SharedThread {
-    fn of(cx: &Read<'_>, thread: Thread, people: &mut LoadedMembers) -> Result<Self> {
+    fn from_thread(cx: &Read<'_>, thread: Thread, members: &mut LoadedMembers) -> Result<Self> {
         let latest = if thread.has_result { results::latest(cx, thread.id)? } else { None };
         Ok(Self {
             id: thread.id,
-            created_by: people.load_once(cx, thread.created_by)?,
+            created_by: members.load_once(cx, thread.created_by)?,
             title: thread.title,
             state: thread.state,
             created_at: thread.created_at,
@@ -173,13 +174,16 @@ impl SharedThread {
 }
 
 pub(super) fn list_shared_threads(cx: &Read<'_>, input: &ListSharedThreads) -> Result<Page<SharedThread>> {
-    let ticket = own_ticket(cx)?;
+    let ticket = load_own_ticket(cx)?;
     let threads =
         thread_reads::threads_in(cx, ticket.channel_id, None, input.cursor, page_limit(input.limit))?;
     let live = threads
         .try_filter_map(|thread| Ok(Some(thread).filter(|thread| thread.state != ThreadState::Archived)))?;
-    let mut people = LoadedMembers::default();
-    live.try_fill(|thread: &SharedThread| thread.lsn, |thread| SharedThread::of(cx, thread, &mut people))
+    let mut members = LoadedMembers::default();
+    live.try_fill(
+        |thread: &SharedThread| thread.lsn,
+        |thread| SharedThread::from_thread(cx, thread, &mut members),
+    )
 }
 
 /// Returns the live messages of a thread of the shared channel, oldest first.
@@ -217,15 +221,15 @@ pub(super) struct SharedMessage {
 }
 
 impl SharedMessage {
-    fn of(
+    fn from_message(
         cx: &Read<'_>,
         message: LiveMessage,
         ticket: &ShareTicket,
-        people: &mut LoadedMembers,
+        members: &mut LoadedMembers,
     ) -> Result<Self> {
         Ok(Self {
             id: message.id,
-            author: people.load_once(cx, message.author_id)?,
+            author: members.load_once(cx, message.author_id)?,
             posted_at: message.posted_at,
             edited_at: message.edited_at,
             unreadable: message.unreadable,
@@ -243,14 +247,14 @@ fn shared_artifacts(metadata: &Map<String, Json>, shared: &[ArtifactSha]) -> Vec
 }
 
 pub(super) fn list_shared_messages(cx: &Read<'_>, input: &ListSharedMessages) -> Result<Page<SharedMessage>> {
-    let ticket = own_ticket(cx)?;
+    let ticket = load_own_ticket(cx)?;
     let thread = visible_thread(cx, input.thread_id)?;
     if thread.state == ThreadState::Archived {
         return Err(Error::not_found("thread"));
     }
-    let mut people = LoadedMembers::default();
+    let mut members = LoadedMembers::default();
     live_messages(cx, thread.id, input.cursor, page_limit(input.limit))?
-        .try_map(|message| SharedMessage::of(cx, message, &ticket, &mut people))
+        .try_map(|message| SharedMessage::from_message(cx, message, &ticket, &mut members))
 }
 
 /// Returns an artifact that your share ticket lists.
@@ -264,7 +268,7 @@ pub(super) struct GetSharedArtifact {
 }
 
 pub(super) fn get_shared_artifact(cx: &Read<'_>, input: &GetSharedArtifact) -> Result<SharedArtifact> {
-    let ticket = own_ticket(cx)?;
+    let ticket = load_own_ticket(cx)?;
     if !ticket.artifact_shas.contains(&input.sha256) {
         return Err(Error::not_found("artifact"));
     }
@@ -272,8 +276,8 @@ pub(super) fn get_shared_artifact(cx: &Read<'_>, input: &GetSharedArtifact) -> R
 }
 
 /// Converts the requested page limit, at most 100 items for share tickets, to the limit of a page.
-fn page_limit(asked: Option<Count<1, SHARE_PAGE_MAX>>) -> Option<Limit> {
-    asked.and_then(|asked| Limit::new(asked.get()).ok())
+fn page_limit(requested: Option<Count<1, SHARE_PAGE_MAX>>) -> Option<Limit> {
+    requested.and_then(|limit| Limit::new(limit.get()).ok())
 }
 
 #[cfg(test)]

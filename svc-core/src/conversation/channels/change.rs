@@ -9,13 +9,13 @@ use serde_json::json;
 
 use super::members::{find_member, insert_member};
 use super::privacy::{
-    check_may_change_privacy, check_not_waited_for_outside, check_refutes_nothing_outside,
-    check_waits_for_nothing_hidden,
+    check_may_change_privacy, check_no_hidden_dependencies, check_no_outside_dependents,
+    check_no_outside_refutations,
 };
-use super::{Channel, load_visible};
+use super::{Channel, load_visible_channel};
 use crate::Result;
 use crate::capability::Capability::{ChannelAdmin, WorkspaceWrite};
-use crate::conversation::visibility::{check_no_dm, check_not_archived, visible_channel};
+use crate::conversation::visibility::{check_is_not_dm, check_not_archived, visible_channel};
 use crate::error::Code;
 use crate::id::{ChannelId, MemberId};
 use crate::limits::{NAME_MAX, TOPIC_MAX};
@@ -135,9 +135,9 @@ pub(super) struct UpdateChannel {
 
 fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> {
     let place = visible_channel(cx, input.channel_id)?;
-    check_no_dm(&place)?;
+    check_is_not_dm(&place)?;
     check_not_archived(&place)?;
-    let mut channel = load_visible(cx, input.channel_id)?;
+    let mut channel = load_visible_channel(cx, input.channel_id)?;
     let was_private = channel.private;
     if !apply_change(&mut channel, input) {
         return Ok(channel);
@@ -147,12 +147,12 @@ fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> 
     }
     let newcomers = match (was_private, channel.private) {
         (false, true) => {
-            check_not_waited_for_outside(cx, channel.id)?;
-            check_refutes_nothing_outside(cx, channel.id)?;
+            check_no_outside_dependents(cx, channel.id)?;
+            check_no_outside_refutations(cx, channel.id)?;
             members_to_add(cx, &channel)?
         }
         (true, false) => {
-            check_waits_for_nothing_hidden(cx, channel.id)?;
+            check_no_hidden_dependencies(cx, channel.id)?;
             Vec::new()
         }
         _ => Vec::new(),
@@ -174,17 +174,17 @@ fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> 
 const UPDATE_CHANNEL: &str = "update channels set name = $2, topic = $3, private = $4 where id = $1";
 
 /// Applies the requested changes to `channel`, and returns whether any value differs from before.
-fn apply_change(channel: &mut Channel, wanted: &UpdateChannel) -> bool {
+fn apply_change(channel: &mut Channel, update: &UpdateChannel) -> bool {
     let before = (channel.name.clone(), channel.topic.clone(), channel.private);
-    if let Some(name) = wanted.name.get() {
+    if let Some(name) = update.name.get() {
         channel.name = name.to_string();
     }
-    match &wanted.topic {
+    match &update.topic {
         Patch::Keep => {}
         Patch::Clear => channel.topic = None,
         Patch::Set(topic) => channel.topic = Some(topic.to_string()),
     }
-    if let Some(private) = wanted.private.get() {
+    if let Some(private) = update.private.get() {
         channel.private = *private;
     }
     before != (channel.name.clone(), channel.topic.clone(), channel.private)
@@ -223,8 +223,8 @@ pub(super) struct ArchiveChannel {
 }
 
 fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel> {
-    check_no_dm(&visible_channel(cx, input.channel_id)?)?;
-    let channel = load_visible(cx, input.channel_id)?;
+    check_is_not_dm(&visible_channel(cx, input.channel_id)?)?;
+    let channel = load_visible_channel(cx, input.channel_id)?;
     if channel.archived {
         return Ok(channel);
     }
@@ -245,8 +245,8 @@ pub(super) struct UnarchiveChannel {
 }
 
 fn unarchive_channel(cx: &mut Write<'_>, input: &UnarchiveChannel) -> Result<Channel> {
-    check_no_dm(&visible_channel(cx, input.channel_id)?)?;
-    let channel = load_visible(cx, input.channel_id)?;
+    check_is_not_dm(&visible_channel(cx, input.channel_id)?)?;
+    let channel = load_visible_channel(cx, input.channel_id)?;
     if !channel.archived {
         return Ok(channel);
     }
@@ -254,6 +254,7 @@ fn unarchive_channel(cx: &mut Write<'_>, input: &UnarchiveChannel) -> Result<Cha
     set_archived(cx, channel, None)
 }
 
+/// Sets or clears the time at which a channel was archived, and returns the changed channel.
 fn set_archived(cx: &mut Write<'_>, channel: Channel, archived_at: Option<Time>) -> Result<Channel> {
     cx.execute(1, SET_ARCHIVED, &[&channel.id, &archived_at])?;
     Ok(Channel { archived: archived_at.is_some(), archived_at, ..channel })

@@ -40,11 +40,11 @@ columns! { direct_columns: DirectMessage as c { id, is_group } }
 /// Loads a direct message. Fails with *not found* if the caller is not a member of the direct message.
 pub(crate) fn load(cx: &Read<'_>, id: ChannelId) -> Result<DirectMessage> {
     let channel = visible_channel(cx, id)?;
-    let found = if channel.dm { cx.one(LOAD, &[&channel.id])? } else { None };
+    let found = if channel.dm { cx.one(SELECT_DM, &[&channel.id])? } else { None };
     found.ok_or_else(|| Error::not_found("direct message"))
 }
 
-const LOAD: &str = concat!("select ", direct_columns!(), " from channels c where c.id = $1");
+const SELECT_DM: &str = concat!("select ", direct_columns!(), " from channels c where c.id = $1");
 
 /// A member of a direct message.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -152,12 +152,12 @@ pub(crate) fn page_of_caller(
 ) -> Result<Page<ListedDm>> {
     let member = cx.caller().member_id()?;
     let after = Cursor::after(cursor);
-    let horizon = cx.horizon(HORIZON, &[&member], after)?;
+    let horizon = cx.horizon(DM_SCAN_HORIZON, &[&member], after)?;
     let last = horizon.up_to();
-    let limit = Limit::at_most(limit, DMS_ON_A_PAGE);
+    let limit = Limit::at_most(limit, DMS_PER_PAGE_MAX);
     let params: [&dyn ToParam; 6] =
         [&member, &after, &rows_to_read(limit), &DM_UNREAD_MAX, &last, &PAGE_SCAN_MAX];
-    let rows = cx.rows(LIST, &params)?;
+    let rows = cx.rows(LIST_DMS, &params)?;
     let page = Page::within(horizon, rows, limit, |dm: &ListedDm| dm.joined_lsn);
     let listed: Vec<ChannelId> = page.items().iter().map(|dm| dm.id).collect();
     let mut found = participants_of(cx, &listed)?;
@@ -170,9 +170,9 @@ pub(crate) fn page_of_caller(
 
 /// Maximum direct messages on one page. The limit is low because a list counts the unread messages of each
 /// direct message.
-const DMS_ON_A_PAGE: i64 = 25;
+const DMS_PER_PAGE_MAX: i64 = 25;
 
-const LIST: &str = concat!(
+const LIST_DMS: &str = concat!(
     "select ",
     dm_columns!(),
     " from (
@@ -182,31 +182,31 @@ const LIST: &str = concat!(
      where c.dm order by own.lsn limit $3"
 );
 
-const HORIZON: &str = "
+const DM_SCAN_HORIZON: &str = "
     select lsn from channel_members where member_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 /// Finds the direct message of a set of members that includes the caller, or returns `None`.
-pub(crate) fn find_by_members(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Option<ChannelId>> {
+pub(crate) fn find_by_members(cx: &mut Write<'_>, members: &BTreeSet<MemberId>) -> Result<Option<ChannelId>> {
     let workspace = cx.caller().workspace_id;
-    let key = set_hash(set);
-    if let Some((known,)) = cx.one(BY_KEY, &[&workspace, &key])? {
+    let key = hash_members(members);
+    if let Some((known,)) = cx.one(FIND_BY_HASH, &[&workspace, &key])? {
         return Ok(Some(known));
     }
     let sql = match cx.engine() {
-        Engine::Sqlite => BY_MEMBERS_SQLITE,
-        Engine::Postgres => BY_MEMBERS_POSTGRES,
+        Engine::Sqlite => FIND_BY_MEMBERS_SQLITE,
+        Engine::Postgres => FIND_BY_MEMBERS_POSTGRES,
     };
     let caller = cx.caller().member_id()?;
-    let ids = sorted_uuids(set);
+    let ids = sorted_uuids(members);
     let size = i64::try_from(ids.len()).map_err(Error::internal)?;
     let found = cx.one(sql, &[&caller, &size, &ids])?;
     if let Some((id,)) = found {
-        store_set_hash(cx, (id, set.len() > PAIR), set)?;
+        store_members_hash(cx, (id, members.len() > PAIR_SIZE), members)?;
     }
     Ok(found.map(|(id,)| id))
 }
 
-const BY_KEY: &str = "select channel_id from dm_sets where workspace_id = $1 and set_key = $2";
+const FIND_BY_HASH: &str = "select channel_id from dm_sets where workspace_id = $1 and set_key = $2";
 
 /// SQL query for the first direct message of member `$1` without a stored hash whose members are exactly the
 /// `$2` members in `$3`. Groups with only two members are omitted.
@@ -226,12 +226,12 @@ macro_rules! by_members {
     };
 }
 
-const BY_MEMBERS_SQLITE: &str = by_members!("in (select unhex(value) from json_each($3))");
+const FIND_BY_MEMBERS_SQLITE: &str = by_members!("in (select unhex(value) from json_each($3))");
 
-const BY_MEMBERS_POSTGRES: &str = by_members!("= any($3)");
+const FIND_BY_MEMBERS_POSTGRES: &str = by_members!("= any($3)");
 
 /// Creates a direct message for a set of members.
-pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<ChannelPlace> {
+pub(crate) fn create(cx: &mut Write<'_>, members: &BTreeSet<MemberId>) -> Result<ChannelPlace> {
     let id: ChannelId = cx.new_id()?;
     let event = ChannelCreated {
         channel_id: id,
@@ -239,7 +239,7 @@ pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Cha
         topic: None,
         private: true,
         kind: ChannelKind::Dm,
-        group: set.len() > PAIR,
+        group: members.len() > PAIR_SIZE,
     };
     let Recorded { at: created_at, lsn, .. } = cx.emit(Subject::channel(id), &event)?;
     let workspace_id = cx.caller().workspace_id;
@@ -259,24 +259,24 @@ pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Cha
         lsn,
     };
     channel.with_new_row(|row| cx.insert(row))?;
-    for member in set {
+    for member in members {
         insert_member(cx, id, *member)?;
     }
-    store_set_hash(cx, (id, set.len() > PAIR), set)?;
+    store_members_hash(cx, (id, members.len() > PAIR_SIZE), members)?;
     Ok(ChannelPlace { id, workspace_id, archived: false, private: true, dm: true })
 }
 
-/// Adds the member `new` to a group direct message, whose members before the change are `set`.
+/// Adds the member `new_member` to a group direct message, whose members before the change are `members`.
 pub(crate) fn add(
     cx: &mut Write<'_>,
     id: ChannelId,
-    mut set: BTreeSet<MemberId>,
-    new: MemberId,
+    mut members: BTreeSet<MemberId>,
+    new_member: MemberId,
 ) -> Result<()> {
-    insert_member(cx, id, new)?;
+    insert_member(cx, id, new_member)?;
     invalidate_audiences(cx)?;
-    set.insert(new);
-    store_set_hash(cx, (id, true), &set)
+    members.insert(new_member);
+    store_members_hash(cx, (id, true), &members)
 }
 
 /// Removes a member from a group direct message, and archives the direct message if no members remain.
@@ -285,55 +285,55 @@ pub(crate) fn add(
 pub(crate) fn leave(
     cx: &mut Write<'_>,
     id: ChannelId,
-    mut set: BTreeSet<MemberId>,
+    mut members: BTreeSet<MemberId>,
     member_id: MemberId,
 ) -> Result<bool> {
     let removed = ChannelMemberRemoved { channel_id: id, member_id };
     cx.emit(Subject::channel(id).about(member_id), &removed)?;
     cx.execute(1, DELETE_MEMBER, &[&id, &member_id])?;
-    set.remove(&member_id);
-    store_set_hash(cx, (id, true), &set)?;
-    if set.is_empty() {
+    members.remove(&member_id);
+    store_members_hash(cx, (id, true), &members)?;
+    if members.is_empty() {
         let archived = cx.emit(Subject::channel(id), &ChannelArchived { channel_id: id })?;
         cx.execute(1, SET_ARCHIVED, &[&id, &Some(archived.at)])?;
     }
-    Ok(set.is_empty())
+    Ok(members.is_empty())
 }
 
 /// Maximum members of a direct message that is not a group.
-const PAIR: usize = 2;
+const PAIR_SIZE: usize = 2;
 
 /// Stores the hash of a direct message's set of members, unless another direct message already has that hash.
 ///
 /// A group with two or fewer members gets no hash. If it were found for two members, members added to the
 /// group later could read the messages of these two.
-fn store_set_hash(
+fn store_members_hash(
     cx: &mut Write<'_>,
     (id, is_group): (ChannelId, bool),
-    set: &BTreeSet<MemberId>,
+    members: &BTreeSet<MemberId>,
 ) -> Result<()> {
-    cx.execute_any(DELETE_KEY, &[&id])?;
-    if set.is_empty() || is_group && set.len() <= PAIR {
+    cx.execute_any(DELETE_MEMBERS_HASH, &[&id])?;
+    if members.is_empty() || is_group && members.len() <= PAIR_SIZE {
         return Ok(());
     }
     let workspace = cx.caller().workspace_id;
-    let key = set_hash(set);
-    cx.execute_any(INSERT_KEY, &[&workspace, &key, &id])
+    let key = hash_members(members);
+    cx.execute_any(INSERT_MEMBERS_HASH, &[&workspace, &key, &id])
 }
 
-const DELETE_KEY: &str = "delete from dm_sets where channel_id = $1";
+const DELETE_MEMBERS_HASH: &str = "delete from dm_sets where channel_id = $1";
 
-const INSERT_KEY: &str = "
+const INSERT_MEMBERS_HASH: &str = "
     insert into dm_sets (workspace_id, set_key, channel_id) values ($1, $2, $3) on conflict do nothing";
 
 /// Returns the hash that identifies a set of members.
-fn set_hash(set: &BTreeSet<MemberId>) -> [u8; 32] {
-    let ids: Vec<u8> = sorted_uuids(set).iter().flat_map(|id| *id.as_bytes()).collect();
+fn hash_members(members: &BTreeSet<MemberId>) -> [u8; 32] {
+    let ids: Vec<u8> = sorted_uuids(members).iter().flat_map(|id| *id.as_bytes()).collect();
     sha256(&ids)
 }
 
-fn sorted_uuids(set: &BTreeSet<MemberId>) -> Vec<Uuid> {
-    let mut ids: Vec<Uuid> = set.iter().map(|member| member.uuid()).collect();
+fn sorted_uuids(members: &BTreeSet<MemberId>) -> Vec<Uuid> {
+    let mut ids: Vec<Uuid> = members.iter().map(|member| member.uuid()).collect();
     ids.sort_unstable();
     ids
 }
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn a_set_has_one_hash() {
         let member = |n: u128| MemberId::from(Uuid::from_u128(n));
-        let key = |ids: &[u128]| set_hash(&ids.iter().map(|n| member(*n)).collect());
+        let key = |ids: &[u128]| hash_members(&ids.iter().map(|n| member(*n)).collect());
         assert_eq!(key(&[3, 1, 2]), key(&[2, 2, 1, 3]));
         assert_ne!(key(&[1, 2]), key(&[1, 2, 3]));
         assert_ne!(key(&[1]), key(&[2]));

@@ -7,12 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::load_visible;
+use super::load_visible_channel;
 use super::privacy::check_may_remove;
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
 use crate::conversation::inbox::{self, InboxReason, Recipients};
-use crate::conversation::visibility::{check_no_dm, check_not_archived, visible_channel};
+use crate::conversation::visibility::{check_is_not_dm, check_not_archived, visible_channel};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId};
 use crate::identity::members::load_member;
@@ -194,7 +194,7 @@ pub(super) struct AddChannelMember {
 
 fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<ChannelMember> {
     let channel = visible_channel(cx, input.channel_id)?;
-    check_no_dm(&channel)?;
+    check_is_not_dm(&channel)?;
     load_member(cx, input.member_id)?;
     if let Some(member) = find_member(cx, channel.id, input.member_id)? {
         return Ok(member);
@@ -226,8 +226,8 @@ pub(super) struct RemoveChannelMember {
 }
 
 fn remove_channel_member(cx: &mut Write<'_>, input: &RemoveChannelMember) -> Result<RemovedChannelMember> {
-    check_no_dm(&visible_channel(cx, input.channel_id)?)?;
-    let channel = load_visible(cx, input.channel_id)?;
+    check_is_not_dm(&visible_channel(cx, input.channel_id)?)?;
+    let channel = load_visible_channel(cx, input.channel_id)?;
     let member =
         find_member(cx, channel.id, input.member_id)?.ok_or_else(|| Error::not_found("channel member"))?;
     check_may_remove(cx.caller(), &channel, member.member_id)?;

@@ -94,7 +94,7 @@ impl<I> Answer<I> for Channel {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, id: ChannelId) -> Result<Self> {
-        load_visible(cx, id)
+        load_visible_channel(cx, id)
     }
 }
 
@@ -312,7 +312,7 @@ fn list_channels(cx: &Read<'_>, input: &ListChannels) -> Result<Page<Channel>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
     let limit = rows_to_read(input.limit);
-    let horizon = cx.horizon(HORIZON_OF_CHANNELS, &[&workspace_id], after)?;
+    let horizon = cx.horizon(CHANNEL_SCAN_HORIZON, &[&workspace_id], after)?;
     let visibility = cx.caller().visibility.params();
     let last = horizon.up_to();
     let params = visibility.and(&[&workspace_id, &after, &limit, &input.archived, &last]);
@@ -329,7 +329,7 @@ const LIST_CHANNELS: &str = concat!(
     " order by c.lsn limit $7"
 );
 
-const HORIZON_OF_CHANNELS: &str =
+const CHANNEL_SCAN_HORIZON: &str =
     "select lsn from channels where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 /// Returns one channel by its id.
@@ -343,11 +343,11 @@ struct GetChannel {
 }
 
 fn get_channel(cx: &Read<'_>, input: &GetChannel) -> Result<Channel> {
-    load_visible(cx, input.channel_id)
+    load_visible_channel(cx, input.channel_id)
 }
 
 /// Loads a channel with all its fields. Fails with *not found* if the caller may not see the channel.
-fn load_visible(cx: &Read<'_>, id: ChannelId) -> Result<Channel> {
+fn load_visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<Channel> {
     let place = visibility::visible_channel(cx, id)?;
     cx.one(LOAD_CHANNEL, &[&place.id])?.ok_or_else(|| Error::not_found("channel"))
 }

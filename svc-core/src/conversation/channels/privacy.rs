@@ -24,24 +24,24 @@ pub(super) fn check_may_change_privacy(caller: &Caller, channel: &Channel) -> Re
 /// Fails if making the channel private would hide threads for which threads of other, public channels wait.
 ///
 /// Members who see the waiting threads would otherwise learn when the hidden threads are finished.
-pub(super) fn check_not_waited_for_outside(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
+pub(super) fn check_no_outside_dependents(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
     let detail = "threads of public channels wait for threads of this one: remove those dependencies first";
-    refuse_waiting(cx.query(WAIT_OUTSIDE, &[&channel])?, detail)
+    reject_if_any_waits(cx.query(OUTSIDE_DEPENDENTS, &[&channel])?, detail)
 }
 
 /// Fails if making the channel public would reveal threads that wait for threads of other, private channels.
-pub(super) fn check_waits_for_nothing_hidden(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
+pub(super) fn check_no_hidden_dependencies(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
     let detail = "threads of this channel wait for threads of private ones: remove those dependencies first";
-    refuse_waiting(cx.query(WAIT_FOR_HIDDEN, &[&channel])?, detail)
+    reject_if_any_waits(cx.query(THREADS_WITH_HIDDEN_DEPENDENCIES, &[&channel])?, detail)
 }
 
 /// Fails if making the channel private would hide refutations that keep threads of other channels open.
 ///
 /// Members who see these threads could not read why the threads stay open.
-pub(super) fn check_refutes_nothing_outside(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
+pub(super) fn check_no_outside_refutations(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
     let detail = "messages of this channel refute messages of other channels: the authors of these \
                   refutations must resolve or remove them first";
-    let refuted: Vec<(Option<ThreadId>,)> = cx.query(REFUTE_OUTSIDE, &[&channel])?;
+    let refuted: Vec<(Option<ThreadId>,)> = cx.query(OUTSIDE_REFUTED_THREADS, &[&channel])?;
     if refuted.is_empty() {
         return Ok(());
     }
@@ -49,7 +49,8 @@ pub(super) fn check_refutes_nothing_outside(cx: &Read<'_>, channel: ChannelId) -
     Err(Error::new(Code::NotVisibleToAll, detail).with("thread_ids", ids))
 }
 
-fn refuse_waiting(waiting: Vec<(ThreadId, i64)>, detail: &'static str) -> Result<()> {
+/// Fails with `detail` and the ids of the given waiting threads, unless there are none.
+fn reject_if_any_waits(waiting: Vec<(ThreadId, i64)>, detail: &'static str) -> Result<()> {
     if waiting.is_empty() {
         return Ok(());
     }
@@ -58,7 +59,7 @@ fn refuse_waiting(waiting: Vec<(ThreadId, i64)>, detail: &'static str) -> Result
 }
 
 /// Selects the first 10 threads of the channel that wait for threads of other, private channels.
-const WAIT_FOR_HIDDEN: &str = "
+const THREADS_WITH_HIDDEN_DEPENDENCIES: &str = "
     select distinct w.id, w.lsn
     from threads w
     join thread_dependencies d on d.thread_id = w.id
@@ -71,7 +72,7 @@ const WAIT_FOR_HIDDEN: &str = "
 ///
 /// Waiting threads of private channels are omitted, because the caller may not be allowed to see these
 /// threads.
-const WAIT_OUTSIDE: &str = "
+const OUTSIDE_DEPENDENTS: &str = "
     select distinct w.id, w.lsn
     from threads t
     join thread_dependencies d on d.depends_on_id = t.id
@@ -85,7 +86,7 @@ const WAIT_OUTSIDE: &str = "
 ///
 /// A refutation that another member than its author has resolved is included, because the refutation opens
 /// again once that member works on the thread.
-const REFUTE_OUTSIDE: &str = "
+const OUTSIDE_REFUTED_THREADS: &str = "
     select case when c.private then null else t.id end
     from relations r join threads t on t.id = r.to_thread_id join channels c on c.id = t.channel_id
         join messages m on m.id = r.to_id

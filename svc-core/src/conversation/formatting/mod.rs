@@ -10,7 +10,7 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::capability::Right;
 use crate::conversation::markdown::{Node, ParsedTree, with_line_feeds};
-use crate::conversation::mentions::{NameBudget, NotReached, PossibleMentions, resolve_each};
+use crate::conversation::mentions::{NameBudget, NotReached, PossibleMentions, resolve_mentions_of_texts};
 use crate::conversation::visibility::visible_channel;
 use crate::error::Error;
 use crate::id::ChannelId;
@@ -80,23 +80,23 @@ struct ParsedRequest(Vec<TextWithMentions>);
 /// A parsed text, and its possible mentions.
 struct TextWithMentions {
     parsed: ParsedTree,
-    mentioning: PossibleMentions,
+    possible_mentions: PossibleMentions,
 }
 
 /// Parses the texts in order until time runs out, but at least the first text.
 fn parse(input: &ParseMarkdown, _: &SharedState, _: Time) -> Result<ParsedRequest> {
-    check_size(&input.texts)?;
+    check_total_size(&input.texts)?;
     let clock = Clock::system();
     let deadline = clock.deadline(MARKDOWN_TIME_MAX);
     let mut prepared = Vec::new();
-    let mut room = NameBudget::default();
+    let mut budget = NameBudget::default();
     for text in input.texts.iter() {
         if !prepared.is_empty() && clock.monotonic() >= deadline {
             break;
         }
         let text = with_line_feeds(text);
-        let mentioning = PossibleMentions::within(&[&text], &mut room);
-        prepared.push(TextWithMentions { parsed: ParsedTree::of(&text), mentioning });
+        let possible_mentions = PossibleMentions::find_within_budget(&[&text], &mut budget);
+        prepared.push(TextWithMentions { parsed: ParsedTree::parse(&text), possible_mentions });
     }
     Ok(ParsedRequest(prepared))
 }
@@ -105,13 +105,14 @@ fn parse_markdown(cx: &Read<'_>, input: &ParseMarkdown, prepared: &ParsedRequest
     cx.caller().check_capability(WorkspaceRead)?;
     let ParsedRequest(texts) = prepared;
     let channel = input.channel_id.map(|id| visible_channel(cx, id)).transpose()?;
-    let mentioning: Vec<&PossibleMentions> = texts.iter().map(|text| &text.mentioning).collect();
-    let reached = resolve_each(cx, channel.map(|channel| channel.id), &mentioning)?;
+    let possible_mentions: Vec<&PossibleMentions> =
+        texts.iter().map(|text| &text.possible_mentions).collect();
+    let reached = resolve_mentions_of_texts(cx, channel.map(|channel| channel.id), &possible_mentions)?;
     let mut trees = Vec::new();
     let mut bytes = 0_usize;
     for (text, reached) in texts.iter().zip(reached) {
         let tree =
-            ParsedText { nodes: text.parsed.tree(&reached.mentions), not_reached: reached.not_reached };
+            ParsedText { nodes: text.parsed.build_tree(&reached.mentions), not_reached: reached.not_reached };
         bytes = bytes.saturating_add(json_bytes(&tree)?);
         if bytes > MARKDOWN_ANSWER_BYTES_MAX && !trees.is_empty() {
             break;
@@ -121,7 +122,7 @@ fn parse_markdown(cx: &Read<'_>, input: &ParseMarkdown, prepared: &ParsedRequest
     Ok(ParsedMarkdown { texts: trees })
 }
 
-fn check_size(texts: &[String]) -> Result<()> {
+fn check_total_size(texts: &[String]) -> Result<()> {
     if texts.is_empty() {
         let detail = format!("expected 1 to {MARKDOWN_TEXTS_MAX} items, found 0");
         return Err(Error::in_field("texts", detail));

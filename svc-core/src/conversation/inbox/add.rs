@@ -16,32 +16,36 @@ use crate::log::event::Recorded;
 use crate::op::Write;
 use crate::store::{Engine, ToParam};
 
-pub(super) fn add(
+/// Adds the items of an event for its recipients, or updates their items for the same message.
+///
+/// Skips the actor, and members who may not see the channel. `cause` is the event.
+pub(super) fn add_items(
     cx: &mut Write<'_>,
     actor: Option<MemberId>,
-    because: &Recorded,
+    cause: &Recorded,
     reason: InboxReason,
-    about: ItemSubject,
-    to: Recipients<'_>,
+    subject: ItemSubject,
+    recipients: Recipients<'_>,
 ) -> Result<()> {
-    if matches!(to, Recipients::Members(members) if members.iter().all(|member| Some(*member) == actor)) {
+    let is_actor = |member: &MemberId| Some(*member) == actor;
+    if matches!(recipients, Recipients::Members(members) if members.iter().all(is_actor)) {
         return Ok(());
     }
-    let channel = because.subject.channel_id;
-    let channel = channel.ok_or_else(|| Error::internal(format!("{} has no channel", because.kind)))?;
+    let channel = cause.subject.channel_id;
+    let channel = channel.ok_or_else(|| Error::internal(format!("{} has no channel", cause.kind)))?;
     let now = cx.now();
     let since = online_since(cx.now());
-    let (message, may_have_item) = match about {
+    let (message, may_have_item) = match subject {
         ItemSubject::Event => (None, false),
         ItemSubject::NewMessage(message) => (Some(message), false),
         ItemSubject::Message(message) => (Some(message), true),
     };
-    let lsn = because.lsn;
+    let lsn = cause.lsn;
     let bit = reason.bit();
-    let thread = because.subject.thread_id;
-    let is_listed = matches!(to, Recipients::Members(_));
-    let is_here = matches!(to, Recipients::OnlineInChannel);
-    let listed = if let Recipients::Members(members) = to { members } else { &[] };
+    let thread = cause.subject.thread_id;
+    let is_listed = matches!(recipients, Recipients::Members(_));
+    let is_here = matches!(recipients, Recipients::OnlineInChannel);
+    let listed = if let Recipients::Members(members) = recipients { members } else { &[] };
     let members: Vec<Uuid> = listed.iter().map(|member| member.uuid()).collect();
     let mail_at = cx.settings().mail.as_ref().map(|mail| now.plus(mail.delay));
     let push_at = cx.settings().vapid_public_key.as_ref().map(|_| now);
@@ -55,10 +59,10 @@ pub(super) fn add(
         });
     }
     let [raise, insert] = match (is_listed, cx.engine()) {
-        (true, Engine::Sqlite) => LISTED_SQLITE,
-        (true, Engine::Postgres) => LISTED_POSTGRES,
-        (false, Engine::Sqlite) => GROUP_SQLITE,
-        (false, Engine::Postgres) => GROUP_POSTGRES,
+        (true, Engine::Sqlite) => NOTIFY_LISTED_SQLITE,
+        (true, Engine::Postgres) => NOTIFY_LISTED_POSTGRES,
+        (false, Engine::Sqlite) => NOTIFY_GROUP_SQLITE,
+        (false, Engine::Postgres) => NOTIFY_GROUP_POSTGRES,
     };
     if is_listed {
         params.push(&members);
@@ -276,11 +280,11 @@ macro_rules! skip_existing {
     };
 }
 
-const LISTED_SQLITE: [&str; 2] =
+const NOTIFY_LISTED_SQLITE: [&str; 2] =
     notify!("$2", "$3", "$7", "m.id in (select unhex(value) from json_each($10))");
 
 // Postgres cannot infer the type of a parameter that is only selected, so the casts state it.
-const LISTED_POSTGRES: [&str; 2] =
+const NOTIFY_LISTED_POSTGRES: [&str; 2] =
     notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", "m.id = any($10)");
 
 /// SQL statement that adds the item of an event for one member. Postgres plans this statement only once, but
@@ -303,7 +307,7 @@ macro_rules! is_in_group {
     };
 }
 
-const GROUP_SQLITE: [&str; 2] = notify!("$2", "$3", "$7", is_in_group!());
+const NOTIFY_GROUP_SQLITE: [&str; 2] = notify!("$2", "$3", "$7", is_in_group!());
 
-const GROUP_POSTGRES: [&str; 2] =
+const NOTIFY_GROUP_POSTGRES: [&str; 2] =
     notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", is_in_group!());

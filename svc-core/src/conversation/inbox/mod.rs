@@ -18,13 +18,13 @@ use crate::id::{MemberId, MessageId};
 use crate::log::event::Recorded;
 use crate::op::{DestroyPermit, Feature, Records, Write};
 use crate::store::{Engine, FromValue, Value, named_enum};
-use add::add;
+use add::add_items;
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
-        .cleaner_at_withdrawal("inbox", remove_of_messages)
-        .chore(prune::chore_for_read())
-        .chore(prune::chore_for_unread())
+        .cleaner_at_withdrawal("inbox", remove_items_of_messages)
+        .chore(prune::read_items_chore())
+        .chore(prune::unread_items_chore())
         .records(vec![
             Records::table("inbox", "member_id lsn").after("members").after("channels").stays(),
             Records::table("mutes", "member_id target_id").through("member_id", "members").stays(),
@@ -53,12 +53,12 @@ named_enum! {
 
 /// The bits of the reasons for which items are emailed and pushed by default: mention, reply, dm, assigned,
 /// review_requested and approval_requested.
-const SENT_BY_DEFAULT: i64 = 6167;
+const SENT_BY_DEFAULT_BITS: i64 = 6167;
 
 impl InboxReason {
     /// Returns whether items with this reason are emailed and pushed by default.
     pub fn is_sent_by_default(self) -> bool {
-        self.bit() & SENT_BY_DEFAULT != 0
+        self.bit() & SENT_BY_DEFAULT_BITS != 0
     }
 
     /// Returns the bit of this reason in an item's set of reasons.
@@ -74,12 +74,12 @@ pub(crate) struct Reasons(i64);
 
 impl Reasons {
     /// Returns the set that contains every reason.
-    pub fn all() -> i64 {
+    pub fn all_bits() -> i64 {
         InboxReason::ALL.iter().fold(0, |set, reason| set | reason.bit())
     }
 
     /// Returns the set of the reasons with which another member addresses the owner of the inbox.
-    pub fn addressing() -> i64 {
+    pub fn addressing_bits() -> i64 {
         use InboxReason::{Dm, GroupMention, Mention, Reply};
         [Mention, Reply, Dm, GroupMention].into_iter().map(InboxReason::bit).fold(0, |set, bit| set | bit)
     }
@@ -120,36 +120,36 @@ pub(crate) enum Recipients<'a> {
 /// added to a statement that the whole batch shares.
 pub(crate) fn notify(
     cx: &mut Write<'_>,
-    because: &Recorded,
+    cause: &Recorded,
     reason: InboxReason,
     message: Option<MessageId>,
-    to: Recipients<'_>,
+    recipients: Recipients<'_>,
 ) -> Result<()> {
     let actor = cx.caller().member;
-    add(cx, actor, because, reason, message.map_or(ItemSubject::Event, ItemSubject::Message), to)
+    add_items(cx, actor, cause, reason, message.map_or(ItemSubject::Event, ItemSubject::Message), recipients)
 }
 
 /// Notifies members of a message that the caller has just posted, before any other notification about the
 /// message.
-pub(crate) fn notify_first(
+pub(crate) fn notify_of_new_message(
     cx: &mut Write<'_>,
-    because: &Recorded,
+    cause: &Recorded,
     reason: InboxReason,
     message: MessageId,
-    to: Recipients<'_>,
+    recipients: Recipients<'_>,
 ) -> Result<()> {
     let actor = cx.caller().member;
-    add(cx, actor, because, reason, ItemSubject::NewMessage(message), to)
+    add_items(cx, actor, cause, reason, ItemSubject::NewMessage(message), recipients)
 }
 
 /// Notifies members of an event in a channel that the service itself, not a member, has caused.
-pub(crate) fn notify_of_service(
+pub(crate) fn notify_as_service(
     cx: &mut Write<'_>,
-    because: &Recorded,
+    cause: &Recorded,
     reason: InboxReason,
     members: &[MemberId],
 ) -> Result<()> {
-    add(cx, None, because, reason, ItemSubject::Event, Recipients::Members(members))
+    add_items(cx, None, cause, reason, ItemSubject::Event, Recipients::Members(members))
 }
 
 /// The subject of an inbox item: an event or a message.
@@ -177,11 +177,11 @@ pub(crate) fn remove_reason(
     let is_all = members.is_none();
     let members: Vec<Uuid> = members.unwrap_or_default().iter().map(|member| member.uuid()).collect();
     let sql = match cx.engine() {
-        Engine::Sqlite => TAKE_BACK_SQLITE,
-        Engine::Postgres => TAKE_BACK_POSTGRES,
+        Engine::Sqlite => REMOVE_REASON_SQLITE,
+        Engine::Postgres => REMOVE_REASON_POSTGRES,
     };
     cx.execute_any(sql, &[&message, &others, &is_all, &members])?;
-    cx.execute_any(REMOVE_WITHOUT_REASON, &[&message])
+    cx.execute_any(REMOVE_ITEMS_WITHOUT_REASON, &[&message])
 }
 
 macro_rules! remove_reason_sql {
@@ -194,36 +194,36 @@ macro_rules! remove_reason_sql {
     };
 }
 
-const TAKE_BACK_SQLITE: &str = remove_reason_sql!("in (select unhex(value) from json_each($4))");
+const REMOVE_REASON_SQLITE: &str = remove_reason_sql!("in (select unhex(value) from json_each($4))");
 
-const TAKE_BACK_POSTGRES: &str = remove_reason_sql!("= any($4)");
+const REMOVE_REASON_POSTGRES: &str = remove_reason_sql!("= any($4)");
 
-const REMOVE_WITHOUT_REASON: &str = "delete from inbox where message_id = $1 and reasons = 0";
+const REMOVE_ITEMS_WITHOUT_REASON: &str = "delete from inbox where message_id = $1 and reasons = 0";
 
 /// Replaces the muted channels and threads of a member by `targets`.
 pub(crate) fn replace_mutes(cx: &mut Write<'_>, member: MemberId, targets: &[Uuid]) -> Result<()> {
-    cx.execute_any(UNMUTE, &[&member])?;
+    cx.execute_any(DELETE_MUTES, &[&member])?;
     let sql = match cx.engine() {
-        Engine::Sqlite => MUTE_SQLITE,
-        Engine::Postgres => MUTE_POSTGRES,
+        Engine::Sqlite => INSERT_MUTES_SQLITE,
+        Engine::Postgres => INSERT_MUTES_POSTGRES,
     };
     cx.execute_any(sql, &[&member, &targets])
 }
 
-const UNMUTE: &str = "delete from mutes where member_id = $1";
+const DELETE_MUTES: &str = "delete from mutes where member_id = $1";
 
-const MUTE_SQLITE: &str =
+const INSERT_MUTES_SQLITE: &str =
     "insert into mutes (member_id, target_id) select $1, unhex(value) from json_each($2)";
 
-const MUTE_POSTGRES: &str = "
+const INSERT_MUTES_POSTGRES: &str = "
     insert into mutes (member_id, target_id) select cast($1 as uuid), unnest(cast($2 as uuid[]))";
 
 /// Removes all inbox items of the given messages.
-fn remove_of_messages(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
-    messages.iter().try_for_each(|id| cx.execute_any(REMOVE_OF_MESSAGE, &[id]))
+fn remove_items_of_messages(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+    messages.iter().try_for_each(|id| cx.execute_any(REMOVE_ITEMS_OF_MESSAGE, &[id]))
 }
 
-const REMOVE_OF_MESSAGE: &str = "delete from inbox where message_id = $1";
+const REMOVE_ITEMS_OF_MESSAGE: &str = "delete from inbox where message_id = $1";
 
 #[cfg(test)]
 mod tests {
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(strongest(&[InboxReason::ApprovalRequested]), InboxReason::ApprovalRequested);
         assert!(Reasons(0).strongest().is_err());
         assert_eq!(InboxReason::Reply.bit() | InboxReason::Refuted.bit(), 66, "what makes a read item new");
-        assert_eq!(Reasons::addressing(), 15);
+        assert_eq!(Reasons::addressing_bits(), 15);
         assert_eq!(InboxReason::Mention.bit() | InboxReason::Dm.bit(), 5, "what comes from muted places");
         let unasked: Vec<&str> = InboxReason::ALL
             .iter()

@@ -16,35 +16,40 @@ const ADDRESS_MAX: usize = 2000;
 const HOST_MAX: usize = 255;
 
 /// Prefixes with which an address begins, each with whether the prefix contains a scheme.
-const BEGINS: [(&str, bool); 4] = [("http://", true), ("https://", true), ("svc://", true), ("www.", false)];
+const ADDRESS_PREFIXES: [(&str, bool); 4] =
+    [("http://", true), ("https://", true), ("svc://", true), ("www.", false)];
 
 /// A bare address that was found in a run of text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Address {
-    pub place: Range<usize>,
+pub(super) struct BareAddress {
+    pub range: Range<usize>,
     /// The URL to which the address links.
     pub target: String,
 }
 
 /// Finds the first bare address in a range of a run of text.
-pub(super) fn find_first(run: &TextRun, within: Range<usize>) -> Option<Address> {
+pub(super) fn find_first(run: &TextRun, within: Range<usize>) -> Option<BareAddress> {
     let text = run.text.get(..within.end)?;
     let searched = text.get(within.start..)?;
     let begins = |c: char| matches!(c, 'h' | 'H' | 's' | 'S' | 'w' | 'W' | '@');
     searched.match_indices(begins).find_map(|(offset, found)| {
         let at = within.start.saturating_add(offset);
-        let address =
-            if found == "@" { email_address(text, within.start, at) } else { web_address(run, text, at) };
-        address.filter(|address| address.place.start >= within.start)
+        let address = if found == "@" {
+            parse_email_address(text, within.start, at)
+        } else {
+            parse_web_address(run, text, at)
+        };
+        address.filter(|address| address.range.start >= within.start)
     })
 }
 
-/// Returns the address with a prefix of [`BEGINS`] at a position, or `None` if no such address begins there.
-fn web_address(run: &TextRun, text: &str, at: usize) -> Option<Address> {
+/// Returns the address with a prefix of [`ADDRESS_PREFIXES`] at a position, or `None` if no such address
+/// begins there.
+fn parse_web_address(run: &TextRun, text: &str, at: usize) -> Option<BareAddress> {
     let rest = text.get(at..)?;
     let starts =
         |begin: &str| rest.get(..begin.len()).is_some_and(|written| written.eq_ignore_ascii_case(begin));
-    let (begin, has_scheme) = BEGINS.into_iter().find(|(begin, _)| starts(begin))?;
+    let (begin, has_scheme) = ADDRESS_PREFIXES.into_iter().find(|(begin, _)| starts(begin))?;
     let before = text.get(..at)?.chars().next_back();
     let is_free = match before {
         None => true,
@@ -57,11 +62,11 @@ fn web_address(run: &TextRun, text: &str, at: usize) -> Option<Address> {
         return None;
     }
     let longest = rest.get(..rest.floor_char_boundary(ADDRESS_MAX))?;
-    let address = longest.split(ends_address).next()?;
+    let address = longest.split(is_address_end).next()?;
     let end = at.saturating_add(trimmed_length(run, at, address));
     let written = text.get(at..end).filter(|written| written.len() > begin.len())?;
     let target = if has_scheme { written.to_owned() } else { format!("http://{written}") };
-    Some(Address { place: at..end, target })
+    Some(BareAddress { range: at..end, target })
 }
 
 /// Returns whether a text ends with the scheme of a longer address, such as `blob:`.
@@ -69,13 +74,14 @@ fn ends_with_scheme(text: &str) -> bool {
     text.strip_suffix(':').is_some_and(|before| before.ends_with(|c: char| c.is_ascii_alphanumeric()))
 }
 
-fn ends_address(c: char) -> bool {
-    c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '`') || ends_word(c)
+/// Returns whether a character cannot be part of an address, so that the address ends before it.
+fn is_address_end(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '`') || is_word_end(c)
 }
 
 /// Returns whether a character ends an address because it is neither ASCII nor a letter or digit of any
 /// script.
-fn ends_word(c: char) -> bool {
+fn is_word_end(c: char) -> bool {
     !c.is_ascii() && !c.is_alphanumeric()
 }
 
@@ -104,10 +110,10 @@ fn trimmed_length(run: &TextRun, at: usize, address: &str) -> usize {
     while let Some(last) = kept.chars().next_back() {
         let without_last = kept.len().saturating_sub(last.len_utf8());
         let end = at.saturating_add(kept.len());
-        let length = match (run.entity_before(end), last) {
+        let length = match (run.find_entity_before(end), last) {
             (Some(entity), _) => entity.saturating_sub(at),
             (None, '?' | '!' | '.' | ',' | ':' | '*' | '_' | '~' | '\'') => without_last,
-            (None, ';') => entity_at_end(kept).unwrap_or(without_last),
+            (None, ';') => find_trailing_entity(kept).unwrap_or(without_last),
             (None, ')') if round > opened => {
                 round = round.saturating_sub(1);
                 without_last
@@ -125,7 +131,7 @@ fn trimmed_length(run: &TextRun, at: usize, address: &str) -> usize {
 
 /// Returns the position of the entity-like ending of a text, such as `&amp;`, or `None` if the text has no
 /// such ending.
-fn entity_at_end(text: &str) -> Option<usize> {
+fn find_trailing_entity(text: &str) -> Option<usize> {
     let name = text.strip_suffix(';')?;
     let begin = name.trim_end_matches(|c: char| c.is_ascii_alphanumeric());
     let at = begin.strip_suffix('&')?.len();
@@ -133,7 +139,7 @@ fn entity_at_end(text: &str) -> Option<usize> {
 }
 
 /// Returns the email address whose `@` is at a position, or `None` if there is no valid email address.
-fn email_address(text: &str, from: usize, at: usize) -> Option<Address> {
+fn parse_email_address(text: &str, from: usize, at: usize) -> Option<BareAddress> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
     let is_of_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let before = text.get(from..at)?;
@@ -150,5 +156,5 @@ fn email_address(text: &str, from: usize, at: usize) -> Option<Address> {
     let end = at.saturating_add(1).saturating_add(host.len());
     let ends_well = !host.ends_with(['-', '_']) && !text.get(end..)?.starts_with('@');
     let target = format!("mailto:{}", text.get(begin..end)?);
-    (is_host && ends_well).then_some(Address { place: begin..end, target })
+    (is_host && ends_well).then_some(BareAddress { range: begin..end, target })
 }

@@ -16,7 +16,7 @@ mod addresses;
 mod nodes;
 
 pub(crate) use nodes::{Mention, Node, ParsedTree};
-pub(crate) use parts::{events, with_line_feeds};
+pub(crate) use parts::{parse_events, with_line_feeds};
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
 use super::addresses;
-use super::parts::{LinkTarget, MarkdownPart, PartKind, TextRun, allowed_href, parts};
+use super::parts::{LinkTarget, MarkdownPart, PartKind, TextRun, allowed_href, parse_parts};
 use crate::id::MemberId;
 use crate::limits::{MARKDOWN_LEVELS_MAX, MARKDOWN_NODES_MAX, MARKDOWN_NODES_MIN};
 
@@ -169,7 +169,7 @@ impl JsonSchema for Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mention {
     /// Range of the mention in the text.
-    pub place: Range<usize>,
+    pub range: Range<usize>,
     /// Id of the mentioned member, or `None` for a group.
     pub member: Option<MemberId>,
 }
@@ -183,18 +183,19 @@ pub(crate) struct ParsedTree {
 
 impl ParsedTree {
     /// Parses a text. The lines of the text must end [with line feeds](super::with_line_feeds).
-    pub fn of(text: &str) -> Self {
-        Self { text: text.to_owned(), parts: parts(text) }
+    pub fn parse(text: &str) -> Self {
+        Self { text: text.to_owned(), parts: parse_parts(text) }
     }
 
     /// Builds the tree of the text with the given mentions, which must be in the order of the text.
-    pub fn tree(&self, mentions: &[Mention]) -> Vec<Node> {
-        let room = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
+    pub fn build_tree(&self, mentions: &[Mention]) -> Vec<Node> {
+        let nodes_left = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
         let text = &*self.text;
         let mentions = mentions.iter().peekable();
-        let mut builder = TreeBuilder { text, mentions, mentioned: 0..0, room, rest: None };
+        let mut builder =
+            TreeBuilder { text, mentions, last_mention: 0..0, nodes_left, limit_position: None };
         let mut nodes = builder.build_nodes(&self.parts, NodeContext { level: 1, is_link: false });
-        if let Some(rest) = builder.rest.and_then(|rest| text.get(rest..)) {
+        if let Some(rest) = builder.limit_position.and_then(|rest| text.get(rest..)) {
             nodes.push(Node::Paragraph { children: vec![Node::text(rest)] });
         }
         nodes
@@ -208,11 +209,11 @@ struct TreeBuilder<'t> {
     mentions: Peekable<slice::Iter<'t, Mention>>,
     /// Range of the last mention that was added. A mention may cover several parts, for example if the handle
     /// contains `*`.
-    mentioned: Range<usize>,
+    last_mention: Range<usize>,
     /// Number of nodes that may still be added.
-    room: usize,
+    nodes_left: usize,
     /// Position in the source at which the limit on nodes was reached, if it was reached.
-    rest: Option<usize>,
+    limit_position: Option<usize>,
 }
 
 /// The context in which a node is added.
@@ -224,39 +225,42 @@ struct NodeContext {
 }
 
 impl NodeContext {
-    fn within(self) -> Self {
+    /// Returns the context of the children of a node in this context.
+    fn nested(self) -> Self {
         Self { level: self.level.saturating_add(1), ..self }
     }
 }
 
 impl TreeBuilder<'_> {
-    fn build_nodes(&mut self, parts: &[MarkdownPart], around: NodeContext) -> Vec<Node> {
+    /// Builds the nodes of the given parts until the limit on nodes is reached.
+    fn build_nodes(&mut self, parts: &[MarkdownPart], context: NodeContext) -> Vec<Node> {
         let mut nodes = Vec::with_capacity(parts.len());
         for part in parts {
-            if self.rest.is_some() {
+            if self.limit_position.is_some() {
                 break;
             }
-            self.push(part, around, &mut nodes);
+            self.push_part(part, context, &mut nodes);
         }
         nodes
     }
 
-    fn push(&mut self, part: &MarkdownPart, around: NodeContext, nodes: &mut Vec<Node>) {
+    /// Adds the node of a part, with its children. If the limit on nodes is reached, ends the tree instead.
+    fn push_part(&mut self, part: &MarkdownPart, context: NodeContext, nodes: &mut Vec<Node>) {
         let MarkdownPart { kind, source, children } = part;
-        let is_mentioned = source.end <= self.mentioned.end;
+        let is_mentioned = source.end <= self.last_mention.end;
         let lines = match kind {
             PartKind::HtmlBlock => {
-                children.iter().map(|line| line.kind.nodes()).fold(0, usize::saturating_add)
+                children.iter().map(|line| line.kind.max_nodes()).fold(0, usize::saturating_add)
             }
             _ => 0,
         };
-        if !self.reserve(kind.nodes().saturating_add(lines)) {
+        if !self.reserve_nodes(kind.max_nodes().saturating_add(lines)) {
             return self.end_tree(source);
         }
         match kind {
-            PartKind::Text(run) => self.push_run(run, around, true, nodes),
+            PartKind::Text(run) => self.push_text_run(run, context, true, nodes),
             PartKind::Source => {
-                self.push_run(&TextRun::of_source(self.text, source.clone()), around, false, nodes)
+                self.push_text_run(&TextRun::from_source(self.text, source.clone()), context, false, nodes)
             }
             PartKind::Definitions => {
                 let text = self.text.get(source.clone()).unwrap_or_default();
@@ -264,16 +268,16 @@ impl TreeBuilder<'_> {
             }
             _ if is_mentioned => {}
             PartKind::Html(html) => push_text(html, nodes),
-            PartKind::HtmlBlock => nodes.push(Node::Paragraph { children: lines_of_html(children) }),
+            PartKind::HtmlBlock => nodes.push(Node::Paragraph { children: html_line_nodes(children) }),
             PartKind::Code(text) => nodes.push(Node::Code { text: text.clone() }),
-            PartKind::CodeBlock(info, text) => nodes.push(code_block(info, text)),
+            PartKind::CodeBlock(info, text) => nodes.push(code_block_node(info, text)),
             PartKind::SoftBreak | PartKind::HardBreak => nodes.push(Node::Break),
             PartKind::Rule => nodes.push(Node::Rule),
-            PartKind::Link(target) | PartKind::Image(target) => self.push_link(part, target, around, nodes),
+            PartKind::Link(target) | PartKind::Image(target) => self.push_link(part, target, context, nodes),
             _ => {
-                let made = self.build_nodes(children, around.within());
+                let made = self.build_nodes(children, context.nested());
                 let is_in_mention = made.is_empty() && !children.is_empty();
-                if self.rest.is_some() && (made.is_empty() || kind.is_inline()) {
+                if self.limit_position.is_some() && (made.is_empty() || kind.is_inline_container()) {
                     self.end_tree(source);
                 } else if !is_in_mention {
                     nodes.push(container_node(kind, made));
@@ -288,7 +292,7 @@ impl TreeBuilder<'_> {
         &mut self,
         part: &MarkdownPart,
         LinkTarget { href, .. }: &LinkTarget,
-        around: NodeContext,
+        context: NodeContext,
         nodes: &mut Vec<Node>,
     ) {
         let MarkdownPart { source, children, .. } = part;
@@ -298,95 +302,109 @@ impl TreeBuilder<'_> {
         };
         let Some(href) = href else {
             self.push_source(source.start..inner.start, nodes);
-            append(self.build_nodes(children, around), nodes);
-            if self.rest.is_none() {
+            append_nodes(self.build_nodes(children, context), nodes);
+            if self.limit_position.is_none() {
                 self.push_source(inner.end..source.end, nodes);
             }
             return;
         };
-        let within = match around.is_link {
-            true => around,
-            false => NodeContext { is_link: true, ..around.within() },
+        let within = match context.is_link {
+            true => context,
+            false => NodeContext { is_link: true, ..context.nested() },
         };
         let mut made = self.build_nodes(children, within);
-        if self.rest.is_some() {
+        if self.limit_position.is_some() {
             return self.end_tree(source);
         }
         if made.is_empty() {
             made.push(Node::text(&**href));
         }
-        match around.is_link {
-            true => append(made, nodes),
+        match context.is_link {
+            true => append_nodes(made, nodes),
             false => nodes.push(Node::Link { href: href.clone(), children: made }),
         }
     }
 
     /// Ends the tree before the part with the given source, or after a mention that overlaps the part.
     fn end_tree(&mut self, source: &Range<usize>) {
-        let is_in_mention = self.mentioned.start < source.start;
-        self.rest = Some(if is_in_mention { source.start.max(self.mentioned.end) } else { source.start });
+        let is_in_mention = self.last_mention.start < source.start;
+        self.limit_position =
+            Some(if is_in_mention { source.start.max(self.last_mention.end) } else { source.start });
     }
 
     /// Adds a range of the source as text, without the text that the last mention covers.
     fn push_source(&self, source: Range<usize>, nodes: &mut Vec<Node>) {
-        let begin = source.start.max(self.mentioned.end);
+        let begin = source.start.max(self.last_mention.end);
         push_text(self.text.get(begin..source.end).unwrap_or_default(), nodes);
     }
 
     /// Adds a run of text, with nodes for the mentions and the bare addresses in it.
-    fn push_run(&mut self, run: &TextRun, around: NodeContext, has_addresses: bool, nodes: &mut Vec<Node>) {
-        let has_addresses = has_addresses && !around.is_link && around.level < MARKDOWN_LEVELS_MAX;
-        let mut at = run.continues_at(self.mentioned.end);
+    fn push_text_run(
+        &mut self,
+        run: &TextRun,
+        context: NodeContext,
+        has_addresses: bool,
+        nodes: &mut Vec<Node>,
+    ) {
+        let has_addresses = has_addresses && !context.is_link && context.level < MARKDOWN_LEVELS_MAX;
+        let mut at = run.next_text_position(self.last_mention.end);
         while let Some(mention) = self.mentions.peek().copied() {
-            let begin = run.text_position(mention.place.start);
-            let is_passed = run.ends_after(mention.place.start);
+            let begin = run.text_position(mention.range.start);
+            let is_passed = run.ends_after(mention.range.start);
             match begin {
-                Some(begin) if begin >= at && self.reserve(2) => {
-                    self.push_plain(run, at..begin, has_addresses, nodes);
-                    let text = self.text.get(mention.place.clone()).unwrap_or_default().to_owned();
+                Some(begin) if begin >= at && self.reserve_nodes(2) => {
+                    self.push_plain_text(run, at..begin, has_addresses, nodes);
+                    let text = self.text.get(mention.range.clone()).unwrap_or_default().to_owned();
                     nodes.push(Node::Mention { text, member: mention.member });
-                    self.mentioned = mention.place.clone();
-                    at = run.continues_at(self.mentioned.end);
+                    self.last_mention = mention.range.clone();
+                    at = run.next_text_position(self.last_mention.end);
                 }
                 _ if is_passed => {}
                 _ => break,
             }
             self.mentions.next();
         }
-        self.push_plain(run, at..run.text.len(), has_addresses, nodes);
+        self.push_plain_text(run, at..run.text.len(), has_addresses, nodes);
     }
 
     /// Adds a range of a run without mentions, with links for the bare addresses in it.
-    fn push_plain(&mut self, run: &TextRun, place: Range<usize>, has_addresses: bool, nodes: &mut Vec<Node>) {
-        let text = |place: Range<usize>| run.text.get(place).unwrap_or_default();
-        let mut rest = place;
+    fn push_plain_text(
+        &mut self,
+        run: &TextRun,
+        range: Range<usize>,
+        has_addresses: bool,
+        nodes: &mut Vec<Node>,
+    ) {
+        let text = |range: Range<usize>| run.text.get(range).unwrap_or_default();
+        let mut rest = range;
         while has_addresses && let Some(found) = addresses::find_first(run, rest.clone()) {
-            let written = text(found.place.clone());
+            let written = text(found.range.clone());
             let Some(href) = allowed_href(&found.target) else {
-                push_text(text(rest.start..found.place.end), nodes);
-                rest.start = found.place.end;
+                push_text(text(rest.start..found.range.end), nodes);
+                rest.start = found.range.end;
                 continue;
             };
-            if !self.reserve(3) {
+            if !self.reserve_nodes(3) {
                 break;
             }
-            push_text(text(rest.start..found.place.start), nodes);
+            push_text(text(rest.start..found.range.start), nodes);
             nodes.push(Node::Link { href, children: vec![Node::text(written)] });
-            rest.start = found.place.end;
+            rest.start = found.range.end;
         }
         push_text(text(rest), nodes);
     }
 
     /// Reserves a number of nodes. Returns false, and reserves nothing, if the limit on nodes would be
     /// exceeded.
-    fn reserve(&mut self, nodes: usize) -> bool {
-        let left = self.room.checked_sub(nodes);
-        self.room = left.unwrap_or(self.room);
+    fn reserve_nodes(&mut self, nodes: usize) -> bool {
+        let left = self.nodes_left.checked_sub(nodes);
+        self.nodes_left = left.unwrap_or(self.nodes_left);
         left.is_some()
     }
 }
 
-fn code_block(info: &str, text: &str) -> Node {
+/// Builds the node of a code block from its info string and its text.
+fn code_block_node(info: &str, text: &str) -> Node {
     let info = info.trim();
     let language = info.split_whitespace().next().unwrap_or_default();
     Node::CodeBlock {
@@ -425,7 +443,7 @@ fn push_text(added: &str, nodes: &mut Vec<Node>) {
 }
 
 /// Appends nodes. If the first added node and the last existing node are text, merges them.
-fn append(added: Vec<Node>, nodes: &mut Vec<Node>) {
+fn append_nodes(added: Vec<Node>, nodes: &mut Vec<Node>) {
     for node in added {
         match node {
             Node::Text { text } => push_text(&text, nodes),
@@ -435,7 +453,7 @@ fn append(added: Vec<Node>, nodes: &mut Vec<Node>) {
 }
 
 /// Returns the source of an HTML block as text nodes, one for each line, with line breaks between them.
-fn lines_of_html(parts: &[MarkdownPart]) -> Vec<Node> {
+fn html_line_nodes(parts: &[MarkdownPart]) -> Vec<Node> {
     let html: String = parts.iter().filter_map(MarkdownPart::html).collect();
     let mut nodes = Vec::new();
     for (number, line) in html.strip_suffix('\n').unwrap_or(&html).split('\n').enumerate() {

@@ -28,7 +28,7 @@ pub(crate) fn with_line_feeds(text: &str) -> Cow<'_, str> {
 ///
 /// The limit is needed because the parser takes time in proportion to the number of lines times the depth of
 /// the quotes and lists around the lines.
-pub(crate) fn parsed_part(text: &str) -> &str {
+pub(crate) fn truncate_at_deep_nesting(text: &str) -> &str {
     let mut end = 0_usize;
     for line in text.split_inclusive('\n') {
         if nests_too_much(line) {
@@ -51,7 +51,9 @@ fn nests_too_much(line: &str) -> bool {
         let marker = rest.trim_start_matches([' ', '\t']);
         let indent = rest.get(..rest.len().saturating_sub(marker.len())).unwrap_or_default();
         columns = indent.chars().fold(columns, |sum, c| sum.saturating_add(if c == '\t' { 4 } else { 1 }));
-        let Some(after) = after_marker(marker).filter(|_| !is_thematic_break(marker)) else { return false };
+        let Some(after) = strip_container_marker(marker).filter(|_| !is_thematic_break(marker)) else {
+            return false;
+        };
         columns = columns.saturating_add(marker.len().saturating_sub(after.len()));
         markers = markers.saturating_add(1);
         if markers > MARKDOWN_LEVELS_MAX || columns > MARKER_COLUMNS_MAX {
@@ -63,7 +65,7 @@ fn nests_too_much(line: &str) -> bool {
 
 /// Returns the rest of a line after the marker of a quote or a list item, or `None` if the line does not
 /// begin with a marker.
-fn after_marker(line: &str) -> Option<&str> {
+fn strip_container_marker(line: &str) -> Option<&str> {
     if let Some(after) = line.strip_prefix('>') {
         return Some(after);
     }
@@ -86,10 +88,10 @@ fn is_thematic_break(line: &str) -> bool {
 
 /// Parses a text into the events of the Markdown parser, for the board and for the search for mentions.
 ///
-/// The text must have [line feeds](with_line_feeds) as line endings. Only [the first lines](parsed_part) are
-/// parsed if a line nests too many containers.
-pub(crate) fn events(text: &str) -> OffsetIter<'_> {
-    let text = parsed_part(text);
+/// The text must have [line feeds](with_line_feeds) as line endings. Only [the first
+/// lines](truncate_at_deep_nesting) are parsed if a line nests too many containers.
+pub(crate) fn parse_events(text: &str) -> OffsetIter<'_> {
+    let text = truncate_at_deep_nesting(text);
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     Parser::new_ext(text, options).into_offset_iter()
 }
@@ -113,6 +115,7 @@ impl MarkdownPart {
     }
 }
 
+/// Kind of a Markdown part, with the data that depends on the kind.
 #[derive(Debug)]
 pub(super) enum PartKind {
     Paragraph,
@@ -161,7 +164,7 @@ pub(super) struct LinkTarget {
 impl PartKind {
     /// Returns the number of tree levels that this part needs together with its possible children, or `None`
     /// if it cannot have children.
-    fn levels(&self) -> Option<usize> {
+    fn required_levels(&self) -> Option<usize> {
         match self {
             Self::Table(_) => Some(4),
             Self::List(_) | Self::Row => Some(3),
@@ -179,7 +182,7 @@ impl PartKind {
     }
 
     /// Returns the maximum number of nodes for this part, not counting its children.
-    pub fn nodes(&self) -> usize {
+    pub fn max_nodes(&self) -> usize {
         match self {
             // If the target is not allowed, the source before and after the link text. Otherwise, the link
             // and a text node with its address.
@@ -193,7 +196,7 @@ impl PartKind {
     }
 
     /// Returns whether this part is an inline element that can have children.
-    pub fn is_inline(&self) -> bool {
+    pub fn is_inline_container(&self) -> bool {
         matches!(self, Self::Strong | Self::Emphasis | Self::Strike | Self::Link(_) | Self::Image(_))
     }
 }
@@ -209,7 +212,7 @@ pub(super) struct TextRun {
 #[derive(Debug)]
 struct RunPiece {
     /// Position of the piece in the text of the run.
-    at: usize,
+    start: usize,
     source: Range<usize>,
     /// Whether the text of the piece differs from its source, for example for an entity such as `&amp;`.
     differs_from_source: bool,
@@ -217,13 +220,14 @@ struct RunPiece {
 
 impl TextRun {
     /// Creates a run whose text equals a range of the source.
-    pub fn of_source(text: &str, source: Range<usize>) -> Self {
+    pub fn from_source(text: &str, source: Range<usize>) -> Self {
         let text = text.get(source.clone()).unwrap_or_default().to_owned();
-        Self { text, pieces: vec![RunPiece { at: 0, source, differs_from_source: false }] }
+        Self { text, pieces: vec![RunPiece { start: 0, source, differs_from_source: false }] }
     }
 
+    /// Appends text from a range of the source.
     fn push(&mut self, text: &str, source: Range<usize>, differs_from_source: bool) {
-        let at = self.text.len();
+        let start = self.text.len();
         self.text.push_str(text);
         match self.pieces.last_mut() {
             Some(last)
@@ -231,78 +235,91 @@ impl TextRun {
             {
                 last.source.end = source.end;
             }
-            _ => self.pieces.push(RunPiece { at, source, differs_from_source }),
+            _ => self.pieces.push(RunPiece { start, source, differs_from_source }),
         }
     }
 
     /// Maps a position in the source to a position in the text. Returns `None` if the text differs from the
     /// source there.
-    pub fn text_position(&self, source: usize) -> Option<usize> {
-        let index = self.pieces.partition_point(|piece| piece.source.end <= source);
+    pub fn text_position(&self, source_position: usize) -> Option<usize> {
+        let index = self.pieces.partition_point(|piece| piece.source.end <= source_position);
         let piece = self.pieces.get(index).filter(|piece| !piece.differs_from_source)?;
-        Some(piece.at.saturating_add(source.checked_sub(piece.source.start)?))
+        Some(piece.start.saturating_add(source_position.checked_sub(piece.source.start)?))
     }
 
     /// Returns the position at which the text continues after a position in the source.
-    pub fn continues_at(&self, source: usize) -> usize {
-        let index = self.pieces.partition_point(|piece| piece.source.end <= source);
+    pub fn next_text_position(&self, source_position: usize) -> usize {
+        let index = self.pieces.partition_point(|piece| piece.source.end <= source_position);
         match self.pieces.get(index) {
             None => self.text.len(),
-            Some(piece) if piece.differs_from_source => piece.at,
-            Some(piece) => piece.at.saturating_add(source.saturating_sub(piece.source.start)),
+            Some(piece) if piece.differs_from_source => piece.start,
+            Some(piece) => piece.start.saturating_add(source_position.saturating_sub(piece.source.start)),
         }
     }
 
     /// Returns whether the run ends after a position in the source.
-    pub fn ends_after(&self, source: usize) -> bool {
-        self.pieces.last().is_some_and(|last| last.source.end > source)
+    pub fn ends_after(&self, source_position: usize) -> bool {
+        self.pieces.last().is_some_and(|last| last.source.end > source_position)
     }
 
     /// Returns the beginning of the entity that ends at a position in the text, or `None` if no entity ends
     /// there.
-    pub fn entity_before(&self, end: usize) -> Option<usize> {
-        let index = self.pieces.partition_point(|piece| piece.at < end).checked_sub(1)?;
-        let next = self.pieces.get(index.saturating_add(1)).map_or(self.text.len(), |piece| piece.at);
-        self.pieces.get(index).filter(|piece| piece.differs_from_source && next == end).map(|piece| piece.at)
+    pub fn find_entity_before(&self, end: usize) -> Option<usize> {
+        let index = self.pieces.partition_point(|piece| piece.start < end).checked_sub(1)?;
+        let next = self.pieces.get(index.saturating_add(1)).map_or(self.text.len(), |piece| piece.start);
+        self.pieces
+            .get(index)
+            .filter(|piece| piece.differs_from_source && next == end)
+            .map(|piece| piece.start)
     }
 }
 
 /// Parses a text into its Markdown parts. The lines of the text must end with line feeds.
 ///
 /// Without mentions and bare addresses, the parts need no more nodes than a tree may have.
-pub(super) fn parts(text: &str) -> Vec<MarkdownPart> {
+pub(super) fn parse_parts(text: &str) -> Vec<MarkdownPart> {
     // Some nodes are reserved for the paragraph that contains the rest of the text.
-    let nodes = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
-    let hrefs =
+    let nodes_left = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
+    let href_bytes_left =
         text.len().saturating_mul(MARKDOWN_HREF_BYTES_PER_BYTE).saturating_add(MARKDOWN_HREF_BYTES_MIN);
-    let mut builder = PartsBuilder { text, open: Vec::new(), roots: Vec::new(), nodes, hrefs, covered: 0 };
+    let mut builder = PartsBuilder {
+        text,
+        open_parts: Vec::new(),
+        roots: Vec::new(),
+        nodes_left,
+        href_bytes_left,
+        processed_end: 0,
+    };
     let rest = builder.build();
     builder.add_rest(rest);
     builder.roots
 }
 
+/// Position in the source at which the rest begins: the text that is not parsed because a limit was reached.
+type RestStart = usize;
+
 /// Builds the tree of [`MarkdownPart`]s from the parser's events.
 struct PartsBuilder<'t> {
     text: &'t str,
     /// The parts that are still open. Each part is a child of the part before it.
-    open: Vec<MarkdownPart>,
+    open_parts: Vec<MarkdownPart>,
     roots: Vec<MarkdownPart>,
     /// Number of nodes that may still be added.
-    nodes: usize,
+    nodes_left: usize,
     /// Number of bytes of addresses that may still be added.
-    hrefs: usize,
+    href_bytes_left: usize,
     /// Source offset up to which the text has been processed: the end of the last part, or the start of the
     /// container that was opened last.
-    covered: usize,
+    processed_end: usize,
 }
 
 impl PartsBuilder<'_> {
     /// Adds parts until a limit is reached. Returns the position at which the rest of the source begins, or
     /// `None` if there is no rest.
-    fn build(&mut self) -> Option<usize> {
+    fn build(&mut self) -> Option<RestStart> {
         // Number of open containers inside a part that is displayed as source.
         let mut skipped = 0_usize;
-        for (event, source) in events(self.text) {
+        for (event, source) in parse_events(self.text) {
             match event {
                 Event::Start(_) if skipped > 0 => skipped = skipped.saturating_add(1),
                 Event::End(_) if skipped > 0 => skipped = skipped.saturating_sub(1),
@@ -314,26 +331,27 @@ impl PartsBuilder<'_> {
                 },
             }
         }
-        let parsed = parsed_part(self.text).len();
+        let parsed = truncate_at_deep_nesting(self.text).len();
         let rest = (parsed < self.text.len()).then_some(parsed);
-        self.add_definitions(parsed).err().or(rest)
+        self.add_definitions_before(parsed).err().or(rest)
     }
 
+    /// Adds the part of an event of the parser, together with the unparsed source before the event.
     fn add_event(&mut self, event: Event<'_>, source: Range<usize>) -> AddOutcome {
         let Range { start, end } = source;
         let is_end = matches!(event, Event::End(_));
         let shown = match event {
-            Event::End(TagEnd::TableHead | TagEnd::TableRow) => self.add_cells(end),
-            _ => self.add_definitions(if is_end { end } else { start }),
+            Event::End(TagEnd::TableHead | TagEnd::TableRow) => self.add_excess_cells(end),
+            _ => self.add_definitions_before(if is_end { end } else { start }),
         };
         if let Err(rest) = shown {
             return AddOutcome::LimitReached(rest);
         }
-        let covered = match event {
+        let processed_end = match event {
             Event::Start(_) => start,
             _ => end,
         };
-        self.covered = self.covered.max(covered);
+        self.processed_end = self.processed_end.max(processed_end);
         match event {
             Event::End(_) => self.close_part(),
             Event::Text(text) => {
@@ -343,8 +361,8 @@ impl PartsBuilder<'_> {
             }
             Event::TaskListMarker(is_checked) => self.set_checkbox(is_checked),
             event => {
-                if let Some(kind) = self.kind_of(event) {
-                    return self.add(kind, source);
+                if let Some(kind) = self.part_kind(event) {
+                    return self.add_part(kind, source);
                 }
             }
         }
@@ -355,18 +373,18 @@ impl PartsBuilder<'_> {
     ///
     /// The parser has no events for reference definitions. Fails with the position of the definitions if they
     /// exceed a limit.
-    fn add_definitions(&mut self, until: usize) -> Result<(), usize> {
+    fn add_definitions_before(&mut self, position: usize) -> Result<(), RestStart> {
         let contains_blocks = |part: &MarkdownPart| {
             matches!(part.kind, PartKind::Quote | PartKind::List(_) | PartKind::Item(_))
         };
-        if !self.open.last().is_none_or(contains_blocks) {
+        if !self.open_parts.last().is_none_or(contains_blocks) {
             return Ok(());
         }
         // The text before the definitions consists of the markers of quotes and list items.
-        let between = self.text.get(self.covered..until).unwrap_or_default();
-        let begins = |(at, _): &(usize, &str)| !begins_with_box(between.get(*at..).unwrap_or_default());
+        let between = self.text.get(self.processed_end..position).unwrap_or_default();
+        let begins = |(at, _): &(usize, &str)| !begins_with_checkbox(between.get(*at..).unwrap_or_default());
         let Some((begin, _)) = between.match_indices('[').find(begins) else { return Ok(()) };
-        let start = self.covered.saturating_add(begin);
+        let start = self.processed_end.saturating_add(begin);
         let shown = between.get(begin..).unwrap_or_default();
         let shown = shown.trim_end_matches(|c: char| c.is_whitespace() || c == '>');
         let kind = if self.level() < MARKDOWN_LEVELS_MAX { PartKind::Definitions } else { PartKind::Source };
@@ -375,64 +393,70 @@ impl PartsBuilder<'_> {
 
     /// Adds the source of excess cells of a table row, for which the table has no column, to the row's last
     /// cell.
-    fn add_cells(&mut self, until: usize) -> Result<(), usize> {
-        let beyond = self.text.get(self.covered..until).unwrap_or_default();
+    fn add_excess_cells(&mut self, row_end: usize) -> Result<(), RestStart> {
+        let beyond = self.text.get(self.processed_end..row_end).unwrap_or_default();
         let is_mark = |c: char| c.is_whitespace() || c == '|';
         if beyond.trim_matches(is_mark).is_empty() {
             return Ok(());
         }
-        let end = self.covered.saturating_add(beyond.trim_end().len());
-        let Some(cell) = self.open.last_mut().and_then(|row| row.children.pop()) else { return Ok(()) };
-        let start = cell.children.last().map_or(self.covered, |last| last.source.end);
+        let end = self.processed_end.saturating_add(beyond.trim_end().len());
+        let Some(cell) = self.open_parts.last_mut().and_then(|row| row.children.pop()) else { return Ok(()) };
+        let start = cell.children.last().map_or(self.processed_end, |last| last.source.end);
         let source = start..end;
-        self.open.push(cell);
+        self.open_parts.push(cell);
         let added = self.add_source(PartKind::Source, source);
         self.close_part();
         added
     }
 
-    fn add_source(&mut self, kind: PartKind, source: Range<usize>) -> Result<(), usize> {
-        if !self.has_room(kind.nodes()) {
+    /// Adds a range of the source as a part without children. Fails if the limit on nodes would be exceeded.
+    fn add_source(&mut self, kind: PartKind, source: Range<usize>) -> Result<(), RestStart> {
+        if !self.reserve_nodes(kind.max_nodes()) {
             return Err(source.start);
         }
-        self.covered = source.end;
+        self.processed_end = source.end;
         self.siblings().push(MarkdownPart { kind, source, children: Vec::new() });
         Ok(())
     }
 
     /// Returns the level of the tree at which the next part will be added.
     fn level(&self) -> usize {
-        self.open.len().saturating_add(1)
+        self.open_parts.len().saturating_add(1)
     }
 
+    /// Returns the list to which the next part will be added: the children of the innermost open part, or the
+    /// roots.
     fn siblings(&mut self) -> &mut Vec<MarkdownPart> {
-        match self.open.last_mut() {
+        match self.open_parts.last_mut() {
             Some(parent) => &mut parent.children,
             None => &mut self.roots,
         }
     }
 
-    fn has_room(&mut self, nodes: usize) -> bool {
-        let left = self.nodes.checked_sub(nodes);
-        self.nodes = left.unwrap_or(self.nodes);
+    /// Reserves a number of nodes. Returns false, and reserves nothing, if the limit on nodes would be
+    /// exceeded.
+    fn reserve_nodes(&mut self, nodes: usize) -> bool {
+        let left = self.nodes_left.checked_sub(nodes);
+        self.nodes_left = left.unwrap_or(self.nodes_left);
         left.is_some()
     }
 
-    fn add(&mut self, kind: PartKind, source: Range<usize>) -> AddOutcome {
-        let levels = kind.levels();
+    /// Adds a part, which stays open if it can have children.
+    fn add_part(&mut self, kind: PartKind, source: Range<usize>) -> AddOutcome {
+        let levels = kind.required_levels();
         let last = self.level().saturating_add(levels.unwrap_or(1)).saturating_sub(1);
         let is_too_deep = levels.is_some() && last > MARKDOWN_LEVELS_MAX;
         let (kind, levels) = if is_too_deep { (PartKind::Source, None) } else { (kind, levels) };
         let is_source = matches!(kind, PartKind::Source);
-        if !self.has_room(kind.nodes()) {
+        if !self.reserve_nodes(kind.max_nodes()) {
             return AddOutcome::LimitReached(source.start);
         }
         if is_source {
-            self.covered = self.covered.max(source.end);
+            self.processed_end = self.processed_end.max(source.end);
         }
         let part = MarkdownPart { kind, source, children: Vec::new() };
         match levels {
-            Some(_) => self.open.push(part),
+            Some(_) => self.open_parts.push(part),
             None => self.siblings().push(part),
         }
         if is_source { AddOutcome::AddedAsSource } else { AddOutcome::Added }
@@ -441,7 +465,7 @@ impl PartsBuilder<'_> {
     /// Adds text to the preceding text, to the open code block, or as a new part. Returns false if a new part
     /// would exceed the limits.
     fn add_text(&mut self, text: &str, source: Range<usize>) -> bool {
-        if let Some(MarkdownPart { kind: PartKind::CodeBlock(_, code), .. }) = self.open.last_mut() {
+        if let Some(MarkdownPart { kind: PartKind::CodeBlock(_, code), .. }) = self.open_parts.last_mut() {
             code.push_str(text);
             return true;
         }
@@ -453,7 +477,7 @@ impl PartsBuilder<'_> {
             run.push(text, source, differs_from_source);
             return true;
         }
-        if !self.has_room(1) {
+        if !self.reserve_nodes(1) {
             return false;
         }
         let mut run = TextRun::default();
@@ -464,7 +488,7 @@ impl PartsBuilder<'_> {
 
     /// Sets the state of the checkbox of the innermost open list item.
     fn set_checkbox(&mut self, is_checked: bool) {
-        let item = self.open.iter_mut().rev().find_map(|part| match &mut part.kind {
+        let item = self.open_parts.iter_mut().rev().find_map(|part| match &mut part.kind {
             PartKind::Item(checked) => Some(checked),
             _ => None,
         });
@@ -473,21 +497,23 @@ impl PartsBuilder<'_> {
         }
     }
 
+    /// Closes the innermost open part.
     fn close_part(&mut self) {
-        if let Some(part) = self.open.pop() {
+        if let Some(part) = self.open_parts.pop() {
             self.siblings().push(part);
         }
     }
 
     /// Closes all open parts. If there is a rest of the source, adds it unchanged in a paragraph.
-    fn add_rest(&mut self, rest: Option<usize>) {
+    fn add_rest(&mut self, rest: Option<RestStart>) {
         let Some(mut rest) = rest else { return };
         // Open inline parts, and open parts without children, are added to the rest.
-        let is_of_rest = |part: &mut MarkdownPart| part.kind.is_inline() || part.children.is_empty();
-        while let Some(part) = self.open.pop_if(is_of_rest) {
+        let belongs_to_rest =
+            |part: &mut MarkdownPart| part.kind.is_inline_container() || part.children.is_empty();
+        while let Some(part) = self.open_parts.pop_if(belongs_to_rest) {
             rest = part.source.start;
         }
-        while !self.open.is_empty() {
+        while !self.open_parts.is_empty() {
             self.close_part();
         }
         let source = rest..self.text.len();
@@ -497,7 +523,7 @@ impl PartsBuilder<'_> {
 
     /// Returns the kind of the part that an event begins. Returns `None` for events that the parser's options
     /// exclude.
-    fn kind_of(&mut self, event: Event<'_>) -> Option<PartKind> {
+    fn part_kind(&mut self, event: Event<'_>) -> Option<PartKind> {
         let tag = match event {
             Event::Start(tag) => tag,
             Event::Code(text) => return Some(PartKind::Code(text.into_string())),
@@ -537,28 +563,29 @@ impl PartsBuilder<'_> {
     /// Returns the target of a link, or `None` if the link addresses of the tree would exceed their limit in
     /// bytes.
     fn link_target(&mut self, url: &str, title: &str, is_email: bool) -> Option<LinkTarget> {
-        self.hrefs = self.hrefs.checked_sub(url.len())?;
+        self.href_bytes_left = self.href_bytes_left.checked_sub(url.len())?;
         let url = if is_email { format!("mailto:{url}") } else { url.to_owned() };
         let href = allowed_href(&url);
         // The address counts twice, because it may also be the text of the link.
         let bytes = href.as_ref().map_or(0, String::len).saturating_mul(2);
-        self.hrefs = self.hrefs.checked_sub(bytes.saturating_sub(url.len()))?;
+        self.href_bytes_left = self.href_bytes_left.checked_sub(bytes.saturating_sub(url.len()))?;
         Some(LinkTarget { href, url, title: title.to_owned() })
     }
 }
 
+/// Result of adding a part to the tree.
 enum AddOutcome {
     Added,
     /// The part was added as source, because it would be too deep or exceed the limit on link addresses.
     AddedAsSource,
     /// The part, or the source before it, would exceed the limit on nodes. The rest of the source begins at
     /// this position.
-    LimitReached(usize),
+    LimitReached(RestStart),
 }
 
 /// Returns whether a text that begins with `[` begins with a task checkbox, not with the label of a reference
 /// definition.
-fn begins_with_box(text: &str) -> bool {
+fn begins_with_checkbox(text: &str) -> bool {
     let mut chars = text.chars().skip(1);
     let has_state = chars.next().is_some_and(|c| c.is_whitespace() || matches!(c, 'x' | 'X'));
     has_state && chars.next() == Some(']') && chars.next().is_none_or(char::is_whitespace)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use pulldown_cmark::{Event, Parser};
 
-use super::parts::{LinkTarget, MarkdownPart, PartKind, events, parsed_part, parts};
+use super::parts::{LinkTarget, MarkdownPart, PartKind, parse_events, parse_parts, truncate_at_deep_nesting};
 
 /// Environment variable with the path of the folder that contains the packages of tests/ui.
 const PACKAGES: &str = "SVC_TEST_UI";
@@ -165,7 +165,7 @@ fn the_examples_of_commonmark_are_what_the_specification_makes_of_them() {
     let mut findings = String::new();
     for (number, Example { markdown, html }) in (1..).zip(&examples) {
         let mut made = Html::default();
-        made.all(&parts(markdown));
+        made.all(&parse_parts(markdown));
         if made.0 != *html {
             write!(findings, "{number}: {markdown:?}\n  wanted {html:?}\n  is     {:?}\n", made.0).unwrap();
         }
@@ -198,13 +198,13 @@ fn no_text_nests_containers_without_end() {
         let text = format!("{line}{}", "a\n".repeat(1_000));
         let control = depth(Parser::new(&text).into_offset_iter());
         assert!(control > 900, "{marker:?} nests {control} elements");
-        assert_eq!(parsed_part(&text), "", "{marker:?}");
+        assert_eq!(truncate_at_deep_nesting(&text), "", "{marker:?}");
         let wide = format!("first\n\n{text}");
-        assert_eq!(parsed_part(&wide), "first\n\n", "{marker:?}");
+        assert_eq!(truncate_at_deep_nesting(&wide), "first\n\n", "{marker:?}");
     }
     let steps: String = (0..400).map(|level| format!("{}- a\n", "  ".repeat(level))).collect();
     assert!(depth(Parser::new(&steps).into_offset_iter()) > 700);
-    assert!(depth(events(&steps)) < 300);
+    assert!(depth(parse_events(&steps)) < 300);
     for kept in [
         "- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -\n",
         "* * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * *",
@@ -214,6 +214,6 @@ fn no_text_nests_containers_without_end() {
         "1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1",
         "",
     ] {
-        assert_eq!(parsed_part(kept), kept);
+        assert_eq!(truncate_at_deep_nesting(kept), kept);
     }
 }

@@ -77,11 +77,11 @@ pub(super) struct AttachMemoryBlock {
 pub(super) fn attach_memory_block(cx: &mut Write<'_>, input: &AttachMemoryBlock) -> Result<Attachment> {
     let place = visible_place(cx, input.thread_id)?;
     let block_id = load(cx, input.block_id)?.id;
-    if let Some(attached) = cx.one(ONE, &[&place.thread_id, &block_id])? {
+    if let Some(attached) = cx.one(FIND_ATTACHMENT, &[&place.thread_id, &block_id])? {
         return Ok(attached);
     }
     place.check_not_archived()?;
-    check_has_room(cx, place.thread_id, block_id)?;
+    check_attachment_limits(cx, place.thread_id, block_id)?;
     let thread_id = place.thread_id;
     let lsn = cx.emit(subject(&place), &MemoryBlockAttached { block_id })?.lsn;
     cx.insert(&new_row!("insert into thread_memory_blocks" { thread_id, block_id, lsn }))?;
@@ -98,26 +98,30 @@ impl<I> Answer<I> for Attachment {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, (thread, block, lsn): Self::Kept) -> Result<Self> {
-        let found: Option<Self> = cx.one(ONE, &[&visible_place(cx, thread)?.thread_id, &block])?;
+        let found: Option<Self> =
+            cx.one(FIND_ATTACHMENT, &[&visible_place(cx, thread)?.thread_id, &block])?;
         let found = found.filter(|attached| attached.lsn == lsn);
         found.ok_or_else(|| Error::not_found("memory block of the thread"))
     }
 }
 
-const ONE: &str = concat!(
+const FIND_ATTACHMENT: &str = concat!(
     "select ",
     attachment_columns!(),
     " from thread_memory_blocks a where a.thread_id = $1 and a.block_id = $2"
 );
 
-fn check_has_room(cx: &Read<'_>, thread: ThreadId, block: BlockId) -> Result<()> {
-    let (blocks,) = cx.one::<(i64,)>(BLOCKS, &[&thread])?.unwrap_or_default();
+/// Fails if the thread already has the maximum number of blocks, or the block is attached to the maximum
+/// number of threads.
+fn check_attachment_limits(cx: &Read<'_>, thread: ThreadId, block: BlockId) -> Result<()> {
+    let (blocks,) = cx.one::<(i64,)>(COUNT_BLOCKS, &[&thread])?.unwrap_or_default();
     if blocks >= THREAD_MEMORY_BLOCKS_MAX {
         return Err(Error::wrong_state(format!(
             "the thread has {THREAD_MEMORY_BLOCKS_MAX} memory blocks, the maximum"
         )));
     }
-    let (threads,) = cx.one::<(i64,)>(THREADS, &[&block, &MEMORY_BLOCK_THREADS_MAX])?.unwrap_or_default();
+    let (threads,) =
+        cx.one::<(i64,)>(COUNT_THREADS, &[&block, &MEMORY_BLOCK_THREADS_MAX])?.unwrap_or_default();
     if threads >= MEMORY_BLOCK_THREADS_MAX {
         let most = MEMORY_BLOCK_THREADS_MAX;
         return Err(Error::wrong_state(format!(
@@ -127,9 +131,9 @@ fn check_has_room(cx: &Read<'_>, thread: ThreadId, block: BlockId) -> Result<()>
     Ok(())
 }
 
-const BLOCKS: &str = "select count(*) from thread_memory_blocks where thread_id = $1";
+const COUNT_BLOCKS: &str = "select count(*) from thread_memory_blocks where thread_id = $1";
 
-const THREADS: &str = "
+const COUNT_THREADS: &str = "
     select count(*) from (select 1 from thread_memory_blocks where block_id = $1 limit $2) found";
 
 fn subject(place: &ThreadPlace) -> Subject {
@@ -151,15 +155,15 @@ pub(super) struct DetachMemoryBlock {
 
 pub(super) fn detach_memory_block(cx: &mut Write<'_>, input: &DetachMemoryBlock) -> Result<Attachment> {
     let place = visible_place(cx, input.thread_id)?;
-    let attached: Option<Attachment> = cx.one(ONE, &[&place.thread_id, &input.block_id])?;
+    let attached: Option<Attachment> = cx.one(FIND_ATTACHMENT, &[&place.thread_id, &input.block_id])?;
     let attached = attached.ok_or_else(|| Error::not_found("memory block of the thread"))?;
     place.check_not_archived()?;
-    cx.execute(1, DETACH, &[&attached.thread_id, &attached.block_id])?;
+    cx.execute(1, DETACH_BLOCK, &[&attached.thread_id, &attached.block_id])?;
     cx.emit(subject(&place), &MemoryBlockDetached { block_id: attached.block_id })?;
     Ok(attached)
 }
 
-const DETACH: &str = "delete from thread_memory_blocks where thread_id = $1 and block_id = $2";
+const DETACH_BLOCK: &str = "delete from thread_memory_blocks where thread_id = $1 and block_id = $2";
 
 /// A memory block that is attached to a thread.
 #[derive(Serialize, JsonSchema)]
@@ -185,21 +189,21 @@ pub(super) fn list_thread_memory_blocks(
     input: &ListThreadMemoryBlocks,
 ) -> Result<Page<AttachedBlock>> {
     let place = visible_place(cx, input.thread_id)?;
-    attached_page(cx, place.thread_id, input.cursor, input.limit)
+    load_attached_page(cx, place.thread_id, input.cursor, input.limit)
 }
 
 /// Returns the first page of the memory blocks that are attached to a thread.
 pub(crate) fn attached_blocks(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<AttachedBlock>> {
-    attached_page(cx, thread, None, None)?.into_items()
+    load_attached_page(cx, thread, None, None)?.into_items()
 }
 
-fn attached_page(
+fn load_attached_page(
     cx: &Read<'_>,
     thread: ThreadId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 ) -> Result<Page<AttachedBlock>> {
-    let rows = cx.rows(LIST, &[&thread, &Cursor::after(cursor), &rows_to_read(limit)])?;
+    let rows = cx.rows(LIST_ATTACHED, &[&thread, &Cursor::after(cursor), &rows_to_read(limit)])?;
     Page::of(rows, limit, |attached: &Attachment| attached.lsn).try_fill(
         |attached: &AttachedBlock| attached.attached_lsn,
         |Attachment { block_id, lsn, .. }| {
@@ -208,7 +212,7 @@ fn attached_page(
     )
 }
 
-const LIST: &str = concat!(
+const LIST_ATTACHED: &str = concat!(
     "select ",
     attachment_columns!(),
     " from thread_memory_blocks a where a.thread_id = $1 and a.lsn > $2 order by a.lsn limit $3"

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::{MemoryBlock, TABLE, load_in};
+use super::{MemoryBlock, TABLE, load_block_in};
 use crate::Result;
 use crate::capability::Capability::ChannelAdmin;
 use crate::error::{Code, Error};
@@ -211,7 +211,7 @@ pub(super) struct SetMemoryBlock {
 }
 
 pub(super) fn set_memory_block(cx: &mut Write<'_>, input: &SetMemoryBlock) -> Result<MemoryBlock> {
-    let before = load_in(cx, input.workspace_id, input.block_id)?;
+    let before = load_block_in(cx, input.workspace_id, input.block_id)?;
     let mut block = apply_change(&before, input);
     if before.read_only || block.read_only != before.read_only {
         check_may_administer(cx.caller(), &before)?;
@@ -238,7 +238,7 @@ pub(super) fn set_memory_block(cx: &mut Write<'_>, input: &SetMemoryBlock) -> Re
     };
     let recorded = cx.emit(Subject::WORKSPACE, &event)?;
     (block.updated_at, block.lsn) = (recorded.at, recorded.lsn);
-    replace(cx, &before, &block)?;
+    replace_block(cx, &before, &block)?;
     Ok(block)
 }
 
@@ -276,7 +276,8 @@ fn check_may_administer(caller: &Caller, block: &MemoryBlock) -> Result<()> {
     Err(Error::forbidden(who))
 }
 
-fn replace(cx: &mut Write<'_>, before: &MemoryBlock, block: &MemoryBlock) -> Result<()> {
+/// Writes a changed block to its row. Replaced texts are kept if a legal hold requires it.
+fn replace_block(cx: &mut Write<'_>, before: &MemoryBlock, block: &MemoryBlock) -> Result<()> {
     let id = block.id.uuid();
     if block.value != before.value {
         cx.keep_replaced(TABLE, id, before.version, &before.value)?;
@@ -289,7 +290,7 @@ fn replace(cx: &mut Write<'_>, before: &MemoryBlock, block: &MemoryBlock) -> Res
         block;
     cx.execute(
         1,
-        REPLACE,
+        UPDATE_BLOCK,
         &[
             &block.id,
             label,
@@ -305,7 +306,7 @@ fn replace(cx: &mut Write<'_>, before: &MemoryBlock, block: &MemoryBlock) -> Res
     )
 }
 
-const REPLACE: &str = "
+const UPDATE_BLOCK: &str = "
     update memory_blocks set label = $2, description = $3, char_limit = $4, read_only = $5, value = $6,
         version = $7, updated_by = $8, at = $9, lsn = $10
     where id = $1";
@@ -324,38 +325,38 @@ pub(super) struct DeleteMemoryBlock {
 }
 
 pub(super) fn delete_memory_block(cx: &mut Write<'_>, input: &DeleteMemoryBlock) -> Result<MemoryBlock> {
-    let block = load_in(cx, input.workspace_id, input.block_id)?;
+    let block = load_block_in(cx, input.workspace_id, input.block_id)?;
     if block.read_only {
         check_may_administer(cx.caller(), &block)?;
     }
     let permit = cx.permit()?;
-    remove(cx, &permit, block.id)?;
+    remove_block(cx, &permit, block.id)?;
     cx.emit(Subject::WORKSPACE, &MemoryBlockDeleted { block_id: block.id })?;
     Ok(block)
 }
 
-fn remove(cx: &mut Write<'_>, _: &DestroyPermit<'_>, block: BlockId) -> Result<()> {
-    cx.execute_any(REMOVE_FROM_THREADS, &[&block])?;
-    cx.execute(1, REMOVE, &[&block])
+fn remove_block(cx: &mut Write<'_>, _: &DestroyPermit<'_>, block: BlockId) -> Result<()> {
+    cx.execute_any(DETACH_FROM_THREADS, &[&block])?;
+    cx.execute(1, DELETE_BLOCK, &[&block])
 }
 
-const REMOVE_FROM_THREADS: &str = "delete from thread_memory_blocks where block_id = $1";
+const DETACH_FROM_THREADS: &str = "delete from thread_memory_blocks where block_id = $1";
 
-const REMOVE: &str = "delete from memory_blocks where id = $1";
+const DELETE_BLOCK: &str = "delete from memory_blocks where id = $1";
 
 /// Purges the values and descriptions of some blocks. The rows remain, with their labels, so that no version
 /// number is used twice.
-pub(super) fn purge_some(
+pub(super) fn purge_batch(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
     (_, up_to): (i64, i64),
-    most: i64,
+    limit: i64,
 ) -> Result<Option<(i64, i64)>> {
     let workspace = cx.caller().workspace_id;
-    purged(cx.change(PURGE, &[&workspace, &up_to, &most])?)
+    purged(cx.change(PURGE_BLOCKS, &[&workspace, &up_to, &limit])?)
 }
 
-const PURGE: &str = "
+const PURGE_BLOCKS: &str = "
     update memory_blocks set description = null, value = '', version = version + 1
     where id in (
         select id from memory_blocks

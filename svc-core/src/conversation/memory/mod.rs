@@ -61,7 +61,7 @@ pub(crate) fn feature() -> Feature {
                 .bools("read_only")
                 .ints("char_limit version lsn")
                 .times("at")
-                .words("description value", change::purge_some)
+                .words("description value", change::purge_batch)
                 .proven("id", "label read_only char_limit version created_by updated_by at lsn")
                 // Events contain the length of the text only, because the text may be destroyed.
                 .proven_as("value", Class::Int, "t.value")
@@ -236,11 +236,11 @@ fn list_memory_blocks(cx: &Read<'_>, input: &ListMemoryBlocks) -> Result<Page<Me
     let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
     let rows = rows_to_read(input.limit);
-    let blocks = cx.rows(LIST, &[&workspace_id, &after, &rows])?;
+    let blocks = cx.rows(LIST_BLOCKS, &[&workspace_id, &after, &rows])?;
     Ok(Page::of(blocks, input.limit, |block: &MemoryBlock| block.lsn))
 }
 
-const LIST: &str = concat!(
+const LIST_BLOCKS: &str = concat!(
     "select ",
     block_columns!(),
     " from memory_blocks b where b.workspace_id = $1 and b.lsn > $2 order by b.lsn limit $3"
@@ -257,20 +257,20 @@ struct GetMemoryBlock {
 }
 
 fn get_memory_block(cx: &Read<'_>, input: &GetMemoryBlock) -> Result<MemoryBlock> {
-    load_in(cx, input.workspace_id, input.block_id)
+    load_block_in(cx, input.workspace_id, input.block_id)
 }
 
 /// Loads a memory block. Fails with *not found* if `workspace` is not the caller's workspace.
-fn load_in(cx: &Read<'_>, workspace: OwnWorkspaceId, id: BlockId) -> Result<MemoryBlock> {
+fn load_block_in(cx: &Read<'_>, workspace: OwnWorkspaceId, id: BlockId) -> Result<MemoryBlock> {
     workspace.of(cx)?;
     load(cx, id)
 }
 
 /// Loads a memory block of the caller's workspace.
 fn load(cx: &Read<'_>, id: BlockId) -> Result<MemoryBlock> {
-    let found = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let found = cx.one(SELECT_BLOCK, &[&id, &cx.caller().workspace_id])?;
     found.ok_or_else(|| Error::not_found("memory block"))
 }
 
-const BY_ID: &str =
+const SELECT_BLOCK: &str =
     concat!("select ", block_columns!(), " from memory_blocks b where b.id = $1 and b.workspace_id = $2");

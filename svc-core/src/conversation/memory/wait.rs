@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::change::{MemoryBlockDeleted, MemoryBlockUpdated};
-use super::{MemoryBlock, load_in};
+use super::{MemoryBlock, load_block_in};
 use crate::Result;
 use crate::id::BlockId;
 use crate::identity::workspaces::OwnWorkspaceId;
@@ -45,7 +45,7 @@ pub(super) fn wait_for_memory_block(
     cx: &Read<'_>,
     input: &mut WaitForMemoryBlock,
 ) -> Result<Poll<MemoryBlock>> {
-    let block = load_in(cx, input.workspace_id, input.block_id)?;
+    let block = load_block_in(cx, input.workspace_id, input.block_id)?;
     let after = match input.after_version {
         Some(after) => after,
         None => {

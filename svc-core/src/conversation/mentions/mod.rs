@@ -28,6 +28,7 @@ pub(crate) use parse::{NameBudget, PossibleMentions};
 
 /// A member whom a message mentions by handle and reaches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Mentioned")]
 pub(crate) struct Mentioned {
     /// Id of the mentioned member.
     member_id: MemberId,
@@ -48,6 +49,7 @@ named_enum! {
 
 /// A mention that reaches no member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "NotReached")]
 pub(crate) struct NotReached {
     /// The mention as written in the text, including the `@`.
     text: String,
@@ -60,15 +62,15 @@ pub(crate) struct NotReached {
 
 /// A group of a channel's members that a message can mention: `@channel` or `@here`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Group {
+pub(super) enum MentionGroup {
     /// `@channel`: all members of the channel.
     Channel,
     /// `@here`: the members of the channel who are online.
     Here,
 }
 
-impl Group {
-    fn by_name(name: &str) -> Option<Self> {
+impl MentionGroup {
+    fn from_name(name: &str) -> Option<Self> {
         match name {
             "channel" => Some(Self::Channel),
             "here" => Some(Self::Here),
@@ -76,7 +78,8 @@ impl Group {
         }
     }
 
-    fn members(self) -> Recipients<'static> {
+    /// Returns the members to notify when the group is mentioned.
+    fn recipients(self) -> Recipients<'static> {
         match self {
             Self::Channel => Recipients::ChannelMembers,
             Self::Here => Recipients::OnlineInChannel,
@@ -95,14 +98,15 @@ pub(crate) struct ReachedMembers {
     /// All mentions to display as mentions: of active members who see the channel, including the author, and
     /// of groups.
     pub mentions: Vec<Mention>,
-    groups: BTreeSet<Group>,
+    groups: BTreeSet<MentionGroup>,
     /// All members that the text mentions by handle, including members that it does not reach.
-    named: BTreeSet<MemberId>,
-    named_groups: BTreeSet<Group>,
+    named_members: BTreeSet<MemberId>,
+    named_groups: BTreeSet<MentionGroup>,
 }
 
 impl ReachedMembers {
-    fn members(&self) -> Vec<MemberId> {
+    /// Returns the ids of the members that the text mentions by handle and reaches.
+    fn member_ids(&self) -> Vec<MemberId> {
         self.mentioned.iter().map(|mentioned| mentioned.member_id).collect()
     }
 }
@@ -133,22 +137,22 @@ pub(crate) fn resolve_mentions(
     cx: &Read<'_>,
     channel: ChannelId,
     author: Option<MemberId>,
-    mentioning: &PossibleMentions,
+    possible_mentions: &PossibleMentions,
 ) -> Result<ReachedMembers> {
-    Ok(MentionTargets::load(cx, Some(channel), [mentioning])?.resolve(author, mentioning))
+    Ok(MentionTargets::load(cx, Some(channel), [possible_mentions])?.resolve(author, possible_mentions))
 }
 
 /// Resolves the mentions of each given text, in a channel or in the whole workspace, without regard to the
 /// author.
 ///
 /// Groups can be mentioned only in a channel.
-pub(crate) fn resolve_each(
+pub(crate) fn resolve_mentions_of_texts(
     cx: &Read<'_>,
     channel: Option<ChannelId>,
     texts: &[&PossibleMentions],
 ) -> Result<Vec<ReachedMembers>> {
     let targets = MentionTargets::load(cx, channel, texts.iter().copied())?;
-    Ok(texts.iter().map(|mentioning| targets.resolve(None, mentioning)).collect())
+    Ok(texts.iter().map(|possible_mentions| targets.resolve(None, possible_mentions)).collect())
 }
 
 /// The members and groups to which the possible names in some texts refer.
@@ -156,14 +160,14 @@ struct MentionTargets {
     members: BTreeMap<String, HandleMatch>,
     /// The groups that occur in the texts, each with the reason why the caller cannot mention the group, or
     /// `None`.
-    groups: BTreeMap<Group, Option<WhyNot>>,
+    groups: BTreeMap<MentionGroup, Option<WhyNot>>,
 }
 
 /// Meaning of a mention: the member or the group with the longest existing name that the mention could mean.
 #[derive(Clone, Copy)]
 enum MentionTarget<'m> {
     Member(MentionText<'m>, &'m HandleMatch),
-    Group(MentionText<'m>, Group, Option<WhyNot>),
+    Group(MentionText<'m>, MentionGroup, Option<WhyNot>),
     Unknown(&'m str),
 }
 
@@ -171,65 +175,73 @@ enum MentionTarget<'m> {
 type MentionText<'m> = &'m str;
 
 /// Maximum names in one statement that looks up members by handle.
-const NAMES_AT_ONCE: usize = 1000;
+const NAMES_PER_QUERY_MAX: usize = 1000;
 
 impl MentionTargets {
+    /// Loads the members and groups to which the possible names in the texts refer.
     fn load<'m>(
         cx: &Read<'_>,
         channel: Option<ChannelId>,
         texts: impl IntoIterator<Item = &'m PossibleMentions>,
     ) -> Result<Self> {
-        let found = texts.into_iter().flat_map(|mentioning| &mentioning.found);
+        let found = texts.into_iter().flat_map(|possible_mentions| &possible_mentions.distinct);
         let names: BTreeSet<&str> =
             found.flat_map(|mention| &mention.names).map(|name| &*name.name).collect();
         let names: Vec<&str> = names.into_iter().collect();
         let mut members = BTreeMap::new();
-        for names in names.chunks(NAMES_AT_ONCE) {
+        for names in names.chunks(NAMES_PER_QUERY_MAX) {
             let called = members_with_handles(cx, channel, names)?.into_iter();
             members.extend(called.map(|called| (called.handle.clone(), called)));
         }
         let mut groups = BTreeMap::new();
         if let Some(channel) = channel {
-            for group in names.iter().filter_map(|name| Group::by_name(name)) {
-                groups.insert(group, unreached_reason(cx, channel, group)?);
+            for group in names.iter().filter_map(|name| MentionGroup::from_name(name)) {
+                groups.insert(group, reason_group_not_reached(cx, channel, group)?);
             }
         }
         Ok(Self { members, groups })
     }
 
-    fn meaning<'m>(&'m self, mention: &'m parse::PossibleMention) -> MentionTarget<'m> {
-        let meaning = |name: &'m PossibleName| {
+    /// Returns the member or the group that a possible mention refers to, if any.
+    fn find_target<'m>(&'m self, mention: &'m parse::PossibleMention) -> MentionTarget<'m> {
+        let target = |name: &'m PossibleName| {
             if let Some(member) = self.members.get(&name.name) {
                 return Some(MentionTarget::Member(mention.written_as(name), member));
             }
-            let group = Group::by_name(&name.name)?;
+            let group = MentionGroup::from_name(&name.name)?;
             let why_not = self.groups.get(&group)?;
             Some(MentionTarget::Group(mention.written_as(name), group, *why_not))
         };
-        mention.names.iter().find_map(meaning).unwrap_or(MentionTarget::Unknown(&mention.text))
+        mention.names.iter().find_map(target).unwrap_or(MentionTarget::Unknown(&mention.reported_text))
     }
 
     /// Resolves the mentions of one of the texts from which the targets were loaded.
-    fn resolve(&self, author: Option<MemberId>, mentioning: &PossibleMentions) -> ReachedMembers {
+    fn resolve(&self, author: Option<MemberId>, possible_mentions: &PossibleMentions) -> ReachedMembers {
         let mut reached = ReachBuilder { author, ..ReachBuilder::default() };
-        let mut outcomes: Vec<Option<ResolvedMention>> = vec![None; mentioning.found.len()];
+        let mut outcomes: Vec<Option<ResolvedMention>> = vec![None; possible_mentions.distinct.len()];
         let mut covered = 0;
-        for place in &mentioning.places {
+        for place in &possible_mentions.places {
             // This `@` is part of the preceding handle, as in an email address.
-            if place.at < covered {
+            if place.position < covered {
                 continue;
             }
-            let found = mentioning.found.get(place.mention).zip(outcomes.get_mut(place.mention));
+            let found = possible_mentions
+                .distinct
+                .get(place.mention_index)
+                .zip(outcomes.get_mut(place.mention_index));
             let Some((mention, outcome)) = found else { continue };
-            let ResolvedMention { length, shown } =
-                *outcome.get_or_insert_with(|| reached.add(self.meaning(mention)));
-            let end = place.at.saturating_add(length);
+            let ResolvedMention { length, displayed_as } =
+                *outcome.get_or_insert_with(|| reached.add_mention(self.find_target(mention)));
+            let end = place.position.saturating_add(length);
             if length > 0 {
                 covered = end;
             }
-            reached.reached.mentions.extend(shown.map(|member| Mention { place: place.at..end, member }));
+            reached
+                .reached
+                .mentions
+                .extend(displayed_as.map(|member| Mention { range: place.position..end, member }));
         }
-        for text in &mentioning.beyond {
+        for text in &possible_mentions.beyond_limit {
             reached.add_not_reached(text, WhyNot::TooMany);
         }
         reached.reached
@@ -243,7 +255,7 @@ struct ResolvedMention {
     length: usize,
     /// `None` if the text is not displayed as a mention, `Some(None)` for a group, `Some(Some(id))` for a
     /// member.
-    shown: Option<Option<MemberId>>,
+    displayed_as: Option<Option<MemberId>>,
 }
 
 /// Builder of [`ReachedMembers`], to which mentions are added one by one.
@@ -257,8 +269,8 @@ struct ReachBuilder {
 
 impl ReachBuilder {
     /// Records the first occurrence of a mention, and returns the result of resolving the mention.
-    fn add(&mut self, meaning: MentionTarget<'_>) -> ResolvedMention {
-        let (written, shown) = match meaning {
+    fn add_mention(&mut self, target: MentionTarget<'_>) -> ResolvedMention {
+        let (written, displayed_as) = match target {
             MentionTarget::Unknown(text) => {
                 // An `@` without a handle-like text after it is not a mention.
                 if !text.is_empty() {
@@ -267,7 +279,7 @@ impl ReachBuilder {
                 return ResolvedMention::default();
             }
             MentionTarget::Member(written, called) => {
-                self.reached.named.insert(called.member_id);
+                self.reached.named_members.insert(called.member_id);
                 match called {
                     HandleMatch { member_id, .. } if Some(*member_id) == self.author => {}
                     HandleMatch { active: false, .. } => self.add_not_reached(written, WhyNot::Inactive),
@@ -292,9 +304,10 @@ impl ReachBuilder {
                 (written, Some(None))
             }
         };
-        ResolvedMention { length: written.len(), shown }
+        ResolvedMention { length: written.len(), displayed_as }
     }
 
+    /// Records a mention that reaches no member, once per text.
     fn add_not_reached(&mut self, text: &str, why: WhyNot) {
         if self.unreached.insert(text.to_lowercase()) {
             self.reached.not_reached.push(NotReached { text: text.to_owned(), why });
@@ -310,8 +323,8 @@ fn members_with_handles(
 ) -> Result<Vec<HandleMatch>> {
     let names = serde_json::to_string(names).map_err(Error::internal)?;
     let sql = match cx.engine() {
-        Engine::Sqlite => CALLED_SQLITE,
-        Engine::Postgres => CALLED_POSTGRES,
+        Engine::Sqlite => HANDLE_MATCHES_SQLITE,
+        Engine::Postgres => HANDLE_MATCHES_POSTGRES,
     };
     cx.query(sql, &[&channel, &names, &online_since(cx.now()), &cx.caller().workspace_id])
 }
@@ -329,22 +342,26 @@ macro_rules! select_handle_matches {
     };
 }
 
-const CALLED_SQLITE: &str = select_handle_matches!("select value from json_each($2)");
+const HANDLE_MATCHES_SQLITE: &str = select_handle_matches!("select value from json_each($2)");
 
-const CALLED_POSTGRES: &str =
+const HANDLE_MATCHES_POSTGRES: &str =
     select_handle_matches!("select jsonb_array_elements_text(cast(cast($2 as text) as jsonb))");
 
 /// Returns the reason why the caller cannot mention a group of a channel, or `None` if the caller can.
-fn unreached_reason(cx: &Read<'_>, channel: ChannelId, group: Group) -> Result<Option<WhyNot>> {
-    let (most, why) = match cx.caller().capabilities.has(Capability::ChannelAdmin) {
+fn reason_group_not_reached(
+    cx: &Read<'_>,
+    channel: ChannelId,
+    group: MentionGroup,
+) -> Result<Option<WhyNot>> {
+    let (limit, why) = match cx.caller().capabilities.has(Capability::ChannelAdmin) {
         true => (GROUP_MENTION_MAX, WhyNot::TooMany),
         false => (GROUP_MENTION_FREE, WhyNot::NotAllowed),
     };
-    let is_here = group == Group::Here;
+    let is_here = group == MentionGroup::Here;
     let since = online_since(cx.now());
     let counted: Option<(i64,)> =
-        cx.one(COUNT_GROUP, &[&channel, &cx.caller().member, &is_here, &since, &most.saturating_add(1)])?;
-    Ok(counted.filter(|(count,)| *count > most).map(|_| why))
+        cx.one(COUNT_GROUP, &[&channel, &cx.caller().member, &is_here, &since, &limit.saturating_add(1)])?;
+    Ok(counted.filter(|(count,)| *count > limit).map(|_| why))
 }
 
 /// Counts the members of a group other than the caller, up to a limit.
@@ -360,21 +377,21 @@ const COUNT_GROUP: &str = concat!(
 
 /// Notifies the members that a new message reaches by mentions. In a direct message, notifies all other
 /// members.
-pub(crate) fn notify_reached(
+pub(crate) fn notify_reached_members(
     cx: &mut Write<'_>,
-    because: &Recorded,
+    cause: &Recorded,
     message: MessageId,
     reached: &ReachedMembers,
     is_dm: bool,
 ) -> Result<()> {
-    let members = reached.members();
+    let members = reached.member_ids();
     let mentioned = (!members.is_empty()).then_some((InboxReason::Mention, Recipients::Members(&members)));
-    let groups = reached.groups.iter().map(|group| (InboxReason::GroupMention, group.members()));
+    let groups = reached.groups.iter().map(|group| (InboxReason::GroupMention, group.recipients()));
     let all = is_dm.then_some((InboxReason::Dm, Recipients::ChannelMembers));
     for (place, (reason, to)) in mentioned.into_iter().chain(groups).chain(all).enumerate() {
         match place {
-            0 => inbox::notify_first(cx, because, reason, message, to)?,
-            _ => inbox::notify(cx, because, reason, Some(message), to)?,
+            0 => inbox::notify_of_new_message(cx, cause, reason, message, to)?,
+            _ => inbox::notify(cx, cause, reason, Some(message), to)?,
         }
     }
     Ok(())
@@ -382,15 +399,15 @@ pub(crate) fn notify_reached(
 
 /// Updates the notifications of an edited message: adds notifications for new mentions, and removes
 /// notifications for removed mentions.
-pub(crate) fn update_notifications(
+pub(crate) fn update_mention_notifications(
     cx: &mut Write<'_>,
-    because: &Recorded,
+    cause: &Recorded,
     message: MessageId,
     before: &ReachedMembers,
     after: &ReachedMembers,
 ) -> Result<()> {
     // The removed mentions include members who no longer see the channel but were notified earlier.
-    let gone: Vec<MemberId> = before.named.difference(&after.named).copied().collect();
+    let gone: Vec<MemberId> = before.named_members.difference(&after.named_members).copied().collect();
     if !gone.is_empty() {
         inbox::remove_reason(cx, message, InboxReason::Mention, Some(&gone))?;
     }
@@ -403,12 +420,12 @@ pub(crate) fn update_notifications(
     }
     // The earlier text may not have reached a member whom both texts mention. If it did, the member's item is
     // not changed.
-    let members = after.members();
+    let members = after.member_ids();
     if !members.is_empty() {
-        inbox::notify(cx, because, InboxReason::Mention, Some(message), Recipients::Members(&members))?;
+        inbox::notify(cx, cause, InboxReason::Mention, Some(message), Recipients::Members(&members))?;
     }
     for group in after.groups.difference(&still) {
-        inbox::notify(cx, because, InboxReason::GroupMention, Some(message), group.members())?;
+        inbox::notify(cx, cause, InboxReason::GroupMention, Some(message), group.recipients())?;
     }
     Ok(())
 }
@@ -424,6 +441,6 @@ pub(crate) fn reached_among(members: &[(&str, MemberId)], text: &str) -> Reached
         online: false,
     };
     let members = members.iter().map(|member| (member.0.to_owned(), called(member))).collect();
-    let groups = [(Group::Channel, None), (Group::Here, None)].into();
-    MentionTargets { members, groups }.resolve(None, &PossibleMentions::of(&[text]))
+    let groups = [(MentionGroup::Channel, None), (MentionGroup::Here, None)].into();
+    MentionTargets { members, groups }.resolve(None, &PossibleMentions::find(&[text]))
 }

@@ -35,20 +35,20 @@ use crate::limits::{MARKDOWN_NODES_MAX, MENTION_NAME_BYTES_MAX, MENTIONS_MAX, US
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PossibleMentions {
     /// The first distinct mentions, up to a limit.
-    pub(super) found: Vec<PossibleMention>,
-    /// All places at which the mentions in `found` occur, including repetitions.
+    pub(super) distinct: Vec<PossibleMention>,
+    /// All places at which the mentions in `distinct` occur, including repetitions.
     pub(super) places: Vec<MentionPlace>,
-    /// The distinct mentions beyond the limit of `found`, as written, up to the same limit.
-    pub(super) beyond: Vec<String>,
+    /// The distinct mentions beyond the limit of `distinct`, as written, up to the same limit.
+    pub(super) beyond_limit: Vec<String>,
 }
 
 /// An occurrence of a mention in the joined texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MentionPlace {
     /// Position of the mention's `@` in the joined texts.
-    pub at: usize,
-    /// Index of the mention in `PossibleMentions::found`.
-    pub mention: usize,
+    pub position: usize,
+    /// Index of the mention in `PossibleMentions::distinct`.
+    pub mention_index: usize,
 }
 
 /// An `@` in a text with the names that it could mention.
@@ -58,7 +58,7 @@ pub(super) struct PossibleMention {
     pub written: String,
     /// The text to report if the mention is unknown: the `@` and the handle-like text after it, without
     /// trailing punctuation. Empty if no handle-like text follows the `@`.
-    pub text: String,
+    pub reported_text: String,
     /// The names that the mention could mean, mapped to the form of stored handles, the longest first.
     pub names: Vec<PossibleName>,
 }
@@ -81,12 +81,12 @@ impl PossibleMention {
 /// Budget that limits the total cost of the possible names in the texts of one request.
 pub(crate) struct NameBudget {
     /// Remaining budget, in bytes.
-    left: usize,
+    bytes_left: usize,
 }
 
 impl Default for NameBudget {
     fn default() -> Self {
-        Self { left: MENTION_NAME_BYTES_MAX }
+        Self { bytes_left: MENTION_NAME_BYTES_MAX }
     }
 }
 
@@ -97,15 +97,16 @@ const SLOW_FACTOR: usize = 4;
 
 impl NameBudget {
     /// Deducts the cost of a name of `bytes` bytes, and returns whether the budget was sufficient.
-    fn take(&mut self, bytes: usize, is_slow: bool) -> bool {
+    fn try_spend(&mut self, bytes: usize, is_slow: bool) -> bool {
         let factor = if is_slow { SLOW_FACTOR } else { 1 };
-        let left = self.left.checked_sub(bytes.saturating_add(NAME_OVERHEAD).saturating_mul(factor));
-        self.left = left.unwrap_or(0);
+        let left = self.bytes_left.checked_sub(bytes.saturating_add(NAME_OVERHEAD).saturating_mul(factor));
+        self.bytes_left = left.unwrap_or(0);
         left.is_some()
     }
 
+    /// Returns whether nothing remains of the budget.
     fn is_used_up(&self) -> bool {
-        self.left == 0
+        self.bytes_left == 0
     }
 }
 
@@ -114,39 +115,39 @@ impl NameBudget {
 /// The limit matters in text without spaces, in which a name can end after each character.
 const NAMES_MAX: usize = 64;
 /// Number of the longest names among the [`NAMES_MAX`] names that are kept.
-const LAST_NAMES: usize = 16;
+const LONGEST_NAMES: usize = 16;
 
 impl PossibleMentions {
     /// Finds the possible mentions in the Markdown texts of a message.
-    pub fn of(texts: &[&str]) -> Self {
+    pub fn find(texts: &[&str]) -> Self {
         let texts: Vec<_> = texts.iter().map(|text| markdown::with_line_feeds(text)).collect();
         let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
-        Self::within(&texts, &mut NameBudget::default())
+        Self::find_within_budget(&texts, &mut NameBudget::default())
     }
 
     /// Finds the possible mentions in Markdown texts whose lines end with line feeds, within a budget.
     ///
     /// Mentions beyond the budget are ignored.
-    pub fn within(texts: &[&str], room: &mut NameBudget) -> Self {
-        let mut finder = MentionFinder::new(room);
+    pub fn find_within_budget(texts: &[&str], budget: &mut NameBudget) -> Self {
+        let mut finder = MentionFinder::new(budget);
         let mut base = 0_usize;
         for text in texts {
-            if text.contains(is_sign) && !finder.is_full() {
-                finder.search(text, base);
+            if text.contains(is_at_sign) && !finder.is_full() {
+                finder.search_text(text, base);
             }
             base = base.saturating_add(text.len()).saturating_add(1);
         }
-        finder.mentioning
+        finder.possible_mentions
     }
 }
 
 /// Searches texts for mentions, and builds [`PossibleMentions`].
 struct MentionFinder<'r> {
-    room: &'r mut NameBudget,
-    mentioning: PossibleMentions,
+    budget: &'r mut NameBudget,
+    possible_mentions: PossibleMentions,
     /// Number of `@` signs examined so far.
-    signs: usize,
-    /// The texts from each `@` that was examined, each with the index of its mention in `found`, if any.
+    examined_signs: usize,
+    /// The texts from each `@` that was examined, each with the index of its mention in `distinct`, if any.
     examined: BTreeMap<String, Option<usize>>,
     /// The longest name of each distinct mention so far, without trailing punctuation. The limit on mentions
     /// applies to these names.
@@ -161,20 +162,27 @@ const PLACES_MAX: usize = MARKDOWN_NODES_MAX;
 const SIGNS_MAX: usize = 2 * PLACES_MAX;
 
 impl<'r> MentionFinder<'r> {
-    fn new(room: &'r mut NameBudget) -> Self {
+    fn new(budget: &'r mut NameBudget) -> Self {
         let examined = BTreeMap::new();
         let distinct_names = BTreeSet::new();
-        Self { room, mentioning: PossibleMentions::default(), signs: 0, examined, distinct_names }
+        Self {
+            budget,
+            possible_mentions: PossibleMentions::default(),
+            examined_signs: 0,
+            examined,
+            distinct_names,
+        }
     }
 
+    /// Returns whether a limit is reached, so that the search must end.
     fn is_full(&self) -> bool {
-        self.mentioning.beyond.len() >= MENTIONS_MAX
+        self.possible_mentions.beyond_limit.len() >= MENTIONS_MAX
             || self.examined.len() >= EXAMINED_MAX
-            || self.signs >= SIGNS_MAX
+            || self.examined_signs >= SIGNS_MAX
     }
 
     /// Searches a text for mentions. The text begins at position `base` of the joined texts.
-    fn search(&mut self, text: &str, base: usize) {
+    fn search_text(&mut self, text: &str, base: usize) {
         let mut word = CurrentWord::default();
         for said in mentionable_segments(text) {
             let TextSegment::Mentionable(range) = said else {
@@ -186,10 +194,10 @@ impl<'r> MentionFinder<'r> {
             for (offset, c) in text.get(range.clone()).unwrap_or_default().char_indices() {
                 let at = range.start.saturating_add(offset);
                 let rest = text.get(at..).unwrap_or_default();
-                let begins = is_sign(c) && word.may_mention() && !is_escaped(text, at);
+                let begins = is_at_sign(c) && word.can_begin_mention() && !is_escaped(text, at);
                 word.push(c, rest, begins);
                 if begins {
-                    self.search_mention(rest, base.saturating_add(at));
+                    self.add_mention_at(rest, base.saturating_add(at));
                 }
                 if self.is_full() {
                     return;
@@ -198,48 +206,49 @@ impl<'r> MentionFinder<'r> {
         }
     }
 
-    /// Adds the mention that begins with the `@` at the start of `rest`, which is position `at` of the joined
+    /// Adds the mention that begins with the `@` at the start of `rest`, which is at `position` of the joined
     /// texts.
-    fn search_mention(&mut self, rest: &str, at: usize) {
-        self.signs = self.signs.saturating_add(1);
-        let run = TextAfterSign::of(rest, false);
+    fn add_mention_at(&mut self, rest: &str, position: usize) {
+        self.examined_signs = self.examined_signs.saturating_add(1);
+        let run = TextAfterSign::read(rest, false);
         let written = run.0.last().and_then(|(_, end)| rest.get(..*end)).unwrap_or_default();
         if written.is_empty() {
             return;
         }
         if let Some(known) = self.examined.get(written).copied() {
-            self.add_place(known, at);
+            self.add_place(known, position);
             return;
         }
-        let found = mention_at(rest, &run, self.room);
-        let added = found.and_then(|mention| self.add(mention));
+        let found = parse_mention(rest, &run, self.budget);
+        let added = found.and_then(|mention| self.add_mention(mention));
         self.examined.insert(written.to_owned(), added);
-        self.add_place(added, at);
+        self.add_place(added, position);
     }
 
-    fn add_place(&mut self, mention: Option<usize>, at: usize) {
-        let places = &mut self.mentioning.places;
-        if let Some(mention) = mention
+    /// Records that a mention occurs at a position, unless the mention is beyond the limit.
+    fn add_place(&mut self, mention_index: Option<usize>, position: usize) {
+        let places = &mut self.possible_mentions.places;
+        if let Some(mention_index) = mention_index
             && places.len() < PLACES_MAX
         {
-            places.push(MentionPlace { at, mention });
+            places.push(MentionPlace { position, mention_index });
         }
     }
 
     /// Adds a mention and returns its index, or `None` if the mention is beyond the limit.
-    fn add(&mut self, mention: PossibleMention) -> Option<usize> {
+    fn add_mention(&mut self, mention: PossibleMention) -> Option<usize> {
         let longest = mention.names.first().map_or("", |longest| &longest.name);
         let counted = longest.trim_end_matches(|c: char| !c.is_alphanumeric()).to_owned();
-        let PossibleMentions { found, beyond, .. } = &mut self.mentioning;
+        let PossibleMentions { distinct, beyond_limit, .. } = &mut self.possible_mentions;
         let is_known = self.distinct_names.contains(&counted);
-        let index = found.len();
+        let index = distinct.len();
         let counts = (is_known || self.distinct_names.len() < MENTIONS_MAX)
             && index < 2 * MENTIONS_MAX
-            && !self.room.is_used_up();
+            && !self.budget.is_used_up();
         if counts {
-            found.push(mention);
-        } else if !is_known && !mention.text.is_empty() {
-            beyond.push(mention.text);
+            distinct.push(mention);
+        } else if !is_known && !mention.reported_text.is_empty() {
+            beyond_limit.push(mention.reported_text);
         }
         self.distinct_names.insert(counted);
         counts.then_some(index)
@@ -270,7 +279,7 @@ struct WordSection {
 
 impl CurrentWord {
     /// Returns whether an `@` as the next character can begin a mention.
-    fn may_mention(&self) -> bool {
+    fn can_begin_mention(&self) -> bool {
         match self.before {
             _ if self.is_address => false,
             None => true,
@@ -294,7 +303,7 @@ impl CurrentWord {
             self.plain_sections = self.plain_sections.saturating_add(usize::from(!has_mention));
             self.is_path |= !is_begun || (!has_mention && (has_address_chars || self.plain_sections > 1));
         } else {
-            let is_sign_within = is_sign(c) && !is_mention;
+            let is_sign_within = is_at_sign(c) && !is_mention;
             self.section.is_begun = true;
             self.section.has_mention |= is_mention;
             self.section.has_address_chars |= is_sign_within
@@ -305,7 +314,7 @@ impl CurrentWord {
     }
 }
 
-fn is_sign(c: char) -> bool {
+fn is_at_sign(c: char) -> bool {
     matches!(c, '@' | '＠')
 }
 
@@ -322,7 +331,9 @@ fn is_escaped(text: &str, at: usize) -> bool {
 /// Returns whether an `@` after the character `before` is inside a word, such as an email address.
 fn continues_a_word(before: char) -> bool {
     let is_of_word = before.is_alphanumeric() || is_combining_mark(before);
-    (is_of_word && !is_unspaced_script(before)) || is_sign(before) || matches!(before, '_' | '.' | '-' | '+')
+    (is_of_word && !is_unspaced_script(before))
+        || is_at_sign(before)
+        || matches!(before, '_' | '.' | '-' | '+')
 }
 
 /// Returns whether a character may occur in a manually chosen handle or an email address.
@@ -388,7 +399,7 @@ struct TextAfterSign(Vec<(char, usize)>);
 impl TextAfterSign {
     /// Reads the text after the `@` at the start of `rest`. If `unescaped` is true, removes backslash
     /// escapes.
-    fn of(rest: &str, unescaped: bool) -> Self {
+    fn read(rest: &str, unescaped: bool) -> Self {
         let mut run = Vec::new();
         let mut chars = rest.char_indices().skip(1).peekable();
         while let Some((at, c)) = chars.next().filter(|(_, c)| !c.is_whitespace() && !c.is_control()) {
@@ -402,7 +413,8 @@ impl TextAfterSign {
         Self(run)
     }
 
-    fn char(&self, index: usize) -> Option<char> {
+    /// Returns the character with an index after the `@`.
+    fn char_at(&self, index: usize) -> Option<char> {
         self.0.get(index).map(|(c, _)| *c)
     }
 
@@ -412,8 +424,8 @@ impl TextAfterSign {
         // Whether only trailing punctuation follows the next character, before the end of the word.
         let mut behind_trails = true;
         for index in (0..self.0.len()).rev() {
-            let Some(before) = self.char(index) else { continue };
-            let after = self.char(index.saturating_add(1));
+            let Some(before) = self.char_at(index) else { continue };
+            let after = self.char_at(index.saturating_add(1));
             let trails = match after {
                 None => true,
                 Some(after) if !is_handle_char(after) => true,
@@ -427,7 +439,7 @@ impl TextAfterSign {
         }
         ends.reverse();
         if ends.len() > NAMES_MAX {
-            ends.drain(NAMES_MAX.saturating_sub(LAST_NAMES)..ends.len().saturating_sub(LAST_NAMES));
+            ends.drain(NAMES_MAX.saturating_sub(LONGEST_NAMES)..ends.len().saturating_sub(LONGEST_NAMES));
         }
         ends
     }
@@ -437,22 +449,23 @@ impl TextAfterSign {
     fn handle_like_end(&self) -> Option<usize> {
         let chars = || self.0.iter().map(|(c, _)| *c);
         let plain = chars().take_while(|c| is_handle_char(*c)).count();
-        let local =
-            chars().take_while(|c| !is_sign(*c) && (is_handle_char(*c) || is_email_punctuation(*c))).count();
+        let local = chars()
+            .take_while(|c| !is_at_sign(*c) && (is_handle_char(*c) || is_email_punctuation(*c)))
+            .count();
         let host = chars().skip(local.saturating_add(1));
         let host = host
             .take_while(|c| c.is_alphanumeric() || is_combining_mark(*c) || matches!(c, '.' | '-'))
             .count();
         let ends_like_a_word =
-            local.checked_sub(1).and_then(|last| self.char(last)).is_some_and(is_handle_char);
-        let is_email = ends_like_a_word && host > 0 && self.char(local).is_some_and(is_sign);
-        let spoken = |length: usize| -> Option<usize> {
+            local.checked_sub(1).and_then(|last| self.char_at(last)).is_some_and(is_handle_char);
+        let is_email = ends_like_a_word && host > 0 && self.char_at(local).is_some_and(is_at_sign);
+        let trimmed = |length: usize| -> Option<usize> {
             let last = self.0.get(..length)?.iter().rposition(|(c, _)| !is_trailing_punctuation(*c))?;
             Some(last.saturating_add(1))
         };
-        let email = is_email.then(|| spoken(local.saturating_add(1).saturating_add(host))).flatten();
+        let email = is_email.then(|| trimmed(local.saturating_add(1).saturating_add(host))).flatten();
         let has_dot = |end: &usize| chars().take(*end).skip(local).any(|c| c == '.');
-        let length = email.filter(has_dot).max(spoken(plain))?;
+        let length = email.filter(has_dot).max(trimmed(plain))?;
         self.0.get(length.checked_sub(1)?).map(|(_, end)| *end)
     }
 }
@@ -460,26 +473,26 @@ impl TextAfterSign {
 /// Returns the mention that begins with the `@` at the start of `rest`, or `None` if no name follows the `@`.
 ///
 /// If the budget is used up, the mention contains only some of its names or no names.
-fn mention_at(rest: &str, run: &TextAfterSign, room: &mut NameBudget) -> Option<PossibleMention> {
-    let mut names = possible_names(run, room);
+fn parse_mention(rest: &str, run: &TextAfterSign, budget: &mut NameBudget) -> Option<PossibleMention> {
+    let mut names = possible_names(run, budget);
     let until = run.0.last().map_or(0, |(_, end)| *end);
     if rest.get(..until)?.contains('\\') {
-        names.extend(possible_names(&TextAfterSign::of(rest, true), room));
+        names.extend(possible_names(&TextAfterSign::read(rest, true), budget));
         names.sort_by_key(|name| std::cmp::Reverse(name.length));
     }
-    if names.is_empty() && !room.is_used_up() {
+    if names.is_empty() && !budget.is_used_up() {
         return None;
     }
-    let text = run.handle_like_end().and_then(|end| rest.get(..end)).unwrap_or_default().to_owned();
+    let reported_text = run.handle_like_end().and_then(|end| rest.get(..end)).unwrap_or_default().to_owned();
     let end = names.iter().map(|name| name.length).max().unwrap_or(0);
-    Some(PossibleMention { written: rest.get(..end)?.to_owned(), text, names })
+    Some(PossibleMention { written: rest.get(..end)?.to_owned(), reported_text, names })
 }
 
 /// Returns the possible names at the start of the text after an `@`, the longest first.
-fn possible_names(run: &TextAfterSign, room: &mut NameBudget) -> Vec<PossibleName> {
+fn possible_names(run: &TextAfterSign, budget: &mut NameBudget) -> Vec<PossibleName> {
     let chars = || run.0.iter().map(|(c, _)| *c);
     // If every character of a name can be mapped separately, the same is true for every prefix of the name.
-    let plain: String = chars().map_while(plainly_mapped).collect();
+    let plain: String = chars().map_while(map_char_alone).collect();
     let plain_chars = plain.chars().count();
     let mut names = Vec::new();
     for end in run.name_lengths().into_iter().rev() {
@@ -487,7 +500,7 @@ fn possible_names(run: &TextAfterSign, room: &mut NameBudget) -> Vec<PossibleNam
             continue;
         };
         let is_slow = end > plain_chars;
-        if !room.take(length, is_slow) {
+        if !budget.try_spend(length, is_slow) {
             break;
         }
         let name = match is_slow {
@@ -505,7 +518,7 @@ fn possible_names(run: &TextAfterSign, room: &mut NameBudget) -> Vec<PossibleNam
 ///
 /// ASCII characters, and letters without marks in some scripts that are written from left to right, are
 /// mapped separately. All other characters are mapped as part of a whole name.
-fn plainly_mapped(c: char) -> Option<char> {
+fn map_char_alone(c: char) -> Option<char> {
     match c {
         '!'..='~' => Some(c.to_ascii_lowercase()),
         'ß'..='ö' | 'ø'..='ÿ' | 'а'..='џ' => Some(c),
@@ -533,7 +546,7 @@ fn mentionable_segments(text: &str) -> Vec<TextSegment> {
     let mut said = Vec::new();
     let mut silent = 0_usize;
     let mut end = 0;
-    for (event, range) in markdown::events(text) {
+    for (event, range) in markdown::parse_events(text) {
         match event {
             Event::Start(Tag::BlockQuote(_) | Tag::CodeBlock(_)) => silent = silent.saturating_add(1),
             Event::End(TagEnd::BlockQuote(_) | TagEnd::CodeBlock) => silent = silent.saturating_sub(1),
@@ -562,9 +575,9 @@ mod tests {
     fn read<'h>(text: &str, handles: &[&'h str]) -> (Vec<&'h str>, Vec<String>) {
         let (mut found, mut unknown): (Vec<&str>, Vec<String>) = Default::default();
         let mut covered = 0;
-        let PossibleMentions { found: mentions, places, .. } = PossibleMentions::of(&[text]);
-        for MentionPlace { at, mention } in places {
-            let PossibleMention { text, names, .. } = &mentions[mention];
+        let PossibleMentions { distinct: mentions, places, .. } = PossibleMentions::find(&[text]);
+        for MentionPlace { position: at, mention_index: mention } in places {
+            let PossibleMention { reported_text: text, names, .. } = &mentions[mention];
             let known = |PossibleName { name, .. }: &PossibleName| {
                 handles.iter().find(|handle| **handle == *name).copied()
             };
@@ -677,25 +690,27 @@ mod tests {
     #[test]
     fn the_first_fifty_count_and_the_others_are_named() {
         let text: String = (0..120).map(|number| format!("@m{number}, @M{number}! ")).collect();
-        let PossibleMentions { found, beyond, .. } = PossibleMentions::of(&[&text]);
-        let counted: BTreeSet<&str> = found.iter().map(|mention| &*mention.text).collect();
+        let PossibleMentions { distinct: found, beyond_limit: beyond, .. } = PossibleMentions::find(&[&text]);
+        let counted: BTreeSet<&str> = found.iter().map(|mention| &*mention.reported_text).collect();
         assert!(counted.contains("@m49") && !counted.contains("@m50"));
         assert_eq!((found.len(), beyond.len()), (2 * MENTIONS_MAX, MENTIONS_MAX));
-        assert_eq!((&*found[2].text, &*beyond[0]), ("@m1", "@m50"));
+        assert_eq!((&*found[2].reported_text, &*beyond[0]), ("@m1", "@m50"));
         let long = format!("@{}", "木".repeat(300));
-        let PossibleMentions { found, .. } = PossibleMentions::of(&[&long]);
-        assert!(found[0].names.len() == NAMES_MAX && found[0].text.chars().count() == 1 + USER_NAME_MAX);
+        let PossibleMentions { distinct: found, .. } = PossibleMentions::find(&[&long]);
+        assert!(
+            found[0].names.len() == NAMES_MAX && found[0].reported_text.chars().count() == 1 + USER_NAME_MAX
+        );
     }
 
     /// Characters that are mapped separately are mapped in the same way as by the user-name profile, in any
     /// combination.
     #[test]
     fn plain_characters_are_mapped_as_in_any_name() {
-        let plain: Vec<char> = ('!'..='\u{ffff}').filter(|c| plainly_mapped(*c).is_some()).collect();
+        let plain: Vec<char> = ('!'..='\u{ffff}').filter(|c| map_char_alone(*c).is_some()).collect();
         assert!(plain.len() > 30_000);
         for some in plain.chunks(50) {
             let (written, wanted): (String, String) =
-                some.iter().map(|c| (*c, plainly_mapped(*c).unwrap())).unzip();
+                some.iter().map(|c| (*c, map_char_alone(*c).unwrap())).unzip();
             assert_eq!(map_case(&written).as_deref(), Some(&*wanted), "{written}");
             let backwards = |text: &str| text.chars().rev().collect::<String>();
             assert_eq!(map_case(&backwards(&written)), Some(backwards(&wanted)), "{written}");
@@ -706,12 +721,15 @@ mod tests {
     fn texts_share_the_room_for_names() {
         let texts: Vec<String> =
             (0..2000).map(|number| format!("@m{number}é{}", "木\u{e48}".repeat(99))).collect();
-        let mut room = NameBudget::default();
+        let mut budget = NameBudget::default();
         let found: Vec<PossibleMentions> =
-            texts.iter().map(|text| PossibleMentions::within(&[text], &mut room)).collect();
-        assert!(found[0].found.len() == 1 && found[0].beyond.is_empty());
-        assert!(found[1999].found.is_empty() && found[1999].beyond.len() == 1);
-        let names = found.iter().flat_map(|mentioning| &mentioning.found).flat_map(|mention| &mention.names);
+            texts.iter().map(|text| PossibleMentions::find_within_budget(&[text], &mut budget)).collect();
+        assert!(found[0].distinct.len() == 1 && found[0].beyond_limit.is_empty());
+        assert!(found[1999].distinct.is_empty() && found[1999].beyond_limit.len() == 1);
+        let names = found
+            .iter()
+            .flat_map(|possible_mentions| &possible_mentions.distinct)
+            .flat_map(|mention| &mention.names);
         assert!(names.map(|name| name.name.len()).sum::<usize>() < MENTION_NAME_BYTES_MAX);
     }
 
@@ -721,7 +739,7 @@ mod tests {
     fn a_hostile_text_costs_no_more_than_its_length() {
         for form in ["@", "@木", "木@", "@a/", "a/@", "\\@", "@\\", "@'", "https://@", "é@é", "@*a*"] {
             let text = form.repeat(100_000 / form.len());
-            let found = PossibleMentions::of(&[&text]).found;
+            let found = PossibleMentions::find(&[&text]).distinct;
             let bytes: usize =
                 found.iter().flat_map(|mention| &mention.names).map(|name| name.name.len()).sum();
             assert!(bytes < 4_000_000, "{form}: {bytes}");

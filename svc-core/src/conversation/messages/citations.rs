@@ -15,8 +15,8 @@ use uuid::Uuid;
 use super::content::Metadata;
 use super::message_row::{MessagePlace, StoredMessage, not_pruned, visible_message};
 use crate::Result;
-use crate::conversation::uris::{Address, NamedObject};
-use crate::conversation::visibility::{seen_channel, visible};
+use crate::conversation::uris::{Address, AddressTarget};
+use crate::conversation::visibility::{visible, visible_channel_unaudited};
 use crate::id::{ChannelId, MessageId, RelationId, ThreadId, WorkspaceId};
 use crate::limits::PAGE_SCAN_MAX;
 use crate::log::replay::{Replayed, RowChange};
@@ -38,8 +38,8 @@ columns! { cited_columns: CitedMessage as m { id, channel_id, thread_id } }
 fn cited_messages(metadata: &Metadata, workspace: WorkspaceId) -> BTreeSet<CitedMessage> {
     let citations = metadata.get("citations").and_then(Value::as_array).into_iter().flatten();
     let uris = citations.filter_map(|citation| citation.get("uri")?.as_str());
-    let named = uris.filter_map(|uri| match Address::parse(uri)?.named {
-        NamedObject::Message(at, channel_id, thread_id, id) if at == workspace => {
+    let named = uris.filter_map(|uri| match Address::parse(uri)?.target {
+        AddressTarget::Message(at, channel_id, thread_id, id) if at == workspace => {
             Some(CitedMessage { id, channel_id, thread_id })
         }
         _ => None,
@@ -49,7 +49,8 @@ fn cited_messages(metadata: &Metadata, workspace: WorkspaceId) -> BTreeSet<Cited
 
 /// A relation that a citation creates, as the event of the citing content contains it.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
-pub(super) struct Cites {
+#[schemars(rename = "Cites")]
+pub(super) struct CitationRelation {
     /// Id of the relation.
     relation_id: RelationId,
     /// Id of the cited message; null if some members who may see the event may not see the cited message.
@@ -59,25 +60,25 @@ pub(super) struct Cites {
 /// The relations that are added and removed because a message has new content.
 #[derive(Default)]
 pub(super) struct CitationChange {
-    added: Vec<(Cites, CitedMessage)>,
+    added: Vec<(CitationRelation, CitedMessage)>,
     removed: Vec<RelationId>,
 }
 
 impl CitationChange {
     /// Determines the relations of a new message. A message without citations causes no database reads.
-    pub fn of_new(cx: &Write<'_>, from: &MessagePlace, metadata: &Metadata) -> Result<Self> {
+    pub fn for_new_message(cx: &Write<'_>, from: &MessagePlace, metadata: &Metadata) -> Result<Self> {
         let cited = cited_messages(metadata, cx.caller().workspace_id);
         Ok(Self { added: relations_to_add(cx, from, cited)?, removed: Vec::new() })
     }
 
     /// Determines which relations an edit of a message adds and removes.
-    pub fn of_edit(cx: &Write<'_>, from: &MessagePlace, [before, after]: [&Metadata; 2]) -> Result<Self> {
+    pub fn for_edit(cx: &Write<'_>, from: &MessagePlace, [before, after]: [&Metadata; 2]) -> Result<Self> {
         let workspace = cx.caller().workspace_id;
         let [before, mut cited] = [before, after].map(|metadata| cited_messages(metadata, workspace));
         if before == cited {
             return Ok(Self::default());
         }
-        let recorded: Vec<(RelationId, MessageId, bool)> = cx.query(RECORDED, &[&from.id])?;
+        let recorded: Vec<(RelationId, MessageId, bool)> = cx.query(RELATIONS_FROM_MESSAGE, &[&from.id])?;
         let mut removed = Vec::new();
         for (id, to, derived) in recorded {
             let is_cited = cited.iter().any(|message| message.id == to);
@@ -90,18 +91,23 @@ impl CitationChange {
     }
 
     /// Returns the added relations, for the event of the content.
-    pub fn added(&self) -> Vec<Cites> {
+    pub fn added_relations(&self) -> Vec<CitationRelation> {
         self.added.iter().map(|(cites, _)| *cites).collect()
     }
 
     /// Returns the ids of the removed relations, for the event of the content.
-    pub fn removed(&self) -> Vec<RelationId> {
+    pub fn removed_relation_ids(&self) -> Vec<RelationId> {
         self.removed.clone()
     }
 
     /// Inserts and deletes the rows of the relations, on behalf of the event at `lsn`.
-    pub fn write(self, cx: &mut Write<'_>, from: &MessagePlace, (lsn, made_at): (i64, Time)) -> Result<()> {
-        self.removed.iter().try_for_each(|id| cx.execute(1, REMOVE, &[id]))?;
+    pub fn write_rows(
+        self,
+        cx: &mut Write<'_>,
+        from: &MessagePlace,
+        (lsn, made_at): (i64, Time),
+    ) -> Result<()> {
+        self.removed.iter().try_for_each(|id| cx.execute(1, DELETE_RELATION, &[id]))?;
         let workspace_id = cx.caller().workspace_id;
         for (cites, to) in self.added {
             cx.insert(&new_row!("insert into relations" {
@@ -118,31 +124,33 @@ impl CitationChange {
 /// Kind of the relations that citations create.
 const KIND: &str = "cites";
 
-const RECORDED: &str = "select id, to_id, derived from relations where from_id = $1 and kind = 'cites'";
+const RELATIONS_FROM_MESSAGE: &str =
+    "select id, to_id, derived from relations where from_id = $1 and kind = 'cites'";
 
-const REMOVE: &str = "delete from relations where id = $1 and derived";
+const DELETE_RELATION: &str = "delete from relations where id = $1 and derived";
 
 /// Creates a relation for each cited message that the caller may see.
 fn relations_to_add(
     cx: &Write<'_>,
     from: &MessagePlace,
     mut cited: BTreeSet<CitedMessage>,
-) -> Result<Vec<(Cites, CitedMessage)>> {
+) -> Result<Vec<(CitationRelation, CitedMessage)>> {
     cited.retain(|message| message.id != from.id);
     if cited.is_empty() {
         return Ok(Vec::new());
     }
     let ids: Vec<Uuid> = cited.iter().map(|message| message.id.uuid()).collect();
     let sql = match cx.engine() {
-        Engine::Sqlite => VISIBLE_SQLITE,
-        Engine::Postgres => VISIBLE_POSTGRES,
+        Engine::Sqlite => VISIBLE_CITED_SQLITE,
+        Engine::Postgres => VISIBLE_CITED_POSTGRES,
     };
     let visibility = cx.caller().visibility.params();
     let workspace = cx.caller().workspace_id;
     let found: Vec<CitedMessage> = cx.query(sql, &visibility.and(&[&workspace, &ids]))?;
     let made = found.into_iter().filter(|message| cited.contains(message)).map(|to| {
-        let is_shown = to.channel_id == from.channel_id || !seen_channel(cx, to.channel_id)?.private;
-        let cites = Cites { relation_id: cx.new_id()?, to_id: is_shown.then_some(to.id) };
+        let is_shown =
+            to.channel_id == from.channel_id || !visible_channel_unaudited(cx, to.channel_id)?.private;
+        let cites = CitationRelation { relation_id: cx.new_id()?, to_id: is_shown.then_some(to.id) };
         Ok((cites, to))
     });
     made.collect()
@@ -164,9 +172,9 @@ macro_rules! select_visible {
     };
 }
 
-const VISIBLE_SQLITE: &str = select_visible!("in (select unhex(value) from json_each($6))");
+const VISIBLE_CITED_SQLITE: &str = select_visible!("in (select unhex(value) from json_each($6))");
 
-const VISIBLE_POSTGRES: &str = select_visible!("= any($6)");
+const VISIBLE_CITED_POSTGRES: &str = select_visible!("= any($6)");
 
 /// Name of the index of relations by target message, which exists only while a log is replayed.
 const RELATIONS_BY_TARGET: &str = "relations to messages";
@@ -182,17 +190,17 @@ pub(crate) fn replay_made<'e>(
     let relation = event.row("relations", [from.clone(), id.clone()])?.made();
     let relation = relation.set("made_at", event.at()).set("lsn", event.lsn());
     let relation = relation.clear("resolved_by").clear("resolved_actor_id").clear("resolved_at");
-    let relation = with_endpoint(event, relation, from, ["from_thread_id", "from_channel_id"])?;
+    let relation = set_relation_endpoint(event, relation, from, ["from_thread_id", "from_channel_id"])?;
     if to.is_null() {
         return Ok(relation);
     }
     event.row(RELATIONS_BY_TARGET, [to.clone(), from.clone(), id.clone()])?.keep()?;
-    with_endpoint(event, relation.set("to_id", to.clone()), to, ["to_thread_id", "to_channel_id"])
+    set_relation_endpoint(event, relation.set("to_id", to.clone()), to, ["to_thread_id", "to_channel_id"])
 }
 
 /// Sets the thread and the channel of the message at one end of a relation. A message never changes its
 /// thread.
-fn with_endpoint<'e>(
+fn set_relation_endpoint<'e>(
     event: &Replayed<'_>,
     relation: RowChange<'e>,
     message: &Value,
@@ -221,7 +229,7 @@ pub(super) fn replay(event: &Replayed<'_>) -> Result<()> {
 }
 
 /// Replays the removal of the relations to a message whose row is removed.
-pub(super) fn replay_removed(event: &Replayed<'_>, message: &Value) -> Result<()> {
+pub(super) fn replay_removed_relations(event: &Replayed<'_>, message: &Value) -> Result<()> {
     event.rows(RELATIONS_BY_TARGET, std::slice::from_ref(message), |leading| {
         let relation = leading.key().get(1..).unwrap_or_default().to_vec();
         leading.forget()?;
@@ -232,7 +240,8 @@ pub(super) fn replay_removed(event: &Replayed<'_>, message: &Value) -> Result<()
 /// State of the text that an address cites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Cited {
+#[schemars(rename = "Cited")]
+pub(crate) enum CitationState {
     /// The address does not cite a text.
     None,
     /// The cited text is current.
@@ -249,33 +258,37 @@ pub(crate) enum Cited {
 pub(crate) struct CitableMessage {
     pub place: MessagePlace,
     pub content_hash: Option<[u8; 32]>,
-    pub cited: Cited,
+    pub cited: CitationState,
     /// Number of the cited text; `None` if no later text superseded the cited text.
     pub edit: Option<i64>,
 }
 
 /// Loads a message that the caller may see, and returns the state of the text that the hash cites.
-pub(crate) fn find_cited(cx: &Read<'_>, id: MessageId, hash: Option<[u8; 32]>) -> Result<CitableMessage> {
+pub(crate) fn find_cited_message(
+    cx: &Read<'_>,
+    id: MessageId,
+    hash: Option<[u8; 32]>,
+) -> Result<CitableMessage> {
     let stored = visible_message(cx, id)?;
-    let place = MessagePlace::of(&stored);
+    let place = MessagePlace::from_stored(&stored);
     let content_hash = stored.content_hash;
     let found = |cited, edit| Ok(CitableMessage { place, content_hash, cited, edit });
-    let Some(hash) = hash else { return found(Cited::None, None) };
+    let Some(hash) = hash else { return found(CitationState::None, None) };
     let is_last = content_hash == Some(hash);
-    let number = if is_last { Some(stored.edits) } else { cited_edit(cx, &stored, hash)? };
+    let number = if is_last { Some(stored.edits) } else { find_cited_edit(cx, &stored, hash)? };
     match number {
-        None => found(Cited::Mismatch, None),
-        Some(_) if stored.withdrawn => found(Cited::Withdrawn, None),
-        Some(number) if number == stored.edits => found(Cited::Current, None),
-        Some(number) => found(Cited::Superseded, Some(number)),
+        None => found(CitationState::Mismatch, None),
+        Some(_) if stored.withdrawn => found(CitationState::Withdrawn, None),
+        Some(number) if number == stored.edits => found(CitationState::Current, None),
+        Some(number) => found(CitationState::Superseded, Some(number)),
     }
 }
 
 /// Returns the number of the text whose event has the given hash. Searches the text as posted and the last
 /// 2000 edits.
-fn cited_edit(cx: &Read<'_>, stored: &StoredMessage, hash: [u8; 32]) -> Result<Option<i64>> {
+fn find_cited_edit(cx: &Read<'_>, stored: &StoredMessage, hash: [u8; 32]) -> Result<Option<i64>> {
     let found: Option<(Option<i64>,)> =
-        cx.one(NUMBER, &[&stored.id, &stored.workspace_id, &hash, &stored.lsn, &PAGE_SCAN_MAX])?;
+        cx.one(CITED_TEXT_NUMBER, &[&stored.id, &stored.workspace_id, &hash, &stored.lsn, &PAGE_SCAN_MAX])?;
     Ok(found.and_then(|(number,)| number))
 }
 
@@ -283,7 +296,7 @@ fn cited_edit(cx: &Read<'_>, stored: &StoredMessage, hash: [u8; 32]) -> Result<O
 ///
 /// A row of `message_edits` contains the number of an earlier text, and the position of the edit that
 /// replaced that text.
-const NUMBER: &str = "
+const CITED_TEXT_NUMBER: &str = "
     select max(t.number) from (
         select cast(0 as bigint) as number, cast($4 as bigint) as lsn
         union all

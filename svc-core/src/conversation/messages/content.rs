@@ -63,7 +63,7 @@ pub(crate) enum GivenBlock {
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[schemars(inline)]
-pub(crate) enum OwnBlock {
+pub(crate) enum ServiceBlock {
     /// A vote: its question and its options.
     Vote {
         /// Id of the vote.
@@ -82,7 +82,7 @@ pub(crate) enum Block {
     /// A block supplied by the author.
     Given(GivenBlock),
     /// A block created by the service.
-    Own(OwnBlock),
+    Own(ServiceBlock),
 }
 
 /// Converts the blocks supplied by an author into blocks of a message.

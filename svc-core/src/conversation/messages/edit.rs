@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Message;
-use super::citations::{self, CitationChange, Cites};
+use super::citations::{self, CitationChange, CitationRelation};
 use super::content::{self, Block, GivenContent, Metadata};
 use super::message_row::{MessageContent, MessagePlace, StoredMessage, visible_message};
 use super::plaintext::{self, GivenMetadata, Plaintext, SealedContent};
@@ -71,7 +71,7 @@ impl Answer<EditMessage> for EditedMessage {
     fn answer_repeat(cx: &Read<'_>, _: &EditMessage, id: MessageId) -> Result<Self> {
         let stored = visible_message(cx, id)?;
         let ReachedMembers { mentioned, not_reached, .. } = stored.reached_members(cx)?;
-        Ok(Self { message: stored.open(cx)?, mentioned, not_reached })
+        Ok(Self { message: stored.decrypt(cx)?, mentioned, not_reached })
     }
 }
 
@@ -87,7 +87,7 @@ pub(super) struct MessageEdited {
     /// The sealed content after the edit, as base64.
     sealed: String,
     /// Relations to other messages that citations in the new content create.
-    cites: Vec<Cites>,
+    cites: Vec<CitationRelation>,
     /// Ids of the relations that ended because the message no longer cites the related messages.
     cites_no_more: Vec<RelationId>,
 }
@@ -148,8 +148,8 @@ pub(super) struct EditDraft {
     after: Plaintext,
     /// The sealed new content, or `None` if the edit changes nothing.
     sealed: Option<SealedContent>,
-    mentioned_before: PossibleMentions,
-    mentioned: PossibleMentions,
+    mentions_before: PossibleMentions,
+    mentions_after: PossibleMentions,
     bytes: usize,
 }
 
@@ -160,10 +160,10 @@ impl PreflightResult for EditDraft {
 }
 
 /// Drafts an edit. Returns `None` if the edit is rejected; the operation then determines the reason again.
-pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Option<EditDraft>> {
+pub(super) fn draft_edit(cx: &Read<'_>, input: &EditMessage) -> Result<Option<EditDraft>> {
     let drafted = visible_message(cx, input.message_id).and_then(|stored| {
         check_author(cx.caller(), stored.author_id)?;
-        EditDraft::of(cx, &stored, input, usize::MAX)
+        EditDraft::new(cx, &stored, input, usize::MAX)
     });
     match drafted {
         Err(error) if error.code().status() < 500 => Ok(None),
@@ -176,14 +176,14 @@ pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Option<EditDra
 const QUEUED_SEARCH_BYTES_MAX: usize = 16 * 1024;
 
 impl EditDraft {
-    /// Drafts an edit of a message. Fails if the texts before and after the edit have more than `most` bytes
-    /// together.
-    fn of(cx: &Read<'_>, stored: &StoredMessage, input: &EditMessage, most: usize) -> Result<Self> {
+    /// Drafts an edit of a message. Fails if the texts before and after the edit have more than `max_bytes`
+    /// bytes together.
+    fn new(cx: &Read<'_>, stored: &StoredMessage, input: &EditMessage, max_bytes: usize) -> Result<Self> {
         let (MessageContent::Plaintext(before), Ok(key)) = (stored.content(cx)?, stored.key(cx)?) else {
             let what = "the message is unreadable and cannot be edited; post a new one";
             return Err(Error::wrong_state(what));
         };
-        if before.is_record() {
+        if before.contains_record() {
             let what = "the text of a review, an approval gate or a vote cannot be edited";
             return Err(Error::wrong_state(what));
         }
@@ -192,16 +192,16 @@ impl EditDraft {
         let seal = || plaintext::seal(cx.sealer(), &key, stored.id, edit, &after);
         let sealed = if after == before { None } else { Some(seal()?) };
         let texts = before.texts().into_iter().chain(after.texts());
-        if texts.map(str::len).fold(0, usize::saturating_add) > most {
+        if texts.map(str::len).fold(0, usize::saturating_add) > max_bytes {
             let what = "another edit of the message was committed first; send this edit again";
             return Err(Error::new(Code::Overloaded, what));
         }
-        let mentioned_before = PossibleMentions::of(&before.texts());
-        let mentioned = PossibleMentions::of(&after.texts());
+        let mentions_before = PossibleMentions::find(&before.texts());
+        let mentions_after = PossibleMentions::find(&after.texts());
         // The sealed content has about as many bytes as the text, and the event also contains it as base64.
         let bytes_after = sealed.as_ref().map_or(0, |sealed| sealed.base64.len().saturating_mul(3));
         let bytes = stored.sealed.as_ref().map_or(0, Vec::len).saturating_add(bytes_after);
-        Ok(Self { edits: stored.edits, before, after, sealed, mentioned_before, mentioned, bytes })
+        Ok(Self { edits: stored.edits, before, after, sealed, mentions_before, mentions_after, bytes })
     }
 }
 
@@ -220,18 +220,21 @@ pub(super) fn edit_message(
     let draft = match draft.as_ref().filter(|draft| draft.edits == stored.edits) {
         Some(draft) => draft,
         None => {
-            redrafted = EditDraft::of(cx, &stored, input, QUEUED_SEARCH_BYTES_MAX)?;
+            redrafted = EditDraft::new(cx, &stored, input, QUEUED_SEARCH_BYTES_MAX)?;
             &redrafted
         }
     };
     let EditDraft { before, after, .. } = draft;
     let marks = stored.marks(cx)?;
-    let reached = |mentioning: &PossibleMentions| {
-        mentions::resolve_mentions(cx, stored.channel_id, stored.author_id, mentioning)
+    let reached = |possible_mentions: &PossibleMentions| {
+        mentions::resolve_mentions(cx, stored.channel_id, stored.author_id, possible_mentions)
     };
-    let reached_before = reached(&draft.mentioned_before)?;
-    let reached =
-        if after.texts() == before.texts() { reached_before.clone() } else { reached(&draft.mentioned)? };
+    let reached_before = reached(&draft.mentions_before)?;
+    let reached = if after.texts() == before.texts() {
+        reached_before.clone()
+    } else {
+        reached(&draft.mentions_after)?
+    };
     let edited = |stored: StoredMessage, reached: ReachedMembers| EditedMessage {
         message: stored.into_message(MessageContent::Plaintext(after.clone()), marks),
         mentioned: reached.mentioned,
@@ -239,28 +242,28 @@ pub(super) fn edit_message(
     };
     let Some(sealed) = &draft.sealed else { return Ok(edited(stored, reached)) };
     let edit = stored.edits.saturating_add(1);
-    let at = MessagePlace::of(&stored);
-    let citations = CitationChange::of_edit(cx, &at, [&before.metadata, &after.metadata])?;
+    let at = MessagePlace::from_stored(&stored);
+    let citations = CitationChange::for_edit(cx, &at, [&before.metadata, &after.metadata])?;
     let event = MessageEdited {
         message_id: stored.id,
         edit,
         sealed: sealed.base64.clone(),
-        cites: citations.added(),
-        cites_no_more: citations.removed(),
+        cites: citations.added_relations(),
+        cites_no_more: citations.removed_relation_ids(),
     };
     let recorded = cx.emit(stored.subject(), &event)?;
     let Recorded { lsn, at: edited_at, content_hash, .. } = recorded;
-    mentions::update_notifications(cx, &recorded, stored.id, &reached_before, &reached)?;
-    cx.execute(1, KEEP_EARLIER, &[&stored.id, &lsn])?;
+    mentions::update_mention_notifications(cx, &recorded, stored.id, &reached_before, &reached)?;
+    cx.execute(1, INSERT_EARLIER_TEXT, &[&stored.id, &lsn])?;
     cx.execute(1, UPDATE_MESSAGE, &[&stored.id, &edit, &edited_at, &sealed.bytes, &content_hash])?;
-    citations.write(cx, &at, (lsn, edited_at))?;
+    citations.write_rows(cx, &at, (lsn, edited_at))?;
     stored.edits = edit;
     stored.edited_at = Some(edited_at);
     stored.content_hash = Some(content_hash);
     Ok(edited(stored, reached))
 }
 
-const KEEP_EARLIER: &str = "
+const INSERT_EARLIER_TEXT: &str = "
     insert into message_edits (message_id, edit, written_at, sealed, lsn)
     select id, edits, coalesce(edited_at, posted_at), sealed, cast($2 as bigint) from messages where id = $1";
 
@@ -290,9 +293,11 @@ fn apply_edit(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintex
     }
     match &wanted.metadata {
         Patch::Keep => {}
-        Patch::Clear => plaintext.metadata = GivenMetadata::default().replacing(plaintext.metadata),
+        Patch::Clear => {
+            plaintext.metadata = GivenMetadata::default().with_reserved_members_of(plaintext.metadata)
+        }
         Patch::Set(metadata) => {
-            plaintext.metadata = canonical::form(&metadata.replacing(plaintext.metadata))?
+            plaintext.metadata = canonical::form(&metadata.with_reserved_members_of(plaintext.metadata))?
         }
     }
     match &wanted.content {
@@ -322,7 +327,7 @@ pub(super) fn list_message_edits(cx: &Read<'_>, input: &ListMessageEdits) -> Res
     let message = visible_message(cx, input.message_id)?;
     let rows =
         cx.rows(LIST_EDITS, &[&message.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
-    Page::of(rows, input.limit, |row: &StoredEdit| row.lsn).try_map(|row| row.open(cx, &message))
+    Page::of(rows, input.limit, |row: &StoredEdit| row.lsn).try_map(|row| row.decrypt(cx, &message))
 }
 
 struct StoredEdit {
@@ -341,14 +346,14 @@ const LIST_EDITS: &str = concat!(
 );
 
 impl StoredEdit {
-    fn open(self, cx: &Read<'_>, message: &StoredMessage) -> Result<EarlierText> {
+    fn decrypt(self, cx: &Read<'_>, message: &StoredMessage) -> Result<EarlierText> {
         let content = if message.withdrawn {
             MessageContent::Withdrawn
         } else {
             message.content_of_edit(cx, self.edit, self.sealed.as_deref())?
         };
-        let unreadable = content.unreadable();
-        let Plaintext { body, metadata, content } = content.plaintext();
+        let unreadable = content.is_unreadable();
+        let Plaintext { body, metadata, content } = content.into_plaintext();
         Ok(EarlierText {
             message_id: message.id,
             edit: self.edit,

@@ -73,13 +73,18 @@ struct EventMessage {
 ///
 /// The page is shortened if it would be too long with the plaintext.
 pub(crate) fn open_content(cx: &Read<'_>, mut page: Page<StoredEvent>) -> Result<Page<OpenedEvent>> {
-    page.keep(count_that_fit(page.items()), |event| event.lsn);
-    let parsed = parsed_payloads(page.items())?;
-    let spoken =
-        || page.items().iter().zip(&parsed).map(|(event, payload)| SealedPayload::of(&event.kind, payload));
-    let keys = load_keys(cx, spoken().flatten())?;
-    let said = spoken().map(|spoken| spoken.map(|spoken| content_of_event(cx, &spoken, &keys)).transpose());
-    let mut messages = said.collect::<Result<Vec<Option<EventMessage>>>>()?.into_iter();
+    page.keep(count_events_that_fit(page.items()), |event| event.lsn);
+    let parsed = parse_payloads(page.items())?;
+    let sealed_payloads = || {
+        page.items()
+            .iter()
+            .zip(&parsed)
+            .map(|(event, payload)| SealedPayload::from_payload(&event.kind, payload))
+    };
+    let keys = load_keys(cx, sealed_payloads().flatten())?;
+    let contents =
+        sealed_payloads().map(|sealed| sealed.map(|sealed| content_of_event(cx, &sealed, &keys)).transpose());
+    let mut messages = contents.collect::<Result<Vec<Option<EventMessage>>>>()?.into_iter();
     page.try_map(|stored| Ok(OpenedEvent { stored, message: messages.next().flatten() }))
 }
 
@@ -93,14 +98,16 @@ pub(crate) fn is_content_event(event: &FeedEvent) -> bool {
 pub(crate) fn frames_with_content(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Result<Vec<FrameBytes>> {
     let parsed = events.iter().map(|event| parse_content_payload(&event.kind, &event.payload));
     let payloads = parsed.collect::<Result<Vec<Value>>>()?;
-    let spoken =
-        || events.iter().zip(&payloads).map(|(event, payload)| SealedPayload::of(&event.kind, payload));
-    let keys = load_keys(cx, spoken().flatten())?;
-    let framed = |(event, spoken): (&Arc<FeedEvent>, Option<SealedPayload<'_>>)| match spoken {
-        Some(spoken) => event.frame_with(&content_of_event(cx, &spoken, &keys)?),
+    let sealed_payloads = || {
+        events.iter().zip(&payloads).map(|(event, payload)| SealedPayload::from_payload(&event.kind, payload))
+    };
+    let keys = load_keys(cx, sealed_payloads().flatten())?;
+    let framed = |(event, sealed_payload): (&Arc<FeedEvent>, Option<SealedPayload<'_>>)| match sealed_payload
+    {
+        Some(sealed_payload) => event.frame_with(&content_of_event(cx, &sealed_payload, &keys)?),
         None => event.frame(FrameForm::Full),
     };
-    events.iter().zip(spoken()).map(framed).collect()
+    events.iter().zip(sealed_payloads()).map(framed).collect()
 }
 
 /// Returns the keys of the messages in the given events, by the position of the event.
@@ -108,13 +115,14 @@ pub(crate) fn frames_with_content(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> R
 /// Withdrawn messages, and messages in direct messages that the caller may not see, have no entry. The keys
 /// decrypt the content, so only callers who may read the whole log may receive them.
 pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap<i64, String>> {
-    let parsed = parsed_payloads(events)?;
-    let spoken =
-        || events.iter().zip(&parsed).map(|(event, payload)| SealedPayload::of(&event.kind, payload));
-    let keys = readable_keys(cx, spoken().flatten())?;
+    let parsed = parse_payloads(events)?;
+    let sealed_payloads = || {
+        events.iter().zip(&parsed).map(|(event, payload)| SealedPayload::from_payload(&event.kind, payload))
+    };
+    let keys = load_readable_keys(cx, sealed_payloads().flatten())?;
     let mut found = HashMap::new();
-    for (event, spoken) in events.iter().zip(spoken()) {
-        let message = spoken.and_then(|spoken| spoken.message_id);
+    for (event, sealed_payload) in events.iter().zip(sealed_payloads()) {
+        let message = sealed_payload.and_then(|sealed_payload| sealed_payload.message_id);
         let live = message.and_then(|id| keys.get(&id)).filter(|key| !key.withdrawn);
         if let Some(Ok(key)) = live.map(|row| row.key(cx)).transpose()? {
             found.insert(event.lsn, key.to_base64());
@@ -146,7 +154,7 @@ pub(crate) fn find_purged(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashS
 }
 
 /// Returns how many events fit on a page with their plaintext, including the event that exceeds the limit.
-fn count_that_fit(events: &[StoredEvent]) -> usize {
+fn count_events_that_fit(events: &[StoredEvent]) -> usize {
     filling(events, approximate_size)
 }
 
@@ -160,7 +168,7 @@ fn approximate_size(event: &StoredEvent) -> usize {
     ROW_BYTES.saturating_add(payload).saturating_add(plaintext)
 }
 
-fn parsed_payloads(events: &[StoredEvent]) -> Result<Vec<Value>> {
+fn parse_payloads(events: &[StoredEvent]) -> Result<Vec<Value>> {
     events.iter().map(|event| parse_content_payload(&event.kind, event.payload.get())).collect()
 }
 
@@ -181,7 +189,7 @@ struct SealedPayload<'a> {
 
 impl<'a> SealedPayload<'a> {
     /// Returns the sealed content in the payload of an event, or `None` for kinds without content.
-    fn of(kind: &str, payload: &'a Value) -> Option<Self> {
+    fn from_payload(kind: &str, payload: &'a Value) -> Option<Self> {
         has_content(kind).then(|| Self {
             message_id: payload.get("message_id").and_then(|id| id.as_str()?.parse().ok()),
             edit: payload.get("edit").and_then(Value::as_i64).unwrap_or(0),
@@ -198,38 +206,41 @@ pub(crate) fn has_content(kind: &str) -> bool {
 /// Returns the content of an event's message. The content is blank if the message is withdrawn or unreadable.
 fn content_of_event(
     cx: &Read<'_>,
-    spoken: &SealedPayload<'_>,
+    sealed_payload: &SealedPayload<'_>,
     keys: &HashMap<MessageId, KeyRow>,
 ) -> Result<EventMessage> {
-    let content = match spoken.message_id {
+    let content = match sealed_payload.message_id {
         Some(id) => match keys.get(&id) {
-            Some(key) if !key.withdrawn => MessageContent::of(id, open(cx, spoken, key)?),
+            Some(key) if !key.withdrawn => {
+                MessageContent::from_decrypted(id, decrypt_content(cx, sealed_payload, key)?)
+            }
             // A message without a row was purged or pruned, so its key is destroyed.
             _ => MessageContent::Withdrawn,
         },
         None => MessageContent::Unreadable,
     };
     let withdrawn = matches!(content, MessageContent::Withdrawn);
-    let unreadable = content.unreadable();
-    let Plaintext { body, metadata, content } = content.plaintext();
+    let unreadable = content.is_unreadable();
+    let Plaintext { body, metadata, content } = content.into_plaintext();
     Ok(EventMessage { withdrawn, unreadable, body, metadata, content })
 }
 
-fn open(
+/// Decrypts the content of an event. The inner error means that the content cannot be decrypted.
+fn decrypt_content(
     cx: &Read<'_>,
-    spoken: &SealedPayload<'_>,
+    sealed_payload: &SealedPayload<'_>,
     row: &KeyRow,
 ) -> Result<Result<Plaintext, DecryptionFailed>> {
     let key = row.key(cx)?;
     Ok(key.and_then(|key| {
-        let sealed = STANDARD.decode(spoken.sealed).map_err(|_| DecryptionFailed)?;
-        plaintext::open(cx.sealer(), &key, row.bound.message_id, spoken.edit, &sealed)
+        let sealed = STANDARD.decode(sealed_payload.sealed).map_err(|_| DecryptionFailed)?;
+        plaintext::open(cx.sealer(), &key, row.binding.message_id, sealed_payload.edit, &sealed)
     }))
 }
 
 /// The stored key of a message, wrapped, with the data to decrypt it.
 struct KeyRow {
-    bound: Binding,
+    binding: Binding,
     lsn: i64,
     withdrawn: bool,
     wrapped: Option<Vec<u8>>,
@@ -238,41 +249,41 @@ struct KeyRow {
 impl KeyRow {
     /// Decrypts the key. The inner error means that the key cannot be decrypted.
     fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, DecryptionFailed>> {
-        keys::open_key(cx, &self.bound, self.lsn, self.wrapped.as_deref())
+        keys::open_key(cx, &self.binding, self.lsn, self.wrapped.as_deref())
     }
 }
 
 columns! {
     key_columns: KeyRow as m { lsn, withdrawn = "m.withdrawn_at is not null", wrapped }
     read { message_id = id, workspace_id, thread_id, author_id }
-    make { bound: Binding { workspace_id, thread_id, author_id, message_id } }
+    make { binding: Binding { workspace_id, thread_id, author_id, message_id } }
 }
 
 /// Loads the keys of the given messages with one statement.
 fn load_keys<'a>(
     cx: &Read<'_>,
-    spoken: impl Iterator<Item = SealedPayload<'a>>,
+    sealed_payloads: impl Iterator<Item = SealedPayload<'a>>,
 ) -> Result<HashMap<MessageId, KeyRow>> {
     let sql = match cx.engine() {
         Engine::Sqlite => KEYS_SQLITE,
         Engine::Postgres => KEYS_POSTGRES,
     };
-    let ids = message_ids(spoken);
+    let ids = message_ids(sealed_payloads);
     if ids.is_empty() { Ok(HashMap::new()) } else { Ok(keys_by_message(cx.query(sql, &[&ids])?)) }
 }
 
 /// Loads the keys of the given messages, except for messages in direct messages that the caller may not see.
 ///
 /// This is for callers who may read whole logs.
-fn readable_keys<'a>(
+fn load_readable_keys<'a>(
     cx: &Read<'_>,
-    spoken: impl Iterator<Item = SealedPayload<'a>>,
+    sealed_payloads: impl Iterator<Item = SealedPayload<'a>>,
 ) -> Result<HashMap<MessageId, KeyRow>> {
     let sql = match cx.engine() {
-        Engine::Sqlite => GIVEN_SQLITE,
-        Engine::Postgres => GIVEN_POSTGRES,
+        Engine::Sqlite => READABLE_KEYS_SQLITE,
+        Engine::Postgres => READABLE_KEYS_POSTGRES,
     };
-    let ids = message_ids(spoken);
+    let ids = message_ids(sealed_payloads);
     let visibility = cx.caller().visibility.params();
     if ids.is_empty() {
         Ok(HashMap::new())
@@ -281,15 +292,16 @@ fn readable_keys<'a>(
     }
 }
 
-fn message_ids<'a>(spoken: impl Iterator<Item = SealedPayload<'a>>) -> Vec<Uuid> {
-    let mut ids: Vec<Uuid> = spoken.filter_map(|spoken| spoken.message_id).map(MessageId::uuid).collect();
+fn message_ids<'a>(sealed_payloads: impl Iterator<Item = SealedPayload<'a>>) -> Vec<Uuid> {
+    let mut ids: Vec<Uuid> =
+        sealed_payloads.filter_map(|payload| payload.message_id).map(MessageId::uuid).collect();
     ids.sort_unstable();
     ids.dedup();
     ids
 }
 
 fn keys_by_message(rows: Vec<KeyRow>) -> HashMap<MessageId, KeyRow> {
-    rows.into_iter().map(|row| (row.bound.message_id, row)).collect()
+    rows.into_iter().map(|row| (row.binding.message_id, row)).collect()
 }
 
 macro_rules! select_keys {
@@ -317,9 +329,9 @@ macro_rules! select_given_keys {
     };
 }
 
-const GIVEN_SQLITE: &str = select_given_keys!("in (select unhex(value) from json_each($5))");
+const READABLE_KEYS_SQLITE: &str = select_given_keys!("in (select unhex(value) from json_each($5))");
 
-const GIVEN_POSTGRES: &str = select_given_keys!("= any($5)");
+const READABLE_KEYS_POSTGRES: &str = select_given_keys!("= any($5)");
 
 #[cfg(test)]
 mod tests {
@@ -347,14 +359,18 @@ mod tests {
         let of = |kind: &str| event(kind, 1, json!({"sealed": half}));
         let silent = || of("SomethingElse");
         let spoken = || of(MessagePosted::KIND);
-        assert_eq!(count_that_fit(&[silent(), silent(), silent()]), 2);
-        assert_eq!(count_that_fit(&[spoken(), silent(), silent()]), 2, "the first with its words is not all");
-        assert_eq!(count_that_fit(&[silent(), spoken(), silent()]), 2);
+        assert_eq!(count_events_that_fit(&[silent(), silent(), silent()]), 2);
+        assert_eq!(
+            count_events_that_fit(&[spoken(), silent(), silent()]),
+            2,
+            "the first with its words is not all"
+        );
+        assert_eq!(count_events_that_fit(&[silent(), spoken(), silent()]), 2);
         let whole = "A".repeat(PAGE_BYTES);
         let long = || event(MessageEdited::KIND, 1, json!({"sealed": whole}));
-        assert_eq!(count_that_fit(&[long(), long()]), 1, "one there is always");
+        assert_eq!(count_events_that_fit(&[long(), long()]), 1, "one there is always");
         let small = || event(MessagePosted::KIND, 1, json!({"sealed": "AAAA"}));
-        assert_eq!(count_that_fit(&[small(), small()]), 2);
+        assert_eq!(count_events_that_fit(&[small(), small()]), 2);
     }
 
     #[test]
@@ -363,12 +379,12 @@ mod tests {
         for (kind, spoken) in
             [(MessagePosted::KIND, true), (MessageEdited::KIND, true), ("MessageTombstoned", false)]
         {
-            let found = SealedPayload::of(kind, &payload).map(|spoken| spoken.message_id);
+            let found = SealedPayload::from_payload(kind, &payload).map(|spoken| spoken.message_id);
             assert_eq!(found, spoken.then(|| Some(Uuid::from_u128(7).into())), "{kind}");
         }
         let payload = json!({"message_id": 7});
         assert!(
-            SealedPayload::of(MessagePosted::KIND, &payload)
+            SealedPayload::from_payload(MessagePosted::KIND, &payload)
                 .is_some_and(|spoken| spoken.message_id.is_none())
         );
     }

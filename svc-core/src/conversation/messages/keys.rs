@@ -11,8 +11,13 @@ use crate::log::seal::{DecryptionFailed, MessageKey};
 use crate::op::{Read, Write};
 
 /// Wraps the key of a message that is being posted at `lsn` of the caller's workspace.
-pub(super) fn wrap_new(cx: &mut Write<'_>, bound: &Binding, lsn: i64, key: &MessageKey) -> Result<Vec<u8>> {
-    key_segments::leaf_for_new(cx, lsn)?.wrap(bound, key, cx.entropy())
+pub(super) fn wrap_new_key(
+    cx: &mut Write<'_>,
+    binding: &Binding,
+    lsn: i64,
+    key: &MessageKey,
+) -> Result<Vec<u8>> {
+    key_segments::leaf_for_new_message(cx, lsn)?.wrap(binding, key, cx.entropy())
 }
 
 /// Wraps the key of an imported message that was posted at `lsn` of the caller's workspace.
@@ -24,8 +29,8 @@ pub(crate) fn wrap_imported(
     lsn: i64,
     key: [u8; 32],
 ) -> Result<Vec<u8>> {
-    let bound = Binding { workspace_id: cx.caller().workspace_id, thread_id, author_id, message_id };
-    wrap_new(cx, &bound, lsn, &MessageKey::from_bytes(key))
+    let binding = Binding { workspace_id: cx.caller().workspace_id, thread_id, author_id, message_id };
+    wrap_new_key(cx, &binding, lsn, &MessageKey::from_bytes(key))
 }
 
 /// Decrypts the key of a message that was posted at `lsn`. `wrapped` is the wrapped key in the message's row.
@@ -33,12 +38,12 @@ pub(crate) fn wrap_imported(
 /// The inner error means that the row contains no key, or that the key cannot be decrypted.
 pub(super) fn open_key(
     cx: &Read<'_>,
-    bound: &Binding,
+    binding: &Binding,
     lsn: i64,
     wrapped: Option<&[u8]>,
 ) -> Result<Result<MessageKey, DecryptionFailed>> {
     let Some(wrapped) = wrapped else { return Ok(Err(DecryptionFailed)) };
-    key_segments::open_with_leaf(cx, lsn, |leaf| leaf.unwrap(bound, wrapped))
+    key_segments::open_with_leaf(cx, lsn, |leaf| leaf.unwrap(binding, wrapped))
 }
 
 /// Returns the key of a live message that was posted at `lsn`, as base64, or `None` if the key cannot be
@@ -48,9 +53,9 @@ pub(super) fn open_key(
 /// receive it.
 pub(crate) fn content_key(
     cx: &Read<'_>,
-    bound: &Binding,
+    binding: &Binding,
     lsn: i64,
     wrapped: Option<&[u8]>,
 ) -> Result<Option<String>> {
-    Ok(open_key(cx, bound, lsn, wrapped)?.ok().map(|key| key.to_base64()))
+    Ok(open_key(cx, binding, lsn, wrapped)?.ok().map(|key| key.to_base64()))
 }

@@ -53,24 +53,24 @@ pub(super) fn load_marks(
         return Ok(HashMap::new());
     }
     let (sql, of_each) = match cx.engine() {
-        Engine::Sqlite => (MARKS_SQLITE, OF_EACH_SQLITE),
-        Engine::Postgres => (MARKS_POSTGRES, OF_EACH_POSTGRES),
+        Engine::Sqlite => (MARKS_SQLITE, LIMITED_MARKS_SQLITE),
+        Engine::Postgres => (MARKS_POSTGRES, LIMITED_MARKS_POSTGRES),
     };
     let mut found: Vec<MessageMark> = cx.query(sql, &[&ids, &REACTIONS_COUNTED_MAX])?;
     let reactions = found.iter().filter(|mark| mark.emoji.is_some());
     let counted = reactions.fold(0_i64, |all, mark| all.saturating_add(mark.count));
-    let mut most = i64::MAX;
+    let mut limit = i64::MAX;
     if counted >= REACTIONS_COUNTED_MAX {
         let kinds = i64::try_from(ids.len()).unwrap_or(i64::MAX).saturating_mul(REACTION_KINDS_MAX);
-        most = REACTIONS_COUNTED_MAX.checked_div(kinds).unwrap_or_default().max(1);
-        found = cx.query(of_each, &[&ids, &most])?;
+        limit = REACTIONS_COUNTED_MAX.checked_div(kinds).unwrap_or_default().max(1);
+        found = cx.query(of_each, &[&ids, &limit])?;
     }
     let mut marks: HashMap<MessageId, MessageMarks> = HashMap::new();
     for MessageMark { message_id, emoji, count } in found {
         let of_message = marks.entry(message_id).or_default();
         match emoji {
             Some(emoji) => {
-                of_message.reactions.push(ReactionCount { emoji, count, at_least: count >= most });
+                of_message.reactions.push(ReactionCount { emoji, count, at_least: count >= limit });
             }
             None => of_message.pinned = true,
         }
@@ -134,9 +134,9 @@ macro_rules! select_of_each {
     };
 }
 
-const OF_EACH_SQLITE: &str = select_of_each!(
+const LIMITED_MARKS_SQLITE: &str = select_of_each!(
     "(select unhex(value) as id from json_each($1))",
     "in (select unhex(value) from json_each($1))"
 );
 
-const OF_EACH_POSTGRES: &str = select_of_each!("(select unnest($1::uuid[]) as id)", "= any($1)");
+const LIMITED_MARKS_POSTGRES: &str = select_of_each!("(select unnest($1::uuid[]) as id)", "= any($1)");

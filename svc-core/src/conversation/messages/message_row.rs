@@ -72,8 +72,8 @@ pub(super) enum MessageContent {
 
 impl MessageContent {
     /// Converts the result of decrypting the message `id`. Writes a failure to the server's log.
-    pub fn of(id: MessageId, opened: Result<Plaintext, DecryptionFailed>) -> Self {
-        match opened {
+    pub fn from_decrypted(id: MessageId, decrypted: Result<Plaintext, DecryptionFailed>) -> Self {
+        match decrypted {
             Ok(plaintext) => Self::Plaintext(plaintext),
             Err(unopened) => {
                 tracing::warn!(message = %id, %unopened, "a message cannot be read");
@@ -82,12 +82,12 @@ impl MessageContent {
         }
     }
 
-    pub fn unreadable(&self) -> bool {
+    pub fn is_unreadable(&self) -> bool {
         matches!(self, Self::Unreadable)
     }
 
     /// Returns the plaintext, or a blank plaintext if the message is withdrawn or unreadable.
-    pub fn plaintext(self) -> Plaintext {
+    pub fn into_plaintext(self) -> Plaintext {
         match self {
             Self::Plaintext(plaintext) => plaintext,
             Self::Withdrawn | Self::Unreadable => Plaintext::default(),
@@ -99,7 +99,7 @@ impl MessageContent {
 ///
 /// The visibility of channels is cached per member, so a repeated read takes only one statement.
 pub(super) fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<StoredMessage> {
-    let found: Option<StoredMessage> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let found: Option<StoredMessage> = cx.one(SELECT_MESSAGE, &[&id, &cx.caller().workspace_id])?;
     let stored = found.ok_or_else(|| Error::not_found("message"))?;
     let hidden = |error: Error| match error.code() {
         Code::NotFound => Error::not_found("message"),
@@ -120,7 +120,7 @@ pub(crate) struct MessagePlace {
 }
 
 impl MessagePlace {
-    pub(super) fn of(stored: &StoredMessage) -> Self {
+    pub(super) fn from_stored(stored: &StoredMessage) -> Self {
         let StoredMessage { id, channel_id, thread_id, author_id, withdrawn, .. } = *stored;
         Self { id, channel_id, thread_id, author_id, withdrawn }
     }
@@ -129,7 +129,7 @@ impl MessagePlace {
 /// Loads the channel, the thread and the author of a message. Fails with *not found* if the caller may not
 /// see the message's channel.
 pub(crate) fn visible_message_place(cx: &Read<'_>, id: MessageId) -> Result<MessagePlace> {
-    visible_message(cx, id).map(|stored| MessagePlace::of(&stored))
+    visible_message(cx, id).map(|stored| MessagePlace::from_stored(&stored))
 }
 
 /// SQL that selects messages and omits pruned messages, whose rows may still exist.
@@ -156,7 +156,7 @@ macro_rules! not_pruned {
 }
 pub(crate) use not_pruned;
 
-pub(super) const BY_ID: &str = select_messages!("m.id = $1 and m.workspace_id = $2");
+pub(super) const SELECT_MESSAGE: &str = select_messages!("m.id = $1 and m.workspace_id = $2");
 
 impl StoredMessage {
     /// Returns the subject of the message's events: the channel, the thread and the author of the message.
@@ -193,23 +193,23 @@ impl StoredMessage {
         let opened = key.and_then(|key| {
             plaintext::open(cx.sealer(), &key, self.id, edit, sealed.ok_or(DecryptionFailed)?)
         });
-        Ok(MessageContent::of(self.id, opened))
+        Ok(MessageContent::from_decrypted(self.id, opened))
     }
 
     /// Resolves the mentions of the message, and returns the members that the message reaches now.
     pub fn reached_members(&self, cx: &Read<'_>) -> Result<ReachedMembers> {
-        let plaintext = self.content(cx)?.plaintext();
+        let plaintext = self.content(cx)?.into_plaintext();
         mentions::resolve_mentions(
             cx,
             self.channel_id,
             self.author_id,
-            &PossibleMentions::of(&plaintext.texts()),
+            &PossibleMentions::find(&plaintext.texts()),
         )
     }
 
     /// Returns the reactions and the pin of the message.
     pub fn marks(&self, cx: &Read<'_>) -> Result<MessageMarks> {
-        Ok(marks_of(cx, [self])?.remove(&self.id).unwrap_or_default())
+        Ok(load_marks_if_marked(cx, [self])?.remove(&self.id).unwrap_or_default())
     }
 
     /// Sets `marked` in the message's row, because the message has a reaction or a pin.
@@ -217,7 +217,7 @@ impl StoredMessage {
         if self.marked {
             return Ok(());
         }
-        cx.execute(1, MARK, &[&self.id])
+        cx.execute(1, SET_MARKED, &[&self.id])
     }
 
     /// Fails if the message cannot receive reactions or a pin, because it is withdrawn or its channel is
@@ -230,21 +230,25 @@ impl StoredMessage {
     }
 
     /// Returns the message as members read it.
-    pub fn open(self, cx: &Read<'_>) -> Result<Message> {
-        let mut marks = marks_of(cx, [&self])?;
-        self.open_with(cx, &mut marks)
+    pub fn decrypt(self, cx: &Read<'_>) -> Result<Message> {
+        let mut marks = load_marks_if_marked(cx, [&self])?;
+        self.decrypt_with_marks(cx, &mut marks)
     }
 
     /// Returns the message as members read it, with marks that the caller of this function has loaded.
-    pub fn open_with(self, cx: &Read<'_>, marks: &mut HashMap<MessageId, MessageMarks>) -> Result<Message> {
+    pub fn decrypt_with_marks(
+        self,
+        cx: &Read<'_>,
+        marks: &mut HashMap<MessageId, MessageMarks>,
+    ) -> Result<Message> {
         let content = self.content(cx)?;
         let marks = marks.remove(&self.id).unwrap_or_default();
         Ok(self.into_message(content, marks))
     }
 
     pub fn into_message(self, content: MessageContent, marks: MessageMarks) -> Message {
-        let unreadable = content.unreadable();
-        let plaintext = content.plaintext();
+        let unreadable = content.is_unreadable();
+        let plaintext = content.into_plaintext();
         Message {
             uri: uri(self.workspace_id, self.channel_id, self.thread_id, self.id),
             id: self.id,
@@ -268,10 +272,10 @@ impl StoredMessage {
     }
 }
 
-const MARK: &str = "update messages set marked = true where id = $1";
+const SET_MARKED: &str = "update messages set marked = true where id = $1";
 
 /// Returns the marks of the given messages. Runs no statement if none of the messages has marks.
-pub(super) fn marks_of<'m>(
+pub(super) fn load_marks_if_marked<'m>(
     cx: &Read<'_>,
     messages: impl IntoIterator<Item = &'m StoredMessage>,
 ) -> Result<HashMap<MessageId, MessageMarks>> {
@@ -279,13 +283,13 @@ pub(super) fn marks_of<'m>(
 }
 
 /// Converts a page of message rows to the messages that members read.
-pub(super) fn open_page(cx: &Read<'_>, page: Page<StoredMessage>) -> Result<Page<Message>> {
-    let mut marks = marks_of(cx, page.items())?;
-    page.try_map(|stored| stored.open_with(cx, &mut marks))
+pub(super) fn decrypt_page(cx: &Read<'_>, page: Page<StoredMessage>) -> Result<Page<Message>> {
+    let mut marks = load_marks_if_marked(cx, page.items())?;
+    page.try_map(|stored| stored.decrypt_with_marks(cx, &mut marks))
 }
 
 /// Length of a message's address, in bytes.
-const URI_BYTES: usize = 180;
+const MESSAGE_URI_BYTES: usize = 180;
 
 /// Returns the address of a message. The address contains the id of the workspace, never its handle.
 pub(crate) fn uri(
@@ -294,7 +298,7 @@ pub(crate) fn uri(
     thread: ThreadId,
     message: MessageId,
 ) -> String {
-    let mut uri = String::with_capacity(URI_BYTES);
+    let mut uri = String::with_capacity(MESSAGE_URI_BYTES);
     let parts = [
         ("svc://", workspace.uuid()),
         ("/channels/", channel.uuid()),

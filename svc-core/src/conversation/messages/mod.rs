@@ -40,20 +40,22 @@ use crate::op::{Answer, Effect, Feature, Operation, Read, Records, Sample, chang
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::Engine;
 use crate::time::Time;
-pub(crate) use citations::{CitableMessage, Cited, find_cited, replay_made};
+pub(crate) use citations::{CitableMessage, CitationState, find_cited_message, replay_made};
 use content::Block;
-pub(crate) use content::{Metadata, OwnBlock};
+pub(crate) use content::{Metadata, ServiceBlock};
 pub use event_content::OpenedEvent;
 pub(crate) use event_content::{
     find_purged, frames_with_content, has_content, is_content_event, live_keys, open_content, unreadable_dms,
 };
 pub(crate) use keys::{content_key, wrap_imported};
 use marks::ReactionCount;
-use message_row::{BY_ID, MessageContent, StoredMessage, open_page, select_messages, visible_message};
+use message_row::{
+    MessageContent, SELECT_MESSAGE, StoredMessage, decrypt_page, select_messages, visible_message,
+};
 pub(crate) use message_row::{MessagePlace, not_pruned, uri, visible_message_place};
 use plaintext::Plaintext;
 pub(crate) use plaintext::reseal;
-pub(crate) use post::{SealedPost, post_sealed, seal_block, seal_in_job, seal_post};
+pub(crate) use post::{SealedPost, post_sealed, seal_in_job, seal_post, seal_post_with_block};
 pub(crate) use prune::{DueMessages, PruneReason, due, has_pruned_rows, prune, remove_pruned};
 #[cfg(test)]
 pub(crate) use withdraw::MessageTombstoned;
@@ -112,7 +114,7 @@ impl<I> Answer<I> for Message {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, id: MessageId) -> Result<Self> {
-        visible_message(cx, id)?.open(cx)
+        visible_message(cx, id)?.decrypt(cx)
     }
 }
 
@@ -231,7 +233,7 @@ fn operations() -> Vec<Operation> {
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("message")})),
         changing("edit_message", Effect::Idempotent)
-            .preflight(edit::draft)
+            .preflight(edit::draft_edit)
             .run(edit::edit_message)
             .title("Edit a message")
             .when("Edit one of your own messages. Use `delete_message` to withdraw a message.")
@@ -280,7 +282,7 @@ struct GetMessage {
 }
 
 fn get_message(cx: &Read<'_>, input: &GetMessage) -> Result<Message> {
-    visible_message(cx, input.message_id)?.open(cx)
+    visible_message(cx, input.message_id)?.decrypt(cx)
 }
 
 /// Returns the messages of a thread, oldest first by default.
@@ -302,10 +304,10 @@ struct ListMessages {
 
 fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {
     let place = visible_place(cx, input.thread_id)?;
-    let sql = if input.newest_first { NEWEST } else { LIST };
+    let sql = if input.newest_first { LIST_NEWEST_FIRST } else { LIST_MESSAGES };
     let from = Cursor::beyond(input.cursor, input.newest_first);
     let rows = cx.rows(sql, &[&place.thread_id, &from, &rows_to_read(input.limit)])?;
-    open_page(cx, Page::of(rows, input.limit, |row: &StoredMessage| row.lsn))
+    decrypt_page(cx, Page::of(rows, input.limit, |row: &StoredMessage| row.lsn))
 }
 
 /// A message that was not withdrawn, for the bearers of share tickets.
@@ -330,12 +332,12 @@ pub(crate) fn live_messages(
     limit: Option<Limit>,
 ) -> Result<Page<LiveMessage>> {
     let place = visible_place(cx, thread)?;
-    let rows = cx.rows(LIST, &[&place.thread_id, &Cursor::after(cursor), &rows_to_read(limit)])?;
+    let rows = cx.rows(LIST_MESSAGES, &[&place.thread_id, &Cursor::after(cursor), &rows_to_read(limit)])?;
     Page::of(rows, limit, |row: &StoredMessage| row.lsn).try_filter_map(|row| {
         let content = row.content(cx)?;
         let is_live = !row.withdrawn;
-        let unreadable = content.unreadable();
-        let Plaintext { body, metadata, .. } = content.plaintext();
+        let unreadable = content.is_unreadable();
+        let Plaintext { body, metadata, .. } = content.into_plaintext();
         let StoredMessage { id, author_id, posted_at, edited_at, .. } = row;
         let live = LiveMessage { id, author_id, posted_at, edited_at, unreadable, body, metadata };
         Ok((is_live && !plaintext::is_notice(&live.metadata)).then_some(live))
@@ -354,13 +356,13 @@ pub(crate) fn context_messages(
 ) -> Result<(Vec<ContextMessage>, i64)> {
     let place = visible_place(cx, thread)?;
     let rows: Vec<StoredMessage> =
-        cx.first_rows(LAST, &[&place.thread_id, &limit, &since, &PAGE_SCAN_MAX])?;
+        cx.first_rows(LAST_MESSAGES, &[&place.thread_id, &limit, &since, &PAGE_SCAN_MAX])?;
     let oldest = rows.last().map_or(0, |row| row.lsn);
-    let older: Option<(i64,)> = cx.one(OLDER, &[&place.thread_id, &oldest, &since, &PAGE_SCAN_MAX])?;
+    let older: Option<(i64,)> = cx.one(COUNT_OLDER, &[&place.thread_id, &oldest, &since, &PAGE_SCAN_MAX])?;
     let newest_first = rows.into_iter().map(|row| {
         let content = row.content(cx)?;
-        let unreadable = content.unreadable();
-        let Plaintext { body, content, .. } = content.plaintext();
+        let unreadable = content.is_unreadable();
+        let Plaintext { body, content, .. } = content.into_plaintext();
         Ok(ContextMessage {
             id: row.id,
             author_id: row.author_id,
@@ -388,7 +390,7 @@ pub(crate) fn reaches(cx: &Read<'_>, id: MessageId) -> Result<Option<ReachedMemb
 /// Returns `None` if the message is withdrawn or cannot be decrypted. The calling function must have checked
 /// that the caller may see the record.
 pub(crate) fn body_and_metadata(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Metadata)>> {
-    let found: Option<StoredMessage> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let found: Option<StoredMessage> = cx.one(SELECT_MESSAGE, &[&id, &cx.caller().workspace_id])?;
     let Some(stored) = found else { return Ok(None) };
     Ok(match stored.content(cx)? {
         MessageContent::Plaintext(Plaintext { body, metadata, .. }) => Some((body, metadata)),
@@ -398,10 +400,10 @@ pub(crate) fn body_and_metadata(cx: &Read<'_>, id: MessageId) -> Result<Option<(
 
 /// Returns the number of bytes of sealed content for each given message. Messages without content are
 /// omitted.
-pub(crate) fn sealed_bytes(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashMap<MessageId, usize>> {
+pub(crate) fn load_sealed_sizes(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashMap<MessageId, usize>> {
     let sql = match cx.engine() {
-        Engine::Sqlite => BYTES_SQLITE,
-        Engine::Postgres => BYTES_POSTGRES,
+        Engine::Sqlite => SEALED_SIZES_SQLITE,
+        Engine::Postgres => SEALED_SIZES_POSTGRES,
     };
     let ids: Vec<Uuid> = messages.iter().map(|message| message.uuid()).collect();
     let found: Vec<(MessageId, i64)> = cx.query(sql, &[&ids])?;
@@ -418,23 +420,23 @@ macro_rules! select_bytes {
     };
 }
 
-const BYTES_SQLITE: &str = select_bytes!("in (select unhex(value) from json_each($1))");
+const SEALED_SIZES_SQLITE: &str = select_bytes!("in (select unhex(value) from json_each($1))");
 
-const BYTES_POSTGRES: &str = select_bytes!("= any($1)");
+const SEALED_SIZES_POSTGRES: &str = select_bytes!("= any($1)");
 
-/// Returns the first `most` characters of the bodies of the given messages. Withdrawn and unreadable messages
-/// are omitted.
+/// Returns the first `max_chars` characters of the bodies of the given messages. Withdrawn and unreadable
+/// messages are omitted.
 ///
 /// The calling function must have checked that the reader may see the messages. Messages of other workspaces
 /// are omitted.
 pub(crate) fn load_previews(
     cx: &Read<'_>,
     messages: &[MessageId],
-    most: usize,
+    max_chars: usize,
 ) -> Result<HashMap<MessageId, String>> {
     let sql = match cx.engine() {
-        Engine::Sqlite => SOME_SQLITE,
-        Engine::Postgres => SOME_POSTGRES,
+        Engine::Sqlite => LISTED_MESSAGES_SQLITE,
+        Engine::Postgres => LISTED_MESSAGES_POSTGRES,
     };
     let mut left: Vec<Uuid> = messages.iter().map(|message| message.uuid()).collect();
     left.sort_unstable();
@@ -447,7 +449,7 @@ pub(crate) fn load_previews(
         for row in rows {
             let id = row.id;
             if let MessageContent::Plaintext(Plaintext { body, .. }) = row.content(cx)? {
-                found.insert(id, body.chars().take(most).collect());
+                found.insert(id, body.chars().take(max_chars).collect());
             }
         }
         left.retain(|id| *id > last);
@@ -455,29 +457,31 @@ pub(crate) fn load_previews(
     Ok(found)
 }
 
-const SOME_SQLITE: &str = select_messages!(
+const LISTED_MESSAGES_SQLITE: &str = select_messages!(
     "m.id in (select unhex(value) from json_each($1)) and m.workspace_id = $2 order by m.id"
 );
 
-const SOME_POSTGRES: &str = select_messages!("m.id = any($1) and m.workspace_id = $2 order by m.id");
+const LISTED_MESSAGES_POSTGRES: &str =
+    select_messages!("m.id = any($1) and m.workspace_id = $2 order by m.id");
 
 /// Returns the block that the service created in a message, such as the block of a vote.
 ///
 /// Returns `None` if the message is withdrawn or cannot be decrypted. The calling function must have checked
 /// that the caller may see the record.
-pub(crate) fn own_block(cx: &Read<'_>, id: MessageId) -> Result<Option<OwnBlock>> {
-    let found: Option<StoredMessage> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+pub(crate) fn find_service_block(cx: &Read<'_>, id: MessageId) -> Result<Option<ServiceBlock>> {
+    let found: Option<StoredMessage> = cx.one(SELECT_MESSAGE, &[&id, &cx.caller().workspace_id])?;
     let Some(stored) = found else { return Ok(None) };
-    let blocks = stored.content(cx)?.plaintext().content;
+    let blocks = stored.content(cx)?.into_plaintext().content;
     Ok(blocks.into_iter().find_map(|block| match block {
         Block::Own(block) => Some(block),
         Block::Given(_) => None,
     }))
 }
 
-const LIST: &str = select_messages!("m.thread_id = $1 and m.lsn > $2 order by m.lsn limit $3");
+const LIST_MESSAGES: &str = select_messages!("m.thread_id = $1 and m.lsn > $2 order by m.lsn limit $3");
 
-const NEWEST: &str = select_messages!("m.thread_id = $1 and m.lsn < $2 order by m.lsn desc limit $3");
+const LIST_NEWEST_FIRST: &str =
+    select_messages!("m.thread_id = $1 and m.lsn < $2 order by m.lsn desc limit $3");
 
 /// SQL condition that the row `m` of `messages` is not withdrawn, and is among the last messages of a thread.
 macro_rules! among_last {
@@ -488,7 +492,7 @@ macro_rules! among_last {
     };
 }
 
-const LAST: &str = select_messages!(among_last!(), " order by m.lsn desc limit $2");
+const LAST_MESSAGES: &str = select_messages!(among_last!(), " order by m.lsn desc limit $2");
 
-const OLDER: &str =
+const COUNT_OLDER: &str =
     concat!("select count(*) from messages m where m.lsn < $2 and ", not_pruned!(), " and ", among_last!());

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::Message;
 use super::marks::MessageMarks;
-use super::message_row::{StoredMessage, marks_of, message_columns, not_pruned, visible_message};
+use super::message_row::{StoredMessage, load_marks_if_marked, message_columns, not_pruned, visible_message};
 use crate::Result;
 use crate::capability::Capability::{MessagePost, WorkspaceRead};
 use crate::conversation::visibility::visible_channel;
@@ -32,7 +32,7 @@ pub(crate) fn feature() -> Feature {
     Feature::new()
         .operations("pins", operations())
         .events(vec![EventKind::of::<MessagePinned>(), EventKind::of::<MessageUnpinned>()])
-        .cleaner_at_withdrawal("pins", remove_of_messages)
+        .cleaner_at_withdrawal("pins", remove_pins)
         .sample(
             Sample::new(
                 "pinned_message",
@@ -98,7 +98,7 @@ struct ChannelPin {
 }
 
 impl ChannelPin {
-    fn of(stored: &StoredMessage, (pinned_by, pinned_at, lsn): (Option<MemberId>, Time, i64)) -> Self {
+    fn new(stored: &StoredMessage, (pinned_by, pinned_at, lsn): (Option<MemberId>, Time, i64)) -> Self {
         let StoredMessage { id: message_id, thread_id, channel_id, .. } = *stored;
         Self { message_id, thread_id, channel_id, pinned_by, pinned_at, lsn }
     }
@@ -113,21 +113,22 @@ impl<I> Answer<I> for ChannelPin {
 
     fn answer_repeat(cx: &Read<'_>, _: &I, (id, lsn): Self::Kept) -> Result<Self> {
         let stored = visible_message(cx, id)?;
-        let found = cx.one(FIND, &[&stored.id])?.map(|found| Self::of(&stored, found));
+        let found = cx.one(FIND_PIN, &[&stored.id])?.map(|found| Self::new(&stored, found));
         found.filter(|pin| pin.lsn == lsn).ok_or_else(|| Error::not_found("pin"))
     }
 }
 
 /// The message that was unpinned, and its channel.
 #[derive(Serialize, JsonSchema)]
-struct Unpinned {
+#[schemars(rename = "Unpinned")]
+struct UnpinnedMessage {
     /// Id of the message.
     message_id: MessageId,
     /// Id of the channel that contains the message's thread.
     channel_id: ChannelId,
 }
 
-impl<I> Answer<I> for Unpinned {
+impl<I> Answer<I> for UnpinnedMessage {
     type Kept = MessageId;
 
     fn kept(&self) -> Option<MessageId> {
@@ -194,11 +195,11 @@ struct PinMessage {
 
 fn pin_message(cx: &mut Write<'_>, input: &PinMessage) -> Result<ChannelPin> {
     let stored = visible_message(cx, input.message_id)?;
-    if let Some(found) = cx.one(FIND, &[&stored.id])? {
-        return Ok(ChannelPin::of(&stored, found));
+    if let Some(found) = cx.one(FIND_PIN, &[&stored.id])? {
+        return Ok(ChannelPin::new(&stored, found));
     }
     stored.check_accepts_marks(cx)?;
-    let pinned: Option<(i64,)> = cx.one(COUNT, &[&stored.channel_id])?;
+    let pinned: Option<(i64,)> = cx.one(COUNT_PINS, &[&stored.channel_id])?;
     if pinned.is_some_and(|(count,)| count >= PINS_MAX) {
         return Err(Error::wrong_state(format!(
             "{PINS_MAX} messages are pinned in the channel, the maximum: unpin one first"
@@ -211,12 +212,12 @@ fn pin_message(cx: &mut Write<'_>, input: &PinMessage) -> Result<ChannelPin> {
         message_id: stored.id, channel_id: stored.channel_id, pinned_by, at, lsn
     }))?;
     stored.set_marked(cx)?;
-    Ok(ChannelPin::of(&stored, (pinned_by, at, lsn)))
+    Ok(ChannelPin::new(&stored, (pinned_by, at, lsn)))
 }
 
-const FIND: &str = "select pinned_by, at, lsn from pins where message_id = $1";
+const FIND_PIN: &str = "select pinned_by, at, lsn from pins where message_id = $1";
 
-const COUNT: &str = concat!(
+const COUNT_PINS: &str = concat!(
     "select count(*) from pins p join messages m on m.id = p.message_id where p.channel_id = $1 and ",
     not_pruned!()
 );
@@ -231,22 +232,22 @@ struct UnpinMessage {
     message_id: MessageId,
 }
 
-fn unpin_message(cx: &mut Write<'_>, input: &UnpinMessage) -> Result<Unpinned> {
+fn unpin_message(cx: &mut Write<'_>, input: &UnpinMessage) -> Result<UnpinnedMessage> {
     let stored = visible_message(cx, input.message_id)?;
-    if cx.one::<(Option<MemberId>, Time, i64)>(FIND, &[&stored.id])?.is_none() {
+    if cx.one::<(Option<MemberId>, Time, i64)>(FIND_PIN, &[&stored.id])?.is_none() {
         return Err(Error::not_found("pin"));
     }
     let event = MessageUnpinned { message_id: stored.id, member_id: cx.caller().member };
     cx.emit(stored.subject(), &event)?;
-    cx.execute(1, DELETE, &[&stored.id])?;
-    Ok(Unpinned { message_id: stored.id, channel_id: stored.channel_id })
+    cx.execute(1, DELETE_PIN, &[&stored.id])?;
+    Ok(UnpinnedMessage { message_id: stored.id, channel_id: stored.channel_id })
 }
 
-const DELETE: &str = "delete from pins where message_id = $1";
+const DELETE_PIN: &str = "delete from pins where message_id = $1";
 
 /// Removes the pins of the given messages.
-fn remove_of_messages(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
-    messages.iter().try_for_each(|id| cx.execute_any(DELETE, &[id]))
+fn remove_pins(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+    messages.iter().try_for_each(|id| cx.execute_any(DELETE_PIN, &[id]))
 }
 
 /// A pinned message, with the member who pinned it and the time.
@@ -276,10 +277,11 @@ struct ListPins {
 
 fn list_pins(cx: &Read<'_>, input: &ListPins) -> Result<Page<PinnedMessage>> {
     let channel = visible_channel(cx, input.channel_id)?;
-    let rows = cx.rows(LIST, &[&channel.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    let rows =
+        cx.rows(LIST_PINS, &[&channel.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
     let page = Page::of(rows, input.limit, |pin: &StoredPin| pin.lsn);
-    let mut marks = marks_of(cx, page.items().iter().map(|pin| &pin.message))?;
-    page.try_map(|pin| pin.open(cx, &mut marks))
+    let mut marks = load_marks_if_marked(cx, page.items().iter().map(|pin| &pin.message))?;
+    page.try_map(|pin| pin.decrypt(cx, &mut marks))
 }
 
 /// Returns the messages pinned last in a channel that the caller may see, newest first.
@@ -287,14 +289,15 @@ fn list_pins(cx: &Read<'_>, input: &ListPins) -> Result<Page<PinnedMessage>> {
 /// Returns up to [`CONTEXT_PINS`] messages, and fewer if the messages are long.
 pub(crate) fn context_pins(cx: &Read<'_>, channel: ChannelId) -> Result<Vec<PinnedMessage>> {
     let channel = visible_channel(cx, channel)?;
-    let pins: Vec<StoredPin> = cx.first_rows(LAST, &[&channel.id, &CONTEXT_PINS])?;
-    let mut marks = marks_of(cx, pins.iter().map(|pin| &pin.message))?;
-    let opened: Result<Vec<PinnedMessage>> = pins.into_iter().map(|pin| pin.open(cx, &mut marks)).collect();
-    within(opened?, CONTEXT_BYTES)
+    let pins: Vec<StoredPin> = cx.first_rows(LAST_PINS, &[&channel.id, &CONTEXT_PINS])?;
+    let mut marks = load_marks_if_marked(cx, pins.iter().map(|pin| &pin.message))?;
+    let opened: Result<Vec<PinnedMessage>> =
+        pins.into_iter().map(|pin| pin.decrypt(cx, &mut marks)).collect();
+    within(opened?, CONTEXT_BYTES_MAX)
 }
 
 /// Maximum bytes of the pinned messages in a thread's context. The last message may exceed this limit.
-const CONTEXT_BYTES: usize = PAGE_BYTES / 4;
+const CONTEXT_BYTES_MAX: usize = PAGE_BYTES / 4;
 
 /// Row of a pin, joined with the row of its message.
 struct StoredPin {
@@ -312,9 +315,9 @@ impl FromRow for StoredPin {
 }
 
 impl StoredPin {
-    fn open(self, cx: &Read<'_>, marks: &mut HashMap<MessageId, MessageMarks>) -> Result<PinnedMessage> {
+    fn decrypt(self, cx: &Read<'_>, marks: &mut HashMap<MessageId, MessageMarks>) -> Result<PinnedMessage> {
         let Self { message, pinned_by, at: pinned_at, lsn } = self;
-        Ok(PinnedMessage { pinned_by, pinned_at, lsn, message: message.open_with(cx, marks)? })
+        Ok(PinnedMessage { pinned_by, pinned_at, lsn, message: message.decrypt_with_marks(cx, marks)? })
     }
 }
 
@@ -332,6 +335,6 @@ macro_rules! select_pins {
     };
 }
 
-const LIST: &str = select_pins!("p.lsn > $2 order by p.lsn limit $3");
+const LIST_PINS: &str = select_pins!("p.lsn > $2 order by p.lsn limit $3");
 
-const LAST: &str = select_pins!("p.lsn > 0 order by p.lsn desc limit $2");
+const LAST_PINS: &str = select_pins!("p.lsn > 0 order by p.lsn desc limit $2");

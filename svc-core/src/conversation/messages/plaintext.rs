@@ -44,7 +44,7 @@ pub(super) struct GivenMetadata(Metadata);
 impl GivenMetadata {
     /// Returns the metadata after an edit: the members that the caller supplied, and the reserved members of
     /// `before`.
-    pub fn replacing(&self, mut before: Metadata) -> Metadata {
+    pub fn with_reserved_members_of(&self, mut before: Metadata) -> Metadata {
         let mut metadata = self.0.clone();
         metadata.extend(before.remove_entry(NOTICE));
         metadata
@@ -125,7 +125,7 @@ impl Plaintext {
     }
 
     /// Returns whether the message contains the text of a record, so that its author cannot edit it.
-    pub fn is_record(&self) -> bool {
+    pub fn contains_record(&self) -> bool {
         let notice = self.metadata.get(NOTICE).and_then(Value::as_str);
         let asks = self.content.iter().any(|block| matches!(block, Block::Own(_)));
         asks || notice.is_some_and(|notice| RECORD_NOTICES.contains(&notice))
@@ -203,6 +203,7 @@ fn canonical_text(plaintext: &Plaintext) -> Result<String> {
     Ok(format!("{{\"body\":{body},\"content\":{content},\"metadata\":{metadata}}}"))
 }
 
+/// Fails if a field of a message exceeds the maximum size. `bytes` is the size of its JSON text.
 fn check_size(field: &str, bytes: usize) -> Result<()> {
     if bytes <= JSON_MAX_BYTES {
         return Ok(());
@@ -309,10 +310,13 @@ mod tests {
         let given = given(json!({"a": {"notice": 1}})).ok().unwrap();
         let before = object(json!({"b": 1, "notice": "cancelled"}));
         assert_eq!(
-            Value::Object(given.replacing(before)),
+            Value::Object(given.with_reserved_members_of(before)),
             json!({"a": {"notice": 1}, "notice": "cancelled"})
         );
-        assert_eq!(Value::Object(given.replacing(object(json!({"b": 1})))), json!({"a": {"notice": 1}}));
+        assert_eq!(
+            Value::Object(given.with_reserved_members_of(object(json!({"b": 1})))),
+            json!({"a": {"notice": 1}})
+        );
     }
 
     #[test]

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::citations::{self, CitationChange, Cites};
-use super::content::{self, Block, GivenContent, Metadata, OwnBlock};
+use super::citations::{self, CitationChange, CitationRelation};
+use super::content::{self, Block, GivenContent, Metadata, ServiceBlock};
 use super::keys;
 use super::message_row::{MessagePlace, uri, visible_message};
 use super::plaintext::{self, GivenMetadata, Plaintext, SealedContent};
@@ -33,7 +33,8 @@ use crate::time::Time;
 
 /// Result of posting a message: the message's id and address, and the members whom it reaches.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Posted {
+#[schemars(rename = "Posted")]
+pub(crate) struct PostedMessage {
     /// Id of the message.
     pub id: MessageId,
     /// Id of the message's author, which is your own id; null if the service itself posted the message.
@@ -53,7 +54,7 @@ pub(crate) struct Posted {
     pub lsn: i64,
 }
 
-impl Answer<PostMessage> for Posted {
+impl Answer<PostMessage> for PostedMessage {
     type Kept = MessageId;
 
     fn kept(&self) -> Option<MessageId> {
@@ -90,7 +91,7 @@ pub(super) struct MessagePosted {
     /// The sealed content of the message, as base64.
     sealed: String,
     /// Relations to other messages that the message's citations create.
-    cites: Vec<Cites>,
+    cites: Vec<CitationRelation>,
 }
 
 impl Event for MessagePosted {
@@ -144,7 +145,7 @@ pub(crate) struct SealedPost {
     message_id: MessageId,
     key: MessageKey,
     sealed: SealedContent,
-    mentioning: PossibleMentions,
+    possible_mentions: PossibleMentions,
 }
 
 impl SealedPost {
@@ -156,7 +157,7 @@ impl SealedPost {
 
 /// Seals a message before the request is queued. `metadata` must be a JSON object.
 pub(crate) fn seal_post(shared: &SharedState, now: Time, body: &str, metadata: &Value) -> Result<SealedPost> {
-    let plaintext = Plaintext::new(body, json_object(metadata)?);
+    let plaintext = Plaintext::new(body, parse_metadata(metadata)?);
     seal_plaintext(&shared.entropy, &shared.sealer, now, &plaintext)
 }
 
@@ -165,18 +166,23 @@ pub(crate) fn seal_post(shared: &SharedState, now: Time, body: &str, metadata: &
 ///
 /// `metadata` must be a JSON object.
 pub(crate) fn seal_in_job(cx: &Write<'_>, body: &str, metadata: &Value) -> Result<SealedPost> {
-    let plaintext = Plaintext::new(body, json_object(metadata)?);
+    let plaintext = Plaintext::new(body, parse_metadata(metadata)?);
     seal_plaintext(cx.entropy(), cx.sealer(), cx.now(), &plaintext)
 }
 
 /// Seals a message with a block that only the service can create, before the request is queued.
-pub(crate) fn seal_block(shared: &SharedState, now: Time, body: &str, block: OwnBlock) -> Result<SealedPost> {
+pub(crate) fn seal_post_with_block(
+    shared: &SharedState,
+    now: Time,
+    body: &str,
+    block: ServiceBlock,
+) -> Result<SealedPost> {
     let content = vec![Block::Own(block)];
     let plaintext = Plaintext { content, ..Plaintext::new(body, Metadata::new()) };
     seal_plaintext(&shared.entropy, &shared.sealer, now, &plaintext)
 }
 
-fn json_object(metadata: &Value) -> Result<Metadata> {
+fn parse_metadata(metadata: &Value) -> Result<Metadata> {
     metadata.as_object().cloned().ok_or_else(|| Error::in_field("metadata", "expected an object"))
 }
 
@@ -189,7 +195,7 @@ fn seal_plaintext(
     let message_id = entropy.id(now)?;
     let key = sealer.new_key()?;
     let sealed = plaintext::seal(sealer, &key, message_id, 0, plaintext)?;
-    Ok(SealedPost { message_id, key, sealed, mentioning: PossibleMentions::of(&plaintext.texts()) })
+    Ok(SealedPost { message_id, key, sealed, possible_mentions: PossibleMentions::find(&plaintext.texts()) })
 }
 
 pub(super) fn seal_input(input: &PostMessage, shared: &SharedState, now: Time) -> Result<SealedPost> {
@@ -201,16 +207,20 @@ pub(super) fn seal_input(input: &PostMessage, shared: &SharedState, now: Time) -
     seal_plaintext(&shared.entropy, &shared.sealer, now, &plaintext)
 }
 
-pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &SealedPost) -> Result<Posted> {
+pub(super) fn post_message(
+    cx: &mut Write<'_>,
+    input: &PostMessage,
+    post: &SealedPost,
+) -> Result<PostedMessage> {
     let place = visible_place(cx, input.thread_id)?;
     place.check_not_archived()?;
     let author = cx.caller().member;
     let Some(metadata) = &input.metadata else { return post_sealed(cx, &place, author, post) };
     let ThreadPlace { channel_id, thread_id, .. } = place;
     let at = MessagePlace { id: post.message_id, channel_id, thread_id, author_id: author, withdrawn: false };
-    let citations = CitationChange::of_new(cx, &at, metadata)?;
-    let posted = post_citing(cx, &place, author, post, citations.added())?;
-    citations.write(cx, &at, (posted.lsn, posted.posted_at))?;
+    let citations = CitationChange::for_new_message(cx, &at, metadata)?;
+    let posted = post_with_citations(cx, &place, author, post, citations.added_relations())?;
+    citations.write_rows(cx, &at, (posted.lsn, posted.posted_at))?;
     Ok(posted)
 }
 
@@ -222,18 +232,18 @@ pub(crate) fn post_sealed(
     place: &ThreadPlace,
     author_id: Option<MemberId>,
     post: &SealedPost,
-) -> Result<Posted> {
-    post_citing(cx, place, author_id, post, Vec::new())
+) -> Result<PostedMessage> {
+    post_with_citations(cx, place, author_id, post, Vec::new())
 }
 
 /// Posts a message like [`post_sealed`]. `cites` are the relations that the message's citations create.
-fn post_citing(
+fn post_with_citations(
     cx: &mut Write<'_>,
     place: &ThreadPlace,
     author_id: Option<MemberId>,
     post: &SealedPost,
-    cites: Vec<Cites>,
-) -> Result<Posted> {
+    cites: Vec<CitationRelation>,
+) -> Result<PostedMessage> {
     let id = post.message_id;
     let event = MessagePosted { message_id: id, author_id, sealed: post.sealed.base64.clone(), cites };
     let event_place = Subject { member_id: author_id, ..Subject::thread(place.channel_id, place.thread_id) };
@@ -243,7 +253,7 @@ fn post_citing(
     let Recorded { lsn, at: posted_at, content_hash, .. } = recorded;
     let bound =
         Binding { workspace_id: place.workspace_id, thread_id: place.thread_id, author_id, message_id: id };
-    let wrapped = keys::wrap_new(cx, &bound, lsn, &post.key)?;
+    let wrapped = keys::wrap_new_key(cx, &bound, lsn, &post.key)?;
     cx.insert(&new_row!("insert into messages" {
         id,
         workspace_id: place.workspace_id,
@@ -258,12 +268,12 @@ fn post_citing(
         content_hash,
     }))?;
     let reached = match author_id {
-        Some(_) => mentions::resolve_mentions(cx, place.channel_id, author_id, &post.mentioning)?,
+        Some(_) => mentions::resolve_mentions(cx, place.channel_id, author_id, &post.possible_mentions)?,
         None => ReachedMembers::default(),
     };
-    mentions::notify_reached(cx, &recorded, id, &reached, place.dm)?;
+    mentions::notify_reached_members(cx, &recorded, id, &reached, place.dm)?;
     let ReachedMembers { mentioned, not_reached, .. } = reached;
     let uri = uri(place.workspace_id, place.channel_id, place.thread_id, id);
     let content_hash = hash_text(&content_hash);
-    Ok(Posted { id, author_id, posted_at, uri, content_hash, mentioned, not_reached, lsn })
+    Ok(PostedMessage { id, author_id, posted_at, uri, content_hash, mentioned, not_reached, lsn })
 }

@@ -4,7 +4,7 @@
 //! Afterwards, the keys and rows of the messages are removed in steps, and then the bytes of the keys are
 //! removed from the database's files.
 
-use super::withdraw::remove;
+use super::withdraw::remove_messages;
 use crate::Result;
 use crate::bisect::last_where;
 use crate::conversation::{key_segments, scrub};
@@ -28,9 +28,9 @@ pub(crate) struct DueMessages {
 /// Returns the messages of a workspace that were posted before a time, up to [`MESSAGES_PRUNED_MAX`], or
 /// `None` if there are no such messages.
 pub(crate) fn due(cx: &Read<'_>, workspace: WorkspaceId, before: Time) -> Result<Option<DueMessages>> {
-    let Some((floor, head)) = cx.one::<(i64, i64)>(WORDS, &[&workspace])? else { return Ok(None) };
+    let Some((floor, head)) = cx.one::<(i64, i64)>(FLOOR_AND_LAST, &[&workspace])? else { return Ok(None) };
     let last = last_where(floor, head, |lsn| {
-        let newest: Option<(Time,)> = cx.one(NEWEST_UNTIL, &[&workspace, &floor, &lsn])?;
+        let newest: Option<(Time,)> = cx.one(LAST_LSN_BEFORE, &[&workspace, &floor, &lsn])?;
         Ok(newest.is_none_or(|(at,)| at < before))
     })?;
     let counted: Option<(i64, i64)> =
@@ -39,9 +39,9 @@ pub(crate) fn due(cx: &Read<'_>, workspace: WorkspaceId, before: Time) -> Result
     Ok(due.filter(|due| due.count > 0))
 }
 
-const WORDS: &str = "select words_floor, lsn from heads where workspace_id = $1";
+const FLOOR_AND_LAST: &str = "select words_floor, lsn from heads where workspace_id = $1";
 
-const NEWEST_UNTIL: &str = "
+const LAST_LSN_BEFORE: &str = "
     select posted_at from messages where workspace_id = $1 and lsn > $2 and lsn <= $3
     order by lsn desc limit 1";
 
@@ -62,19 +62,19 @@ pub(crate) fn prune(
     reason: PruneReason,
 ) -> Result<i64> {
     let workspace = cx.caller().workspace_id;
-    let most = match reason {
+    let limit = match reason {
         PruneReason::Retention => MESSAGES_PRUNED_MAX,
         PruneReason::Purge => i64::MAX,
     };
-    let due: Option<(i64, i64)> = cx.one(DUE, &[&workspace, &up_to_lsn, &most])?;
+    let due: Option<(i64, i64)> = cx.one(COUNT_UP_TO, &[&workspace, &up_to_lsn, &limit])?;
     let Some((messages, up_to_lsn)) = due.filter(|(messages, _)| *messages > 0) else { return Ok(0) };
     cx.emit(Subject::WORKSPACE, &MessagesPruned { up_to_lsn, messages, reason })?;
     cx.execute(1, MOVE_FLOOR, &[&workspace, &up_to_lsn])?;
-    key_segments::cut_up_to(cx, permit, up_to_lsn)?;
+    key_segments::cut_leaves_up_to(cx, permit, up_to_lsn)?;
     Ok(messages)
 }
 
-const DUE: &str = "
+const COUNT_UP_TO: &str = "
     select count(*), coalesce(max(lsn), 0) from (
         select lsn from messages where workspace_id = $1 and lsn <= $2
           and lsn > (select words_floor from heads where workspace_id = $1)
@@ -84,10 +84,10 @@ const MOVE_FLOOR: &str = "update heads set words_floor = $2 where workspace_id =
 
 /// Returns whether a workspace still has rows of pruned messages.
 pub(crate) fn has_pruned_rows(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
-    Ok(cx.one::<(i64,)>(ANY_LEFT, &[&workspace])?.is_some())
+    Ok(cx.one::<(i64,)>(FIND_PRUNED_ROW, &[&workspace])?.is_some())
 }
 
-const ANY_LEFT: &str = "
+const FIND_PRUNED_ROW: &str = "
     select lsn from messages
     where workspace_id = $1 and lsn <= (select words_floor from heads where workspace_id = $1) limit 1";
 
@@ -96,25 +96,26 @@ const ANY_LEFT: &str = "
 /// The call that removes the last message also requests the scrub for all messages that were pruned together.
 pub(crate) fn remove_pruned(cx: &mut Write<'_>, permit: &DestroyPermit<'_>) -> Result<()> {
     let workspace = cx.caller().workspace_id;
-    let Some((floor,)) = cx.one::<(i64,)>(FLOOR, &[&workspace])? else { return Ok(()) };
+    let Some((floor,)) = cx.one::<(i64,)>(PRUNE_FLOOR, &[&workspace])? else { return Ok(()) };
     // Keys are removed first, because a message without its key is unreadable.
-    if key_segments::remove_below(cx, permit, floor, KEY_SEGMENTS_REMOVED_MAX)? {
+    if key_segments::remove_segments_up_to(cx, permit, floor, KEY_SEGMENTS_REMOVED_MAX)? {
         return Ok(());
     }
-    let most = MESSAGES_REMOVED_MAX.saturating_add(1);
-    let mut left: Vec<(MessageId,)> = cx.query(LEFT, &[&workspace, &floor, &most])?;
+    let rows = MESSAGES_REMOVED_MAX.saturating_add(1);
+    let mut left: Vec<(MessageId,)> = cx.query(PRUNED_IDS, &[&workspace, &floor, &rows])?;
     let limit = usize::try_from(MESSAGES_REMOVED_MAX).unwrap_or(usize::MAX);
     let is_last = left.len() <= limit;
     left.truncate(limit);
     let ids: Vec<MessageId> = left.into_iter().map(|(id,)| id).collect();
-    remove(cx, permit, &ids)?;
+    remove_messages(cx, permit, &ids)?;
     if is_last {
         // No event has this negative position, so the mark is unique.
-        scrub::request_all(cx, floor.saturating_neg())?;
+        scrub::request_all_scrubs(cx, floor.saturating_neg())?;
     }
     Ok(())
 }
 
-const FLOOR: &str = "select words_floor from heads where workspace_id = $1";
+const PRUNE_FLOOR: &str = "select words_floor from heads where workspace_id = $1";
 
-const LEFT: &str = "select id from messages where workspace_id = $1 and lsn <= $2 order by lsn limit $3";
+const PRUNED_IDS: &str =
+    "select id from messages where workspace_id = $1 and lsn <= $2 order by lsn limit $3";

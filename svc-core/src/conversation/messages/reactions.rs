@@ -28,7 +28,7 @@ pub(crate) fn feature() -> Feature {
     Feature::new()
         .operations("reactions", operations())
         .events(vec![EventKind::of::<ReactionAdded>(), EventKind::of::<ReactionRemoved>()])
-        .cleaner_at_withdrawal("reactions", remove_of_messages)
+        .cleaner_at_withdrawal("reactions", remove_reactions)
         .sample(
             Sample::new(
                 "reacted_message",
@@ -215,7 +215,7 @@ fn add_reaction(cx: &mut Write<'_>, input: &AddReaction) -> Result<Reaction> {
     let member_id = cx.caller().member_id()?;
     let emoji = &input.emoji;
     let added = |lsn| Reaction { message_id, emoji: emoji.0.to_string(), member_id, lsn };
-    if let Some((lsn,)) = cx.one(FIND, &[&message_id, emoji, &member_id])? {
+    if let Some((lsn,)) = cx.one(FIND_REACTION, &[&message_id, emoji, &member_id])? {
         return Ok(added(lsn));
     }
     stored.check_accepts_marks(cx)?;
@@ -246,13 +246,14 @@ impl Answer<AddReaction> for Reaction {
     ) -> Result<Self> {
         let message_id = visible_message(cx, message)?.id;
         let emoji = &input.emoji;
-        let found: Option<(i64,)> = cx.one(FIND, &[&message_id, emoji, &member_id])?;
+        let found: Option<(i64,)> = cx.one(FIND_REACTION, &[&message_id, emoji, &member_id])?;
         found.filter(|found| *found == (lsn,)).ok_or_else(|| Error::not_found("reaction"))?;
         Ok(Self { message_id, emoji: emoji.0.to_string(), member_id, lsn })
     }
 }
 
-const FIND: &str = "select lsn from reactions where message_id = $1 and emoji = $2 and member_id = $3";
+const FIND_REACTION: &str =
+    "select lsn from reactions where message_id = $1 and emoji = $2 and member_id = $3";
 
 /// Removes your reaction with an emoji from a message, and returns the removed reaction.
 ///
@@ -271,11 +272,11 @@ fn remove_reaction(cx: &mut Write<'_>, input: &RemoveReaction) -> Result<Removed
     let message_id = stored.id;
     let member_id = cx.caller().member_id()?;
     let emoji = &input.emoji;
-    if cx.one::<(i64,)>(FIND, &[&message_id, emoji, &member_id])?.is_none() {
+    if cx.one::<(i64,)>(FIND_REACTION, &[&message_id, emoji, &member_id])?.is_none() {
         return Err(Error::not_found("reaction"));
     }
     cx.emit(stored.subject(), &ReactionRemoved { message_id, emoji: &emoji.0, member_id })?;
-    cx.execute(1, DELETE, &[&message_id, emoji, &member_id])?;
+    cx.execute(1, DELETE_REACTION, &[&message_id, emoji, &member_id])?;
     Ok(RemovedReaction { message_id, emoji: emoji.0.to_string(), member_id })
 }
 
@@ -296,14 +297,14 @@ impl Answer<RemoveReaction> for RemovedReaction {
     }
 }
 
-const DELETE: &str = "delete from reactions where message_id = $1 and emoji = $2 and member_id = $3";
+const DELETE_REACTION: &str = "delete from reactions where message_id = $1 and emoji = $2 and member_id = $3";
 
 /// Removes the reactions to the given messages.
-fn remove_of_messages(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
-    messages.iter().try_for_each(|id| cx.execute_any(DELETE_OF_MESSAGE, &[id]))
+fn remove_reactions(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+    messages.iter().try_for_each(|id| cx.execute_any(DELETE_REACTIONS, &[id]))
 }
 
-const DELETE_OF_MESSAGE: &str = "delete from reactions where message_id = $1";
+const DELETE_REACTIONS: &str = "delete from reactions where message_id = $1";
 
 /// The reactions to a message with one emoji.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -335,7 +336,7 @@ struct ListReactions {
 fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReactions>> {
     let stored = visible_message(cx, input.message_id)?;
     let rows: Vec<ReactingMember> =
-        cx.query(LIST, &[&stored.id, &REACTING_LISTED, &REACTIONS_COUNTED_MAX])?;
+        cx.query(LIST_REACTIONS, &[&stored.id, &REACTING_LISTED, &REACTIONS_COUNTED_MAX])?;
     let mut listed: Vec<EmojiReactions> = Vec::new();
     for ReactingMember { emoji, member_id, count, since } in rows {
         match listed.last_mut().filter(|last| last.lsn == since) {
@@ -349,7 +350,7 @@ fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReac
     }
     let counted = listed.iter().fold(0_i64, |all, of_emoji| all.saturating_add(of_emoji.count));
     if counted >= REACTIONS_COUNTED_MAX {
-        listed = first_of_each(cx, stored.id)?;
+        listed = load_first_reactions(cx, stored.id)?;
     }
     Ok(Page::rest(listed, input.cursor, |of_emoji: &EmojiReactions| of_emoji.lsn))
 }
@@ -364,7 +365,7 @@ struct ReactingMember {
 
 columns! { reacting_columns: ReactingMember as r { emoji, member_id, count, since } }
 
-const LIST: &str = concat!(
+const LIST_REACTIONS: &str = concat!(
     "select ",
     reacting_columns!(),
     " from (
@@ -376,18 +377,18 @@ const LIST: &str = concat!(
 );
 
 /// Returns the first reactions with each emoji, for a message that has too many reactions to count.
-fn first_of_each(cx: &Read<'_>, message: MessageId) -> Result<Vec<EmojiReactions>> {
+fn load_first_reactions(cx: &Read<'_>, message: MessageId) -> Result<Vec<EmojiReactions>> {
     let kinds = distinct_emoji(cx, message)?;
     let count = i64::try_from(kinds.len()).unwrap_or(i64::MAX).max(1);
-    let most = REACTIONS_COUNTED_MAX.checked_div(count).unwrap_or_default().max(REACTING_LISTED);
+    let limit = REACTIONS_COUNTED_MAX.checked_div(count).unwrap_or_default().max(REACTING_LISTED);
     let mut listed = Vec::new();
     for emoji in kinds {
-        let first: Vec<(MemberId, i64)> = cx.query(FIRST, &[&message, &emoji, &most])?;
+        let first: Vec<(MemberId, i64)> = cx.query(FIRST_REACTIONS, &[&message, &emoji, &limit])?;
         let Some(&(_, lsn)) = first.first() else { continue };
         let count = i64::try_from(first.len()).unwrap_or(i64::MAX);
         let shown = usize::try_from(REACTING_LISTED).unwrap_or(usize::MAX);
         let member_ids = first.into_iter().take(shown).map(|(member, _)| member).collect();
-        listed.push(EmojiReactions { emoji, count, at_least: count >= most, member_ids, lsn });
+        listed.push(EmojiReactions { emoji, count, at_least: count >= limit, member_ids, lsn });
     }
     listed.sort_by_key(|of_emoji| of_emoji.lsn);
     Ok(listed)
@@ -395,12 +396,12 @@ fn first_of_each(cx: &Read<'_>, message: MessageId) -> Result<Vec<EmojiReactions
 
 /// Returns the distinct emoji with which members reacted to a message.
 fn distinct_emoji(cx: &Read<'_>, message: MessageId) -> Result<Vec<String>> {
-    let kinds: Vec<(String,)> = cx.query(KINDS, &[&message])?;
+    let kinds: Vec<(String,)> = cx.query(DISTINCT_EMOJI, &[&message])?;
     Ok(kinds.into_iter().map(|(emoji,)| emoji).collect())
 }
 
 /// SQL query that steps through the index from one emoji to the next.
-const KINDS: &str = "
+const DISTINCT_EMOJI: &str = "
     with recursive kinds (emoji) as (
         select (select r.emoji from reactions r where r.message_id = $1 order by r.emoji limit 1)
         union all
@@ -410,7 +411,7 @@ const KINDS: &str = "
         from kinds k where k.emoji is not null)
     select emoji from kinds where emoji is not null";
 
-const FIRST: &str = "
+const FIRST_REACTIONS: &str = "
     select member_id, lsn from reactions where message_id = $1 and emoji = $2 order by lsn limit $3";
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ use crate::op::{Answer, Caller, DestroyPermit, Read, Write};
 
 /// The id of a message that was purged.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Purged {
+#[schemars(rename = "Purged")]
+pub(super) struct PurgedMessage {
     /// Id of the purged message, which can no longer be found.
     message_id: MessageId,
     /// Id of the channel that contained the message.
@@ -34,7 +35,7 @@ pub(super) struct Purged {
     channel_id: ChannelId,
 }
 
-impl Answer<PurgeMessage> for Purged {
+impl Answer<PurgeMessage> for PurgedMessage {
     type Kept = (MessageId, ChannelId);
 
     fn kept(&self) -> Option<(MessageId, ChannelId)> {
@@ -69,12 +70,12 @@ impl Event for MessageTombstoned {
         let row = event.row("messages", [message.clone()])?.clear("sealed");
         row.set("withdrawn_at", event.at()).keep()?;
         event.rows("message_edits", from_ref(message), |edit| edit.clear("sealed").keep())?;
-        replay_cleaning(event, message)
+        replay_content_removal(event, message)
     }
 }
 
 /// Replays the removal of a withdrawn message's reactions, pin and relations.
-fn replay_cleaning(event: &Replayed<'_>, message: &Value) -> Result<()> {
+fn replay_content_removal(event: &Replayed<'_>, message: &Value) -> Result<()> {
     // The primary key of each of these tables begins with the id of the message.
     let mut tables = ["pins", "reactions", "relations"].into_iter();
     tables.try_for_each(|table| event.rows(table, from_ref(message), |row| row.remove()))
@@ -101,8 +102,8 @@ impl Event for MessagePurged {
         let Some(message) = event.field("message_id") else { return Ok(()) };
         event.row("messages", [message.clone()])?.remove()?;
         event.rows("message_edits", from_ref(message), |edit| edit.remove())?;
-        replay_cleaning(event, message)?;
-        citations::replay_removed(event, message)?;
+        replay_content_removal(event, message)?;
+        citations::replay_removed_relations(event, message)?;
         event.rows(VOTES_OF_MESSAGES, from_ref(message), |of_message| {
             let vote = of_message.key().last().cloned();
             of_message.forget()?;
@@ -158,7 +159,11 @@ fn destroy_content(
     cx.execute(1, BLANK_MESSAGE, &[&stored.id, &withdrawal.at])?;
     cx.execute_any(BLANK_EDITS, &[&stored.id])?;
     cx.clean_withdrawn(permit, &[stored.id])?;
-    if stored.wrapped.is_some() { key_segments::cut(cx, permit, stored.lsn, withdrawal.lsn) } else { Ok(()) }
+    if stored.wrapped.is_some() {
+        key_segments::cut_leaf(cx, permit, stored.lsn, withdrawal.lsn)
+    } else {
+        Ok(())
+    }
 }
 
 const BLANK_MESSAGE: &str =
@@ -190,7 +195,7 @@ pub(super) struct PurgeMessage {
     message_id: MessageId,
 }
 
-pub(super) fn purge_message(cx: &mut Write<'_>, input: &PurgeMessage) -> Result<Purged> {
+pub(super) fn purge_message(cx: &mut Write<'_>, input: &PurgeMessage) -> Result<PurgedMessage> {
     let stored = visible_message(cx, input.message_id)?;
     if !stored.withdrawn {
         return Err(Error::wrong_state("only a withdrawn message can be purged"));
@@ -199,12 +204,16 @@ pub(super) fn purge_message(cx: &mut Write<'_>, input: &PurgeMessage) -> Result<
     let event =
         MessagePurged { message_id: stored.id, author_id: stored.author_id, purged_by: cx.caller().member };
     cx.emit(stored.subject(), &event)?;
-    remove(cx, &permit, &[stored.id])?;
-    Ok(Purged { message_id: stored.id, channel_id: stored.channel_id })
+    remove_messages(cx, &permit, &[stored.id])?;
+    Ok(PurgedMessage { message_id: stored.id, channel_id: stored.channel_id })
 }
 
 /// Removes the rows of messages, and all rows of other tables that depend on these messages.
-pub(super) fn remove(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
+pub(super) fn remove_messages(
+    cx: &mut Write<'_>,
+    permit: &DestroyPermit<'_>,
+    messages: &[MessageId],
+) -> Result<()> {
     cx.clean(permit, messages)?;
     messages.iter().try_for_each(|id| cx.execute(1, DELETE_MESSAGE, &[id]))
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::Result;
 use crate::conversation::inbox::{InboxReason, Reasons};
-use crate::conversation::messages::{load_previews, sealed_bytes};
+use crate::conversation::messages::{load_previews, load_sealed_sizes};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{PREVIEW_MAX, UNREAD_SCAN_MAX};
 use crate::op::Read;
@@ -75,8 +75,8 @@ impl InboxList {
     /// Returns the reasons of the items in this list, as a set of bits.
     pub fn reasons(self) -> i64 {
         match self {
-            Self::Inbox => Reasons::all(),
-            Self::Mentions => Reasons::addressing(),
+            Self::Inbox => Reasons::all_bits(),
+            Self::Mentions => Reasons::addressing_bits(),
         }
     }
 
@@ -141,8 +141,8 @@ pub(super) struct InboxPage {
 /// Converts a page of rows to the items that the caller reads, and counts the unread items of the list.
 ///
 /// The page is shortened if its messages have too much text to decrypt.
-pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, list: InboxList) -> Result<InboxPage> {
-    page.keep(count_that_fit(cx, page.items(), |item| item.message_id)?, |item| item.lsn);
+pub(super) fn load_page(cx: &Read<'_>, mut page: Page<StoredItem>, list: InboxList) -> Result<InboxPage> {
+    page.keep(count_items_that_fit(cx, page.items(), |item| item.message_id)?, |item| item.lsn);
     let messages: Vec<MessageId> = page.items().iter().filter_map(|item| item.message_id).collect();
     let mut previews = load_previews(cx, &messages, PREVIEW_MAX)?;
     let page = page.try_map(|item| {
@@ -165,7 +165,7 @@ pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, list: InboxLi
 /// exceeds the limit.
 ///
 /// `message_of` returns the id of the message whose text is decrypted for an item.
-pub(super) fn count_that_fit<T>(
+pub(super) fn count_items_that_fit<T>(
     cx: &Read<'_>,
     items: &[T],
     message_of: impl Fn(&T) -> Option<MessageId>,
@@ -174,7 +174,7 @@ pub(super) fn count_that_fit<T>(
     if messages.is_empty() {
         return Ok(items.len());
     }
-    let sizes = sealed_bytes(cx, &messages)?;
+    let sizes = load_sealed_sizes(cx, &messages)?;
     let size = |item: &T| message_of(item).and_then(|id| sizes.get(&id)).copied().unwrap_or_default();
     Ok(filling(items, size))
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::item::{InboxList, InboxPage, StoredItem, item_columns, open_page, seen_items};
+use super::item::{InboxList, InboxPage, StoredItem, item_columns, load_page, seen_items};
 use crate::Result;
 use crate::conversation::inbox::InboxReason;
 use crate::id::MemberId;
@@ -41,7 +41,7 @@ pub(super) struct ListInbox {
 
 pub(super) fn list_inbox(cx: &Read<'_>, input: &ListInbox) -> Result<InboxPage> {
     let ListInbox { _member_id: _, unread, reason, newest_first, cursor, limit } = input;
-    list(
+    load_list(
         cx,
         InboxList::Inbox,
         &ListFilter { unread: *unread, reason: *reason, newest_first: *newest_first },
@@ -76,7 +76,7 @@ pub(super) struct ListMentions {
 pub(super) fn list_mentions(cx: &Read<'_>, input: &ListMentions) -> Result<InboxPage> {
     let ListMentions { _member_id: _, unread, reason, newest_first, cursor, limit } = input;
     let wanted = ListFilter { unread: *unread, reason: *reason, newest_first: *newest_first };
-    list(cx, InboxList::Mentions, &wanted, *cursor, *limit)
+    load_list(cx, InboxList::Mentions, &wanted, *cursor, *limit)
 }
 
 /// The filters and the order of an inbox list.
@@ -86,7 +86,7 @@ struct ListFilter {
     newest_first: Option<bool>,
 }
 
-fn list(
+fn load_list(
     cx: &Read<'_>,
     list: InboxList,
     wanted: &ListFilter,
@@ -106,7 +106,7 @@ fn list(
     let rows = rows_to_read(limit);
     let params = visibility.and(&[&member, &of_reason, &from, &last, &wanted.unread, &rows]);
     let page = Page::within(horizon, cx.rows(sql, &params)?, limit, |item: &StoredItem| item.lsn);
-    open_page(cx, page, list)
+    load_page(cx, page, list)
 }
 
 const OLDEST_FIRST: &str = concat!(

@@ -16,16 +16,17 @@ use crate::store::Engine;
 use crate::text::{Count, Items};
 
 /// Maximum inbox items marked in one step.
-const STEP_ITEMS: i64 = 1000;
+const STEP_ITEMS_MAX: i64 = 1000;
 
 /// The number of items that remain unread after items were marked as read.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub(super) struct LeftUnread {
+#[schemars(rename = "LeftUnread")]
+pub(super) struct RemainingUnread {
     /// Number of unread items that you may see, among the newest 1000 unread items of the list.
     unread: i64,
 }
 
-impl<I> Answer<I> for LeftUnread {
+impl<I> Answer<I> for RemainingUnread {
     type Kept = Self;
 
     fn kept(&self) -> Option<Self> {
@@ -62,10 +63,10 @@ pub(super) struct MarkInboxRead {
     target_id: Option<Uuid>,
 }
 
-pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Result<Option<LeftUnread>> {
-    let named =
+pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Result<Option<RemainingUnread>> {
+    let selection =
         ItemSelection { up_to_lsn: input.up_to_lsn, lsns: input.lsns.as_deref(), target_id: input.target_id };
-    mark_step(cx, InboxList::Inbox, &named)
+    mark_step(cx, InboxList::Inbox, &selection)
 }
 
 /// Marks messages that are addressed to you as read, and returns how many of them remain unread.
@@ -89,10 +90,13 @@ pub(super) struct MarkMentionsRead {
     target_id: Option<Uuid>,
 }
 
-pub(super) fn mark_mentions_read(cx: &mut Write<'_>, input: &MarkMentionsRead) -> Result<Option<LeftUnread>> {
-    let named =
+pub(super) fn mark_mentions_read(
+    cx: &mut Write<'_>,
+    input: &MarkMentionsRead,
+) -> Result<Option<RemainingUnread>> {
+    let selection =
         ItemSelection { up_to_lsn: input.up_to_lsn, lsns: input.lsns.as_deref(), target_id: input.target_id };
-    mark_step(cx, InboxList::Mentions, &named)
+    mark_step(cx, InboxList::Mentions, &selection)
 }
 
 /// Selection of the items to mark. Exactly one field must be set.
@@ -104,28 +108,33 @@ struct ItemSelection<'a> {
 
 /// Marks the items of the next step. Returns `None` if further steps are needed, otherwise the number of
 /// items that remain unread.
-fn mark_step(cx: &mut Write<'_>, list: InboxList, named: &ItemSelection<'_>) -> Result<Option<LeftUnread>> {
+fn mark_step(
+    cx: &mut Write<'_>,
+    list: InboxList,
+    selection: &ItemSelection<'_>,
+) -> Result<Option<RemainingUnread>> {
     let member = cx.caller().member_id()?;
     let now = cx.now();
-    let marked = match (named.up_to_lsn, named.lsns, named.target_id) {
+    let marked = match (selection.up_to_lsn, selection.lsns, selection.target_id) {
         (Some(up_to), None, None) => {
-            cx.change(list.statement(MARK_UP_TO), &[&member, &now, &up_to.get(), &STEP_ITEMS])?
+            cx.change(list.statement(MARK_UP_TO), &[&member, &now, &up_to.get(), &STEP_ITEMS_MAX])?
         }
         (None, Some(lsns), None) => {
             let lsns: Vec<i64> = lsns.iter().map(|lsn| lsn.get()).collect();
             match cx.engine() {
                 Engine::Sqlite => {
                     let lsns = serde_json::to_string(&lsns).map_err(Error::internal)?;
-                    cx.execute_any(list.statement(MARK_THESE_SQLITE), &[&member, &now, &lsns])?;
+                    cx.execute_any(list.statement(MARK_LISTED_SQLITE), &[&member, &now, &lsns])?;
                 }
                 Engine::Postgres => {
-                    cx.execute_any(list.statement(MARK_THESE_POSTGRES), &[&member, &now, &lsns])?
+                    cx.execute_any(list.statement(MARK_LISTED_POSTGRES), &[&member, &now, &lsns])?
                 }
             }
             0
         }
         (None, None, Some(target)) => {
-            let marked = cx.change(list.statement(MARK_TARGET), &[&member, &now, &target, &STEP_ITEMS])?;
+            let marked =
+                cx.change(list.statement(MARK_TARGET), &[&member, &now, &target, &STEP_ITEMS_MAX])?;
             follows::mark_seen(cx, target)?;
             marked
         }
@@ -136,10 +145,10 @@ fn mark_step(cx: &mut Write<'_>, list: InboxList, named: &ItemSelection<'_>) -> 
             ));
         }
     };
-    if i64::try_from(marked).unwrap_or(i64::MAX) >= STEP_ITEMS {
+    if i64::try_from(marked).unwrap_or(i64::MAX) >= STEP_ITEMS_MAX {
         return Ok(None);
     }
-    Ok(Some(LeftUnread { unread: count_unread(cx, list)? }))
+    Ok(Some(RemainingUnread { unread: count_unread(cx, list)? }))
 }
 
 /// SQL statement that marks all unread items with the condition `$which` as read.
@@ -166,8 +175,8 @@ macro_rules! mark_some {
 
 const MARK_UP_TO: [&str; 2] = mark_some!("i.lsn <= $3");
 
-const MARK_THESE_SQLITE: [&str; 2] = mark!("i.lsn in (select value from json_each($3))");
+const MARK_LISTED_SQLITE: [&str; 2] = mark!("i.lsn in (select value from json_each($3))");
 
-const MARK_THESE_POSTGRES: [&str; 2] = mark!("i.lsn = any($3)");
+const MARK_LISTED_POSTGRES: [&str; 2] = mark!("i.lsn = any($3)");
 
 const MARK_TARGET: [&str; 2] = mark_some!("(i.thread_id = $3 or i.channel_id = $3)");

@@ -4,7 +4,7 @@
 //! The notification contains the current text of the message. Items that were read or withdrawn, and items of
 //! a channel that the member has left, are not sent.
 
-use super::item::{count_that_fit, seen_items};
+use super::item::{count_items_that_fit, seen_items};
 use crate::Result;
 use crate::conversation::inbox::Reasons;
 use crate::conversation::messages::load_previews;
@@ -78,20 +78,20 @@ pub(crate) trait WantedNotifications {
 pub(crate) fn take_due(
     cx: &mut Write<'_>,
     member: MemberId,
-    out: OutgoingChannel,
-    wanted: &impl WantedNotifications,
+    delivery: OutgoingChannel,
+    preferences: &impl WantedNotifications,
 ) -> Result<Vec<OutgoingItem>> {
     let now = cx.now();
     let visibility = Visibility::Member(member).params();
-    let reasons = Reasons::all();
+    let reasons = Reasons::all_bits();
     let params = visibility.and(&[&member, &reasons, &now, &BATCH_ITEMS_MAX]);
-    let mut items = cx.query::<OutgoingItem>(out.statements().due, &params)?;
+    let mut items = cx.query::<OutgoingItem>(delivery.statements().select_due, &params)?;
     let is_all = items.len() < usize::try_from(BATCH_ITEMS_MAX).unwrap_or(usize::MAX);
-    let read = count_that_fit(cx, &items, |item| item.message_id)?;
-    let last = if is_all && read == items.len() { i64::MAX } else { last_lsn(&items, read) };
+    let read = count_items_that_fit(cx, &items, |item| item.message_id)?;
+    let last = if is_all && read == items.len() { i64::MAX } else { last_lsn_of_first(&items, read) };
     items.truncate(read);
-    items.retain(|item| wanted.wants(item));
-    if wanted.shows_texts() {
+    items.retain(|item| preferences.wants(item));
+    if preferences.shows_texts() {
         let messages: Vec<MessageId> = items.iter().filter_map(|item| item.message_id).collect();
         let previews = load_previews(cx, &messages, PREVIEW_MAX)?;
         for item in &mut items {
@@ -102,30 +102,30 @@ pub(crate) fn take_due(
     }
     let lsns: Vec<i64> = items.iter().map(|item| item.lsn).collect();
     let until = now.plus(DELIVERY_BATCH_LEASE);
-    with_lsns(cx.engine(), out.statements().lease, &lsns, |sql, lsns| {
+    run_with_lsns(cx.engine(), delivery.statements().lease, &lsns, |sql, lsns| {
         cx.execute_any(sql, &[&member, &now, &last, &until, lsns])
     })?;
     Ok(items)
 }
 
-fn last_lsn(items: &[OutgoingItem], read: usize) -> i64 {
-    items.get(read.saturating_sub(1)).map_or(i64::MAX, |item| item.lsn)
+fn last_lsn_of_first(items: &[OutgoingItem], count: usize) -> i64 {
+    items.get(count.saturating_sub(1)).map_or(i64::MAX, |item| item.lsn)
 }
 
 /// Postpones all due items of a member on a delivery channel to `until`.
 pub(crate) fn postpone(
     cx: &mut Write<'_>,
     member: MemberId,
-    out: OutgoingChannel,
+    delivery: OutgoingChannel,
     until: Time,
 ) -> Result<()> {
     let now = cx.now();
-    cx.execute_any(out.statements().postpone, &[&member, &now, &until])
+    cx.execute_any(delivery.statements().postpone, &[&member, &now, &until])
 }
 
 /// Returns the time of the event of a member's oldest due item, or `None` if no item is due.
-pub(crate) fn oldest_due(cx: &Read<'_>, member: MemberId, out: OutgoingChannel) -> Result<Option<Time>> {
-    let oldest: Option<(Option<Time>,)> = cx.one(out.statements().oldest, &[&member, &cx.now()])?;
+pub(crate) fn oldest_due(cx: &Read<'_>, member: MemberId, delivery: OutgoingChannel) -> Result<Option<Time>> {
+    let oldest: Option<(Option<Time>,)> = cx.one(delivery.statements().oldest_due, &[&member, &cx.now()])?;
     Ok(oldest.and_then(|(at,)| at))
 }
 
@@ -135,11 +135,11 @@ pub(crate) fn oldest_due(cx: &Read<'_>, member: MemberId, out: OutgoingChannel) 
 pub(crate) fn set_due(
     cx: &mut Write<'_>,
     member: MemberId,
-    out: OutgoingChannel,
+    delivery: OutgoingChannel,
     lsns: &[i64],
     due: Option<Time>,
 ) -> Result<()> {
-    with_lsns(cx.engine(), out.statements().set, lsns, |sql, lsns| {
+    run_with_lsns(cx.engine(), delivery.statements().set_due, lsns, |sql, lsns| {
         cx.execute_any(sql, &[&member, &due, lsns])
     })
 }
@@ -148,11 +148,12 @@ pub(crate) fn set_due(
 pub(crate) fn still_due(
     cx: &Read<'_>,
     member: MemberId,
-    out: OutgoingChannel,
+    delivery: OutgoingChannel,
     lsns: &[i64],
 ) -> Result<Vec<i64>> {
-    let rows: Vec<(i64,)> =
-        with_lsns(cx.engine(), out.statements().still, lsns, |sql, lsns| cx.query(sql, &[&member, lsns]))?;
+    let rows: Vec<(i64,)> = run_with_lsns(cx.engine(), delivery.statements().find_due, lsns, |sql, lsns| {
+        cx.query(sql, &[&member, lsns])
+    })?;
     Ok(rows.into_iter().map(|(lsn,)| lsn).collect())
 }
 
@@ -161,14 +162,15 @@ pub(crate) fn still_due(
 pub(crate) fn are_current(
     cx: &Read<'_>,
     member: MemberId,
-    out: OutgoingChannel,
+    delivery: OutgoingChannel,
     lsns: &[i64],
 ) -> Result<bool> {
     let visibility = Visibility::Member(member).params();
-    let reasons = Reasons::all();
-    let found: Option<(i64,)> = with_lsns(cx.engine(), out.statements().current, lsns, |sql, lsns| {
-        cx.one(sql, &visibility.and(&[&member, &reasons, lsns]))
-    })?;
+    let reasons = Reasons::all_bits();
+    let found: Option<(i64,)> =
+        run_with_lsns(cx.engine(), delivery.statements().count_current, lsns, |sql, lsns| {
+            cx.one(sql, &visibility.and(&[&member, &reasons, lsns]))
+        })?;
     Ok(found.map(|(count,)| count) == i64::try_from(lsns.len()).ok())
 }
 
@@ -178,18 +180,18 @@ pub(crate) fn undo_postponement(cx: &mut Write<'_>, member: MemberId) -> Result<
     // The due times of leased items, and of items that wait for the delay before an email, are not changed.
     let delay = cx.settings().mail.as_ref().map(|mail| mail.delay).unwrap_or_default();
     let beyond = now.plus(DELIVERY_BATCH_LEASE.max(delay));
-    [OutgoingChannel::Mail, OutgoingChannel::Push]
-        .into_iter()
-        .try_for_each(|out| cx.execute_any(out.statements().hasten, &[&member, &beyond, &now]))
+    [OutgoingChannel::Mail, OutgoingChannel::Push].into_iter().try_for_each(|delivery| {
+        cx.execute_any(delivery.statements().make_due_now, &[&member, &beyond, &now])
+    })
 }
 
 /// Clears the due times of all of a member's items on a delivery channel.
-pub(crate) fn drop_due(cx: &mut Write<'_>, member: MemberId, out: OutgoingChannel) -> Result<()> {
-    cx.execute_any(out.statements().drop, &[&member])
+pub(crate) fn drop_due(cx: &mut Write<'_>, member: MemberId, delivery: OutgoingChannel) -> Result<()> {
+    cx.execute_any(delivery.statements().clear_due, &[&member])
 }
 
 /// Runs a statement with a list of log positions, in the form that the engine requires.
-fn with_lsns<T>(
+fn run_with_lsns<T>(
     engine: Engine,
     [sqlite, postgres]: [&'static str; 2],
     lsns: &[i64],
@@ -203,22 +205,22 @@ fn with_lsns<T>(
 
 /// The SQL statements of a delivery channel.
 struct Statements {
-    due: &'static str,
+    select_due: &'static str,
     lease: [&'static str; 2],
     postpone: &'static str,
-    oldest: &'static str,
-    set: [&'static str; 2],
-    still: [&'static str; 2],
-    drop: &'static str,
-    current: [&'static str; 2],
-    hasten: &'static str,
+    oldest_due: &'static str,
+    set_due: [&'static str; 2],
+    find_due: [&'static str; 2],
+    clear_due: &'static str,
+    count_current: [&'static str; 2],
+    make_due_now: &'static str,
 }
 
 impl OutgoingChannel {
     fn statements(self) -> &'static Statements {
         match self {
-            Self::Mail => &OF_MAIL,
-            Self::Push => &OF_PUSH,
+            Self::Mail => &MAIL_STATEMENTS,
+            Self::Push => &PUSH_STATEMENTS,
         }
     }
 }
@@ -237,7 +239,7 @@ macro_rules! in_lsns {
 macro_rules! statements {
     ($due:literal) => {
         Statements {
-            due: concat!(
+            select_due: concat!(
                 "select ",
                 outgoing_columns!(),
                 " ",
@@ -256,8 +258,8 @@ macro_rules! statements {
                 )
             ),
             postpone: concat!("update inbox set ", $due, " = $3 where member_id = $1 and ", $due, " <= $2"),
-            oldest: concat!("select min(at) from inbox where member_id = $1 and ", $due, " <= $2"),
-            set: in_lsns!(
+            oldest_due: concat!("select min(at) from inbox where member_id = $1 and ", $due, " <= $2"),
+            set_due: in_lsns!(
                 concat!(
                     "update inbox set ",
                     $due,
@@ -268,12 +270,12 @@ macro_rules! statements {
                 "$3",
                 ""
             ),
-            still: in_lsns!(
+            find_due: in_lsns!(
                 concat!("select lsn from inbox where member_id = $1 and ", $due, " is not null and "),
                 "$2",
                 ""
             ),
-            current: in_lsns!(
+            count_current: in_lsns!(
                 concat!(
                     "select count(*) ",
                     seen_items!(),
@@ -284,8 +286,14 @@ macro_rules! statements {
                 "$7",
                 ""
             ),
-            hasten: concat!("update inbox set ", $due, " = $3 where member_id = $1 and ", $due, " > $2"),
-            drop: concat!(
+            make_due_now: concat!(
+                "update inbox set ",
+                $due,
+                " = $3 where member_id = $1 and ",
+                $due,
+                " > $2"
+            ),
+            clear_due: concat!(
                 "update inbox set ",
                 $due,
                 " = null where member_id = $1 and ",
@@ -296,6 +304,6 @@ macro_rules! statements {
     };
 }
 
-const OF_MAIL: Statements = statements!("mail_due");
+const MAIL_STATEMENTS: Statements = statements!("mail_due");
 
-const OF_PUSH: Statements = statements!("push_due");
+const PUSH_STATEMENTS: Statements = statements!("push_due");

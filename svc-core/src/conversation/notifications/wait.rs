@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::item::{
-    InboxList, InboxPage, StoredItem, for_each_list, item_columns, newest_unread, oldest_unread, open_page,
+    InboxList, InboxPage, StoredItem, for_each_list, item_columns, load_page, newest_unread, oldest_unread,
     seen_items,
 };
 use crate::Result;
@@ -51,8 +51,8 @@ pub(super) fn wait_for_mention(cx: &Read<'_>, _: &mut WaitForMention) -> Result<
     let visibility = cx.caller().visibility.params();
     let rows = rows_to_read(None);
     let between = |from: i64, up_to: i64| -> Result<Page<StoredItem>> {
-        let found =
-            cx.rows(list.statement(UNREAD), &visibility.and(&[&member, &reasons, &from, &up_to, &rows]))?;
+        let found = cx
+            .rows(list.statement(LIST_UNREAD), &visibility.and(&[&member, &reasons, &from, &up_to, &rows]))?;
         Ok(Page::of(found, None, |item: &StoredItem| item.lsn))
     };
     let oldest = oldest_unread(cx, list)?;
@@ -63,10 +63,10 @@ pub(super) fn wait_for_mention(cx: &Read<'_>, _: &mut WaitForMention) -> Result<
     if page.items().is_empty() {
         return Ok(Poll::Pending);
     }
-    Ok(Poll::Ready(open_page(cx, page, list)?))
+    Ok(Poll::Ready(load_page(cx, page, list)?))
 }
 
-const UNREAD: [&str; 2] = for_each_list!(
+const LIST_UNREAD: [&str; 2] = for_each_list!(
     "select ", item_columns!(), " ", seen_items!(), " and i.lsn >= $7 and i.lsn <= $8 and";
     "order by i.lsn limit $9"
 );

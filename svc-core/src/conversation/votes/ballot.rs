@@ -71,25 +71,25 @@ pub(super) fn cast_vote(cx: &mut Write<'_>, input: &CastVote) -> Result<Vote> {
         return Err(Error::wrong_state("the vote is closed"));
     }
     check_not_archived(&visible_channel(cx, stored.channel_id)?)?;
-    let before: Vec<(i64,)> = cx.query(OWN, &[&stored.id, &member_id])?;
+    let before: Vec<(i64,)> = cx.query(OWN_CHOICES, &[&stored.id, &member_id])?;
     let before: BTreeSet<i64> = before.into_iter().map(|(choice,)| choice).collect();
     if before == chosen {
-        return stored.open(cx);
+        return stored.load(cx);
     }
     let vote_id = stored.id;
     let event = BallotCast { vote_id, member_id, options: chosen.iter().copied().collect() };
     let lsn = cx.emit(stored.subject(), &event)?.lsn;
     add_to_counts(cx, vote_id, &before, &chosen)?;
-    cx.execute_any(EMPTY, &[&vote_id, &member_id])?;
+    cx.execute_any(DELETE_BALLOT, &[&vote_id, &member_id])?;
     for choice in chosen {
         cx.insert(&new_row!("insert into ballots" { vote_id, choice, member_id, lsn }))?;
     }
-    stored.open(cx)
+    stored.load(cx)
 }
 
-const OWN: &str = "select choice from ballots where vote_id = $1 and member_id = $2";
+const OWN_CHOICES: &str = "select choice from ballots where vote_id = $1 and member_id = $2";
 
-const EMPTY: &str = "delete from ballots where vote_id = $1 and member_id = $2";
+const DELETE_BALLOT: &str = "delete from ballots where vote_id = $1 and member_id = $2";
 
 /// Fails if the vote does not have all chosen options, or does not allow several choices.
 fn check_choices(vote: &StoredVote, chosen: &BTreeSet<i64>) -> Result<()> {
@@ -109,30 +109,30 @@ fn check_choices(vote: &StoredVote, chosen: &BTreeSet<i64>) -> Result<()> {
 /// The counts of a vote's ballots.
 pub(super) struct VoteTally {
     /// Number of members who have chosen each option, in the order of the options.
-    pub of_options: Vec<i64>,
+    pub per_option: Vec<i64>,
     /// Number of members who have chosen at least one option.
     pub ballots: i64,
 }
 
 /// Pseudo index of an option. Its count is the number of members with a non-empty ballot.
-const ANY: i64 = -1;
+const ANY_OPTION: i64 = -1;
 
 /// Loads the counts of a vote. `options` is the number of options of the vote.
 pub(super) fn load_tally(cx: &Read<'_>, vote: VoteId, options: i64) -> Result<VoteTally> {
-    let of_options = vec![0; usize::try_from(options).unwrap_or_default()];
-    let mut tally = VoteTally { of_options, ballots: 0 };
-    for (choice, total) in cx.query::<(i64, i64)>(TALLY, &[&vote])? {
-        let option = usize::try_from(choice).ok().and_then(|choice| tally.of_options.get_mut(choice));
+    let per_option = vec![0; usize::try_from(options).unwrap_or_default()];
+    let mut tally = VoteTally { per_option, ballots: 0 };
+    for (choice, total) in cx.query::<(i64, i64)>(SELECT_COUNTS, &[&vote])? {
+        let option = usize::try_from(choice).ok().and_then(|choice| tally.per_option.get_mut(choice));
         match option {
             Some(option) => *option = total,
-            None if choice == ANY => tally.ballots = total,
+            None if choice == ANY_OPTION => tally.ballots = total,
             None => {}
         }
     }
     Ok(tally)
 }
 
-const TALLY: &str = "select choice, total from ballot_counts where vote_id = $1";
+const SELECT_COUNTS: &str = "select choice, total from ballot_counts where vote_id = $1";
 
 /// Adds the difference between a member's old and new ballots to the counts of a vote.
 fn add_to_counts(
@@ -144,11 +144,13 @@ fn add_to_counts(
     let any = i64::from(!after.is_empty()) - i64::from(!before.is_empty());
     let added = after.difference(before).map(|choice| (*choice, 1));
     let removed = before.difference(after).map(|choice| (*choice, -1));
-    let changes = added.chain(removed).chain(Some((ANY, any)).filter(|(_, any)| *any != 0));
-    changes.into_iter().try_for_each(|(choice, change)| cx.execute(1, ADD, &[&vote, &choice, &change]))
+    let changes = added.chain(removed).chain(Some((ANY_OPTION, any)).filter(|(_, any)| *any != 0));
+    changes
+        .into_iter()
+        .try_for_each(|(choice, change)| cx.execute(1, ADD_TO_COUNT, &[&vote, &choice, &change]))
 }
 
-const ADD: &str = "
+const ADD_TO_COUNT: &str = "
     insert into ballot_counts (vote_id, choice, total) values ($1, $2, $3)
     on conflict (vote_id, choice) do update set total = ballot_counts.total + excluded.total";
 
@@ -157,11 +159,11 @@ pub(super) fn count_imported(cx: &mut Write<'_>, row: &RowColumns<'_>) -> Result
     let vote = row.id("vote_id");
     let member = row.id("member_id");
     let choice = row.int("choice");
-    cx.execute(1, ADD, &[&vote, &choice, &1_i64])?;
-    cx.execute_any(ADD_IF_FIRST, &[&vote, &ANY, &member, &choice])
+    cx.execute(1, ADD_TO_COUNT, &[&vote, &choice, &1_i64])?;
+    cx.execute_any(ADD_TO_COUNT_IF_FIRST, &[&vote, &ANY_OPTION, &member, &choice])
 }
 
-const ADD_IF_FIRST: &str = "
+const ADD_TO_COUNT_IF_FIRST: &str = "
     insert into ballot_counts (vote_id, choice, total)
     select $1, $2, 1
     where not exists (select 1 from ballots where vote_id = $1 and member_id = $3 and choice <> $4)
@@ -169,9 +171,10 @@ const ADD_IF_FIRST: &str = "
 
 /// Returns the ids of the first members who have chosen an option, in the order of their choices.
 pub(super) fn voters(cx: &Read<'_>, vote: VoteId, choice: i64) -> Result<Vec<MemberId>> {
-    let voters: Vec<(MemberId,)> = cx.query(VOTERS, &[&vote, &choice, &VOTERS_LISTED])?;
+    let voters: Vec<(MemberId,)> = cx.query(SELECT_VOTERS, &[&vote, &choice, &VOTERS_LISTED])?;
     Ok(voters.into_iter().map(|(member,)| member).collect())
 }
 
 /// Reads the index `ballots_in_order`, which contains the rows in the order of their positions.
-const VOTERS: &str = "select member_id from ballots where vote_id = $1 and choice = $2 order by lsn limit $3";
+const SELECT_VOTERS: &str =
+    "select member_id from ballots where vote_id = $1 and choice = $2 order by lsn limit $3";

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
-use crate::conversation::messages::{self, OwnBlock, SealedPost, VOTES_OF_MESSAGES, not_pruned};
+use crate::conversation::messages::{self, SealedPost, ServiceBlock, VOTES_OF_MESSAGES, not_pruned};
 use crate::conversation::visibility::{visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, VoteId};
@@ -40,8 +40,8 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<ballot::BallotCast>(),
             EventKind::of::<close::VoteClosed>(),
         ])
-        .chore(close::chore())
-        .cleaners("votes", close::close_withdrawn, close::remove)
+        .chore(close::due_votes_chore())
+        .cleaners("votes", close::close_withdrawn, close::remove_votes)
         .sample(
             Sample::new("vote", "create_vote", |w| {
                 json!({"thread_id": w.id("thread"), "question": "Which parser generator?",
@@ -200,7 +200,7 @@ impl<I> Answer<I> for Vote {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, id: VoteId) -> Result<Self> {
-        visible_vote(cx, id)?.open(cx)
+        visible_vote(cx, id)?.load(cx)
     }
 }
 
@@ -247,16 +247,16 @@ impl StoredVote {
     }
 
     /// Returns the vote as members read it now, with its texts and its ballots.
-    fn open(self, cx: &Read<'_>) -> Result<Vote> {
-        let words = messages::own_block(cx, self.message_id)?;
+    fn load(self, cx: &Read<'_>) -> Result<Vote> {
+        let words = messages::find_service_block(cx, self.message_id)?;
         let closed_at = self.closing_time(cx.now());
         let number = usize::try_from(self.options).unwrap_or_default();
         let (question, mut texts) = match words {
-            Some(OwnBlock::Vote { question, options, .. }) => (question, options),
+            Some(ServiceBlock::Vote { question, options, .. }) => (question, options),
             None => (String::new(), Vec::new()),
         };
         texts.resize(number, String::new());
-        let votes = ballot::load_tally(cx, self.id, self.options)?.of_options;
+        let votes = ballot::load_tally(cx, self.id, self.options)?.per_option;
         let mut options = Vec::with_capacity(number);
         for ((text, votes), choice) in texts.into_iter().zip(votes).zip(0..) {
             let voter_ids = if votes > 0 { ballot::voters(cx, self.id, choice)? } else { Vec::new() };
@@ -349,8 +349,8 @@ fn seal_question(input: &CreateVote, shared: &SharedState, now: Time) -> Result<
     let Options(options) = &input.options;
     let question = input.question.to_string();
     let options = options.iter().map(|it| it.to_string()).collect();
-    let block = OwnBlock::Vote { vote_id: id, question, options };
-    Ok(SealedQuestion { id, post: messages::seal_block(shared, now, &input.question, block)? })
+    let block = ServiceBlock::Vote { vote_id: id, question, options };
+    Ok(SealedQuestion { id, post: messages::seal_post_with_block(shared, now, &input.question, block)? })
 }
 
 fn create_vote(cx: &mut Write<'_>, input: &CreateVote, sealed: &SealedQuestion) -> Result<Vote> {
@@ -360,7 +360,7 @@ fn create_vote(cx: &mut Write<'_>, input: &CreateVote, sealed: &SealedQuestion) 
         return Err(Error::in_field("closes_at", "expected a time in the future"));
     }
     place.check_not_archived()?;
-    let (votes,): (i64,) = cx.one(COUNT, &[&place.thread_id])?.unwrap_or_default();
+    let (votes,): (i64,) = cx.one(COUNT_VOTES, &[&place.thread_id])?.unwrap_or_default();
     if votes >= VOTES_MAX {
         return Err(Error::wrong_state(format!("a thread has at most {VOTES_MAX} votes")));
     }
@@ -392,10 +392,10 @@ fn create_vote(cx: &mut Write<'_>, input: &CreateVote, sealed: &SealedQuestion) 
     cx.insert(&new_row!("insert into votes" {
         id, workspace_id, channel_id, thread_id, message_id, options, multiple, created_by, closes_at, lsn
     }))?;
-    stored.open(cx)
+    stored.load(cx)
 }
 
-const COUNT: &str = "select count(*) from votes where thread_id = $1";
+const COUNT_VOTES: &str = "select count(*) from votes where thread_id = $1";
 
 /// Returns one vote with its question, its options and the members who chose each option.
 #[derive(Deserialize, JsonSchema)]
@@ -406,12 +406,12 @@ struct GetVote {
 }
 
 fn get_vote(cx: &Read<'_>, input: &GetVote) -> Result<Vote> {
-    visible_vote(cx, input.vote_id)?.open(cx)
+    visible_vote(cx, input.vote_id)?.load(cx)
 }
 
 /// Loads the row of a vote. Fails with *not found* if the caller may not see the vote's channel.
 fn visible_vote(cx: &Read<'_>, id: VoteId) -> Result<StoredVote> {
-    let found: Option<StoredVote> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let found: Option<StoredVote> = cx.one(SELECT_VOTE, &[&id, &cx.caller().workspace_id])?;
     let stored = found.ok_or_else(|| Error::not_found("vote"))?;
     visible_channel(cx, stored.channel_id).map_err(|error| match error.code() {
         Code::NotFound => Error::not_found("vote"),
@@ -434,7 +434,7 @@ macro_rules! select_votes {
     };
 }
 
-const BY_ID: &str = select_votes!("v.id = $1 and v.workspace_id = $2");
+const SELECT_VOTE: &str = select_votes!("v.id = $1 and v.workspace_id = $2");
 
 /// Returns the votes of a thread, in the order in which they were opened.
 #[derive(Deserialize, JsonSchema)]
@@ -452,13 +452,16 @@ fn list_votes(cx: &Read<'_>, input: &ListVotes) -> Result<Page<Vote>> {
     let place = visible_place(cx, input.thread_id)?;
     let after = Cursor::after(input.cursor);
     let rows = rows_to_read(input.limit);
-    let page =
-        Page::of(cx.rows(LIST, &[&place.thread_id, &after, &rows])?, input.limit, |row: &StoredVote| row.lsn);
+    let page = Page::of(
+        cx.rows(LIST_VOTES, &[&place.thread_id, &after, &rows])?,
+        input.limit,
+        |row: &StoredVote| row.lsn,
+    );
     let rows = |vote: &Vote| vote.options.iter().map(VoteOption::rows_read).sum();
-    page.try_fill_within((PAGE_BALLOTS_MAX, rows), |vote| vote.lsn, |row| row.open(cx))
+    page.try_fill_within((PAGE_BALLOTS_MAX, rows), |vote| vote.lsn, |row| row.load(cx))
 }
 
-const LIST: &str = select_votes!("v.thread_id = $1 and v.lsn > $2 order by v.lsn limit $3");
+const LIST_VOTES: &str = select_votes!("v.thread_id = $1 and v.lsn > $2 order by v.lsn limit $3");
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use proptest::prelude::ProptestConfig;
 use proptest::{prop_assert_eq, proptest};
 use pulldown_cmark::Event;
 
-use crate::conversation::markdown::{Node, ParsedTree, events, with_line_feeds};
+use crate::conversation::markdown::{Node, ParsedTree, parse_events, with_line_feeds};
 use crate::conversation::mentions::reached_among;
 use crate::id::MemberId;
 use crate::limits::{MARKDOWN_LEVELS_MAX, MARKDOWN_NODES_MAX};
@@ -22,7 +22,7 @@ fn members() -> [(&'static str, MemberId); 3] {
 }
 
 fn formatted(text: &str) -> Vec<Node> {
-    ParsedTree::of(&with_line_feeds(text)).tree(&reached_among(&members(), text).mentions)
+    ParsedTree::parse(&with_line_feeds(text)).build_tree(&reached_among(&members(), text).mentions)
 }
 
 /// Returns the depth of a tree of nodes.
@@ -59,7 +59,7 @@ fn collect_text(nodes: &[Node], said: &mut String, mentioned: &mut Vec<Option<Me
 fn lost(text: &str, said: &str) -> Option<char> {
     let mut shown = said.chars();
     let text = with_line_feeds(text);
-    let texts = events(&text).filter_map(|(event, _)| match event {
+    let texts = parse_events(&text).filter_map(|(event, _)| match event {
         Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => Some(text),
         _ => None,
     });
@@ -162,7 +162,7 @@ proptest! {
     ) {
         for text in texts {
             let reached = reached_among(&members(), &text);
-            let nodes = ParsedTree::of(&with_line_feeds(&text)).tree(&reached.mentions);
+            let nodes = ParsedTree::parse(&with_line_feeds(&text)).build_tree(&reached.mentions);
             check_bounds(&nodes, &text);
             let mut said = String::new();
             let mut mentioned = Vec::new();
