@@ -25,7 +25,7 @@ use crate::error::{Code, Error, is_full};
 use crate::id::WorkspaceId;
 use crate::limits::CONTENT_IN_MEMORY_MAX;
 pub use space::{DiskSize, MeasureDisk, SpoolFolder, SpoolLimits};
-use space::{SpoolSpace, insufficient};
+use space::{SpoolSpace, insufficient_storage_error};
 
 /// Size of a spool's write buffer in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -143,10 +143,10 @@ impl CompleteSpool {
         self.file.space.payer()
     }
 
-    /// Returns up to `most` bytes from `offset`. Returns fewer bytes only at the end.
-    pub fn read_at(&self, offset: u64, most: usize) -> Result<Vec<u8>> {
+    /// Returns up to `max_bytes` bytes from `offset`. Returns fewer bytes only at the end of the spool.
+    pub fn read_at(&self, offset: u64, max_bytes: usize) -> Result<Vec<u8>> {
         let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; most.min(left)];
+        let mut bytes = vec![0; max_bytes.min(left)];
         self.file.file.read_exact_at(&mut bytes, offset).map_err(|error| spool_error(&error))?;
         Ok(bytes)
     }
@@ -280,7 +280,7 @@ pub fn default_folder() -> PathBuf {
 /// Converts an I/O error of a spool to an error for the caller.
 fn spool_error(error: &io::Error) -> Error {
     if is_full(error) {
-        return insufficient("the disk is full");
+        return insufficient_storage_error("the disk is full");
     }
     Error::internal(format!("a spool file: {error}"))
 }

@@ -51,11 +51,12 @@ struct Inner {
     max: u64,
     reserve: u64,
     measure: MeasureDisk,
-    taken: Mutex<TakenSpace>,
+    taken: Mutex<UsedSpace>,
 }
 
+/// The bytes of spools that are charged to workspaces.
 #[derive(Default)]
-struct TakenSpace {
+struct UsedSpace {
     total: u64,
     by_workspace: BTreeMap<WorkspaceId, u64>,
 }
@@ -70,7 +71,7 @@ impl fmt::Debug for SpoolFolder {
 impl SpoolFolder {
     /// Creates the handle of the spool folder `folder`. The folder itself is created with the first spool.
     pub fn new(folder: PathBuf, limits: SpoolLimits) -> Self {
-        Self::measured(folder, limits, Arc::new(measure))
+        Self::measured(folder, limits, Arc::new(measure_disk))
     }
 
     /// Creates the handle of a spool folder, with the function `measure` for measuring the disk.
@@ -110,29 +111,33 @@ impl SpoolFolder {
         }
         // If the disk cannot be measured, the write itself reports a lack of space.
         match measure(folder) {
-            Ok(disk) if disk.free < reserve.saturating_add(bytes) => Err(insufficient(format!(
-                "{} bytes of the disk are free, and {reserve} are reserved for the database \
+            Ok(disk) if disk.free < reserve.saturating_add(bytes) => {
+                Err(insufficient_storage_error(format!(
+                    "{} bytes of the disk are free, and {reserve} are reserved for the database \
                  (SVC_DISK_RESERVE_BYTES)",
-                disk.free
-            ))),
+                    disk.free
+                )))
+            }
             _ => Ok(()),
         }
     }
 
-    fn reserve(&self, workspace: WorkspaceId, bytes: u64) -> Result<()> {
+    /// Charges bytes to a workspace. Fails with 507 `insufficient-storage` if the workspace or all workspaces
+    /// together would exceed their limit.
+    fn charge(&self, workspace: WorkspaceId, bytes: u64) -> Result<()> {
         let max = self.0.max;
         let mut taken = lock(&self.0.taken);
         let own = taken.by_workspace.get(&workspace).copied().unwrap_or(0).saturating_add(bytes);
         let all = taken.total.saturating_add(bytes);
         if own > max / 2 {
-            return Err(insufficient(format!(
+            return Err(insufficient_storage_error(format!(
                 "files of the workspace that are being sent or wait to be read would have {own} bytes, and \
                  {} are allowed (half of SVC_SPOOL_MAX_BYTES)",
                 max / 2
             )));
         }
         if all > max {
-            return Err(insufficient(format!(
+            return Err(insufficient_storage_error(format!(
                 "files that are being sent or wait to be read would have {all} bytes, and {max} are allowed \
                  (SVC_SPOOL_MAX_BYTES)"
             )));
@@ -142,6 +147,7 @@ impl SpoolFolder {
         Ok(())
     }
 
+    /// Removes bytes from those that are charged to a workspace.
     fn release(&self, workspace: WorkspaceId, bytes: u64) {
         let mut taken = lock(&self.0.taken);
         taken.total = taken.total.saturating_sub(bytes);
@@ -175,7 +181,7 @@ impl SpoolSpace {
     pub fn grow(&mut self, bytes: u64) -> Result<()> {
         self.spools.check_reserve(bytes)?;
         if let Some(payer) = self.payer {
-            self.spools.reserve(payer, bytes)?;
+            self.spools.charge(payer, bytes)?;
         }
         self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
@@ -198,12 +204,12 @@ impl Drop for SpoolSpace {
 }
 
 /// Returns the error for a file without enough disk space.
-pub(super) fn insufficient(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+pub(super) fn insufficient_storage_error(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(Code::InsufficientStorage, detail)
 }
 
 /// Measures the disk of a folder, or of its nearest existing parent folder.
-fn measure(folder: &Path) -> io::Result<DiskSize> {
+fn measure_disk(folder: &Path) -> io::Result<DiskSize> {
     let exists = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
     let disk = fstatvfs(File::open(exists)?)?;
     let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
@@ -306,7 +312,7 @@ mod tests {
     #[test]
     fn a_disk_is_measured_where_the_folder_will_be() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = measure(&folder.path().join("not/yet")).unwrap();
+        let disk = measure_disk(&folder.path().join("not/yet")).unwrap();
         assert!(disk.free > 0 && disk.total >= disk.free, "{disk:?}");
     }
 }

@@ -20,12 +20,13 @@ impl ReadInterrupt {
         self.0.1.notify_waiters();
     }
 
+    /// Returns whether reads have been interrupted.
     pub fn is_interrupted(&self) -> bool {
         self.0.0.load(Ordering::Acquire)
     }
 
     /// Resolves once reads are interrupted.
-    pub async fn interrupted(&self) {
+    pub async fn wait_until_interrupted(&self) {
         let notified = self.0.1.notified();
         let mut notified = std::pin::pin!(notified);
         // The future is registered before the switch is read, so that no notification is missed.
@@ -50,10 +51,12 @@ pub(crate) struct ReadBudget {
 #[derive(Debug)]
 struct BudgetTimes {
     /// Time at which the read is interrupted.
-    ends: AtomicU64,
+    deadline: AtomicU64,
     /// Time at which the current page of rows must end.
-    page_ends: AtomicU64,
-    half_micros: AtomicU64,
+    page_deadline: AtomicU64,
+    /// Duration in microseconds by which the budget is extended for completing a page, or 0 if it has been
+    /// extended.
+    page_extension_micros: AtomicU64,
 }
 
 /// The deadline of a budget without a limit.
@@ -63,55 +66,60 @@ impl ReadBudget {
     /// Creates a budget without a limit.
     pub fn new(clock: &Clock) -> Self {
         let never = || AtomicU64::new(UNLIMITED);
-        let times = BudgetTimes { ends: never(), page_ends: never(), half_micros: AtomicU64::new(0) };
+        let times = BudgetTimes {
+            deadline: never(),
+            page_deadline: never(),
+            page_extension_micros: AtomicU64::new(0),
+        };
         Self { times: Arc::new(times), clock: clock.clone() }
     }
 
-    /// Begins a read with the time limit `span`, or without a limit if `span` is `None`.
-    pub fn begin(&self, span: Option<Duration>) {
-        let (ends, page_ends, half) = match span {
+    /// Begins a read with the time limit `limit`, or without a limit if `limit` is `None`.
+    pub fn begin(&self, limit: Option<Duration>) {
+        let (deadline, page_deadline, half) = match limit {
             None => (UNLIMITED, UNLIMITED, 0),
-            Some(span) => {
+            Some(limit) => {
                 let now = self.clock.monotonic();
-                let half = span / 2;
-                (now.plus(span).micros(), now.plus(half).micros(), micros(half))
+                let half = limit / 2;
+                (now.plus(limit).micros(), now.plus(half).micros(), micros(half))
             }
         };
-        self.times.ends.store(ends, Ordering::Relaxed);
-        self.times.page_ends.store(page_ends, Ordering::Relaxed);
-        self.times.half_micros.store(half, Ordering::Relaxed);
+        self.times.deadline.store(deadline, Ordering::Relaxed);
+        self.times.page_deadline.store(page_deadline, Ordering::Relaxed);
+        self.times.page_extension_micros.store(half, Ordering::Relaxed);
     }
 
     /// Returns the time at which the read is interrupted, in microseconds of the monotonic clock.
-    pub fn ends(&self) -> u64 {
-        self.times.ends.load(Ordering::Relaxed)
+    pub fn deadline_micros(&self) -> u64 {
+        self.times.deadline.load(Ordering::Relaxed)
     }
 
     /// Returns the remaining time of the read, or `None` if the read has no time limit.
     pub fn remaining(&self) -> Option<Duration> {
-        let ends = self.ends();
-        (ends != UNLIMITED).then(|| Duration::from_micros(ends.saturating_sub(self.now())))
+        let deadline = self.deadline_micros();
+        (deadline != UNLIMITED).then(|| Duration::from_micros(deadline.saturating_sub(self.now())))
     }
 
-    pub fn is_over(&self) -> bool {
-        self.now() >= self.ends()
+    /// Returns whether the time limit of the read has been reached.
+    pub fn is_used_up(&self) -> bool {
+        self.now() >= self.deadline_micros()
     }
 
     /// Returns whether the current page of rows has used up its share of the budget, so that it must end.
     pub fn is_page_over(&self) -> bool {
-        let page_ends = self.times.page_ends.load(Ordering::Relaxed);
-        page_ends != UNLIMITED && self.now() >= page_ends
+        let page_deadline = self.times.page_deadline.load(Ordering::Relaxed);
+        page_deadline != UNLIMITED && self.now() >= page_deadline
     }
 
     /// Extends the budget for completing the items of a page whose rows were cut off.
     ///
     /// The page gets half of the original budget again, once per read.
     pub fn complete_page(&self) {
-        let half = self.times.half_micros.swap(0, Ordering::Relaxed);
+        let half = self.times.page_extension_micros.swap(0, Ordering::Relaxed);
         if half > 0 {
             let now = self.now();
-            self.times.ends.fetch_max(now.saturating_add(half), Ordering::Relaxed);
-            self.times.page_ends.store(now.saturating_add(half / 2), Ordering::Relaxed);
+            self.times.deadline.fetch_max(now.saturating_add(half), Ordering::Relaxed);
+            self.times.page_deadline.store(now.saturating_add(half / 2), Ordering::Relaxed);
         }
     }
 
@@ -131,7 +139,7 @@ pub(crate) fn too_expensive(cause: impl Into<Box<dyn std::error::Error + Send + 
 }
 
 /// Returns the error for a read that was interrupted because the service closes.
-pub(crate) fn interrupted() -> Error {
+pub(crate) fn interrupted_error() -> Error {
     Error::new(Code::Closing, "the server is shutting down")
 }
 
@@ -146,13 +154,13 @@ mod tests {
         let budget = ReadBudget::new(&clock);
         let second = Duration::from_secs(1);
         clock.advance(second);
-        assert!(!budget.is_over() && !budget.is_page_over() && budget.remaining().is_none());
+        assert!(!budget.is_used_up() && !budget.is_page_over() && budget.remaining().is_none());
         budget.begin(Some(second));
-        assert!(!budget.is_over() && !budget.is_page_over());
+        assert!(!budget.is_used_up() && !budget.is_page_over());
         clock.advance(second / 2);
-        assert!(budget.is_page_over() && !budget.is_over());
+        assert!(budget.is_page_over() && !budget.is_used_up());
         clock.advance(second / 2);
-        assert!(budget.is_over() && budget.remaining() == Some(Duration::ZERO));
+        assert!(budget.is_used_up() && budget.remaining() == Some(Duration::ZERO));
         budget.complete_page();
         assert_eq!((budget.remaining(), budget.is_page_over()), (Some(second / 2), false));
         clock.advance(second / 4);
@@ -160,6 +168,6 @@ mod tests {
         assert_eq!((budget.remaining(), budget.is_page_over()), (Some(second / 4), true), "it is given once");
         budget.begin(None);
         budget.complete_page();
-        assert!(!budget.is_over() && !budget.is_page_over());
+        assert!(!budget.is_used_up() && !budget.is_page_over());
     }
 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::budget::{ReadBudget, ReadInterrupt};
 use super::bulk_write::{BulkWrite, JointWrite};
 use super::disk::DiskState;
-use super::engine::{Engine, StatementCounts, TransactionFailure, WalCut, check_rows};
+use super::engine::{Engine, StatementCounts, TransactionFailure, WalCut, check_row_count};
 use super::postgres::PgConn;
 use super::row::{Row, Visitor};
 use super::scan::Scan;
@@ -82,10 +82,10 @@ impl Conn {
     }
 
     /// Makes the connection report every later statement to `watcher`.
-    pub(crate) fn watch(&mut self, watcher: Watcher) {
+    pub(crate) fn set_watcher(&mut self, watcher: Watcher) {
         match self {
-            Self::Sqlite(conn) => conn.watch(watcher),
-            Self::Postgres(conn) => conn.watch(watcher),
+            Self::Sqlite(conn) => conn.set_watcher(watcher),
+            Self::Postgres(conn) => conn.set_watcher(watcher),
             #[cfg(test)]
             Self::Hostile(_) => drop(watcher),
         }
@@ -93,7 +93,7 @@ impl Conn {
 
     /// Runs a statement and returns all of its rows.
     pub fn query(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Row>> {
-        let params = bound(params);
+        let params = bind_params(params);
         match self {
             Self::Sqlite(conn) => conn.query(sql, &params),
             Self::Postgres(conn) => conn.query(sql, &params),
@@ -104,85 +104,90 @@ impl Conn {
 
     /// Runs a statement and returns its first rows, up to a limit in bytes.
     ///
-    /// Stops after the row at which the total [weight](Row::weight) of the rows reaches `bytes`. Returns at
-    /// least one row if the statement returns any. Further rows are neither fetched nor copied.
+    /// Stops after the row at which the total [weight](Row::weight) of the rows reaches `max_bytes`. Returns
+    /// at least one row if the statement returns any. Further rows are neither fetched nor copied.
     pub(crate) fn query_within(
         &self,
-        bytes: usize,
+        max_bytes: usize,
         sql: &'static str,
         params: &[&dyn ToParam],
     ) -> Result<Vec<Row>> {
-        let params = bound(params);
+        let params = bind_params(params);
         match self {
-            Self::Sqlite(conn) => conn.query_within(bytes, sql, &params),
-            Self::Postgres(conn) => conn.query_within(bytes, sql, &params),
+            Self::Sqlite(conn) => conn.query_within(max_bytes, sql, &params),
+            Self::Postgres(conn) => conn.query_within(max_bytes, sql, &params),
             #[cfg(test)]
-            Self::Hostile(conn) => conn.query_within(bytes, sql, &params),
+            Self::Hostile(conn) => conn.query_within(max_bytes, sql, &params),
         }
     }
 
-    /// Runs a statement and returns its first rows for a page, limited by `bytes` and by the read's time
+    /// Runs a statement and returns its first rows for a page, limited by `max_bytes` and by the read's time
     /// budget.
     ///
     /// Also returns whether the rows were cut off because the page's time was used up. At least one row is
     /// returned in that case. Postgres returns all rows together, so the flag is always `false` there.
     pub(crate) fn query_page(
         &self,
-        bytes: usize,
+        max_bytes: usize,
         sql: &'static str,
         params: &[&dyn ToParam],
     ) -> Result<(Vec<Row>, bool)> {
         match self {
-            Self::Sqlite(conn) => conn.query_page(bytes, sql, &bound(params)),
-            _ => self.query_within(bytes, sql, params).map(|rows| (rows, false)),
+            Self::Sqlite(conn) => conn.query_page(max_bytes, sql, &bind_params(params)),
+            _ => self.query_within(max_bytes, sql, params).map(|rows| (rows, false)),
         }
     }
 
-    /// Runs a statement and calls `each` with every row, without copying the row, until `each` breaks.
-    pub(crate) fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
-        let params = bound(params);
+    /// Runs a statement and calls `visitor` with every row, without copying the row, until `visitor` breaks.
+    pub(crate) fn visit(
+        &self,
+        sql: &'static str,
+        params: &[&dyn ToParam],
+        visitor: Visitor<'_>,
+    ) -> Result<()> {
+        let params = bind_params(params);
         match self {
-            Self::Sqlite(conn) => conn.visit(sql, &params, each),
-            Self::Postgres(conn) => conn.visit(sql, &params, each),
+            Self::Sqlite(conn) => conn.visit(sql, &params, visitor),
+            Self::Postgres(conn) => conn.visit(sql, &params, visitor),
             #[cfg(test)]
-            Self::Hostile(conn) => conn.visit(sql, &params, each),
+            Self::Hostile(conn) => conn.visit(sql, &params, visitor),
         }
     }
 
-    /// Runs a statement and calls `each` with its first rows, with the same limit in bytes as
+    /// Runs a statement and calls `visitor` with its first rows, with the same limit in bytes as
     /// [`Self::query_within`].
     pub(crate) fn visit_within(
         &self,
-        bytes: usize,
+        max_bytes: usize,
         sql: &'static str,
         params: &[&dyn ToParam],
-        each: Visitor<'_>,
+        visitor: Visitor<'_>,
     ) -> Result<()> {
-        let params = bound(params);
+        let params = bind_params(params);
         match self {
-            Self::Sqlite(conn) => conn.visit_within(bytes, sql, &params, each),
-            Self::Postgres(conn) => conn.visit_within(bytes, sql, &params, each),
+            Self::Sqlite(conn) => conn.visit_within(max_bytes, sql, &params, visitor),
+            Self::Postgres(conn) => conn.visit_within(max_bytes, sql, &params, visitor),
             #[cfg(test)]
-            Self::Hostile(conn) => conn.visit_within(bytes, sql, &params, each),
+            Self::Hostile(conn) => conn.visit_within(max_bytes, sql, &params, visitor),
         }
     }
 
-    /// Runs a scan and calls `each` with every row, without copying the row, until `each` breaks.
+    /// Runs a scan and calls `visitor` with every row, without copying the row, until `visitor` breaks.
     ///
     /// On Postgres, a transaction must have begun.
-    pub(crate) fn scan(&self, scan: &Scan, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
-        let params = bound(params);
+    pub(crate) fn scan(&self, scan: &Scan, params: &[&dyn ToParam], visitor: Visitor<'_>) -> Result<()> {
+        let params = bind_params(params);
         match self {
-            Self::Sqlite(conn) => conn.scan(scan, &params, each),
-            Self::Postgres(conn) => conn.scan(scan, &params, each),
+            Self::Sqlite(conn) => conn.scan(scan, &params, visitor),
+            Self::Postgres(conn) => conn.scan(scan, &params, visitor),
             #[cfg(test)]
-            Self::Hostile(conn) => conn.visit(scan.sqlite, &params, each),
+            Self::Hostile(conn) => conn.visit(scan.sqlite, &params, visitor),
         }
     }
 
     /// Runs a statement that changes rows, and returns the number of changed rows.
     pub fn execute(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<u64> {
-        let params = bound(params);
+        let params = bind_params(params);
         match self {
             Self::Sqlite(conn) => conn.execute(sql, &params),
             Self::Postgres(conn) => conn.execute(sql, &params),
@@ -193,14 +198,19 @@ impl Conn {
 
     /// Runs a statement that changes rows, on Postgres together with a later statement.
     ///
-    /// Checks that the statement changed `rows` rows, unless `rows` is `None`.
-    pub fn defer(&self, rows: Option<u64>, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
-        let params = bound(params);
+    /// Checks that the statement changed `expected_rows` rows, unless `expected_rows` is `None`.
+    pub fn defer(
+        &self,
+        expected_rows: Option<u64>,
+        sql: &'static str,
+        params: &[&dyn ToParam],
+    ) -> Result<()> {
+        let params = bind_params(params);
         match self {
-            Self::Sqlite(conn) => check_rows(rows, conn.execute(sql, &params)?, sql),
-            Self::Postgres(conn) => conn.defer(rows, sql, &params),
+            Self::Sqlite(conn) => check_row_count(expected_rows, conn.execute(sql, &params)?, sql),
+            Self::Postgres(conn) => conn.defer(expected_rows, sql, &params),
             #[cfg(test)]
-            Self::Hostile(conn) => conn.defer(rows, sql, &params),
+            Self::Hostile(conn) => conn.defer(expected_rows, sql, &params),
         }
     }
 
@@ -236,7 +246,7 @@ impl Conn {
 
     fn write_each(&self, sql: &'static str, rows: &[Vec<Param<'_>>]) -> Result<()> {
         rows.iter().try_for_each(|row| match self {
-            Self::Sqlite(conn) => check_rows(Some(1), conn.execute(sql, row)?, sql),
+            Self::Sqlite(conn) => check_row_count(Some(1), conn.execute(sql, row)?, sql),
             Self::Postgres(conn) => conn.defer(Some(1), sql, row),
             #[cfg(test)]
             Self::Hostile(conn) => conn.defer(Some(1), sql, row),
@@ -244,7 +254,7 @@ impl Conn {
     }
 }
 
-fn bound<'a>(params: &'a [&'a dyn ToParam]) -> Vec<Param<'a>> {
+fn bind_params<'a>(params: &'a [&'a dyn ToParam]) -> Vec<Param<'a>> {
     params.iter().map(|param| param.param()).collect()
 }
 
@@ -315,9 +325,9 @@ impl Conn {
     }
 
     /// Returns the state of SQLite's disk after failed writes. On Postgres, reports no failure.
-    pub(crate) fn disk(&self) -> DiskState {
+    pub(crate) fn disk_state(&self) -> DiskState {
         match self {
-            Self::Sqlite(conn) => conn.disk(),
+            Self::Sqlite(conn) => conn.disk_state(),
             Self::Postgres(_) => DiskState::default(),
             #[cfg(test)]
             Self::Hostile(_) => DiskState::default(),
@@ -325,16 +335,16 @@ impl Conn {
     }
 
     /// Repairs the effects of a failed write, outside of a transaction. Does nothing if no write has failed.
-    pub(crate) fn recover(&self) -> Result<()> {
+    pub(crate) fn recover_from_write_error(&self) -> Result<()> {
         match self {
-            Self::Sqlite(conn) => conn.recover(),
+            Self::Sqlite(conn) => conn.recover_from_write_error(),
             Self::Postgres(_) => Ok(()),
             #[cfg(test)]
             Self::Hostile(_) => Ok(()),
         }
     }
 
-    /// Begins a job: the statements of one task within the batch's transaction.
+    /// Begins the statements of one task within the transaction of a batch.
     pub(crate) fn begin_job(&self) {
         match self {
             Self::Sqlite(conn) => conn.begin_job(),
@@ -344,27 +354,27 @@ impl Conn {
         }
     }
 
-    /// Returns whether the current job has changed anything.
-    pub(crate) fn job_wrote(&self) -> bool {
+    /// Returns whether the current task has changed rows.
+    pub(crate) fn has_task_written(&self) -> bool {
         match self {
-            Self::Sqlite(conn) => conn.job_wrote(),
-            Self::Postgres(conn) => conn.job_wrote(),
+            Self::Sqlite(conn) => conn.has_task_written(),
+            Self::Postgres(conn) => conn.has_task_written(),
             #[cfg(test)]
-            Self::Hostile(conn) => conn.job_wrote(),
+            Self::Hostile(conn) => conn.has_task_written(),
         }
     }
 
-    /// Ends the current job and keeps its writes in the transaction.
-    pub(crate) fn keep_job(&self) -> Result<()> {
+    /// Ends the current task and keeps its changes in the transaction.
+    pub(crate) fn keep_task_changes(&self) -> Result<()> {
         match self {
-            Self::Sqlite(conn) => conn.keep_job(),
+            Self::Sqlite(conn) => conn.keep_task_changes(),
             Self::Postgres(_) => Ok(()),
             #[cfg(test)]
             Self::Hostile(_) => Ok(()),
         }
     }
 
-    /// Ends the current job and rolls back its writes. Does nothing on Postgres, where a job has no
+    /// Ends the current task and rolls back its changes. Does nothing on Postgres, where a task has no
     /// savepoint.
     pub(crate) fn undo_job(&self) -> Result<()> {
         match self {
@@ -423,7 +433,7 @@ impl Conn {
     /// Returns how often SQLite compiled statements on the connection. On Postgres, all counts are 0.
     pub(crate) fn statement_counts(&self) -> StatementCounts {
         match self {
-            Self::Sqlite(conn) => conn.counts(),
+            Self::Sqlite(conn) => conn.statement_counts(),
             Self::Postgres(_) => StatementCounts::default(),
             #[cfg(test)]
             Self::Hostile(_) => StatementCounts::default(),
@@ -448,7 +458,7 @@ impl Conn {
         }
     }
 
-    /// Runs statements outside of any job, for example in migrations and set-up.
+    /// Runs statements without parameters outside of any task, for example in migrations and set-up.
     pub(crate) fn batch(&self, sql: &str) -> Result<()> {
         match self {
             Self::Sqlite(conn) => conn.batch(sql),

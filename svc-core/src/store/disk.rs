@@ -9,25 +9,28 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DiskState(Arc<AtomicU8>);
 
+/// The kind of the last write failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DiskTrouble {
+pub(super) enum DiskErrorKind {
+    /// No write has failed, or a write has succeeded since.
     None,
     /// A commit failed with an I/O error. Its frames in the write-ahead log may be complete, in which case a
     /// crash would restore them.
-    Unsettled,
+    UncertainCommit,
     /// The disk is full: the write-ahead log must be checkpointed before further writes.
     Full,
     /// The database files are read-only.
     ReadOnly,
 }
 
-impl DiskTrouble {
-    const ALL: [Self; 4] = [Self::None, Self::Unsettled, Self::Full, Self::ReadOnly];
+impl DiskErrorKind {
+    const ALL: [Self; 4] = [Self::None, Self::UncertainCommit, Self::Full, Self::ReadOnly];
 
+    /// Returns the number that represents the kind in a [`DiskState`].
     fn number(self) -> u8 {
         match self {
             Self::None => 0,
-            Self::Unsettled => 1,
+            Self::UncertainCommit => 1,
             Self::Full => 2,
             Self::ReadOnly => 3,
         }
@@ -35,18 +38,18 @@ impl DiskTrouble {
 }
 
 impl DiskState {
-    pub(super) fn set(&self, trouble: DiskTrouble) {
-        self.0.store(trouble.number(), Ordering::Relaxed);
+    pub(super) fn set_error_kind(&self, kind: DiskErrorKind) {
+        self.0.store(kind.number(), Ordering::Relaxed);
     }
 
-    pub(super) fn trouble(&self) -> DiskTrouble {
+    pub(super) fn error_kind(&self) -> DiskErrorKind {
         let number = self.0.load(Ordering::Relaxed);
-        DiskTrouble::ALL.into_iter().find(|trouble| trouble.number() == number).unwrap_or(DiskTrouble::None)
+        DiskErrorKind::ALL.into_iter().find(|kind| kind.number() == number).unwrap_or(DiskErrorKind::None)
     }
 
     /// Returns whether a write has failed and none has succeeded since.
-    pub fn is_troubled(&self) -> bool {
-        self.trouble() != DiskTrouble::None
+    pub fn has_error(&self) -> bool {
+        self.error_kind() != DiskErrorKind::None
     }
 }
 
@@ -58,9 +61,9 @@ mod tests {
     fn every_handle_sees_the_same_state() {
         let disk = DiskState::default();
         let other = disk.clone();
-        for trouble in DiskTrouble::ALL {
-            disk.set(trouble);
-            assert_eq!((other.trouble(), other.is_troubled()), (trouble, trouble != DiskTrouble::None));
+        for kind in DiskErrorKind::ALL {
+            disk.set_error_kind(kind);
+            assert_eq!((other.error_kind(), other.has_error()), (kind, kind != DiskErrorKind::None));
         }
     }
 }

@@ -88,7 +88,7 @@ pub(crate) enum TransactionFailure {
 ///
 /// A different number is a defect of the program, and the change must not be committed. If `wanted` is
 /// `None`, any number is accepted.
-pub(crate) fn check_rows(wanted: Option<u64>, touched: u64, sql: &'static str) -> Result<()> {
+pub(crate) fn check_row_count(wanted: Option<u64>, touched: u64, sql: &'static str) -> Result<()> {
     match wanted {
         Some(wanted) if wanted != touched => {
             Err(Error::internal(format!("{touched} rows were touched where {wanted} were expected: {sql}")))

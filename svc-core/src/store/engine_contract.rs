@@ -21,7 +21,7 @@ use super::executor::{
     Connect, ConnectionOpeners, Executor, ReaderCounts, Tally, Task, TaskSource, WriteTask,
 };
 use super::faulty_engine::HostileConn;
-use super::postgres::{PgConn, parse_url, pool, server_for_tests};
+use super::postgres::{PgConn, create_pool, parse_url, server_for_tests};
 use super::sqlite::{Role, SqliteConn};
 use super::value::Param;
 use crate::error::{Code, Error, Result};
@@ -82,12 +82,12 @@ impl Subject {
     fn postgres(is_shared: bool) -> Option<Self> {
         let schema = Schema::new()?;
         let server = parse_url(&SecretString::from(schema.url.clone())).unwrap();
-        let pool = pool(&server, 4).unwrap();
-        let idle = [(); 2].map(|()| PgConn::of(&pool).unwrap());
+        let pool = create_pool(&server, 4).unwrap();
+        let idle = [(); 2].map(|()| PgConn::from_pool(&pool).unwrap());
         idle.iter().for_each(|conn| conn.batch("select 1").unwrap());
         idle[0].batch(TABLES).unwrap();
         let open: Connect = match is_shared {
-            true => Arc::new(move || PgConn::of(&pool).map(Conn::Postgres)),
+            true => Arc::new(move || PgConn::from_pool(&pool).map(Conn::Postgres)),
             false => Arc::new(move || PgConn::open(&server).map(Conn::Postgres)),
         };
         let name = if is_shared { "postgres, by a pool" } else { "postgres" };
@@ -258,19 +258,19 @@ const RULES: &[Rule] = &[
         conn.begin_write().unwrap();
         conn.begin_job();
         insert(&conn, 1).unwrap();
-        conn.keep_job().unwrap();
+        conn.keep_task_changes().unwrap();
         conn.begin_job();
         conn.query("select n from t", &[]).unwrap();
-        assert!(!conn.job_wrote(), "a job that only read is undone on every engine");
+        assert!(!conn.has_task_written(), "a job that only read is undone on every engine");
         conn.undo_job().unwrap();
         conn.begin_job();
         insert(&conn, 2).unwrap();
-        assert!(conn.job_wrote());
+        assert!(conn.has_task_written());
         if conn.engine() == Engine::Sqlite {
             conn.undo_job().unwrap();
             conn.begin_job();
             insert(&conn, 3).unwrap();
-            conn.keep_job().unwrap();
+            conn.keep_task_changes().unwrap();
             commit(&conn).unwrap();
             assert_eq!(subject.stored(), [1, 3]);
         } else {

@@ -7,10 +7,10 @@
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 
-use super::engine::{TransactionFailure, check_rows};
+use super::engine::{TransactionFailure, check_row_count};
 use super::row::{Row, Visitor};
 use super::sqlite::{Role, SqliteConn};
-use super::transaction::{TransactionState, outcome_unknown};
+use super::transaction::{TransactionState, outcome_unknown_error};
 use super::value::Param;
 use crate::error::{Code, Error, Result};
 
@@ -95,23 +95,23 @@ impl HostileConn {
 
     fn statement<T>(&self, run: impl FnOnce(&SqliteConn) -> Result<T>) -> Result<T> {
         self.check_transaction()?;
-        if !self.transaction.is_begun() {
+        if !self.transaction.is_in_progress() {
             self.connected.set(true);
         }
         let fault = self.faults.at_statement();
         if fault == Fault::Before {
             self.lose();
-            self.transaction.fail(TransactionFailure::Broken);
+            self.transaction.mark_failed(TransactionFailure::Broken);
             return Err(Error::new(Code::Unavailable, "the session has ended"));
         }
         if let Fault::Silent { .. } = fault {
             self.lose();
-            self.transaction.fail(TransactionFailure::Timeout);
+            self.transaction.mark_failed(TransactionFailure::Timeout);
             return Err(Error::new(Code::Unavailable, "the server did not respond in time"));
         }
         let result = run(&self.beneath);
         if result.is_err() {
-            self.transaction.fail(TransactionFailure::Statement);
+            self.transaction.mark_failed(TransactionFailure::Statement);
         }
         if fault == Fault::After {
             self.lose();
@@ -125,25 +125,25 @@ impl HostileConn {
 
     pub(crate) fn query_within(
         &self,
-        bytes: usize,
+        max_bytes: usize,
         sql: &'static str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>> {
-        self.statement(|conn| conn.query_within(bytes, sql, params))
+        self.statement(|conn| conn.query_within(max_bytes, sql, params))
     }
 
-    pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
-        self.statement(|conn| conn.visit(sql, params, each))
+    pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], visitor: Visitor<'_>) -> Result<()> {
+        self.statement(|conn| conn.visit(sql, params, visitor))
     }
 
     pub(crate) fn visit_within(
         &self,
-        bytes: usize,
+        max_bytes: usize,
         sql: &'static str,
         params: &[Param<'_>],
-        each: Visitor<'_>,
+        visitor: Visitor<'_>,
     ) -> Result<()> {
-        self.statement(|conn| conn.visit_within(bytes, sql, params, each))
+        self.statement(|conn| conn.visit_within(max_bytes, sql, params, visitor))
     }
 
     pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
@@ -151,9 +151,9 @@ impl HostileConn {
         self.statement(|conn| conn.execute(sql, params))
     }
 
-    pub fn defer(&self, rows: Option<u64>, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
+    pub fn defer(&self, expected_rows: Option<u64>, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
         self.wrote.set(true);
-        self.statement(|conn| check_rows(rows, conn.execute(sql, params)?, sql))
+        self.statement(|conn| check_row_count(expected_rows, conn.execute(sql, params)?, sql))
     }
 
     pub fn batch(&self, sql: &str) -> Result<()> {
@@ -175,17 +175,17 @@ impl HostileConn {
             self.beneath.rollback()?;
         }
         match fault {
-            Fault::None => self.transaction.committed(Some(&self.named.borrow())),
-            Fault::Lie => self.transaction.committed(None),
+            Fault::None => self.transaction.confirm_commit(Some(&self.named.borrow())),
+            Fault::Lie => self.transaction.confirm_commit(None),
             Fault::Before | Fault::After => {
                 self.connected.set(false);
-                self.transaction.fail(TransactionFailure::Broken);
-                Err(outcome_unknown("the session ended during the commit"))
+                self.transaction.mark_failed(TransactionFailure::Broken);
+                Err(outcome_unknown_error("the session ended during the commit"))
             }
             Fault::Silent { .. } => {
                 self.connected.set(false);
-                self.transaction.fail(TransactionFailure::Timeout);
-                Err(outcome_unknown("the server did not respond to the commit in time"))
+                self.transaction.mark_failed(TransactionFailure::Timeout);
+                Err(outcome_unknown_error("the server did not respond to the commit in time"))
             }
         }
     }
@@ -208,7 +208,7 @@ impl HostileConn {
         self.wrote.set(false);
     }
 
-    pub fn job_wrote(&self) -> bool {
+    pub fn has_task_written(&self) -> bool {
         self.wrote.get()
     }
 }

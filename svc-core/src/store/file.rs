@@ -28,7 +28,7 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 pub(super) fn check_is_database(path: &Path) -> Result<()> {
     let shown = path.display();
     match file_size(path)? {
-        None if path.is_symlink() => Err(refusal::unreadable(path, ErrorKind::NotFound.into())),
+        None if path.is_symlink() => Err(refusal::unreadable_error(path, ErrorKind::NotFound.into())),
         None => Err(Error::new(
             Code::NotFound,
             format!(
@@ -42,19 +42,19 @@ pub(super) fn check_is_database(path: &Path) -> Result<()> {
         )),
         // A file that this process has open is not read here: closing any handle other than SQLite's own
         // would release the locks of this process.
-        Some(_) if OpenFileMark::is_marked(path) || begins_as_database(path)? => Ok(()),
-        Some(_) => Err(refusal::not_a_database(path)),
+        Some(_) if OpenFileMark::is_marked(path) || has_sqlite_header(path)? => Ok(()),
+        Some(_) => Err(refusal::not_a_database_error(path)),
     }
 }
 
 /// Returns the error for a database whose set-up was not completed.
-pub(super) fn no_schema(path: &Path) -> Error {
+pub(super) fn no_schema_error(path: &Path) -> Error {
     let shown = path.display();
     Error::new(Code::NotFound, format!("the database {shown} has no schema: {}", restore_advice(path)))
 }
 
 /// Fails if the database file is missing or empty while its write-ahead log still exists.
-pub(super) fn check_can_begin(path: &Path) -> Result<()> {
+pub(super) fn check_can_create(path: &Path) -> Result<()> {
     if file_size(path)?.unwrap_or(0) == 0 && wal_bytes(path) > 0 {
         return Err(Error::wrong_state(format!(
             "{} is missing or empty, but its write-ahead log still exists and would be lost: {}",
@@ -82,7 +82,7 @@ pub(super) struct OpenFileMark {
 /// The device and inode of a file.
 type FileId = (u64, u64);
 
-static OPEN_HERE: Mutex<BTreeMap<FileId, OpenFile>> = Mutex::new(BTreeMap::new());
+static OPEN_FILES: Mutex<BTreeMap<FileId, OpenFile>> = Mutex::new(BTreeMap::new());
 
 /// A file that this process has open through SQLite.
 #[derive(Default)]
@@ -92,17 +92,17 @@ struct OpenFile {
 }
 
 impl OpenFile {
-    fn mark(&mut self) {
+    fn add_mark(&mut self) {
         self.marks = self.marks.saturating_add(1);
     }
 }
 
 impl OpenFileMark {
     /// Marks an existing file as open. Returns `None` if the file does not exist.
-    pub fn mark(path: &Path) -> Option<Self> {
+    pub fn mark_existing(path: &Path) -> Option<Self> {
         let id = file_id_at(path)?;
-        let mut open = lock(&OPEN_HERE);
-        open.entry(id).or_default().mark();
+        let mut open = lock(&OPEN_FILES);
+        open.entry(id).or_default().add_mark();
         Some(Self { id, path: path.to_owned() })
     }
 
@@ -110,23 +110,23 @@ impl OpenFileMark {
     ///
     /// Returns `None` if the file cannot be created; SQLite then reports the reason. No other thread can open
     /// and close the file before it is marked.
-    pub fn create(path: &Path) -> Option<Self> {
-        let mut open = lock(&OPEN_HERE);
+    pub fn create_and_mark(path: &Path) -> Option<Self> {
+        let mut open = lock(&OPEN_FILES);
         let created = File::options().read(true).write(true).create_new(true).mode(NEW_FILE_MODE).open(path);
         let id = match &created {
-            Ok(file) => file.metadata().ok().map(|found| file_id_in(&found))?,
+            Ok(file) => file.metadata().ok().map(|found| file_id_from(&found))?,
             Err(_) => file_id_at(path)?,
         };
-        let kept = open.entry(id).or_default();
-        kept.mark();
+        let open_file = open.entry(id).or_default();
+        open_file.add_mark();
         if let Ok(file) = created {
-            kept.handle = Some(Arc::new(file));
+            open_file.handle = Some(Arc::new(file));
         }
         Some(Self { id, path: path.to_owned() })
     }
 
     fn is_marked(path: &Path) -> bool {
-        file_id_at(path).is_some_and(|id| lock(&OPEN_HERE).contains_key(&id))
+        file_id_at(path).is_some_and(|id| lock(&OPEN_FILES).contains_key(&id))
     }
 
     /// Returns a handle for reading and writing the file, the only one apart from SQLite's own.
@@ -135,9 +135,9 @@ impl OpenFileMark {
     /// processes would then believe that no process has the file open, and remove its log. So the handle
     /// stays open until nothing marks the file; its user must drop the handle before the mark.
     pub fn handle(&self) -> Result<Arc<File>> {
-        let mut open = lock(&OPEN_HERE);
-        let kept = open.entry(self.id).or_default();
-        if let Some(handle) = &kept.handle {
+        let mut open = lock(&OPEN_FILES);
+        let open_file = open.entry(self.id).or_default();
+        if let Some(handle) = &open_file.handle {
             return Ok(Arc::clone(handle));
         }
         // Opening and closing the file of another database would release the locks of this process on it.
@@ -145,38 +145,38 @@ impl OpenFileMark {
             return Err(Error::internal("the file of the database is gone"));
         }
         let file = File::options().read(true).write(true).open(&self.path).map_err(Error::internal)?;
-        if file_id_in(&file.metadata().map_err(Error::internal)?) != self.id {
+        if file_id_from(&file.metadata().map_err(Error::internal)?) != self.id {
             return Err(Error::internal("the file of the database was replaced"));
         }
-        Ok(Arc::clone(kept.handle.insert(Arc::new(file))))
+        Ok(Arc::clone(open_file.handle.insert(Arc::new(file))))
     }
 }
 
 impl Drop for OpenFileMark {
     fn drop(&mut self) {
-        let mut open = lock(&OPEN_HERE);
-        if let Entry::Occupied(mut kept) = open.entry(self.id) {
-            kept.get_mut().marks = kept.get().marks.saturating_sub(1);
-            if kept.get().marks == 0 {
-                kept.remove();
+        let mut open = lock(&OPEN_FILES);
+        if let Entry::Occupied(mut open_file) = open.entry(self.id) {
+            open_file.get_mut().marks = open_file.get().marks.saturating_sub(1);
+            if open_file.get().marks == 0 {
+                open_file.remove();
             }
         }
     }
 }
 
 fn file_id_at(path: &Path) -> Option<FileId> {
-    std::fs::metadata(path).ok().as_ref().map(file_id_in)
+    std::fs::metadata(path).ok().as_ref().map(file_id_from)
 }
 
-fn file_id_in(found: &Metadata) -> FileId {
-    (found.dev(), found.ino())
+fn file_id_from(metadata: &Metadata) -> FileId {
+    (metadata.dev(), metadata.ino())
 }
 
 /// Syncs the file to disk, without its write-ahead log.
-pub(super) fn sync(path: &Path) -> Result<()> {
-    let open_here =
-        OpenFileMark::mark(path).ok_or_else(|| Error::internal("the file of the database is gone"))?;
-    open_here.handle()?.sync_data().map_err(Error::internal)
+pub(super) fn sync_file(path: &Path) -> Result<()> {
+    let mark = OpenFileMark::mark_existing(path)
+        .ok_or_else(|| Error::internal("the file of the database is gone"))?;
+    mark.handle()?.sync_data().map_err(Error::internal)
 }
 
 /// A SQLite file that is only read, and the method of reading the file.
@@ -192,23 +192,23 @@ pub(crate) enum ReadableFile {
 
 impl ReadableFile {
     /// Determines how this process can read the file, which must be a database.
-    pub(super) fn determine(path: &Path) -> Result<Self> {
-        let place = Self::InPlace(path.to_owned());
-        match place.check_readable() {
-            Err(error) if refusal::is_read_only(&error) => {}
-            found => return found.map(|()| place),
+    pub(super) fn detect(path: &Path) -> Result<Self> {
+        let in_place = Self::InPlace(path.to_owned());
+        match in_place.check_readable() {
+            Err(error) if refusal::needs_write_access(&error) => {}
+            result => return result.map(|()| in_place),
         }
         if wal_bytes(path) == 0 {
             return Ok(Self::Immutable(path.to_owned()));
         }
         let file = path.display();
         tracing::info!(%file, "the write-ahead log cannot be read in place: reading a private copy");
-        DatabaseCopy::of(path).map(Self::Copy)
+        DatabaseCopy::create(path).map(Self::Copy)
     }
 
     fn check_readable(&self) -> Result<()> {
-        let (address, flags) = self.address();
-        Connection::open_with_flags(address, flags)
+        let (uri, flags) = self.uri_and_flags();
+        Connection::open_with_flags(uri, flags)
             .and_then(|conn| conn.query_row("select count(*) from sqlite_schema", [], |_| Ok(())))
             .map_err(Error::internal)
     }
@@ -222,11 +222,11 @@ impl ReadableFile {
     }
 
     /// Returns the address of the file for SQLite, and the flags with which to open it.
-    pub(super) fn address(&self) -> (PathBuf, OpenFlags) {
+    pub(super) fn uri_and_flags(&self) -> (PathBuf, OpenFlags) {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         match self {
             Self::InPlace(path) => (path.clone(), flags),
-            Self::Immutable(path) => (immutable(path), flags | OpenFlags::SQLITE_OPEN_URI),
+            Self::Immutable(path) => (immutable_uri(path), flags | OpenFlags::SQLITE_OPEN_URI),
             Self::Copy(copy) => (copy.file.clone(), flags),
         }
     }
@@ -239,7 +239,7 @@ pub(crate) struct DatabaseCopy {
 }
 
 impl DatabaseCopy {
-    fn of(path: &Path) -> Result<Arc<Self>> {
+    fn create(path: &Path) -> Result<Arc<Self>> {
         let failed = |error: std::io::Error| {
             Error::configuration(format!(
                 "{} can only be read from a copy, and TMPDIR names no folder for that: {}",
@@ -261,19 +261,19 @@ impl DatabaseCopy {
 fn file_size(path: &Path) -> Result<Option<u64>> {
     match std::fs::metadata(path) {
         Ok(file) if file.is_file() => Ok(Some(file.len())),
-        Ok(file) if file.is_dir() => Err(refusal::unreadable(path, ErrorKind::IsADirectory.into())),
-        Ok(_) => Err(refusal::not_a_database(path)),
+        Ok(file) if file.is_dir() => Err(refusal::unreadable_error(path, ErrorKind::IsADirectory.into())),
+        Ok(_) => Err(refusal::not_a_database_error(path)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(refusal::unreadable(path, error)),
+        Err(error) => Err(refusal::unreadable_error(path, error)),
     }
 }
 
-fn begins_as_database(path: &Path) -> Result<bool> {
-    let mut begins = [0; 16];
-    match File::open(path).and_then(|mut file| file.read_exact(&mut begins)) {
-        Ok(()) => Ok(&begins == MAGIC),
+fn has_sqlite_header(path: &Path) -> Result<bool> {
+    let mut header = [0; 16];
+    match File::open(path).and_then(|mut file| file.read_exact(&mut header)) {
+        Ok(()) => Ok(&header == MAGIC),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(refusal::unreadable(path, error)),
+        Err(error) => Err(refusal::unreadable_error(path, error)),
     }
 }
 
@@ -284,18 +284,18 @@ fn wal_path(path: &Path) -> PathBuf {
 }
 
 /// Returns the SQLite URI for opening a file that does not change while it is read.
-fn immutable(path: &Path) -> PathBuf {
-    let mut address = OsString::from("file:");
+fn immutable_uri(path: &Path) -> PathBuf {
+    let mut uri = OsString::from("file:");
     for byte in std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()) {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                address.push(char::from(*byte).to_string());
+                uri.push(char::from(*byte).to_string());
             }
-            other => address.push(format!("%{other:02X}")),
+            other => uri.push(format!("%{other:02X}")),
         }
     }
-    address.push("?immutable=1");
-    address.into()
+    uri.push("?immutable=1");
+    uri.into()
 }
 
 /// Returns instructions for restoring a missing or incomplete database, for an error message.
@@ -329,8 +329,9 @@ mod tests {
     fn a_file_that_is_created_is_marked_before_anybody_can_open_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("svc.db");
-        assert!(OpenFileMark::mark(&path).is_none() && !OpenFileMark::is_marked(&path));
-        let marks = [OpenFileMark::create(&path).unwrap(), OpenFileMark::create(&path).unwrap()];
+        assert!(OpenFileMark::mark_existing(&path).is_none() && !OpenFileMark::is_marked(&path));
+        let marks =
+            [OpenFileMark::create_and_mark(&path).unwrap(), OpenFileMark::create_and_mark(&path).unwrap()];
         let handles = marks.each_ref().map(|mark| mark.handle().unwrap());
         assert!(OpenFileMark::is_marked(&path) && Arc::ptr_eq(&handles[0], &handles[1]));
         drop((handles, marks));
@@ -342,7 +343,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("svc.db");
         File::create(&path).unwrap();
-        let old = OpenFileMark::mark(&path).unwrap();
+        let old = OpenFileMark::mark_existing(&path).unwrap();
         std::fs::rename(&path, folder.path().join("old.db")).unwrap();
         let conn = Connection::open(&path).unwrap();
         conn.execute_batch("pragma journal_mode = wal; create table t (n)").unwrap();
@@ -376,11 +377,11 @@ mod tests {
             let before = files(folder.path());
             let error = check_is_database(&path).unwrap_err();
             assert_eq!(files(folder.path()), before, "{error}");
-            assert_eq!(check_can_begin(&path).is_err(), content.is_empty());
+            assert_eq!(check_can_create(&path).is_err(), content.is_empty());
         }
         std::fs::remove_file(&path).unwrap();
         assert!(check_is_database(&path).unwrap_err().detail().contains("svc.db-wal"));
-        assert_eq!(check_can_begin(&path).unwrap_err().code(), Code::WrongState);
+        assert_eq!(check_can_create(&path).unwrap_err().code(), Code::WrongState);
     }
 
     #[test]
@@ -398,6 +399,6 @@ mod tests {
         let path = folder.path().join("svc.db");
         let conn = Connection::open(&path).unwrap();
         conn.execute_batch(LOGGED).unwrap();
-        assert!(matches!(ReadableFile::determine(&path).unwrap(), ReadableFile::InPlace(_)));
+        assert!(matches!(ReadableFile::detect(&path).unwrap(), ReadableFile::InPlace(_)));
     }
 }

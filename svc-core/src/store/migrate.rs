@@ -43,7 +43,7 @@ migrations! {
 }
 
 /// The schema versions right before and at the baseline. Both have the same exported columns.
-const BASELINE: (i64, i64) = (71, 80);
+const BASELINE_VERSIONS: (i64, i64) = (71, 80);
 
 /// Returns the version of the schema, which is the number of the newest migration.
 pub(crate) fn schema_version() -> i64 {
@@ -52,13 +52,13 @@ pub(crate) fn schema_version() -> i64 {
 
 /// Returns whether an export with the schema version `version` may lack values that the current schema has.
 pub(crate) fn is_older(version: i64) -> bool {
-    let (before, baseline) = BASELINE;
+    let (before, baseline) = BASELINE_VERSIONS;
     let version = if version == before { baseline } else { version };
     version < schema_version()
 }
 
 /// Lock that serialises migrations on Postgres, separately for each database.
-const MIGRATION_LOCK: &str = "select pg_advisory_xact_lock(7233071290617)";
+const TAKE_MIGRATION_LOCK: &str = "select pg_advisory_xact_lock(7233071290617)";
 
 /// The state of a database's schema: whether it exists, and the migrations that it lacks.
 pub(crate) struct Schema {
@@ -72,15 +72,15 @@ impl Schema {
     /// Fails if an earlier build created the database, if a newer version has migrated it, or if the checksum
     /// of an applied migration differs.
     pub fn read(conn: &Conn) -> Result<Self> {
-        let exists = exists(conn)?;
+        let exists = schema_exists(conn)?;
         let applied = if exists { applied_migrations(conn)? } else { Vec::new() };
         let first = MIGRATIONS.first().map_or(0, |migration| migration.version);
         if applied.iter().any(|found| found.version < first) {
-            return Err(schema_too_old());
+            return Err(schema_too_old_error());
         }
         let known = |found: &AppliedMigration| MIGRATIONS.iter().find(|known| known.version == found.version);
         if let Some(newer) = applied.iter().find(|found| known(found).is_none()) {
-            return Err(schema_too_new(&newer.name));
+            return Err(schema_too_new_error(&newer.name));
         }
         let is_edited = |(known, found): &(&Migration, &AppliedMigration)| {
             known.checksum(conn.engine()) != found.checksum
@@ -88,7 +88,7 @@ impl Schema {
         if let Some((known, _)) =
             applied.iter().filter_map(|found| Some((known(found)?, found))).find(is_edited)
         {
-            return Err(migration_edited(known));
+            return Err(migration_edited_error(known));
         }
         let is_missing = |known: &&Migration| applied.iter().all(|found| found.version != known.version);
         Ok(Self { exists, missing: MIGRATIONS.iter().filter(is_missing).collect() })
@@ -108,13 +108,13 @@ impl Schema {
     pub fn complete(&self, conn: &Conn, now: Time) -> Result<()> {
         if !self.exists {
             tracing::info!(version = schema_version(), "creating the schema");
-            conn.batch(MIGRATIONS_TABLE)?;
+            conn.batch(CREATE_MIGRATIONS_TABLE)?;
         }
         for migration in &self.missing {
             if self.exists {
                 tracing::info!(migration = migration.name, "applying a migration");
             }
-            conn.batch(migration.text(conn.engine()))?;
+            conn.batch(migration.sql(conn.engine()))?;
             conn.execute(
                 "insert into schema_migrations (version, name, checksum, applied_at) values ($1, $2, $3, $4)",
                 &[&migration.version, &migration.name, &migration.checksum(conn.engine()), &now],
@@ -124,7 +124,7 @@ impl Schema {
     }
 }
 
-const MIGRATIONS_TABLE: &str = "\
+const CREATE_MIGRATIONS_TABLE: &str = "\
 create table schema_migrations (
     version bigint primary key,
     name text not null,
@@ -133,7 +133,7 @@ create table schema_migrations (
 )";
 
 impl Migration {
-    fn text(&self, engine: Engine) -> &'static str {
+    fn sql(&self, engine: Engine) -> &'static str {
         match engine {
             Engine::Sqlite => self.sqlite,
             Engine::Postgres => self.postgres,
@@ -141,7 +141,7 @@ impl Migration {
     }
 
     fn checksum(&self, engine: Engine) -> String {
-        hex::encode(sha256(self.text(engine).as_bytes()))
+        hex::encode(sha256(self.sql(engine).as_bytes()))
     }
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn with_migration_lock(conn: &Conn, change: impl FnOnce(&Conn) -> Res
     conn.begin_write_without_timeout()?;
     let changed = match conn.engine() {
         Engine::Sqlite => Ok(()),
-        Engine::Postgres => conn.query(MIGRATION_LOCK, &[]).map(drop),
+        Engine::Postgres => conn.query(TAKE_MIGRATION_LOCK, &[]).map(drop),
     };
     let changed = changed.and_then(|()| change(conn)).and_then(|()| conn.flush());
     let committed = changed.and_then(|()| conn.commit(&Default::default()));
@@ -178,7 +178,7 @@ pub(crate) fn is_newer(version: i64) -> bool {
 }
 
 /// Returns whether a database has a schema of svc, in any version.
-pub(super) fn exists(conn: &Conn) -> Result<bool> {
+pub(super) fn schema_exists(conn: &Conn) -> Result<bool> {
     let sql = match conn.engine() {
         Engine::Sqlite => {
             "select count(*) from sqlite_schema where type = 'table' and name = 'schema_migrations'"
@@ -210,7 +210,7 @@ pub(crate) fn not_set_up() -> Error {
     Error::new(Code::NotFound, "the database is not set up; run `svc init`, or correct DATABASE_URL")
 }
 
-fn schema_too_old() -> Error {
+fn schema_too_old_error() -> Error {
     Error::wrong_state(
         "the database was made by an earlier build of svc, whose schema this one does not migrate: export \
          each workspace with that build (`svc export`), and import the files here into a new database (`svc \
@@ -218,14 +218,14 @@ fn schema_too_old() -> Error {
     )
 }
 
-fn schema_too_new(name: &str) -> Error {
+fn schema_too_new_error(name: &str) -> Error {
     Error::wrong_state(format!(
         "the database belongs to a newer version of svc: this one does not know its migration {name}; \
          use the newer version"
     ))
 }
 
-fn migration_edited(migration: &Migration) -> Error {
+fn migration_edited_error(migration: &Migration) -> Error {
     Error::wrong_state(format!(
         "the migration {} is not the one that was applied to this database: it was made by another \
          build; use that build, or restore the database of this one",
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn only_a_file_of_the_schema_before_the_baseline_is_as_complete_as_one_of_it() {
-        let (before, baseline) = BASELINE;
+        let (before, baseline) = BASELINE_VERSIONS;
         assert!(MIGRATIONS.iter().all(|migration| migration.version > before));
         assert!(MIGRATIONS.iter().any(|migration| migration.version == baseline));
         assert_eq!(is_older(before), is_older(baseline));

@@ -9,7 +9,7 @@ use super::database::{Database, OpenMode};
 use super::executor::{Connect, ConnectionOpeners};
 use super::file::{self, ReadableFile};
 use super::migrate;
-use super::postgres::{PgConn, Pool, Server, listen, parse_url, pool};
+use super::postgres::{PgConn, Pool, Server, create_pool, parse_url, start_listener};
 use super::sqlite::{Role, SqliteConn};
 use super::watch::Watcher;
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ use crate::time::Clock;
 pub(crate) enum Opener {
     Sqlite(PathBuf, Clock),
     /// A SQLite file opened for reading only, by a process that may lack write permission.
-    Read(ReadableFile),
+    ReadOnly(ReadableFile),
     /// A Postgres server, and the pool of sessions that most reading connections share.
     Postgres(Box<Server>, Pool),
 }
@@ -36,7 +36,7 @@ impl Opener {
             }
             Database::Postgres(url) => {
                 let server = parse_url(url)?;
-                let pool = pool(&server, POSTGRES_POOLED)?;
+                let pool = create_pool(&server, POSTGRES_POOLED)?;
                 Ok(Self::Postgres(Box::new(server), pool))
             }
         }
@@ -56,8 +56,8 @@ impl Opener {
         match database {
             Database::Sqlite(path) => {
                 file::check_is_database(path)?;
-                let opener = ReadableFile::determine(path).map(Self::Read)?;
-                check_set_up(&opener.auditor()?, path)?;
+                let opener = ReadableFile::detect(path).map(Self::ReadOnly)?;
+                check_has_schema(&opener.auditor()?, path)?;
                 Ok(opener)
             }
             Database::Postgres(_) => Self::new(database),
@@ -76,11 +76,11 @@ impl Opener {
             (Self::Sqlite(path, _), OpenMode::Existing) => {
                 file::check_is_database(path)?;
                 let conn = self.reader()?;
-                check_set_up(&conn, path)?;
+                check_has_schema(&conn, path)?;
                 Ok(conn)
             }
             (Self::Sqlite(path, _), OpenMode::Create) => {
-                file::check_can_begin(path)?;
+                file::check_can_create(path)?;
                 self.open(Role::Creator)
             }
             _ => self.reader(),
@@ -91,18 +91,18 @@ impl Opener {
     pub fn migrator(&self) -> Result<Conn> {
         match self {
             Self::Postgres(server, _) => PgConn::open(&server.without_timeouts()).map(Conn::Postgres),
-            _ => self.writer(),
+            _ => self.open_writer(),
         }
     }
 
     /// Opens a connection that writes.
-    pub fn writer(&self) -> Result<Conn> {
+    pub fn open_writer(&self) -> Result<Conn> {
         self.open(Role::Writer)
     }
 
     /// Opens a connection for housekeeping: a writing connection on SQLite, a pooled connection on Postgres.
     pub fn housekeeper(&self) -> Result<Conn> {
-        if self.is_sqlite() { self.writer() } else { self.reader() }
+        if self.is_sqlite() { self.open_writer() } else { self.reader() }
     }
 
     /// Opens a connection that reads. On Postgres, it takes a session from the pool on first use.
@@ -113,25 +113,31 @@ impl Opener {
     /// Returns the functions with which core threads open their connections. Each connection reports its
     /// statements to `watcher`.
     pub fn connection_openers(&self, watcher: Option<&Watcher>) -> ConnectionOpeners {
-        let of = |role| -> Connect {
+        let opener_for = |role| -> Connect {
             let opener = self.clone();
             let watcher = watcher.cloned();
             Arc::new(move || {
                 let mut conn = opener.open(role)?;
                 if let Some(watcher) = &watcher {
-                    conn.watch(Arc::clone(watcher));
+                    conn.set_watcher(Arc::clone(watcher));
                 }
                 Ok(conn)
             })
         };
-        ConnectionOpeners { writer: of(Role::Writer), reader: of(Role::Reader), scanner: of(Role::Scanner) }
+        ConnectionOpeners {
+            writer: opener_for(Role::Writer),
+            reader: opener_for(Role::Reader),
+            scanner: opener_for(Role::Scanner),
+        }
     }
 
     /// Opens a connection for short statements. On Postgres, its timeouts are short.
     pub fn with_short_timeouts(&self) -> Result<Conn> {
         match self {
-            Self::Postgres(server, _) => PgConn::open(&server.with_short_timeouts()).map(Conn::Postgres),
-            _ => self.writer(),
+            Self::Postgres(server, _) => {
+                PgConn::open(&server.with_short_statement_timeouts()).map(Conn::Postgres)
+            }
+            _ => self.open_writer(),
         }
     }
 
@@ -142,15 +148,15 @@ impl Opener {
 
     fn open(&self, role: Role) -> Result<Conn> {
         match self {
-            Self::Sqlite(path, clock) => SqliteConn::open(path, role)?.timed_by(clock).map(Conn::Sqlite),
-            Self::Read(at) => SqliteConn::audit(at).map(Conn::Sqlite),
+            Self::Sqlite(path, clock) => SqliteConn::open(path, role)?.with_clock(clock).map(Conn::Sqlite),
+            Self::ReadOnly(file) => SqliteConn::open_for_audit(file).map(Conn::Sqlite),
             Self::Postgres(server, _) if role == Role::Auditor => {
-                PgConn::open(&server.read_only()).map(Conn::Postgres)
+                PgConn::open(&server.with_read_only_sessions()).map(Conn::Postgres)
             }
             Self::Postgres(server, _) if role == Role::Writer => {
                 PgConn::open(&server.with_generic_plans()).map(Conn::Postgres)
             }
-            Self::Postgres(_, pool) => PgConn::of(pool).map(Conn::Postgres),
+            Self::Postgres(_, pool) => PgConn::from_pool(pool).map(Conn::Postgres),
         }
     }
 
@@ -163,30 +169,30 @@ impl Opener {
     /// Syncs SQLite's database file to disk, without its write-ahead log.
     pub fn sync_file(&self) -> Result<()> {
         let Self::Sqlite(path, _) = self else { return Ok(()) };
-        file::sync(path)
+        file::sync_file(path)
     }
 
     /// Starts the thread that receives the commits of other Postgres servers. Returns `None` on SQLite.
     pub fn listen(&self, bus: Arc<Bus>) -> Result<Option<JoinHandle<()>>> {
         match self {
-            Self::Sqlite(..) | Self::Read(_) => Ok(None),
-            Self::Postgres(server, _) => listen(server, bus).map(Some),
+            Self::Sqlite(..) | Self::ReadOnly(_) => Ok(None),
+            Self::Postgres(server, _) => start_listener(server, bus).map(Some),
         }
     }
 }
 
 /// Fails if the file has no schema, because its set-up was not completed.
-fn check_set_up(conn: &Conn, path: &Path) -> Result<()> {
-    let keep_log = |keep| match conn {
-        Conn::Sqlite(conn) => conn.keep_log(keep),
+fn check_has_schema(conn: &Conn, path: &Path) -> Result<()> {
+    let set_keep_wal = |keep| match conn {
+        Conn::Sqlite(conn) => conn.set_keep_wal(keep),
         _ => Ok(()),
     };
     // A rejected file and its write-ahead log stay unchanged.
-    keep_log(true)?;
-    if !migrate::exists(conn)? {
-        return Err(file::no_schema(path));
+    set_keep_wal(true)?;
+    if !migrate::schema_exists(conn)? {
+        return Err(file::no_schema_error(path));
     }
-    keep_log(false)
+    set_keep_wal(false)
 }
 
 /// Types of network file systems, whose locks are not reliable between machines.
@@ -199,7 +205,7 @@ fn reject_network_file_system(path: &Path) -> Result<()> {
     let Ok(folder) = folder.canonicalize() else { return Ok(()) };
     // Without a mount list there is nothing to check.
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    match network_mount(&mounts, &folder) {
+    match network_file_system_type(&mounts, &folder) {
         Some(kind) => Err(Error::malformed(format!(
             "{} is on a network file system ({kind}), where SQLite's locks are unreliable: use a local \
              folder, or Postgres",
@@ -211,7 +217,7 @@ fn reject_network_file_system(path: &Path) -> Result<()> {
 
 /// Returns the file system type of the innermost mount that contains `folder`, if it is a network file
 /// system.
-fn network_mount<'a>(mounts: &'a str, folder: &Path) -> Option<&'a str> {
+fn network_file_system_type<'a>(mounts: &'a str, folder: &Path) -> Option<&'a str> {
     let mounts = mounts.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);
         Some((words.next()?, words.next()?))
@@ -227,9 +233,9 @@ mod tests {
     #[test]
     fn the_innermost_mount_decides() {
         let mounts = "/dev/vda / ext4 rw 0 0\nhost:/x /mnt nfs4 rw 0 0\n/dev/vdb /mnt/local ext4 rw 0 0\n";
-        assert_eq!(network_mount(mounts, Path::new("/mnt/a")), Some("nfs4"));
-        assert_eq!(network_mount(mounts, Path::new("/mnt/local/a")), None);
-        assert_eq!(network_mount(mounts, Path::new("/home")), None);
+        assert_eq!(network_file_system_type(mounts, Path::new("/mnt/a")), Some("nfs4"));
+        assert_eq!(network_file_system_type(mounts, Path::new("/mnt/local/a")), None);
+        assert_eq!(network_file_system_type(mounts, Path::new("/home")), None);
     }
 
     /// Checking and syncing the file must not release the locks on it.

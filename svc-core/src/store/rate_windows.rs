@@ -23,23 +23,24 @@ pub(crate) fn database_time(conn: &Conn) -> Result<Time> {
 /// Adds amounts to the stored usage of limits, and returns the time until each limit is fully available
 /// again.
 ///
+/// `usage` contains the key of each limit, and the time by which its full availability is delayed.
 /// The keys must be sorted, so that servers lock the rows in the same order. The stored usage is capped at
 /// two windows, because no caller waits longer.
 pub(crate) fn add(
     conn: &Conn,
     now: Time,
     window: Duration,
-    used: &[(Uuid, Duration)],
+    usage: &[(Uuid, Duration)],
 ) -> Result<Vec<Duration>> {
     check_connected(conn)?;
-    let keys: Vec<Uuid> = used.iter().map(|(key, _)| *key).collect();
+    let keys: Vec<Uuid> = usage.iter().map(|(key, _)| *key).collect();
     let micros = |cost: &Duration| i64::try_from(cost.as_micros()).unwrap_or(i64::MAX);
-    let costs: Vec<i64> = used.iter().map(|(_, cost)| micros(cost)).collect();
+    let costs: Vec<i64> = usage.iter().map(|(_, cost)| micros(cost)).collect();
     let latest = now.plus(window).plus(window);
     let mut rows = conn.query(ADD_USAGE, &[&keys, &costs, &now, &latest])?;
-    let found = rows.iter_mut().map(|row| Ok((row.take()?, row.take::<Time>()?)));
-    let found: BTreeMap<Uuid, Time> = found.collect::<Result<_>>()?;
-    let full_in = |key: &Uuid| found.get(key).map(|full_at| full_at.since(now));
+    let entries = rows.iter_mut().map(|row| Ok((row.take()?, row.take::<Time>()?)));
+    let full_at_by_key: BTreeMap<Uuid, Time> = entries.collect::<Result<_>>()?;
+    let full_in = |key: &Uuid| full_at_by_key.get(key).map(|full_at| full_at.since(now));
     keys.iter().map(full_in).collect::<Option<_>>().ok_or_else(|| Error::internal("a limit was not stored"))
 }
 
@@ -64,10 +65,10 @@ const ADD_USAGE: &str = "
 
 /// Removes up to 1,000 limits that are fully available again. Skips limits that another server is changing.
 pub(crate) fn remove_available(conn: &Conn, now: Time) -> Result<u64> {
-    conn.execute(REMOVE_AVAILABLE, &[&now])
+    conn.execute(DELETE_FULLY_AVAILABLE, &[&now])
 }
 
-const REMOVE_AVAILABLE: &str = "
+const DELETE_FULLY_AVAILABLE: &str = "
     delete from rate_windows where key in (
         select key from rate_windows where full_at < $1 order by full_at limit 1000 for update skip locked
     )";

@@ -17,8 +17,8 @@ use crate::error::{Code, Error, is_full};
 /// Converts the error of a failed start into an error that tells the operator the next step.
 pub(crate) fn refusal(error: Error, database: &Database) -> Error {
     let reported = match database {
-        Database::Sqlite(path) => of_sqlite(&error, path),
-        Database::Postgres(url) => of_postgres(&error, url),
+        Database::Sqlite(path) => explain_sqlite_error(&error, path),
+        Database::Postgres(url) => explain_postgres_error(&error, url),
     };
     match reported {
         Some(reported) => reported.caused_by(error),
@@ -30,7 +30,7 @@ pub(crate) fn refusal(error: Error, database: &Database) -> Error {
 }
 
 /// Returns the error for a file that is not a SQLite database, or that is damaged.
-pub(super) fn not_a_database(path: &Path) -> Error {
+pub(super) fn not_a_database_error(path: &Path) -> Error {
     Error::configuration(format!(
         "{} is not a SQLite database, or is damaged: restore it from a backup; nothing was touched",
         path.display()
@@ -38,31 +38,32 @@ pub(super) fn not_a_database(path: &Path) -> Error {
 }
 
 /// Returns the error for an existing file that this process may not read.
-pub(super) fn unreadable(path: &Path, error: std::io::Error) -> Error {
+pub(super) fn unreadable_error(path: &Path, error: std::io::Error) -> Error {
     blocked(Need::Read, path, &error).caused_by(error)
 }
 
 /// Returns whether a read failed because SQLite needs to write, which is forbidden or impossible here.
-pub(super) fn is_read_only(error: &Error) -> bool {
-    sqlite_code(error).is_some_and(|code| {
+pub(super) fn needs_write_access(error: &Error) -> bool {
+    sqlite_error_code_of(error).is_some_and(|code| {
         matches!(code, ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
     })
 }
 
-fn of_sqlite(error: &Error, path: &Path) -> Option<Error> {
+fn explain_sqlite_error(error: &Error, path: &Path) -> Option<Error> {
     let folder = path.parent().unwrap_or(path).display();
     let full = || {
         let text = format!("the disk of {folder} is full: make room; nothing was changed");
         Error::new(Code::Unavailable, text)
     };
-    if causes(error).filter_map(|cause| cause.downcast_ref()).any(is_full) {
+    if error_chain(error).filter_map(|cause| cause.downcast_ref()).any(is_full) {
         return Some(full());
     }
-    match sqlite_code(error)? {
-        ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => Some(not_a_database(path)),
+    match sqlite_error_code_of(error)? {
+        ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt => Some(not_a_database_error(path)),
         ErrorCode::DiskFull => Some(full()),
-        _ if is_read_only(error) => {
-            let reason = unwritable(path).unwrap_or_else(|| "check owner, mode and mount".to_owned());
+        _ if needs_write_access(error) => {
+            let reason =
+                write_denial_reason(path).unwrap_or_else(|| "check owner, mode and mount".to_owned());
             Some(Error::configuration(format!(
                 "the folder {folder} and the files in it must be writable for this user: {reason}"
             )))
@@ -72,19 +73,19 @@ fn of_sqlite(error: &Error, path: &Path) -> Option<Error> {
 }
 
 /// Returns the reason why this process cannot write a database, if the system reports one.
-fn unwritable(path: &Path) -> Option<String> {
+fn write_denial_reason(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let beside = ["-wal", "-shm"].map(|end| {
+    let log_files = ["-wal", "-shm"].map(|end| {
         let mut name = path.as_os_str().to_owned();
         name.push(end);
         name.into()
     });
-    let all = [folder.to_owned(), path.to_owned()].into_iter().chain(beside);
+    let all = [folder.to_owned(), path.to_owned()].into_iter().chain(log_files);
     all.filter(|path: &PathBuf| path.exists()).find_map(|path| denied(Need::Write, &path))
 }
 
-fn of_postgres(error: &Error, url: &SecretString) -> Option<Error> {
-    if let Some(tls) = causes(error).find_map(tls_error) {
+fn explain_postgres_error(error: &Error, url: &SecretString) -> Option<Error> {
+    if let Some(tls) = error_chain(error).find_map(inner_tls_error) {
         return Some(Error::configuration(match tls {
             rustls::Error::InvalidCertificate(_) => {
                 format!("the certificate of the PostgreSQL server in DATABASE_URL is not accepted: {tls}")
@@ -92,7 +93,7 @@ fn of_postgres(error: &Error, url: &SecretString) -> Option<Error> {
             _ => format!("TLS with the PostgreSQL server in DATABASE_URL fails: {tls}"),
         }));
     }
-    let state = causes(error).find_map(|cause| cause.downcast_ref::<DbError>().map(DbError::code));
+    let state = error_chain(error).find_map(|cause| cause.downcast_ref::<DbError>().map(DbError::code));
     let reported = match state {
         Some(state) if *state == SqlState::INVALID_CATALOG_NAME => {
             "the database that DATABASE_URL names does not exist: create it, or correct the name"
@@ -111,14 +112,14 @@ fn of_postgres(error: &Error, url: &SecretString) -> Option<Error> {
                  programs",
             ));
         }
-        None if accepts_no_writes(error) => {
+        None if is_read_only_server(error) => {
             return Some(Error::new(
                 Code::Unavailable,
                 "no PostgreSQL server in DATABASE_URL accepts writes: name the primary, or promote a standby",
             ));
         }
         None if error.code() == Code::Unavailable => {
-            if let Some(reason) = closed_socket(url) {
+            if let Some(reason) = socket_denial_reason(url) {
                 return Some(Error::new(Code::Unavailable, reason));
             }
             return Some(Error::new(
@@ -127,7 +128,7 @@ fn of_postgres(error: &Error, url: &SecretString) -> Option<Error> {
                  server is running",
             ));
         }
-        _ if lacks_privilege(error) => {
+        _ if is_missing_privilege(error) => {
             "the role in DATABASE_URL lacks a privilege: it must own the tables of svc, and for a set-up be \
              allowed to create them"
         }
@@ -140,19 +141,19 @@ fn of_postgres(error: &Error, url: &SecretString) -> Option<Error> {
 ///
 /// Either the driver reports this for `target_session_attrs`, with this message and without a system error
 /// number, or a statement fails.
-fn accepts_no_writes(error: &Error) -> bool {
-    let is_found = |cause: &std::io::Error| {
+fn is_read_only_server(error: &Error) -> bool {
+    let is_driver_report = |cause: &std::io::Error| {
         cause.raw_os_error().is_none() && cause.to_string() == "database does not allow writes"
     };
     let state = SqlState::READ_ONLY_SQL_TRANSACTION;
-    causes(error).any(|cause| {
-        cause.downcast_ref().is_some_and(is_found) || cause.to_string().starts_with(state.code())
+    error_chain(error).any(|cause| {
+        cause.downcast_ref().is_some_and(is_driver_report) || cause.to_string().starts_with(state.code())
     })
 }
 
 /// Returns the reason why a Unix socket in the URL refuses connections, if the socket's file shows the
 /// reason.
-fn closed_socket(url: &SecretString) -> Option<String> {
+fn socket_denial_reason(url: &SecretString) -> Option<String> {
     let url = DatabaseUrl::parse(url.expose_secret()).ok()?;
     let mut hosts = url.hosts().iter();
     hosts.find_map(|host| {
@@ -163,21 +164,21 @@ fn closed_socket(url: &SecretString) -> Option<String> {
 }
 
 /// Returns whether the role lacks a privilege. The cause of a failed statement begins with the SQLSTATE.
-fn lacks_privilege(error: &Error) -> bool {
-    causes(error).any(|cause| cause.to_string().starts_with(SqlState::INSUFFICIENT_PRIVILEGE.code()))
+fn is_missing_privilege(error: &Error) -> bool {
+    error_chain(error).any(|cause| cause.to_string().starts_with(SqlState::INSUFFICIENT_PRIVILEGE.code()))
 }
 
 /// Returns the TLS error inside an I/O error, where it is not the source of that error.
-fn tls_error<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
+fn inner_tls_error<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
     cause.downcast_ref::<std::io::Error>()?.get_ref()?.downcast_ref()
 }
 
-fn sqlite_code(error: &Error) -> Option<ErrorCode> {
-    causes(error).find_map(|cause| cause.downcast_ref::<rusqlite::Error>()?.sqlite_error_code())
+fn sqlite_error_code_of(error: &Error) -> Option<ErrorCode> {
+    error_chain(error).find_map(|cause| cause.downcast_ref::<rusqlite::Error>()?.sqlite_error_code())
 }
 
 /// Iterates over an error and its causes.
-fn causes(error: &Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+fn error_chain(error: &Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     std::iter::successors(Some(error as &(dyn StdError + 'static)), |error: &&(dyn StdError + 'static)| {
         (*error).source()
     })

@@ -50,32 +50,36 @@ impl Row {
 /// Columns are counted from 0. If a column contains a value of another kind than requested, the result is
 /// `None`.
 pub(crate) trait Columns {
-    fn column(&self, place: usize) -> Result<Param<'_>>;
+    /// Returns the value of a column of any kind.
+    fn column(&self, index: usize) -> Result<Param<'_>>;
 
-    fn int(&self, place: usize) -> Option<i64> {
-        match self.column(place) {
+    /// Returns the integer at a column.
+    fn int(&self, index: usize) -> Option<i64> {
+        match self.column(index) {
             Ok(Param::Int(number)) => Some(number),
             _ => None,
         }
     }
 
-    fn text(&self, place: usize) -> Option<&str> {
-        match self.column(place) {
+    /// Returns the text at a column.
+    fn text(&self, index: usize) -> Option<&str> {
+        match self.column(index) {
             Ok(Param::Text(text)) => Some(text),
             _ => None,
         }
     }
 
-    fn hash(&self, place: usize) -> Option<[u8; 32]> {
-        match self.column(place) {
+    /// Returns the hash of 32 bytes at a column.
+    fn hash(&self, index: usize) -> Option<[u8; 32]> {
+        match self.column(index) {
             Ok(Param::Bytes(bytes)) => bytes.try_into().ok(),
             _ => None,
         }
     }
 
     /// Returns the id at a column, where the inner `None` means null.
-    fn id(&self, place: usize) -> Option<Option<Uuid>> {
-        match self.column(place) {
+    fn id(&self, index: usize) -> Option<Option<Uuid>> {
+        match self.column(index) {
             Ok(Param::Null) => Some(None),
             Ok(Param::Uuid(id)) => Some(Some(id)),
             Ok(Param::Bytes(bytes)) => Uuid::from_slice(bytes).ok().map(Some),

@@ -12,9 +12,13 @@ use crate::sync::lock;
 /// A statement whose rows are visited one by one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scan {
+    /// The statement on SQLite.
     pub sqlite: &'static str,
+    /// The statement that declares the cursor on Postgres.
     pub declare: &'static str,
+    /// The statement that fetches the next rows from the cursor.
     pub fetch: &'static str,
+    /// The statement that closes the cursor.
     pub close: &'static str,
 }
 

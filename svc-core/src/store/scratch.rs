@@ -24,7 +24,7 @@ pub(crate) struct Scratch {
     conn: Connection,
     spools: SpoolFolder,
     /// Bytes written since the free disk space was last measured.
-    unchecked: Cell<usize>,
+    unchecked_bytes: Cell<usize>,
 }
 
 impl Scratch {
@@ -48,16 +48,17 @@ impl Scratch {
         };
         // The file is deleted here, but stays open.
         let conn = open().map_err(sqlite_error)?;
-        Ok(Self { conn, spools: spools.clone(), unchecked: Cell::new(0) })
+        Ok(Self { conn, spools: spools.clone(), unchecked_bytes: Cell::new(0) })
     }
 
     /// Sets the value of a key. Fails with 507 `insufficient-storage` if the disk has no space for the value.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let unchecked = self.unchecked.get().saturating_add(key.len()).saturating_add(value.len());
-        if unchecked >= CHECK_INTERVAL_BYTES {
-            self.spools.check_reserve(u64::try_from(unchecked).unwrap_or(u64::MAX))?;
+        let unchecked_bytes =
+            self.unchecked_bytes.get().saturating_add(key.len()).saturating_add(value.len());
+        if unchecked_bytes >= CHECK_INTERVAL_BYTES {
+            self.spools.check_reserve(u64::try_from(unchecked_bytes).unwrap_or(u64::MAX))?;
         }
-        self.unchecked.set(if unchecked >= CHECK_INTERVAL_BYTES { 0 } else { unchecked });
+        self.unchecked_bytes.set(if unchecked_bytes >= CHECK_INTERVAL_BYTES { 0 } else { unchecked_bytes });
         let put = "insert into entries (key, value) values (?1, ?2)
             on conflict (key) do update set value = excluded.value";
         let mut statement = self.conn.prepare_cached(put).map_err(sqlite_error)?;
@@ -83,19 +84,19 @@ impl Scratch {
         self.conn.execute("delete from entries", []).map(drop).map_err(sqlite_error)
     }
 
-    /// Returns the first key after `after` that begins with `begin`, and its value.
-    pub fn next(&self, after: Option<&[u8]>, begin: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    /// Returns the first key after `after` that begins with `prefix`, and its value.
+    pub fn next(&self, after: Option<&[u8]>, prefix: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let next = match after {
             Some(_) => "select key, value from entries where key > ?1 order by key limit 1",
             None => "select key, value from entries where key >= ?1 order by key limit 1",
         };
         let mut statement = self.conn.prepare_cached(next).map_err(sqlite_error)?;
-        let from = after.unwrap_or(begin);
+        let from = after.unwrap_or(prefix);
         let found: Option<(Vec<u8>, Vec<u8>)> = statement
             .query_row((from,), |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
             .map_err(sqlite_error)?;
-        Ok(found.filter(|(key, _)| key.starts_with(begin)))
+        Ok(found.filter(|(key, _)| key.starts_with(prefix)))
     }
 }
 
@@ -119,7 +120,7 @@ mod tests {
         scratch.remove(&7_u32.to_be_bytes()).unwrap();
         assert_eq!(scratch.get::<[u8; 16]>(&7_u32.to_be_bytes()).unwrap(), None);
         let key = |number: u32| Some(number.to_be_bytes().to_vec());
-        let next = |after: Option<u32>, begin: &[u8]| {
+        let next = |after: Option<u32>, prefix: &[u8]| {
             let after = after.map(u32::to_be_bytes);
             let found = scratch.next(after.as_ref().map(|after| after.as_slice()), begin).unwrap();
             found.map(|(key, _)| key)

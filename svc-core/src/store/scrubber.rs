@@ -19,10 +19,11 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The scrubbing state of one process. `M` is the type of a mark, which requests that a table is scrubbed.
 pub(crate) struct Scrubber<M> {
-    waiting: BTreeMap<&'static str, PendingMarks<M>>,
+    pending_tables: BTreeMap<&'static str, PendingMarks<M>>,
     /// Whether the write-ahead log may still contain old bytes of rewritten tables.
     needs_checkpoint: bool,
-    checkpoint_after: Option<Monotonic>,
+    /// Earliest time of the next checkpoint that the scrubber requests.
+    next_checkpoint_at: Option<Monotonic>,
 }
 
 struct PendingMarks<M> {
@@ -36,7 +37,7 @@ struct PendingMarks<M> {
 
 impl<M> Default for Scrubber<M> {
     fn default() -> Self {
-        Self { waiting: BTreeMap::new(), needs_checkpoint: false, checkpoint_after: None }
+        Self { pending_tables: BTreeMap::new(), needs_checkpoint: false, next_checkpoint_at: None }
     }
 }
 
@@ -52,24 +53,27 @@ impl<M> Scrubber<M> {
         now: Monotonic,
     ) -> Result<Vec<M>> {
         let Conn::Postgres(conn) = conn else { return Ok(pending.into_values().flatten().collect()) };
-        self.waiting.retain(|table, _| pending.contains_key(table));
+        self.pending_tables.retain(|table, _| pending.contains_key(table));
         for (table, marks) in pending {
-            if !self.waiting.contains_key(table) {
-                self.waiting.insert(table, PendingMarks { marks, failures: 0, horizon: conn.horizon()? });
+            if !self.pending_tables.contains_key(table) {
+                self.pending_tables
+                    .insert(table, PendingMarks { marks, failures: 0, horizon: conn.transaction_horizon()? });
             }
         }
         let mut tables: Vec<(u32, &'static str)> =
-            self.waiting.iter().map(|(table, waiting)| (waiting.failures, *table)).collect();
+            self.pending_tables.iter().map(|(table, waiting)| (waiting.failures, *table)).collect();
         tables.sort_unstable();
         let mut done = Vec::new();
         for (_, table) in tables {
-            let Some(waiting) = self.waiting.get_mut(table) else { continue };
+            let Some(waiting) = self.pending_tables.get_mut(table) else { continue };
             match conn
-                .has_passed(&waiting.horizon)
-                .and_then(|has_passed| Ok(has_passed && conn.rewrite(table)?))
+                .has_passed_horizon(&waiting.horizon)
+                .and_then(|has_passed| Ok(has_passed && conn.rewrite_table(table)?))
             {
                 Ok(true) => {
-                    done.extend(self.waiting.remove(table).into_iter().flat_map(|waiting| waiting.marks));
+                    done.extend(
+                        self.pending_tables.remove(table).into_iter().flat_map(|waiting| waiting.marks),
+                    );
                     self.needs_checkpoint = true;
                 }
                 Ok(false) => {}
@@ -84,8 +88,8 @@ impl<M> Scrubber<M> {
                 }
             }
         }
-        self.checkpoint(conn, now);
-        conn.release();
+        self.request_checkpoint(conn, now);
+        conn.release_session();
         Ok(done)
     }
 
@@ -94,12 +98,12 @@ impl<M> Scrubber<M> {
         self.needs_checkpoint
     }
 
-    fn checkpoint(&mut self, conn: &PgConn, now: Monotonic) {
-        if !self.needs_checkpoint || self.checkpoint_after.is_some_and(|after| now < after) {
+    fn request_checkpoint(&mut self, conn: &PgConn, now: Monotonic) {
+        if !self.needs_checkpoint || self.next_checkpoint_at.is_some_and(|after| now < after) {
             return;
         }
         self.needs_checkpoint = false;
-        self.checkpoint_after = Some(now.plus(CHECKPOINT_INTERVAL));
+        self.next_checkpoint_at = Some(now.plus(CHECKPOINT_INTERVAL));
         // Only some roles may request a checkpoint. Otherwise the server's own checkpoints retire the log.
         if let Err(error) = conn.batch("checkpoint") {
             tracing::debug!(cause = ?error.cause(), "the role may not checkpoint");

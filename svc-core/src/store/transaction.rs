@@ -15,8 +15,9 @@ pub(super) struct TransactionState {
     /// The failure to report if the engine no longer has the current transaction.
     failure_if_lost: TransactionFailure,
     /// Prefix of the transaction names of this connection. A name is the prefix and a number.
-    name: String,
-    begun_count: Cell<u64>,
+    name_prefix: String,
+    /// Number of transactions that were begun on this connection.
+    transaction_count: Cell<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,34 +34,34 @@ impl TransactionState {
     ///
     /// `failure_if_lost` is the failure to report if the engine ends a transaction by itself.
     pub fn new(failure_if_lost: TransactionFailure) -> Result<Self> {
-        let mut name = [0; 16];
-        getrandom::fill(&mut name).map_err(|error| Error::internal(error.to_string()))?;
+        let mut prefix = [0; 16];
+        getrandom::fill(&mut prefix).map_err(|error| Error::internal(error.to_string()))?;
         Ok(Self {
             state: Cell::new(State::None),
             failure_if_lost,
-            name: hex::encode(name),
-            begun_count: Cell::new(0),
+            name_prefix: hex::encode(prefix),
+            transaction_count: Cell::new(0),
         })
     }
 
     /// Records the beginning of a transaction. Returns the unique name of the transaction.
     pub fn begin(&self) -> String {
-        self.begun_count.set(self.begun_count.get().wrapping_add(1));
+        self.transaction_count.set(self.transaction_count.get().wrapping_add(1));
         self.state.set(State::Open);
         self.current_name()
     }
 
     fn current_name(&self) -> String {
-        format!("{}-{}", self.name, self.begun_count.get())
+        format!("{}-{}", self.name_prefix, self.transaction_count.get())
     }
 
     /// Returns whether a transaction was begun and has neither been committed nor rolled back.
-    pub fn is_begun(&self) -> bool {
+    pub fn is_in_progress(&self) -> bool {
         self.state.get() != State::None
     }
 
     /// Marks the current transaction as failed. Does nothing outside of a transaction.
-    pub fn fail(&self, failure: TransactionFailure) {
+    pub fn mark_failed(&self, failure: TransactionFailure) {
         if self.state.get() == State::Open {
             self.state.set(State::Failed(failure));
         }
@@ -71,7 +72,7 @@ impl TransactionState {
     /// `is_alive` returns whether the engine still has the transaction.
     pub fn failure(&self, is_alive: impl FnOnce() -> bool) -> Option<TransactionFailure> {
         if self.state.get() == State::Open && !is_alive() {
-            self.fail(self.failure_if_lost);
+            self.mark_failed(self.failure_if_lost);
         }
         match self.state.get() {
             State::Failed(failure) => Some(failure),
@@ -94,13 +95,13 @@ impl TransactionState {
     /// Checks `reported_name`, the transaction name that the engine returned with its reply to a commit.
     ///
     /// The current transaction has been committed only if the name matches.
-    pub fn committed(&self, reported_name: Option<&str>) -> Result<()> {
+    pub fn confirm_commit(&self, reported_name: Option<&str>) -> Result<()> {
         if self.state.get() == State::Open && reported_name == Some(&self.current_name()) {
             self.state.set(State::None);
             return Ok(());
         }
-        self.fail(TransactionFailure::Broken);
-        Err(outcome_unknown("the transaction that was begun is not the one that has ended"))
+        self.mark_failed(TransactionFailure::Broken);
+        Err(outcome_unknown_error("the transaction that was begun is not the one that has ended"))
     }
 
     /// Records the end of the transaction. Returns `false` if no transaction was in progress.
@@ -110,7 +111,7 @@ impl TransactionState {
 }
 
 /// Returns the error for a commit whose outcome is unknown.
-pub(super) fn outcome_unknown(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+pub(super) fn outcome_unknown_error(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(
         Code::OutcomeUnknown,
         "the database failed during the commit: the change may or may not have happened",

@@ -62,7 +62,7 @@ impl Value {
     /// Copies a column's value.
     ///
     /// SQLite does not distinguish ids from other bytes, so 16 bytes are read as an id.
-    pub(crate) fn of_column(column: Param<'_>) -> Self {
+    pub(crate) fn from_column(column: Param<'_>) -> Self {
         match column {
             // Lists occur only as parameters.
             Param::Null | Param::Ints(_) | Param::Uuids(_) => Self::Null,
@@ -78,7 +78,7 @@ impl Value {
         }
     }
 
-    fn kind(&self) -> &'static str {
+    fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Int(_) => "integer",
@@ -157,15 +157,15 @@ pub trait FromValue: Sized {
     fn from_value(value: Value) -> Result<Self>;
 }
 
-fn mismatch<T>(wanted: &str, found: &Value) -> Result<T> {
-    Err(Error::internal(format!("a column holds {} where {wanted} was expected", found.kind())))
+fn type_mismatch<T>(wanted: &str, found: &Value) -> Result<T> {
+    Err(Error::internal(format!("a column holds {} where {wanted} was expected", found.type_name())))
 }
 
 impl FromValue for i64 {
     fn from_value(value: Value) -> Result<Self> {
         match value {
             Value::Int(number) => Ok(number),
-            other => mismatch("an integer", &other),
+            other => type_mismatch("an integer", &other),
         }
     }
 }
@@ -176,7 +176,7 @@ impl FromValue for bool {
             Value::Bool(truth) => Ok(truth),
             Value::Int(0) => Ok(false),
             Value::Int(1) => Ok(true),
-            other => mismatch("a boolean", &other),
+            other => type_mismatch("a boolean", &other),
         }
     }
 }
@@ -185,7 +185,7 @@ impl FromValue for String {
     fn from_value(value: Value) -> Result<Self> {
         match value {
             Value::Text(text) => Ok(text),
-            other => mismatch("text", &other),
+            other => type_mismatch("text", &other),
         }
     }
 }
@@ -196,7 +196,7 @@ impl FromValue for Vec<u8> {
             Value::Bytes(bytes) => Ok(bytes),
             Value::Hash(bytes) => Ok(bytes.to_vec()),
             Value::Uuid(id) => Ok(id.as_bytes().to_vec()),
-            other => mismatch("bytes", &other),
+            other => type_mismatch("bytes", &other),
         }
     }
 }
@@ -216,7 +216,7 @@ impl FromValue for Uuid {
         match value {
             Value::Uuid(id) => Ok(id),
             Value::Bytes(bytes) => Uuid::from_slice(&bytes).map_err(Error::internal),
-            other => mismatch("a UUID", &other),
+            other => type_mismatch("a UUID", &other),
         }
     }
 }

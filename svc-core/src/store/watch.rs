@@ -20,7 +20,7 @@ impl ExecutedStatement {
 pub type Watcher = Arc<dyn Fn(&ExecutedStatement) + Send + Sync>;
 
 /// Returns how many rows the scans in a query plan examined, from the output of `explain (analyze)`.
-pub(super) fn rows_examined<'l>(plan: impl IntoIterator<Item = &'l str>) -> u64 {
+pub(super) fn count_examined_rows<'l>(plan: impl IntoIterator<Item = &'l str>) -> u64 {
     let mut examined = 0_u64;
     let mut loops = 0_u64;
     for line in plan {
@@ -29,17 +29,17 @@ pub(super) fn rows_examined<'l>(plan: impl IntoIterator<Item = &'l str>) -> u64 
             loops = 0;
             let table_scan = ["Seq Scan", "Index ", "Bitmap Heap", "Tid", "Parallel "];
             if table_scan.iter().any(|scan| line.starts_with(scan)) {
-                loops = number_after(actual, "loops=");
-                examined = examined.saturating_add(number_after(actual, "rows=").saturating_mul(loops));
+                loops = parse_number_after(actual, "loops=");
+                examined = examined.saturating_add(parse_number_after(actual, "rows=").saturating_mul(loops));
             }
         } else if line.starts_with("Rows Removed by Filter: ") || line.starts_with("Rows Removed by Index") {
-            examined = examined.saturating_add(number_after(line, ": ").saturating_mul(loops));
+            examined = examined.saturating_add(parse_number_after(line, ": ").saturating_mul(loops));
         }
     }
     examined
 }
 
-fn number_after(line: &str, name: &str) -> u64 {
+fn parse_number_after(line: &str, name: &str) -> u64 {
     let after = line.split_once(name).map(|(_, after)| after).unwrap_or_default();
     let digits = after.find(|c: char| !c.is_ascii_digit()).map_or(after, |end| after.split_at(end).0);
     digits.parse().unwrap_or(0)
@@ -62,6 +62,6 @@ mod tests {
               Index Cond: (id = t.channel_id)
               Rows Removed by Filter: 3
         ->  Index Scan using never on channels c  (cost=0.1..8 rows=1 width=16) (never executed)";
-        assert_eq!(rows_examined(plan.lines()), 10 + 90 + 20 + 30);
+        assert_eq!(count_examined_rows(plan.lines()), 10 + 90 + 20 + 30);
     }
 }

@@ -1,14 +1,14 @@
 //! The service's clock: the machine's clock, or on Postgres the database's, so that servers agree.
 //!
 //! Between two readings, time passes by the monotonic clock. If a clock is set by more than a little, the
-//! service follows it only after the change has persisted (see [`SteadyClock`]); until then, the change is
+//! service follows it only after the change has persisted (see [`FollowedClock`]); until then, the change is
 //! logged and reported. A clock that is ahead when a process starts is followed from the start, because only
 //! stored times could be compared with it.
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use super::steady::{ClockOffset, ReadingResult, SteadyClock};
+use super::followed_clock::{ClockOffset, FollowedClock, ReadingResult};
 use super::{Monotonic, Time};
 use crate::limits::{CLOCK_STEP_COUNTS_AFTER, CLOCK_STEP_MIN};
 use crate::sync::lock;
@@ -36,16 +36,16 @@ enum Source {
 /// State of the machine's and the database's clock, which may be set while the service follows them.
 #[derive(Debug, Default)]
 struct FollowedClocks {
-    machine: Option<SteadyClock>,
+    machine: Option<FollowedClock>,
     /// The database's clock, once it has been read.
-    database: Option<SteadyClock>,
+    database: Option<FollowedClock>,
     /// The latest time that was returned or, at the start, the latest stored time.
     latest: Option<Time>,
 }
 
 /// The state of a mock clock: the times that it shows, and the sleepers that it wakes.
 struct MockTime {
-    shown: Mutex<ClockReading>,
+    reading: Mutex<ClockReading>,
     sleepers: Mutex<Vec<Weak<dyn Sleeper>>>,
 }
 
@@ -59,7 +59,7 @@ struct ClockReading {
 
 impl std::fmt::Debug for MockTime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "MockTime({})", lock(&self.shown).wall)
+        write!(f, "MockTime({})", lock(&self.reading).wall)
     }
 }
 
@@ -81,16 +81,16 @@ impl Clock {
 
     /// Creates a clock that runs `micros` microseconds ahead of the machine's clock.
     pub fn wrong(micros: i64) -> Self {
-        Self::of(Source::Machine(micros))
+        Self::with_source(Source::Machine(micros))
     }
 
     /// Creates a clock that shows `start` until it is advanced.
     pub fn mock(start: Time) -> Self {
-        let shown = ClockReading { wall: start, database: start, monotonic: Monotonic::default() };
-        Self::of(Source::Mock(MockTime { shown: Mutex::new(shown), sleepers: Mutex::default() }))
+        let reading = ClockReading { wall: start, database: start, monotonic: Monotonic::default() };
+        Self::with_source(Source::Mock(MockTime { reading: Mutex::new(reading), sleepers: Mutex::default() }))
     }
 
-    fn of(source: Source) -> Self {
+    fn with_source(source: Source) -> Self {
         Self(Arc::new(Inner { source, followed: Mutex::default() }))
     }
 
@@ -100,35 +100,36 @@ impl Clock {
         let monotonic = self.monotonic();
         let wall = self.0.source.wall();
         let ahead = wall.micros().saturating_sub(monotonic.signed_micros());
-        let reading = ClockOffset { at_least: ahead, at_most: ahead };
-        let finding = follow(&mut followed.machine, reading, monotonic);
-        let counts = followed.database.or(followed.machine).map_or(ahead, |counts| counts.ahead());
-        let now = Time::from_micros(ahead_of(monotonic, counts));
+        let reading = ClockOffset { min: ahead, max: ahead };
+        let result = apply_reading(&mut followed.machine, reading, monotonic);
+        let offset = followed.database.or(followed.machine).map_or(ahead, |clock| clock.offset_micros());
+        let now = Time::from_micros(add_offset(monotonic, offset));
         followed.latest = followed.latest.max(Some(now));
         drop(followed);
-        log_step(MACHINE_CLOCK, finding);
+        log_step(MACHINE_CLOCK, result);
         now
     }
 
-    /// Follows the database's clock, which showed `theirs` in the reply to a query sent at `asked`.
+    /// Follows the database's clock, which showed `database_time` in the reply to a query sent at
+    /// `requested_at`.
     ///
     /// After that, the current time is that of the database.
-    pub fn follow_database(&self, theirs: Time, asked: Monotonic) {
+    pub fn follow_database(&self, database_time: Time, requested_at: Monotonic) {
         let mut followed = lock(&self.0.followed);
         let now = self.monotonic();
-        let shown = match &self.0.source {
-            Source::Machine(_) => theirs,
-            Source::Mock(mock) => lock(&mock.shown).database,
+        let database_time = match &self.0.source {
+            Source::Machine(_) => database_time,
+            Source::Mock(mock) => lock(&mock.reading).database,
         };
-        let ahead_at = |moment: Monotonic| shown.micros().saturating_sub(moment.signed_micros());
-        let reading = ClockOffset { at_least: ahead_at(now), at_most: ahead_at(asked) };
+        let ahead_at = |moment: Monotonic| database_time.micros().saturating_sub(moment.signed_micros());
+        let reading = ClockOffset { min: ahead_at(now), max: ahead_at(requested_at) };
         if followed.database.is_none() {
             // Until now, the machine's clock was followed.
             followed.latest = None;
         }
-        let finding = follow(&mut followed.database, reading, now);
+        let result = apply_reading(&mut followed.database, reading, now);
         drop(followed);
-        log_step(DATABASE_CLOCK, finding);
+        log_step(DATABASE_CLOCK, result);
     }
 
     /// Records a time that was stored before this process started. Logs the time if it is in the future.
@@ -137,7 +138,7 @@ impl Clock {
         let mut followed = lock(&self.0.followed);
         followed.latest = followed.latest.max(Some(stored));
         drop(followed);
-        if is_ahead(stored, now) {
+        if is_too_far_ahead(stored, now) {
             tracing::warn!(%stored, %now, "the newest stored time lies in the future: a clock is wrong");
         }
     }
@@ -146,14 +147,14 @@ impl Clock {
     pub fn warning(&self) -> Option<String> {
         let now = self.now();
         let followed = lock(&self.0.followed);
-        let step = |name, steady: Option<SteadyClock>| {
-            let by = steady?.step()?;
+        let describe_step = |name, clock: Option<FollowedClock>| {
+            let by = clock?.pending_step_micros()?;
             Some(format!("{name} was set {}, which does not count yet", format_step(by)))
         };
-        let latest = followed.latest.filter(|latest| is_ahead(*latest, now));
+        let latest = followed.latest.filter(|latest| is_too_far_ahead(*latest, now));
         let remarks = [
-            step(MACHINE_CLOCK, followed.machine),
-            step(DATABASE_CLOCK, followed.database),
+            describe_step(MACHINE_CLOCK, followed.machine),
+            describe_step(DATABASE_CLOCK, followed.database),
             latest.map(|latest| {
                 format!("times up to {latest} were given, which lie in the future: it is {now}")
             }),
@@ -173,7 +174,7 @@ impl Clock {
                 let now = Instant::now();
                 Monotonic(now.saturating_duration_since(*START.get_or_init(|| now)))
             }
-            Source::Mock(mock) => lock(&mock.shown).monotonic,
+            Source::Mock(mock) => lock(&mock.reading).monotonic,
         }
     }
 
@@ -194,24 +195,24 @@ impl Clock {
 
     /// Moves a mock clock forward and wakes its sleepers. Has no effect on the system's clock.
     pub fn advance(&self, span: Duration) {
-        self.move_mock(|shown| ClockReading {
-            wall: shown.wall.plus(span),
-            database: shown.database.plus(span),
-            monotonic: shown.monotonic.plus(span),
+        self.update_mock_and_wake(|reading| ClockReading {
+            wall: reading.wall.plus(span),
+            database: reading.database.plus(span),
+            monotonic: reading.monotonic.plus(span),
         });
     }
 
-    /// Sets a mock clock to `to`, forward or back, without moving any deadline, as if the change had already
-    /// persisted.
+    /// Sets a mock clock to `time`, forward or back, without moving any deadline, as if the change had
+    /// already persisted.
     ///
     /// Has no effect on the system's clock.
-    pub fn set(&self, to: Time) {
+    pub fn set(&self, time: Time) {
         if !self.is_mock() {
             return;
         }
         let mut followed = lock(&self.0.followed);
         (followed.machine, followed.database) = (None, None);
-        self.show(|shown| ClockReading { wall: to, database: to, ..shown });
+        self.update_mock(|reading| ClockReading { wall: time, database: time, ..reading });
         drop(followed);
         self.wake_sleepers();
     }
@@ -220,14 +221,17 @@ impl Clock {
     ///
     /// Has no effect on the system's clock.
     pub fn step(&self, micros: i64) {
-        self.move_mock(|shown| ClockReading { wall: shown.wall.shifted(micros), ..shown });
+        self.update_mock_and_wake(|reading| ClockReading { wall: reading.wall.shifted(micros), ..reading });
     }
 
     /// Sets the mocked clock of the database `micros` microseconds ahead, or back if `micros` is negative.
     ///
     /// Has no effect on the system's clock.
     pub fn step_database(&self, micros: i64) {
-        self.move_mock(|shown| ClockReading { database: shown.database.shifted(micros), ..shown });
+        self.update_mock_and_wake(|reading| ClockReading {
+            database: reading.database.shifted(micros),
+            ..reading
+        });
     }
 
     /// Registers `sleeper` to be woken whenever a mock clock moves, until `sleeper` is dropped.
@@ -237,15 +241,15 @@ impl Clock {
         }
     }
 
-    fn move_mock(&self, next: impl FnOnce(ClockReading) -> ClockReading) {
-        self.show(next);
+    fn update_mock_and_wake(&self, next: impl FnOnce(ClockReading) -> ClockReading) {
+        self.update_mock(next);
         self.wake_sleepers();
     }
 
-    fn show(&self, next: impl FnOnce(ClockReading) -> ClockReading) {
+    fn update_mock(&self, next: impl FnOnce(ClockReading) -> ClockReading) {
         if let Source::Mock(mock) = &self.0.source {
-            let mut shown = lock(&mock.shown);
-            *shown = next(*shown);
+            let mut reading = lock(&mock.reading);
+            *reading = next(*reading);
         }
     }
 
@@ -274,7 +278,7 @@ impl Source {
     fn wall(&self) -> Time {
         match self {
             Self::Machine(micros) => Time(jiff::Timestamp::now().as_microsecond()).shifted(*micros),
-            Self::Mock(mock) => lock(&mock.shown).wall,
+            Self::Mock(mock) => lock(&mock.reading).wall,
         }
     }
 }
@@ -282,18 +286,22 @@ impl Source {
 const MACHINE_CLOCK: &str = "the machine's clock";
 const DATABASE_CLOCK: &str = "the database's clock";
 
-fn follow(steady: &mut Option<SteadyClock>, reading: ClockOffset, now: Monotonic) -> Option<ReadingResult> {
-    match steady {
-        Some(steady) => steady.follow(reading, now),
+fn apply_reading(
+    clock: &mut Option<FollowedClock>,
+    reading: ClockOffset,
+    now: Monotonic,
+) -> Option<ReadingResult> {
+    match clock {
+        Some(clock) => clock.apply_reading(reading, now),
         None => {
-            *steady = Some(SteadyClock::new(reading, now));
+            *clock = Some(FollowedClock::new(reading, now));
             None
         }
     }
 }
 
-fn log_step(clock: &'static str, finding: Option<ReadingResult>) {
-    match finding {
+fn log_step(clock: &'static str, result: Option<ReadingResult>) {
+    match result {
         None => {}
         Some(ReadingResult::StepPending(by)) => {
             let secs = CLOCK_STEP_COUNTS_AFTER.as_secs();
@@ -313,11 +321,14 @@ fn format_step(micros: i64) -> String {
     format!("{secs} s {}", if micros < 0 { "back" } else { "ahead" })
 }
 
-fn is_ahead(time: Time, now: Time) -> bool {
+/// Returns whether `time` is so far after `now` that a clock must be wrong.
+fn is_too_far_ahead(time: Time, now: Time) -> bool {
     time.since(now) > CLOCK_STEP_MIN
 }
 
-fn ahead_of(monotonic: Monotonic, micros: i64) -> i64 {
+/// Returns the time, in microseconds since the Unix epoch, of a clock that is `micros` microseconds ahead of
+/// the monotonic clock.
+fn add_offset(monotonic: Monotonic, micros: i64) -> i64 {
     monotonic.signed_micros().saturating_add(micros)
 }
 
@@ -436,8 +447,11 @@ mod tests {
         let late = clock.now().since(right);
         assert!(right <= clock.now() && late < Duration::from_secs(3600), "{late:?}");
         // A reply that took long is not a step of the clock.
-        let asked = Monotonic::default();
-        clock.follow_database(clock.now().before(Duration::from_micros(clock.monotonic().micros())), asked);
+        let requested_at = Monotonic::default();
+        clock.follow_database(
+            clock.now().before(Duration::from_micros(clock.monotonic().micros())),
+            requested_at,
+        );
         assert!(clock.now() >= right);
         assert_eq!(clock.warning(), None);
     }

@@ -4,7 +4,7 @@
 //! an RFC 3339 string ending in `Z`. Deadlines use a second, monotonic clock, which never jumps; waiting for
 //! deadlines is done in `monitor`.
 
-mod steady;
+mod followed_clock;
 mod clock;
 
 use std::borrow::Cow;
@@ -38,15 +38,15 @@ impl Time {
 
     /// Parses a date in the format of HTTP headers (RFC 9110, 5.6.7). Returns `None` for other text.
     pub fn from_http_date(text: &str) -> Option<Self> {
-        let of_now = || Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp());
-        let of_old = |form: &str| {
-            let date = jiff::civil::DateTime::strptime(form, text).ok()?;
+        let parse_current_format = || Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp());
+        let parse_obsolete_format = |format: &str| {
+            let date = jiff::civil::DateTime::strptime(format, text).ok()?;
             Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
         };
         // The formats of RFC 850 and asctime are obsolete, but recipients must accept them.
-        let found = of_now().or_else(|| of_old("%A, %d-%b-%y %H:%M:%S GMT"));
-        let found = found.or_else(|| of_old("%a %b %e %H:%M:%S %Y"));
-        Some(Self(found?.as_microsecond()))
+        let parsed = parse_current_format().or_else(|| parse_obsolete_format("%A, %d-%b-%y %H:%M:%S GMT"));
+        let parsed = parsed.or_else(|| parse_obsolete_format("%a %b %e %H:%M:%S %Y"));
+        Some(Self(parsed?.as_microsecond()))
     }
 
     /// Returns the time `span` after this one, saturating on overflow.

@@ -14,7 +14,7 @@ use crate::sync::lock;
 const LONE_BATCHES_MAX: u32 = 8;
 
 /// Interval, in single-read batches, at which one caller waits again to check whether other reads arrive.
-const PROBE_EVERY: u32 = 32;
+const PROBE_INTERVAL: u32 = 32;
 
 /// Reads that wait to run together in one transaction.
 pub(super) struct BatchedReads<N>(Mutex<ReadBatches<N>>);
@@ -56,7 +56,7 @@ pub(crate) enum BatchRole {
 /// The result of adding a read to a batch.
 pub(super) struct AddedRead<N> {
     /// The previous batch if it was full. The caller must run it now.
-    pub full: Vec<Box<dyn ReadTask<N>>>,
+    pub full_batch: Vec<Box<dyn ReadTask<N>>>,
     pub role: BatchRole,
 }
 
@@ -64,30 +64,32 @@ impl<N> BatchedReads<N> {
     /// Adds a read to the current batch, or to a new batch if the current one is full.
     pub fn add(&self, task: Box<dyn ReadTask<N>>) -> AddedRead<N> {
         let mut batches = lock(&self.0);
-        let full = if batches.current.capacity.is_any_left() { Vec::new() } else { batches.take() };
+        let full_batch =
+            if batches.current.capacity.has_capacity() { Vec::new() } else { batches.take_batch() };
         let batch = &mut batches.current;
-        batch.capacity.take(task.bytes());
+        batch.capacity.consume(task.bytes());
         batch.tasks.push(task);
         let role = match batch.tasks.len() {
-            1 if batches.has_lone_reads() => BatchRole::Now,
+            1 if batches.should_skip_wait() => BatchRole::Now,
             1 => BatchRole::AfterOthers,
             _ => BatchRole::Others,
         };
-        AddedRead { full, role }
+        AddedRead { full_batch, role }
     }
 
     /// Removes and returns the reads of the current batch, and begins an empty batch.
-    pub fn take(&self) -> Vec<Box<dyn ReadTask<N>>> {
-        lock(&self.0).take()
+    pub fn take_batch(&self) -> Vec<Box<dyn ReadTask<N>>> {
+        lock(&self.0).take_batch()
     }
 }
 
 impl<N> ReadBatches<N> {
-    fn has_lone_reads(&self) -> bool {
-        self.lone_batches >= LONE_BATCHES_MAX && !self.lone_batches.is_multiple_of(PROBE_EVERY)
+    /// Returns whether a caller should run its read without waiting, because each recent batch had one read.
+    fn should_skip_wait(&self) -> bool {
+        self.lone_batches >= LONE_BATCHES_MAX && !self.lone_batches.is_multiple_of(PROBE_INTERVAL)
     }
 
-    fn take(&mut self) -> Vec<Box<dyn ReadTask<N>>> {
+    fn take_batch(&mut self) -> Vec<Box<dyn ReadTask<N>>> {
         let tasks = std::mem::take(&mut self.current).tasks;
         match tasks.len() {
             0 => {}

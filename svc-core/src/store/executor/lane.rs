@@ -12,9 +12,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::fair_queue::FairTaskQueue;
 use super::queue::{BatchCapacity, BatchDelay, ReceiveResult, WriterQueue};
 use super::task::QueuedTask;
-use super::turns::TaskTurns;
 use super::{BatchState, LockedWorkspaces, WriteTask};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
@@ -25,6 +25,7 @@ use crate::store::engine::{Engine, StatementCounts, TransactionFailure};
 use crate::sync::lock;
 use crate::time::Clock;
 
+/// A writer: its thread, its connection and the queue of its tasks.
 pub(super) struct WriterLane<S: BatchState> {
     queue: WriterQueue<dyn WriteTask<S>>,
     writer: Mutex<Writer<S>>,
@@ -50,7 +51,7 @@ const GATHERED_CALLERS_MAX: usize = 16;
 /// Interval at which an idle writer wakes up without a task, to repair the effects of a failed write.
 const IDLE_TICK: Duration = Duration::from_millis(250);
 /// Interval at which an idle writer retries set-aside tasks.
-const ASIDE_TICK: Duration = Duration::from_millis(2);
+const SET_ASIDE_TICK: Duration = Duration::from_millis(2);
 /// Maximum time from the beginning of a batch to the beginning of its last task.
 ///
 /// Tasks that have not begun after this time run in the next batch. So expensive changes in one workspace
@@ -60,13 +61,13 @@ const BATCH_TIME: Duration = Duration::from_millis(50);
 impl<S: BatchState> WriterLane<S> {
     pub fn new(conn: Conn, state: S, clock: Clock) -> Self {
         let queue = WriterQueue::new(clock.clone());
-        let disk = conn.disk();
+        let disk = conn.disk_state();
         let writer = Writer {
             conn,
             state: state.into(),
             clock,
-            contended: 0,
-            postponed: TaskTurns::new(QUEUE_MAX),
+            contended_batches: 0,
+            postponed: FairTaskQueue::new(QUEUE_MAX),
             skipped_locked: false,
             postponed_again: Vec::new(),
             not_begun: Vec::new(),
@@ -84,31 +85,32 @@ impl<S: BatchState> WriterLane<S> {
         let Some(mut writer) = writer.filter(|writer| writer.postponed.len() == 0) else {
             return self.submit(task);
         };
-        let queued = QueuedTask::in_order(task, &writer.clock);
+        let queued = QueuedTask::new_ordered(task, &writer.clock);
         writer.run(vec![queued]);
         // The caller must not wait for another server; the lane's own thread can.
-        self.queue.put_first(writer.postponed.drain().collect());
+        self.queue.return_to_front(writer.postponed.drain().collect());
     }
 
     /// Runs queued tasks, until the queue is closed and empty.
-    pub fn serve(&self) {
+    pub fn run_until_closed(&self) {
         let mut tick = IDLE_TICK;
         let mut callers = 0;
         loop {
-            let first = match self.queue.wait_for(tick) {
+            let first = match self.queue.wait_for_task(tick) {
                 ReceiveResult::Closed => return lock(&self.writer).reject_set_aside(),
                 ReceiveResult::Task(first) => Some(first),
-                ReceiveResult::Nothing => None,
+                ReceiveResult::Empty => None,
             };
             let mut writer = lock(&self.writer);
-            let batch = first.map(|first| self.queue.gather(first, capacity(), writer.batch_delay(callers)));
+            let batch = first
+                .map(|first| self.queue.collect_batch(first, batch_capacity(), writer.batch_delay(callers)));
             let batch = batch.unwrap_or_default();
             let size = batch.len();
             let not_begun = writer.run(batch);
-            self.queue.put_first(not_begun);
+            self.queue.return_to_front(not_begun);
             callers = size.saturating_add(self.queue.len());
-            tick = if writer.postponed.len() == 0 { IDLE_TICK } else { ASIDE_TICK };
-            let must_yield = writer.contended > 0 || self.waiters.load(Ordering::Relaxed) > 0;
+            tick = if writer.postponed.len() == 0 { IDLE_TICK } else { SET_ASIDE_TICK };
+            let must_yield = writer.contended_batches > 0 || self.waiters.load(Ordering::Relaxed) > 0;
             drop(writer);
             if must_yield {
                 std::thread::park_timeout(CONTENTION_PAUSE);
@@ -117,13 +119,13 @@ impl<S: BatchState> WriterLane<S> {
     }
 
     /// Returns the number of queued tasks.
-    pub fn queued(&self) -> usize {
+    pub fn queue_len(&self) -> usize {
         self.queue.len()
     }
 
     /// Fails if the last write to the disk has failed.
-    pub fn check(&self) -> Result<()> {
-        if self.disk.is_troubled() {
+    pub fn check_disk(&self) -> Result<()> {
+        if self.disk.has_error() {
             return Err(Error::new(
                 Code::Unavailable,
                 "the disk accepts no writes: it is full or failing, or the files are read-only",
@@ -133,7 +135,7 @@ impl<S: BatchState> WriterLane<S> {
     }
 
     /// Calls `run` with the writer's connection between two batches.
-    pub fn between_batches<T>(&self, run: impl FnOnce(&Conn) -> T) -> T {
+    pub fn run_between_batches<T>(&self, run: impl FnOnce(&Conn) -> T) -> T {
         self.waiters.fetch_add(1, Ordering::Relaxed);
         let writer = lock(&self.writer);
         self.waiters.fetch_sub(1, Ordering::Relaxed);
@@ -141,11 +143,11 @@ impl<S: BatchState> WriterLane<S> {
     }
 
     pub fn statement_counts(&self) -> StatementCounts {
-        self.between_batches(Conn::statement_counts)
+        self.run_between_batches(Conn::statement_counts)
     }
 
     pub fn durability(&self) -> Result<String> {
-        self.between_batches(Conn::durability)
+        self.run_between_batches(Conn::durability)
     }
 
     pub fn close(&self) {
@@ -157,11 +159,11 @@ struct Writer<S: BatchState> {
     conn: Conn,
     state: RefCell<S>,
     clock: Clock,
-    /// Number of further batches after which the writer pauses, because another process has written to the
+    /// Number of further batches that are followed by a pause, because another process has written to the
     /// file.
-    contended: u32,
+    contended_batches: u32,
     /// Tasks that were set aside because another server has locked their workspaces.
-    postponed: TaskTurns<dyn WriteTask<S>>,
+    postponed: FairTaskQueue<dyn WriteTask<S>>,
     /// Whether the last attempt to run set-aside tasks skipped locked workspaces instead of waiting for the
     /// locks.
     skipped_locked: bool,
@@ -212,19 +214,19 @@ impl<S: BatchState> Writer<S> {
         let waiting = self.take_set_aside();
         if !waiting.is_empty() {
             self.skipped_locked = !batch.is_empty() && !self.skipped_locked;
-            let held = if self.skipped_locked { LockedWorkspaces::Skip } else { LockedWorkspaces::Wait };
-            self.run_batch(waiting, held);
+            let policy = if self.skipped_locked { LockedWorkspaces::Skip } else { LockedWorkspaces::Wait };
+            self.run_batch(waiting, policy);
         }
         // All tasks are put back together, the oldest first, so that the tasks of a workspace keep their
         // order.
         let mut older = std::mem::take(&mut self.postponed_again);
         older.append(&mut self.not_begun);
-        older.sort_by_key(|waiting| waiting.since);
+        older.sort_by_key(|waiting| waiting.queued_at);
         self.postponed.put_back(older);
-        let held: BTreeSet<WorkspaceId> =
+        let locked: BTreeSet<WorkspaceId> =
             self.postponed.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
         // The tasks of a workspace keep their order.
-        self.set_aside(&mut batch, &held);
+        self.set_aside(&mut batch, &locked);
         self.run_batch(batch, LockedWorkspaces::Skip);
         self.postponed.put_back(std::mem::take(&mut self.postponed_again));
         std::mem::take(&mut self.not_begun)
@@ -232,25 +234,25 @@ impl<S: BatchState> Writer<S> {
 
     /// Removes and returns the set-aside tasks whose turn it is, up to the capacity of a batch.
     fn take_set_aside(&mut self) -> Vec<BatchTask<S>> {
-        let mut capacity = capacity();
+        let mut capacity = batch_capacity();
         let mut taken = Vec::new();
-        while capacity.is_any_left()
-            && let Some(waiting) = self.postponed.pop(|_| true)
+        while capacity.has_capacity()
+            && let Some(waiting) = self.postponed.pop_eligible(|_| true)
         {
-            capacity.take(waiting.bytes);
+            capacity.consume(waiting.bytes);
             taken.push(waiting);
         }
         taken
     }
 
-    fn run_batch(&mut self, mut batch: Vec<BatchTask<S>>, held: LockedWorkspaces) {
-        if let Err(error) = self.conn.recover() {
+    fn run_batch(&mut self, mut batch: Vec<BatchTask<S>>, policy: LockedWorkspaces) {
+        if let Err(error) = self.conn.recover_from_write_error() {
             return fail_all(batch, &error);
         }
         let mut alone = Vec::new();
         let mut was_lost = false;
         while self.reject_expired(&mut batch) {
-            match self.attempt(&mut batch, held) {
+            match self.attempt_batch(&mut batch, policy) {
                 BatchOutcome::Lost(_) if !std::mem::replace(&mut was_lost, true) => {}
                 BatchOutcome::Committed(outcomes) => finish_all(batch.drain(..), outcomes),
                 BatchOutcome::Failed(error)
@@ -263,18 +265,18 @@ impl<S: BatchState> Writer<S> {
                 {
                     fail_all(batch.drain(..), &error);
                 }
-                BatchOutcome::TaskFailed(place, _) => alone.push(batch.remove(place)),
+                BatchOutcome::TaskFailed(index, _) => alone.push(batch.remove(index)),
                 BatchOutcome::UnknownTaskFailed(_) => alone.append(&mut batch),
             }
         }
-        self.run_alone(alone, held);
+        self.run_individually(alone, policy);
     }
 
     /// Runs each task in its own transaction.
     ///
     /// Once no transaction can begin, all remaining tasks fail. If the reason is that another server has
     /// locked the workspace, the other tasks of the workspace are set aside too.
-    fn run_alone(&mut self, alone: Vec<BatchTask<S>>, held: LockedWorkspaces) {
+    fn run_individually(&mut self, alone: Vec<BatchTask<S>>, policy: LockedWorkspaces) {
         let mut alone = alone.into_iter();
         while let Some(waiting) = alone.next() {
             let mut single = vec![waiting];
@@ -282,13 +284,13 @@ impl<S: BatchState> Writer<S> {
                 continue;
             }
             // If the disk was full, the space that the other tasks of the batch have used is free again.
-            if let Err(error) = self.conn.recover() {
+            if let Err(error) = self.conn.recover_from_write_error() {
                 return fail_all(single.into_iter().chain(alone), &error);
             }
             let workspaces = single.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
-            let mut attempt = self.attempt(&mut single, held);
+            let mut attempt = self.attempt_batch(&mut single, policy);
             if matches!(attempt, BatchOutcome::Lost(_)) {
-                attempt = self.attempt(&mut single, held);
+                attempt = self.attempt_batch(&mut single, policy);
             }
             match attempt {
                 BatchOutcome::Committed(outcomes) => finish_all(single, outcomes),
@@ -312,17 +314,18 @@ impl<S: BatchState> Writer<S> {
     /// tasks remain.
     fn reject_expired(&self, batch: &mut Vec<BatchTask<S>>) -> bool {
         let now = self.clock.monotonic();
-        *batch = std::mem::take(batch).into_iter().filter_map(|waiting| waiting.if_in_time(now)).collect();
+        *batch =
+            std::mem::take(batch).into_iter().filter_map(|waiting| waiting.reject_if_expired(now)).collect();
         !batch.is_empty()
     }
 
     /// Tries to run a batch in one transaction. Tasks of locked workspaces are removed from the batch and set
     /// aside.
-    fn attempt(&mut self, batch: &mut Vec<BatchTask<S>>, held: LockedWorkspaces) -> BatchOutcome {
+    fn attempt_batch(&mut self, batch: &mut Vec<BatchTask<S>>, policy: LockedWorkspaces) -> BatchOutcome {
         let workspaces = batch.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
-        match self.begin(&workspaces, held) {
-            Ok(busy) if busy.is_empty() => {}
-            Ok(busy) => self.set_aside(batch, &busy),
+        match self.begin(&workspaces, policy) {
+            Ok(locked) if locked.is_empty() => {}
+            Ok(locked) => self.set_aside(batch, &locked),
             Err(error) => {
                 let failure = self.conn.failure();
                 self.roll_back();
@@ -346,22 +349,22 @@ impl<S: BatchState> Writer<S> {
         }
         batch.iter().for_each(|waiting| waiting.task.announce(self.state.get_mut()));
         let mut outcomes = Vec::with_capacity(batch.len());
-        let until = self.clock.monotonic().plus(BATCH_TIME);
-        for (place, waiting) in batch.iter_mut().enumerate() {
-            if place > 0 && self.clock.monotonic() >= until {
+        let deadline = self.clock.monotonic().plus(BATCH_TIME);
+        for (index, waiting) in batch.iter_mut().enumerate() {
+            if index > 0 && self.clock.monotonic() >= deadline {
                 break;
             }
             match self.run_task(waiting.task.as_mut()) {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(error) => {
-                    return self.roll_back_lost(|error| BatchOutcome::TaskFailed(place, error), error);
+                    return self.roll_back_failed(|error| BatchOutcome::TaskFailed(index, error), error);
                 }
             }
         }
         // These tasks come before those that an earlier attempt has not begun, because they are older.
         self.not_begun.splice(..0, batch.drain(outcomes.len()..));
         if let Err(error) = self.flush() {
-            return self.roll_back_lost(BatchOutcome::UnknownTaskFailed, error);
+            return self.roll_back_failed(BatchOutcome::UnknownTaskFailed, error);
         }
         let lsns = self.state.get_mut().committed_lsns();
         match self.conn.commit(&lsns) {
@@ -371,53 +374,59 @@ impl<S: BatchState> Writer<S> {
             }
             Err(error) if error.code() == Code::OutcomeUnknown => {
                 self.roll_back();
-                if let Err(error) = self.conn.recover() {
+                if let Err(error) = self.conn.recover_from_write_error() {
                     let cause = error.cause();
                     tracing::warn!(%error, ?cause, "a failed commit has not been overwritten yet");
                 }
                 BatchOutcome::CommitUnknown(error)
             }
-            Err(error) => self.roll_back_lost(BatchOutcome::UnknownTaskFailed, error),
+            Err(error) => self.roll_back_failed(BatchOutcome::UnknownTaskFailed, error),
         }
     }
 
     /// Rolls back after an error, and returns the outcome of the batch.
     ///
     /// The outcome is `Lost` after a lost connection or a conflict, `Failed` if the server did not respond,
-    /// and otherwise the result of `blamed`.
-    fn roll_back_lost(&mut self, blamed: impl FnOnce(Error) -> BatchOutcome, error: Error) -> BatchOutcome {
+    /// and otherwise the result of `otherwise`.
+    fn roll_back_failed(
+        &mut self,
+        otherwise: impl FnOnce(Error) -> BatchOutcome,
+        error: Error,
+    ) -> BatchOutcome {
         let failure = self.conn.failure();
         self.roll_back();
         match failure {
             Some(TransactionFailure::Broken | TransactionFailure::Conflict) => BatchOutcome::Lost(error),
             // The callers have already waited for the timeout, so the batch is not retried.
             Some(TransactionFailure::Timeout) => BatchOutcome::Failed(error),
-            Some(TransactionFailure::LockTimeout | TransactionFailure::Statement) | None => blamed(error),
+            Some(TransactionFailure::LockTimeout | TransactionFailure::Statement) | None => otherwise(error),
         }
     }
 
     fn begin(
         &mut self,
         workspaces: &BTreeSet<WorkspaceId>,
-        held: LockedWorkspaces,
+        policy: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>> {
         self.conn.begin_write()?;
         let others_wrote = self.conn.others_wrote()?;
-        let contends = others_wrote && self.conn.engine() == Engine::Sqlite;
-        self.contended = if contends { CONTENDED_BATCHES } else { self.contended.saturating_sub(1) };
-        self.state.get_mut().begin(&self.conn, workspaces, others_wrote, held)
+        let has_contention = others_wrote && self.conn.engine() == Engine::Sqlite;
+        self.contended_batches =
+            if has_contention { CONTENDED_BATCHES } else { self.contended_batches.saturating_sub(1) };
+        self.state.get_mut().begin(&self.conn, workspaces, others_wrote, policy)
     }
 
-    /// Sets aside the tasks of the locked workspaces `busy`. Rejects tasks that were set aside for too long.
+    /// Sets aside the tasks of the workspaces `locked`. Rejects tasks that were set aside for too long.
     ///
     /// A workspace may have up to [`QUEUE_MAX`] tasks set aside, independent of other workspaces.
-    fn set_aside(&mut self, batch: &mut Vec<BatchTask<S>>, busy: &BTreeSet<WorkspaceId>) {
+    fn set_aside(&mut self, batch: &mut Vec<BatchTask<S>>, locked: &BTreeSet<WorkspaceId>) {
         let now = self.clock.monotonic();
-        let waits = |waiting: &mut BatchTask<S>| waiting.task.workspaces().iter().any(|id| busy.contains(id));
-        for mut waiting in batch.extract_if(.., waits) {
-            let since = waiting.held_since.replace(waiting.held_since.unwrap_or(now));
+        let is_locked =
+            |waiting: &mut BatchTask<S>| waiting.task.workspaces().iter().any(|id| locked.contains(id));
+        for mut waiting in batch.extract_if(.., is_locked) {
+            let since = waiting.set_aside_since.replace(waiting.set_aside_since.unwrap_or(now));
             if since.is_some_and(|since| now.since(since) >= LOCK_TIMEOUT) {
-                waiting.task.finish(Err(locked_elsewhere()));
+                waiting.task.finish(Err(workspace_locked_error()));
             } else if since.is_some() {
                 self.postponed_again.push(waiting);
             } else if let Some(rejected) = self.postponed.push(waiting) {
@@ -428,22 +437,22 @@ impl<S: BatchState> Writer<S> {
 
     /// Rejects all set-aside tasks, when the lane shuts down.
     fn reject_set_aside(&mut self) {
-        fail_all(self.postponed.drain(), &locked_elsewhere());
+        fail_all(self.postponed.drain(), &workspace_locked_error());
     }
 
     /// Runs one task of a batch. The outer error means that the whole transaction must be rolled back.
     fn run_task(&mut self, task: &mut dyn WriteTask<S>) -> Result<Result<()>> {
         self.conn.begin_job();
         self.state.get_mut().begin_job();
-        let ran = catch_unwind(AssertUnwindSafe(|| task.run(&self.conn, &self.state)));
-        let error = match ran {
-            Ok(Ok(())) => return self.conn.keep_job().map(Ok),
+        let result = catch_unwind(AssertUnwindSafe(|| task.run(&self.conn, &self.state)));
+        let error = match result {
+            Ok(Ok(())) => return self.conn.keep_task_changes().map(Ok),
             Ok(Err(error)) => error,
             Err(_) => Error::internal("a task panicked"),
         };
-        let wrote = self.conn.job_wrote();
-        let undone = self.conn.engine() == Engine::Sqlite || !wrote;
-        if self.conn.failure().is_some() || !undone {
+        let wrote = self.conn.has_task_written();
+        let can_undo = self.conn.engine() == Engine::Sqlite || !wrote;
+        if self.conn.failure().is_some() || !can_undo {
             return Err(error);
         }
         self.conn.undo_job()?;
@@ -469,11 +478,11 @@ impl<S: BatchState> Writer<S> {
     }
 }
 
-fn capacity() -> BatchCapacity {
+fn batch_capacity() -> BatchCapacity {
     BatchCapacity::new(BATCH_MAX, BATCH_BYTES_MAX)
 }
 
-fn locked_elsewhere() -> Error {
+fn workspace_locked_error() -> Error {
     Error::new(Code::Unavailable, "another server has locked the workspace; nothing was changed")
 }
 
@@ -538,7 +547,7 @@ mod tests {
         let (sender, done) = mpsc::channel();
         let change = |workspace, number| {
             let task: Box<dyn WriteTask<Tally>> = Box::new(Change(workspace, number, sender.clone()));
-            QueuedTask::in_order(task, &clock)
+            QueuedTask::new_ordered(task, &clock)
         };
         let mut writer = lock(&lane.writer);
         writer.state.get_mut().locked = [busy, other].into();
@@ -633,7 +642,7 @@ mod tests {
         let lane = WriterLane::new(Conn::Sqlite(conn), Tally::default(), clock.clone());
         let [bad, other] = [1, 2].map(|id| WorkspaceId::from(Uuid::from_u128(id)));
         let (sender, done) = mpsc::channel();
-        let queued = |task: Box<dyn WriteTask<Tally>>| QueuedTask::in_order(task, &clock);
+        let queued = |task: Box<dyn WriteTask<Tally>>| QueuedTask::new_ordered(task, &clock);
         let mut writer = lock(&lane.writer);
         writer.state.get_mut().locked = [bad, other].into();
         let small = |number| queued(Box::new(Small(Change(other, number, sender.clone()))));

@@ -7,7 +7,7 @@
 //! whose caller has disconnected, is rejected instead of run.
 
 mod task;
-mod turns;
+mod fair_queue;
 mod queue;
 mod lane;
 mod readers;
@@ -45,14 +45,14 @@ pub(crate) trait BatchState: Send + 'static {
     type ReaderState: ReaderState;
     /// Prepares the state for a new transaction, whose tasks may write the logs of `workspaces`.
     ///
-    /// Returns those of the workspaces that another server has locked. Tasks of these workspaces cannot run
-    /// now.
+    /// `others_wrote` is whether cached data may be outdated. Returns those of the workspaces that
+    /// another server has locked. Tasks of these workspaces cannot run now.
     fn begin(
         &mut self,
         conn: &Conn,
         workspaces: &BTreeSet<WorkspaceId>,
         others_wrote: bool,
-        held: LockedWorkspaces,
+        policy: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>>;
     /// Prepares the state for the next task of the transaction.
     fn begin_job(&mut self);
@@ -110,7 +110,7 @@ pub(crate) struct Executor<S: BatchState> {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// The numbers of connections for reads.
+/// The numbers of readers, and the time limit of short reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReaderCounts {
     /// Number of reader threads that share a queue.
@@ -136,14 +136,14 @@ impl<S: BatchState> Executor<S> {
         states: Vec<S>,
         readers: ReaderCounts,
         clock: &Clock,
-        opens: &ConnectionOpeners,
+        openers: &ConnectionOpeners,
     ) -> Result<Self> {
         let mut threads = Vec::new();
         let mut lanes = Vec::new();
         for (number, state) in states.into_iter().enumerate() {
-            let lane = Arc::new(WriterLane::new((opens.writer)()?, state, clock.clone()));
+            let lane = Arc::new(WriterLane::new((openers.writer)()?, state, clock.clone()));
             lanes.push(Arc::clone(&lane));
-            threads.push(spawn(format!("svc-writer-{number}"), move || lane.serve())?);
+            threads.push(spawn_thread(format!("svc-writer-{number}"), move || lane.run_until_closed())?);
         }
         let interrupt = ReadInterrupt::default();
         let mut pool = |name, open, ReaderCounts { threads: size, inline, limit }| {
@@ -151,10 +151,10 @@ impl<S: BatchState> Executor<S> {
             ReadPool::start(settings, clock, open, &interrupt, &mut threads)
         };
         let own = |threads, limit| ReaderCounts { threads, inline: 0, limit };
-        let reads = pool("svc-reader", &opens.reader, readers)?;
-        let long_reads = pool("svc-long-reader", &opens.reader, own(1, None))?;
-        let scans = pool("svc-scanner", &opens.scanner, own(SCANNERS, None))?;
-        let health = pool("svc-health-reader", &opens.reader, own(1, readers.limit))?;
+        let reads = pool("svc-reader", &openers.reader, readers)?;
+        let long_reads = pool("svc-long-reader", &openers.reader, own(1, None))?;
+        let scans = pool("svc-scanner", &openers.scanner, own(SCANNERS, None))?;
+        let health = pool("svc-health-reader", &openers.reader, own(1, readers.limit))?;
         let is_local = reads.engine() == Some(Engine::Sqlite);
         Ok(Self {
             lanes,
@@ -193,8 +193,8 @@ impl<S: BatchState> Executor<S> {
     }
 
     /// Queues a read, in the queue for long reads if `long` is true.
-    pub fn read(&self, task: Box<dyn ReadTask<S::ReaderState>>, long: bool) {
-        if long { self.long_reads.submit(task) } else { self.reads.submit(task) }
+    pub fn read(&self, task: Box<dyn ReadTask<S::ReaderState>>, is_long: bool) {
+        if is_long { self.long_reads.submit(task) } else { self.reads.submit(task) }
     }
 
     /// Queues a read for a health check, which waits only for other health checks.
@@ -217,7 +217,7 @@ impl<S: BatchState> Executor<S> {
     /// Returns whether and when the caller must run the batch with [`Executor::flush_batched`].
     pub fn batch(&self, task: Box<dyn ReadTask<S::ReaderState>>) -> BatchRole {
         let added = self.batched.add(task);
-        self.reads.run_inline(added.full);
+        self.reads.run_inline(added.full_batch);
         added.role
     }
 
@@ -225,7 +225,7 @@ impl<S: BatchState> Executor<S> {
     ///
     /// The reads run on the calling thread if a reader is idle; otherwise they are queued.
     pub fn flush_batched(&self) {
-        self.reads.run_inline(self.batched.take());
+        self.reads.run_inline(self.batched.take_batch());
     }
 
     /// Returns how often SQLite compiled statements on the connections of writers and of short reads.
@@ -241,25 +241,25 @@ impl<S: BatchState> Executor<S> {
 
     /// Fails if a lane cannot write, because its last write to the disk has failed.
     pub fn check_writers(&self) -> Result<()> {
-        self.lanes.iter().try_for_each(|lane| lane.check())
+        self.lanes.iter().try_for_each(|lane| lane.check_disk())
     }
 
     /// Returns the number of queued changes.
     pub fn queued_writes(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.queued()).fold(0, usize::saturating_add)
+        self.lanes.iter().map(|lane| lane.queue_len()).fold(0, usize::saturating_add)
     }
 
     /// Returns the number of queued reads, including long reads and scans, but not health checks.
     pub fn queued_reads(&self) -> usize {
         let pools = [&self.reads, &self.long_reads, &self.scans];
-        pools.map(|pool| pool.queued()).into_iter().fold(0, usize::saturating_add)
+        pools.map(|pool| pool.queue_len()).into_iter().fold(0, usize::saturating_add)
     }
 
     /// Checkpoints and truncates SQLite's write-ahead log, which removes destroyed bytes from the files.
     ///
     /// The writer runs no batch during this time.
     pub fn truncate_wal(&self) -> Result<WalCut> {
-        self.lanes.first().map_or(Ok(WalCut::Done), |lane| lane.between_batches(Conn::truncate_wal))
+        self.lanes.first().map_or(Ok(WalCut::Done), |lane| lane.run_between_batches(Conn::truncate_wal))
     }
 
     /// Interrupts current and future reads.
@@ -295,7 +295,7 @@ fn hash_id(workspace: WorkspaceId) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+fn spawn_thread(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name).spawn(body).map_err(Error::internal)
 }
 
@@ -713,8 +713,8 @@ mod tests {
         let clock = Clock::mock(Time::from_micros(0));
         let open: Connect = Arc::new(move || HostileConn::open(&path, 1, 0).map(Conn::Hostile));
         let readers = ReaderCounts { threads: 1, inline: 0, limit: None };
-        let opens = ConnectionOpeners { writer: open.clone(), reader: open.clone(), scanner: open };
-        let executor = Executor::start(vec![Tally::default()], readers, &clock, &opens).unwrap();
+        let openers = ConnectionOpeners { writer: open.clone(), reader: open.clone(), scanner: open };
+        let executor = Executor::start(vec![Tally::default()], readers, &clock, &openers).unwrap();
         let (entered, enter) = mpsc::channel();
         let (release, released) = mpsc::channel();
         executor.write(Box::new(Holding(entered, released)));

@@ -5,8 +5,8 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::fair_queue::FairTaskQueue;
 use super::task::{QueuedTask, Task};
-use super::turns::TaskTurns;
 use crate::limits::QUEUE_MAX;
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
@@ -23,12 +23,13 @@ impl BatchCapacity {
         Self { tasks, bytes }
     }
 
-    pub fn take(&mut self, bytes: usize) {
+    /// Subtracts a task of `bytes` bytes.
+    pub fn consume(&mut self, bytes: usize) {
         self.tasks = self.tasks.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    pub fn is_any_left(&self) -> bool {
+    pub fn has_capacity(&self) -> bool {
         self.tasks > 0 && self.bytes > 0
     }
 }
@@ -47,59 +48,61 @@ impl BatchDelay {
 
 /// The queue of tasks for a writer's thread.
 pub(super) struct WriterQueue<T: ?Sized> {
-    turns: Mutex<TaskTurns<T>>,
-    arrived: Condvar,
+    tasks: Mutex<FairTaskQueue<T>>,
+    task_added: Condvar,
     clock: Clock,
 }
 
 /// The result of waiting for a task.
 pub(super) enum ReceiveResult<T: ?Sized> {
     Task(QueuedTask<T>),
-    Nothing,
+    /// No task was added in time, or the next task was rejected.
+    Empty,
+    /// The queue is closed and empty.
     Closed,
 }
 
 impl<T: Task + ?Sized> WriterQueue<T> {
     pub fn new(clock: Clock) -> Self {
-        Self { turns: Mutex::new(TaskTurns::new(QUEUE_MAX)), arrived: Condvar::new(), clock }
+        Self { tasks: Mutex::new(FairTaskQueue::new(QUEUE_MAX)), task_added: Condvar::new(), clock }
     }
 
     /// Queues a task. Rejects the task if its workspace has too many queued tasks, or if the queue is closed.
     pub fn push(&self, task: Box<T>) {
-        let rejected = lock(&self.turns).push(QueuedTask::in_order(task, &self.clock));
+        let rejected = lock(&self.tasks).push(QueuedTask::new_ordered(task, &self.clock));
         match rejected {
             Some(rejected) => rejected.finish(),
-            None => self.arrived.notify_one(),
+            None => self.task_added.notify_one(),
         }
     }
 
     /// Returns tasks to the queue, before all other tasks.
-    pub fn put_first(&self, tasks: Vec<QueuedTask<T>>) {
-        lock(&self.turns).put_first(tasks);
-        self.arrived.notify_one();
+    pub fn return_to_front(&self, tasks: Vec<QueuedTask<T>>) {
+        lock(&self.tasks).return_to_front(tasks);
+        self.task_added.notify_one();
     }
 
     /// Takes the next task from the queue. Waits for up to `span` if the queue is empty.
-    pub fn wait_for(&self, span: Duration) -> ReceiveResult<T> {
-        let turns = lock(&self.turns);
-        let waits = |turns: &mut TaskTurns<T>| turns.len() == 0 && !turns.is_closed();
-        let waited = self.arrived.wait_timeout_while(turns, span, waits);
-        let (mut turns, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let next = turns.pop(|_| true);
-        let is_closed = turns.is_closed();
-        drop(turns);
+    pub fn wait_for_task(&self, span: Duration) -> ReceiveResult<T> {
+        let tasks = lock(&self.tasks);
+        let waits = |tasks: &mut FairTaskQueue<T>| tasks.len() == 0 && !tasks.is_closed();
+        let waited = self.task_added.wait_timeout_while(tasks, span, waits);
+        let (mut tasks, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let next = tasks.pop_eligible(|_| true);
+        let is_closed = tasks.is_closed();
+        drop(tasks);
         match next {
-            Some(queued) => self.admit(queued).map_or(ReceiveResult::Nothing, ReceiveResult::Task),
+            Some(queued) => self.reject_if_expired(queued).map_or(ReceiveResult::Empty, ReceiveResult::Task),
             None if is_closed => ReceiveResult::Closed,
-            None => ReceiveResult::Nothing,
+            None => ReceiveResult::Empty,
         }
     }
 
     /// Returns the next queued task that should still run, without waiting for one.
     fn try_next(&self) -> Option<QueuedTask<T>> {
         loop {
-            let next = lock(&self.turns).pop(|_| true)?;
-            if let Some(queued) = self.admit(next) {
+            let next = lock(&self.tasks).pop_eligible(|_| true)?;
+            if let Some(queued) = self.reject_if_expired(next) {
                 return Some(queued);
             }
         }
@@ -108,7 +111,7 @@ impl<T: Task + ?Sized> WriterQueue<T> {
     /// Collects a batch: the task `first`, and the next tasks of the queue up to `capacity`.
     ///
     /// Waits for more tasks as long as `delay` allows.
-    pub fn gather(
+    pub fn collect_batch(
         &self,
         first: QueuedTask<T>,
         mut capacity: BatchCapacity,
@@ -116,32 +119,33 @@ impl<T: Task + ?Sized> WriterQueue<T> {
     ) -> Vec<QueuedTask<T>> {
         let mut tasks = Vec::new();
         let mut next = Some(first);
-        let until = self.clock.monotonic().plus(delay.span);
+        let deadline = self.clock.monotonic().plus(delay.span);
         while let Some(queued) = next {
-            capacity.take(queued.bytes);
+            capacity.consume(queued.bytes);
             tasks.push(queued);
-            next = if capacity.is_any_left() { self.try_next() } else { None };
-            if next.is_none() && capacity.is_any_left() && tasks.len() < delay.tasks {
-                next = self.next_until(until);
+            next = if capacity.has_capacity() { self.try_next() } else { None };
+            if next.is_none() && capacity.has_capacity() && tasks.len() < delay.tasks {
+                next = self.wait_for_task_until(deadline);
             }
         }
         tasks
     }
 
-    fn next_until(&self, until: Monotonic) -> Option<QueuedTask<T>> {
-        match self.wait_for(until.since(self.clock.monotonic())) {
+    fn wait_for_task_until(&self, deadline: Monotonic) -> Option<QueuedTask<T>> {
+        match self.wait_for_task(deadline.since(self.clock.monotonic())) {
             ReceiveResult::Task(queued) => Some(queued),
-            ReceiveResult::Nothing => self.try_next(),
+            ReceiveResult::Empty => self.try_next(),
             ReceiveResult::Closed => None,
         }
     }
 
-    fn admit(&self, queued: QueuedTask<T>) -> Option<QueuedTask<T>> {
-        queued.if_in_time(self.clock.monotonic())
+    /// Returns the task if it should still run. Otherwise rejects the task and returns `None`.
+    fn reject_if_expired(&self, queued: QueuedTask<T>) -> Option<QueuedTask<T>> {
+        queued.reject_if_expired(self.clock.monotonic())
     }
 
     pub fn len(&self) -> usize {
-        lock(&self.turns).len()
+        lock(&self.tasks).len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -150,8 +154,8 @@ impl<T: Task + ?Sized> WriterQueue<T> {
 
     /// Closes the queue: new tasks are rejected, and queued tasks can still be taken.
     pub fn close(&self) {
-        lock(&self.turns).close();
-        self.arrived.notify_all();
+        lock(&self.tasks).close();
+        self.task_added.notify_all();
     }
 }
 
@@ -183,7 +187,7 @@ mod tests {
         let queue: WriterQueue<dyn Task> = WriterQueue::new(clock.clone());
         let first = || QueuedTask::new(Box::new(Idle) as Box<dyn Task>, &clock);
         let delay = |tasks| BatchDelay { tasks, span: QUEUED_MAX };
-        let gathered = |tasks| queue.gather(first(), BatchCapacity::new(8, 8), delay(tasks)).len();
+        let gathered = |tasks| queue.collect_batch(first(), BatchCapacity::new(8, 8), delay(tasks)).len();
         assert_eq!(gathered(1), 1, "it has all that it waits for");
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| gathered(3));
@@ -191,8 +195,8 @@ mod tests {
             assert_eq!(waiting.join().unwrap(), 3);
         });
         let none = BatchDelay { tasks: 3, span: Duration::ZERO };
-        assert_eq!(queue.gather(first(), BatchCapacity::new(8, 8), none).len(), 1, "nobody comes");
+        assert_eq!(queue.collect_batch(first(), BatchCapacity::new(8, 8), none).len(), 1, "nobody comes");
         queue.push(Box::new(Idle));
-        assert_eq!(queue.gather(first(), BatchCapacity::new(1, 8), delay(3)).len(), 1, "it is full");
+        assert_eq!(queue.collect_batch(first(), BatchCapacity::new(1, 8), delay(3)).len(), 1, "it is full");
     }
 }

@@ -13,14 +13,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::fair_queue::FairTaskQueue;
 use super::queue::BatchCapacity;
 use super::task::{QueuedTask, Task, TaskSource};
-use super::turns::TaskTurns;
-use super::{Connect, spawn};
+use super::{Connect, spawn_thread};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX, READS_QUEUED_MAX};
-use crate::store::budget::{ReadInterrupt, interrupted};
+use crate::store::budget::{ReadInterrupt, interrupted_error};
 use crate::store::conn::Conn;
 use crate::store::engine::{Engine, StatementCounts, TransactionFailure};
 use crate::sync::lock;
@@ -57,6 +57,7 @@ pub(crate) trait ReadTask<N>: Task {
 
 type QueuedRead<N> = QueuedTask<dyn ReadTask<N>>;
 
+/// A queue of reads, and the readers that run them.
 pub(super) struct ReadPool<N> {
     state: Mutex<State<N>>,
     changed: Condvar,
@@ -80,21 +81,21 @@ pub(super) struct PoolSettings {
 }
 
 struct State<N> {
-    turns: TaskTurns<dyn ReadTask<N>>,
+    turns: FairTaskQueue<dyn ReadTask<N>>,
     threads: ReaderOccupancy,
     inline: ReaderOccupancy,
 }
 
 impl<N> State<N> {
-    fn occupancy(&mut self, inline: bool) -> &mut ReaderOccupancy {
-        if inline { &mut self.inline } else { &mut self.threads }
+    fn occupancy(&mut self, is_inline: bool) -> &mut ReaderOccupancy {
+        if is_inline { &mut self.inline } else { &mut self.threads }
     }
 }
 
 /// The readers of one kind, and the number of readers that each workspace occupies.
 #[derive(Default)]
 struct ReaderOccupancy {
-    all: usize,
+    total: usize,
     free: usize,
     by_workspace: HashMap<Option<WorkspaceId>, usize>,
 }
@@ -104,7 +105,7 @@ impl ReaderOccupancy {
     ///
     /// A workspace may occupy up to half of the readers, but the last free reader only if it occupies no
     /// other one.
-    fn may_occupy(&self, workspace: Option<WorkspaceId>) -> bool {
+    fn can_occupy(&self, workspace: Option<WorkspaceId>) -> bool {
         match self.by_workspace.get(&workspace) {
             None => self.free > 0,
             Some(own) => self.free > 1 && *own < self.max_per_workspace(),
@@ -113,7 +114,7 @@ impl ReaderOccupancy {
 
     /// Returns the maximum number of readers for one workspace.
     fn max_per_workspace(&self) -> usize {
-        self.all.div_ceil(2)
+        self.total.div_ceil(2)
     }
 
     fn occupy(&mut self, workspaces: &BTreeSet<Option<WorkspaceId>>) {
@@ -163,8 +164,8 @@ impl<N: ReaderState> ReadPool<N> {
         let conn = || open()?.for_reads(interrupt, limit);
         let reader = || Ok(Mutex::new(Reader { conn: conn()?, cache: RefCell::default() }));
         let connect = |count: usize| (0..count).map(|_| reader()).collect::<Result<_>>();
-        let occupancy = |all| ReaderOccupancy { all, free: all, ..ReaderOccupancy::default() };
-        let turns = TaskTurns::new(READS_QUEUED_MAX);
+        let occupancy = |total| ReaderOccupancy { total, free: total, ..ReaderOccupancy::default() };
+        let turns = FairTaskQueue::new(READS_QUEUED_MAX);
         let of_threads = occupancy(size);
         let of_callers = occupancy(inline);
         let pool = Arc::new(Self {
@@ -176,7 +177,7 @@ impl<N: ReaderState> ReadPool<N> {
         });
         for number in 0..size {
             let pool = Arc::clone(&pool);
-            threads.push(spawn(format!("{name}-{number}"), move || pool.serve(number))?);
+            threads.push(spawn_thread(format!("{name}-{number}"), move || pool.run_reader_thread(number))?);
         }
         Ok(pool)
     }
@@ -186,7 +187,7 @@ impl<N: ReaderState> ReadPool<N> {
         let mut state = lock(&self.state);
         let rejected = state.turns.push(QueuedTask::new(task, &self.clock));
         // Otherwise the task waits for a reader in use, whose thread finds it.
-        let may_run = state.threads.may_occupy(workspace);
+        let may_run = state.threads.can_occupy(workspace);
         drop(state);
         match rejected {
             Some(rejected) => rejected.finish(),
@@ -196,7 +197,7 @@ impl<N: ReaderState> ReadPool<N> {
     }
 
     /// Returns the number of queued tasks.
-    pub fn queued(&self) -> usize {
+    pub fn queue_len(&self) -> usize {
         lock(&self.state).turns.len()
     }
 
@@ -205,11 +206,11 @@ impl<N: ReaderState> ReadPool<N> {
         if tasks.is_empty() {
             return;
         }
-        let Some(reader) = self.idle_inline() else { return self.submit_all(tasks) };
+        let Some(reader) = self.idle_inline_reader() else { return self.submit_all(tasks) };
         let mut state = lock(&self.state);
         let occupancy = &mut state.inline;
         let (here, queued): (Vec<_>, Vec<_>) =
-            tasks.into_iter().partition(|task| occupancy.may_occupy(task.source().workspace));
+            tasks.into_iter().partition(|task| occupancy.can_occupy(task.source().workspace));
         let workspaces: BTreeSet<_> = here.iter().map(|task| task.source().workspace).collect();
         if here.is_empty() {
             drop(state);
@@ -217,13 +218,13 @@ impl<N: ReaderState> ReadPool<N> {
         }
         occupancy.occupy(&workspaces);
         drop(state);
-        let seat = OccupiedReader { pool: self, inline: true, workspaces };
+        let occupied = OccupiedReader { pool: self, inline: true, workspaces };
         self.submit_all(queued);
         let here = here.into_iter().map(|task| QueuedTask::new(task, &self.clock)).collect();
-        let left = self.read(&reader, here);
+        let left = self.run_in_transaction(&reader, here);
         drop(reader);
         self.put_back(left);
-        drop(seat);
+        drop(occupied);
     }
 
     fn submit_all(&self, tasks: Vec<Box<dyn ReadTask<N>>>) {
@@ -237,23 +238,23 @@ impl<N: ReaderState> ReadPool<N> {
         let mut state = lock(&self.state);
         if state.turns.is_closed() {
             drop(state);
-            return tasks.into_iter().for_each(|queued| queued.task.finish(Err(interrupted())));
+            return tasks.into_iter().for_each(|queued| queued.task.finish(Err(interrupted_error())));
         }
         state.turns.put_back(tasks);
         drop(state);
         self.changed.notify_all();
     }
 
-    fn idle_inline(&self) -> Option<MutexGuard<'_, Reader<N>>> {
+    fn idle_inline_reader(&self) -> Option<MutexGuard<'_, Reader<N>>> {
         self.inline.iter().find_map(|reader| reader.try_lock().ok())
     }
 
-    fn serve(&self, number: usize) {
+    fn run_reader_thread(&self, number: usize) {
         let Some(reader) = self.readers.get(number) else { return };
-        while let Some((tasks, seat)) = self.next() {
-            let left = self.read(&lock(reader), tasks);
+        while let Some((tasks, occupied)) = self.next_turn() {
+            let left = self.run_in_transaction(&lock(reader), tasks);
             self.put_back(left);
-            drop(seat);
+            drop(occupied);
         }
     }
 
@@ -262,28 +263,29 @@ impl<N: ReaderState> ReadPool<N> {
     /// Takes a fair share of the workspace's queued tasks before the transaction begins: the callers of later
     /// tasks may know of a change that this transaction does not see. Returns `None` once the pool is closed
     /// and no task remains.
-    fn next(&self) -> Option<(Vec<QueuedRead<N>>, OccupiedReader<'_, N>)> {
+    fn next_turn(&self) -> Option<(Vec<QueuedRead<N>>, OccupiedReader<'_, N>)> {
         let mut state = lock(&self.state);
         loop {
             let State { turns, threads: occupancy, .. } = &mut *state;
-            if let Some(first) = turns.pop(|workspace| occupancy.may_occupy(workspace)) {
+            if let Some(first) = turns.pop_eligible(|workspace| occupancy.can_occupy(workspace)) {
                 let workspace = first.source.workspace;
-                let part = turns.len_of(workspace).checked_div(occupancy.max_per_workspace()).unwrap_or(0);
+                let fair_share =
+                    turns.workspace_len(workspace).checked_div(occupancy.max_per_workspace()).unwrap_or(0);
                 let mut capacity =
-                    BatchCapacity::new(part.min(READ_BATCH_MAX).saturating_add(1), BATCH_BYTES_MAX);
-                capacity.take(first.bytes);
+                    BatchCapacity::new(fair_share.min(READ_BATCH_MAX).saturating_add(1), BATCH_BYTES_MAX);
+                capacity.consume(first.bytes);
                 let mut tasks = vec![first];
-                while capacity.is_any_left()
-                    && let Some(queued) = turns.pop_of(workspace)
+                while capacity.has_capacity()
+                    && let Some(queued) = turns.pop_from_workspace(workspace)
                 {
-                    capacity.take(queued.bytes);
+                    capacity.consume(queued.bytes);
                     tasks.push(queued);
                 }
                 let workspaces = BTreeSet::from([workspace]);
                 occupancy.occupy(&workspaces);
                 // A workspace that has returned a reader may occupy one again, while this thread runs other
                 // tasks.
-                if turns.any(|workspace| occupancy.may_occupy(workspace)) {
+                if turns.has_eligible(|workspace| occupancy.can_occupy(workspace)) {
                     self.changed.notify_one();
                 }
                 return Some((tasks, OccupiedReader { pool: self, inline: false, workspaces }));
@@ -309,35 +311,35 @@ impl<N: ReaderState> ReadPool<N> {
     pub fn close(&self) {
         let mut state = lock(&self.state);
         state.turns.close();
-        let left: Vec<QueuedRead<N>> = std::iter::from_fn(|| state.turns.pop(|_| true)).collect();
+        let left: Vec<QueuedRead<N>> = std::iter::from_fn(|| state.turns.pop_eligible(|_| true)).collect();
         drop(state);
         self.changed.notify_all();
-        left.into_iter().for_each(|queued| queued.task.finish(Err(interrupted())));
+        left.into_iter().for_each(|queued| queued.task.finish(Err(interrupted_error())));
     }
 
     /// Runs tasks in one read transaction. If the transaction is lost, the remaining tasks run in a new one.
     ///
     /// Returns the tasks that have not begun within [`BATCH_TIME`].
-    fn read(&self, reader: &Reader<N>, tasks: Vec<QueuedRead<N>>) -> Vec<QueuedRead<N>> {
+    fn run_in_transaction(&self, reader: &Reader<N>, tasks: Vec<QueuedRead<N>>) -> Vec<QueuedRead<N>> {
         let now = self.clock.monotonic();
         let mut tasks: Vec<QueuedRead<N>> =
-            tasks.into_iter().filter_map(|queued| queued.if_in_time(now)).collect();
+            tasks.into_iter().filter_map(|queued| queued.reject_if_expired(now)).collect();
         if tasks.is_empty() {
             return tasks;
         }
         tasks.iter_mut().for_each(|queued| queued.task.prepare());
         let mut begun = begin_read(reader);
         let mut tasks = tasks.into_iter();
-        let until = now.plus(BATCH_TIME);
+        let deadline = now.plus(BATCH_TIME);
         let mut is_first = true;
-        while is_first || self.clock.monotonic() < until {
+        while is_first || self.clock.monotonic() < deadline {
             is_first = false;
             let Some(QueuedTask { mut task, .. }) = tasks.next() else { break };
-            let mut outcome = Self::attempt(reader, &begun, task.as_mut());
+            let mut outcome = Self::run_task(reader, &begun, task.as_mut());
             if let Some(failure) = reader.conn.failure() {
                 begun = restart_read(reader);
                 if matches!(failure, TransactionFailure::Broken | TransactionFailure::Conflict) {
-                    outcome = Self::attempt(reader, &begun, task.as_mut());
+                    outcome = Self::run_task(reader, &begun, task.as_mut());
                 }
             }
             task.finish(outcome);
@@ -349,7 +351,7 @@ impl<N: ReaderState> ReadPool<N> {
         tasks.collect()
     }
 
-    fn attempt(reader: &Reader<N>, begun: &Result<()>, task: &mut dyn ReadTask<N>) -> Result<()> {
+    fn run_task(reader: &Reader<N>, begun: &Result<()>, task: &mut dyn ReadTask<N>) -> Result<()> {
         begun.clone()?;
         // The service's own reads have no budget, which only limits the reads of callers.
         if task.source() != TaskSource::SERVICE {
@@ -388,7 +390,7 @@ mod tests {
 
     use super::*;
     use crate::error::Code;
-    use crate::store::postgres::{PgConn, parse_url, pool};
+    use crate::store::postgres::{PgConn, create_pool, parse_url};
     use crate::store::sqlite::{Role, SqliteConn};
     use crate::time::Time;
 
@@ -449,8 +451,8 @@ mod tests {
                 "with recursive c (n) as (select 1 union all select n + 1 from c) select count(*) from c";
             let server = crate::store::postgres::server_for_tests().map(|url| -> (Connect, &'static str) {
                 let server = parse_url(&SecretString::from(url)).unwrap();
-                let pool = pool(&server, threads + inline).unwrap();
-                let open: Connect = Arc::new(move || PgConn::of(&pool).map(Conn::Postgres));
+                let pool = create_pool(&server, threads + inline).unwrap();
+                let open: Connect = Arc::new(move || PgConn::from_pool(&pool).map(Conn::Postgres));
                 (
                     open,
                     "select cast(count(*) as bigint) from generate_series(1, 100) where pg_sleep(1) is null",

@@ -15,7 +15,8 @@ use crate::store::conn::Conn;
 #[derive(Default)]
 pub(in crate::store) struct Tally {
     batch: i64,
-    before_job: i64,
+    /// The sum before the running task.
+    before_task: i64,
     /// The workspaces that another server has locked.
     pub locked: BTreeSet<WorkspaceId>,
 }
@@ -46,11 +47,11 @@ impl BatchState for Tally {
     }
 
     fn begin_job(&mut self) {
-        self.before_job = self.batch;
+        self.before_task = self.batch;
     }
 
     fn undo_job(&mut self, _: bool) {
-        self.batch = self.before_job;
+        self.batch = self.before_task;
     }
 
     fn flush(&mut self, conn: &Conn) -> Result<()> {

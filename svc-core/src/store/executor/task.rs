@@ -20,7 +20,7 @@ impl TaskSource {
     pub const SERVICE: Self = Self { workspace: None, client: None };
 
     /// Returns the same source without its client, so that the tasks of the workspace keep their order.
-    pub fn in_order(self) -> Self {
+    pub fn without_client(self) -> Self {
         Self { client: None, ..self }
     }
 }
@@ -42,9 +42,10 @@ pub(crate) trait Task: Send {
 
 /// A queued task with the time at which it was queued.
 pub(super) struct QueuedTask<T: ?Sized> {
-    pub since: Monotonic,
+    /// Time at which the task was queued.
+    pub queued_at: Monotonic,
     /// Time at which the task was first set aside because another server had locked its workspace, if ever.
-    pub held_since: Option<Monotonic>,
+    pub set_aside_since: Option<Monotonic>,
     pub source: TaskSource,
     pub bytes: usize,
     pub task: Box<T>,
@@ -55,28 +56,28 @@ impl<T: Task + ?Sized> QueuedTask<T> {
     pub fn new(task: Box<T>, clock: &Clock) -> Self {
         let source = task.source();
         let bytes = task.bytes();
-        Self { since: clock.monotonic(), held_since: None, source, bytes, task }
+        Self { queued_at: clock.monotonic(), set_aside_since: None, source, bytes, task }
     }
 
     /// Creates an entry for a task that is queued now, behind all other tasks of its workspace regardless of
     /// their clients.
-    pub fn in_order(task: Box<T>, clock: &Clock) -> Self {
+    pub fn new_ordered(task: Box<T>, clock: &Clock) -> Self {
         let queued = Self::new(task, clock);
-        Self { source: queued.source.in_order(), ..queued }
+        Self { source: queued.source.without_client(), ..queued }
     }
 
-    /// Returns the task, if its caller still waits and it was not queued for too long at the time `now`.
+    /// Returns the task, if its caller still waits and, at the time `now`, it was not queued for too long.
     ///
     /// Otherwise rejects the task and returns `None`.
-    pub fn if_in_time(self, now: Monotonic) -> Option<Self> {
-        if self.task.is_abandoned() || now.since(self.since) >= QUEUED_MAX {
-            self.task.finish(Err(queued_too_long()));
+    pub fn reject_if_expired(self, now: Monotonic) -> Option<Self> {
+        if self.task.is_abandoned() || now.since(self.queued_at) >= QUEUED_MAX {
+            self.task.finish(Err(queue_timeout_error()));
             return None;
         }
         Some(self)
     }
 }
 
-fn queued_too_long() -> Error {
+fn queue_timeout_error() -> Error {
     Error::new(Code::Unavailable, "the database was busy for too long; nothing was changed")
 }

@@ -33,7 +33,7 @@ pub(super) struct Certificate {
     der: Vec<u8>,
     parsed: x509_cert::Certificate,
     /// The bytes of the certificate that its issuer has signed.
-    signed: Vec<u8>,
+    signed_bytes: Vec<u8>,
 }
 
 /// The host that a certificate must be valid for.
@@ -46,8 +46,8 @@ pub(super) enum Host {
 impl Certificate {
     pub fn parse(der: &[u8]) -> Option<Self> {
         let parsed = x509_cert::Certificate::from_der(der).ok()?;
-        let signed = parsed.tbs_certificate.to_der().ok()?;
-        Some(Self { der: der.to_vec(), parsed, signed })
+        let signed_bytes = parsed.tbs_certificate.to_der().ok()?;
+        Some(Self { der: der.to_vec(), parsed, signed_bytes })
     }
 
     pub fn der(&self) -> &[u8] {
@@ -60,7 +60,7 @@ impl Certificate {
     }
 
     /// Returns the public key of the certificate, encoded with its algorithm as DER.
-    pub fn key(&self) -> Option<Vec<u8>> {
+    pub fn public_key_der(&self) -> Option<Vec<u8>> {
         self.parsed.tbs_certificate.subject_public_key_info.to_der().ok()
     }
 
@@ -82,7 +82,7 @@ impl Certificate {
         let usage = self.extension::<KeyUsage>()?;
         let serves =
             |usage: &KeyUsage| usage.digital_signature() || usage.key_encipherment() || usage.key_agreement();
-        if usage.is_some_and(|usage| !serves(&usage)) || !self.is_for_servers()? {
+        if usage.is_some_and(|usage| !serves(&usage)) || !self.permits_server_auth()? {
             return Err(CertificateError::InvalidPurpose);
         }
         Ok(())
@@ -107,7 +107,7 @@ impl Certificate {
     }
 
     /// Checks that the certificate is one of the roots, or that one of the roots has issued it.
-    pub fn check_issued(
+    pub fn check_issuer(
         &self,
         roots: &[Self],
         algorithms: Algorithms,
@@ -136,7 +136,7 @@ impl Certificate {
         };
         let named =
             algorithms.iter().filter(|known| Some(&*known.signature_alg_id()) == sequence_content(&kind));
-        self.has_signed(named, &other.signed, signature)
+        self.has_signed(named, &other.signed_bytes, signature)
     }
 
     /// Returns whether the certificate may issue server certificates. Name constraints are ignored here.
@@ -153,10 +153,10 @@ impl Certificate {
         };
         is_authority
             && usage.is_ok_and(|usage| usage.is_none_or(|usage| usage.key_cert_sign()))
-            && self.is_for_servers() == Ok(true)
+            && self.permits_server_auth() == Ok(true)
     }
 
-    fn is_for_servers(&self) -> Result<bool, CertificateError> {
+    fn permits_server_auth(&self) -> Result<bool, CertificateError> {
         Ok(self.extension::<ExtendedKeyUsage>()?.is_none_or(|found| found.0.contains(&SERVER_AUTH)))
     }
 

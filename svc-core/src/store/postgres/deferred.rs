@@ -2,7 +2,7 @@
 
 use tokio_postgres::types::ToSql;
 
-use super::super::engine::check_rows;
+use super::super::engine::check_row_count;
 use super::super::value::Param;
 use super::PgConn;
 use super::errors::PgFailure;
@@ -10,10 +10,10 @@ use super::values::OwnedParam;
 use crate::Result;
 
 impl PgConn {
-    pub fn defer(&self, rows: Option<u64>, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
+    pub fn defer(&self, expected_rows: Option<u64>, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
         self.wrote.set(true);
-        let owned: Vec<OwnedParam> = params.iter().map(OwnedParam::of).collect();
-        self.push_change(rows, sql, owned)
+        let owned: Vec<OwnedParam> = params.iter().map(OwnedParam::from_param).collect();
+        self.defer_change(expected_rows, sql, owned)
     }
 
     /// Writes the rows of several tables with one statement, whose parameters are one array per column.
@@ -25,33 +25,36 @@ impl PgConn {
             return Ok(());
         }
         self.wrote.set(true);
-        let columns = parts.iter().flat_map(|(rows, width)| (0..*width).map(|place| column(rows, place)));
+        let columns =
+            parts.iter().flat_map(|(rows, width)| (0..*width).map(|index| collect_column(rows, index)));
         let touched = parts.last().map_or(0, |(rows, _)| rows.len() as u64);
-        self.push_change(Some(touched), sql, columns.collect())
+        self.defer_change(Some(touched), sql, columns.collect())
     }
 
-    /// Defers a statement that changes rows. If `rows` is set, the statement must change exactly that number
-    /// of rows.
-    pub(super) fn push_change(
+    /// Defers a statement that changes rows. If `expected_rows` is set, the statement must change exactly
+    /// that number of rows.
+    pub(super) fn defer_change(
         &self,
-        rows: Option<u64>,
+        expected_rows: Option<u64>,
         sql: &'static str,
         params: Vec<OwnedParam>,
     ) -> Result<()> {
         self.watch_statement(sql, &params)?;
-        let (client, statement) = self.prepared(sql)?;
+        let (client, statement) = self.prepare(sql)?;
         self.deferred.borrow_mut().push(Box::pin(async move {
             let bound = params.iter().map(|param| param as &(dyn ToSql + Sync));
             let bound: Vec<&(dyn ToSql + Sync)> = bound.collect();
-            let touched =
-                client.execute(&statement, &bound).await.map_err(|error| PgFailure::of(error, sql))?;
-            check_rows(rows, touched, sql).map_err(PgFailure::defect)
+            let touched = client
+                .execute(&statement, &bound)
+                .await
+                .map_err(|error| PgFailure::from_driver(error, sql))?;
+            check_row_count(expected_rows, touched, sql).map_err(PgFailure::from_defect)
         }));
         Ok(())
     }
 }
 
 /// Returns the values of one column in all rows.
-fn column(rows: &[Vec<Param<'_>>], place: usize) -> OwnedParam {
-    OwnedParam::List(rows.iter().filter_map(|row| row.get(place)).map(OwnedParam::of).collect())
+fn collect_column(rows: &[Vec<Param<'_>>], index: usize) -> OwnedParam {
+    OwnedParam::List(rows.iter().filter_map(|row| row.get(index)).map(OwnedParam::from_param).collect())
 }

@@ -4,7 +4,7 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::error::{Code, Error};
 use crate::store::engine::{DuplicateKey, TransactionFailure};
-use crate::store::transaction::outcome_unknown;
+use crate::store::transaction::outcome_unknown_error;
 
 /// A failure on a connection: its effect on the transaction, and the error for the caller.
 pub(super) struct PgFailure {
@@ -17,15 +17,15 @@ pub(super) type PgResult<T> = std::result::Result<T, PgFailure>;
 
 impl PgFailure {
     /// Creates the failure for the driver's error about the statement `sql`.
-    pub fn of(error: tokio_postgres::Error, sql: &str) -> Self {
-        let failure = failure_of(&error);
+    pub fn from_driver(error: tokio_postgres::Error, sql: &str) -> Self {
+        let failure = classify_failure(&error);
         let error = match error.as_db_error() {
-            Some(db) if is_transient(db) => unavailable_for_now(format!("{} in: {sql}", describe(db))),
+            Some(db) if is_transient(db) => unavailable_error(format!("{} in: {sql}", describe(db))),
             Some(db) if *db.code() == SqlState::UNIQUE_VIOLATION => {
                 Error::internal(DuplicateKey(format!("{} in: {sql}", describe(db))))
             }
             Some(db) => Error::internal(format!("{} in: {sql}", describe(db))),
-            None if failure == TransactionFailure::Broken => broken(error),
+            None if failure == TransactionFailure::Broken => broken_connection_error(error),
             None => Error::internal(format!("{error:?} in: {sql}")),
         };
         Self { failure, error }
@@ -35,10 +35,10 @@ impl PgFailure {
     ///
     /// After an error that leaves the session open, the server has rolled back. After any other error, such
     /// as an unreadable reply, the outcome is unknown and the session is closed.
-    pub fn of_commit(error: tokio_postgres::Error) -> Self {
+    pub fn from_commit(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
-            Some(db) if !ends_session(db) => Self::of(error, "commit"),
-            _ => Self { failure: TransactionFailure::Broken, error: outcome_unknown(error) },
+            Some(db) if !ends_session(db) => Self::from_driver(error, "commit"),
+            _ => Self { failure: TransactionFailure::Broken, error: outcome_unknown_error(error) },
         }
     }
 
@@ -46,21 +46,24 @@ impl PgFailure {
     ///
     /// The outcome of the statement is not known, so the session is closed.
     pub fn timed_out() -> Self {
-        Self { failure: TransactionFailure::Timeout, error: broken("the server did not respond in time") }
+        Self {
+            failure: TransactionFailure::Timeout,
+            error: broken_connection_error("the server did not respond in time"),
+        }
     }
 
     /// Creates the failure for a session that ended before anything was sent.
-    pub fn ended() -> Self {
-        Self { failure: TransactionFailure::Broken, error: broken("the session has ended") }
+    pub fn session_ended() -> Self {
+        Self { failure: TransactionFailure::Broken, error: broken_connection_error("the session has ended") }
     }
 
     /// Creates the failure for a defect that is unrelated to the connection.
-    pub fn defect(error: Error) -> Self {
+    pub fn from_defect(error: Error) -> Self {
         Self { failure: TransactionFailure::Statement, error }
     }
 }
 
-fn failure_of(error: &tokio_postgres::Error) -> TransactionFailure {
+fn classify_failure(error: &tokio_postgres::Error) -> TransactionFailure {
     match error.as_db_error() {
         None if is_local(error) => TransactionFailure::Statement,
         None => TransactionFailure::Broken,
@@ -102,18 +105,18 @@ fn is_transient(db: &DbError) -> bool {
     CODES.contains(&code) || CLASSES.iter().any(|class| code.starts_with(class))
 }
 
-fn unavailable_for_now(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+fn unavailable_error(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(Code::Unavailable, "the database cannot do this now; nothing was changed").caused_by(cause)
 }
 
 /// Returns the error for a connection or transaction that ended before a commit was sent.
-pub(super) fn broken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+pub(super) fn broken_connection_error(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(Code::Unavailable, "the connection to the database broke; nothing was changed")
         .caused_by(cause)
 }
 
 /// Returns the error for a database to which no connection can be opened.
-pub(super) fn unreachable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+pub(super) fn unreachable_error(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(Code::Unavailable, "the database cannot be reached").caused_by(cause)
 }
 
@@ -180,8 +183,8 @@ mod tests {
             let unreadable = client.query_one("select 1 where false", &[]).await.unwrap_err();
             [unreadable, client.batch_execute("select 1 / 0").await.unwrap_err()]
         });
-        let unreadable = PgFailure::of_commit(unreadable);
-        let rejected = PgFailure::of_commit(rejected);
+        let unreadable = PgFailure::from_commit(unreadable);
+        let rejected = PgFailure::from_commit(rejected);
         assert_eq!(
             (unreadable.error.code(), unreadable.failure),
             (Code::OutcomeUnknown, TransactionFailure::Broken)

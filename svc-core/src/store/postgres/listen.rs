@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_postgres::AsyncMessage;
 use uuid::Uuid;
 
-use super::errors::unreachable;
+use super::errors::unreachable_error;
 use super::settings::Server;
 use crate::error::{Error, Result};
 use crate::limits::BUS_RETRY;
@@ -25,19 +25,19 @@ const CLOSING_POLL: Duration = Duration::from_millis(100);
 ///
 /// The thread reconnects after a lost connection. While it does not listen, the bus is marked as interrupted.
 /// Returns when the first connection attempt has finished.
-pub(crate) fn listen(server: &Server, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
+pub(crate) fn start_listener(server: &Server, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
     bus.set_interrupted(true);
     let server = server.clone();
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
-    let (tried, first_try) = mpsc::channel();
-    let mut tried: FirstAttempt = Some(tried);
+    let (first_attempt, first_attempt_end) = mpsc::channel();
+    let mut first_attempt: FirstAttemptGuard = Some(first_attempt);
     let body = move || {
         runtime.block_on(async {
             while !bus.is_closing() {
                 tokio::select! {
-                    received = receive(&server, &bus, &mut tried) => {
+                    received = receive_notifications(&server, &bus, &mut first_attempt) => {
                         bus.set_interrupted(true);
-                        tried.take();
+                        first_attempt.take();
                         if let Err(error) = received {
                             let cause = error.cause();
                             tracing::warn!(
@@ -46,21 +46,21 @@ pub(crate) fn listen(server: &Server, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
                         }
                         tokio::time::sleep(BUS_RETRY).await;
                     }
-                    () = closed(&bus) => return,
+                    () = wait_until_closing(&bus) => return,
                 }
             }
         });
     };
     let thread = std::thread::Builder::new().name("svc-listener".to_owned()).spawn(body);
     // Nothing is ever sent: `recv` returns when the sender is dropped.
-    let _ = first_try.recv();
+    let _ = first_attempt_end.recv();
     thread.map_err(Error::internal)
 }
 
 /// A sender that is dropped when the first connection attempt has finished.
-type FirstAttempt = Option<mpsc::Sender<Infallible>>;
+type FirstAttemptGuard = Option<mpsc::Sender<Infallible>>;
 
-async fn closed(bus: &Bus) {
+async fn wait_until_closing(bus: &Bus) {
     while !bus.is_closing() {
         tokio::time::sleep(CLOSING_POLL).await;
     }
@@ -69,10 +69,14 @@ async fn closed(bus: &Bus) {
 /// Receives notifications until the connection ends.
 ///
 /// Each reply has the same time limit as opening a session.
-async fn receive(server: &Server, bus: &Bus, tried: &mut FirstAttempt) -> Result<()> {
-    let limit = server.opening_limit();
-    let connecting = timeout(limit, server.connect()).await.map_err(unreachable)?;
-    let (client, mut connection) = connecting.map_err(unreachable)?;
+async fn receive_notifications(
+    server: &Server,
+    bus: &Bus,
+    first_attempt: &mut FirstAttemptGuard,
+) -> Result<()> {
+    let limit = server.open_timeout();
+    let connecting = timeout(limit, server.connect()).await.map_err(unreachable_error)?;
+    let (client, mut connection) = connecting.map_err(unreachable_error)?;
     let messages = futures_util::stream::poll_fn(move |cx| connection.poll_message(cx));
     let reading = messages.for_each(|message| async {
         if let Ok(AsyncMessage::Notification(notice)) = message {
@@ -87,9 +91,9 @@ async fn receive(server: &Server, bus: &Bus, tried: &mut FirstAttempt) -> Result
     });
     let listening = async {
         let replied = timeout(limit, client.batch_execute("listen svc_log")).await;
-        replied.map_err(unreachable)?.map_err(unreachable)?;
+        replied.map_err(unreachable_error)?.map_err(unreachable_error)?;
         bus.set_interrupted(false);
-        tried.take();
+        first_attempt.take();
         // The client must outlive the reads, because dropping it closes the connection.
         std::future::pending().await
     };
@@ -109,7 +113,7 @@ mod tests {
     fn a_silent_server_leaves_the_bus_interrupted() {
         let (_peer, server) = silent_server();
         let bus = Arc::new(Bus::new(&Clock::system(), BUS_RETRY));
-        let thread = listen(&server, Arc::clone(&bus)).unwrap();
+        let thread = start_listener(&server, Arc::clone(&bus)).unwrap();
         assert!(bus.is_interrupted());
         bus.close();
         thread.join().unwrap();

@@ -37,20 +37,20 @@ use super::engine::TransactionFailure;
 use super::row::{Row, Visitor};
 
 use super::scan::{FETCH_ROWS, Scan};
-use super::transaction::{TransactionState, outcome_unknown};
+use super::transaction::{TransactionState, outcome_unknown_error};
 use super::value::{FromValue, Param};
 use super::watch::Watcher;
 use crate::error::{Error, Result};
 use crate::time::Clock;
-use errors::{PgFailure, PgResult, broken};
-pub(crate) use listen::listen;
+use errors::{PgFailure, PgResult, broken_connection_error};
+pub(crate) use listen::start_listener;
 use reads::ReadLimits;
-pub(crate) use session::{Pool, pool};
+pub(crate) use session::{Pool, create_pool};
 use session::{PooledSession, ResultForm, first_text};
 pub(crate) use settings::{Server, parse_url};
-use values::decode;
+use values::decode_row;
 
-type Deferred = Pin<Box<dyn Future<Output = PgResult<()>> + Send>>;
+type DeferredStatement = Pin<Box<dyn Future<Output = PgResult<()>> + Send>>;
 
 /// A connection to a PostgreSQL server.
 pub struct PgConn {
@@ -61,7 +61,7 @@ pub struct PgConn {
     /// The id of the session at the last call of [`Self::others_wrote`].
     last_session: Cell<Option<ObjectId>>,
     transaction: TransactionState,
-    deferred: RefCell<Vec<Deferred>>,
+    deferred: RefCell<Vec<DeferredStatement>>,
     wrote: Cell<bool>,
     budget: ReadBudget,
     /// The limits of reads, or `None` if the connection may write.
@@ -72,13 +72,13 @@ pub struct PgConn {
 impl PgConn {
     /// Opens a connection with a separate pool of one session.
     pub(crate) fn open(server: &Server) -> Result<Self> {
-        let conn = Self::of(&pool(server, 1)?)?;
+        let conn = Self::from_pool(&create_pool(server, 1)?)?;
         conn.client()?;
         Ok(conn)
     }
 
     /// Creates a connection that takes its sessions from `pool`.
-    pub(crate) fn of(pool: &Pool) -> Result<Self> {
+    pub(crate) fn from_pool(pool: &Pool) -> Result<Self> {
         Ok(Self {
             pool: pool.clone(),
             session: RefCell::default(),
@@ -100,7 +100,9 @@ impl PgConn {
         self.check_transaction()?;
         match self.live_client() {
             Some(client) => Ok(client),
-            None if self.transaction.is_begun() => Err(broken("the session of the transaction has ended")),
+            None if self.transaction.is_in_progress() => {
+                Err(broken_connection_error("the session of the transaction has ended"))
+            }
             None => self.take_session(),
         }
     }
@@ -119,24 +121,24 @@ impl PgConn {
     }
 
     fn take_session(&self) -> Result<Arc<ClientWrapper>> {
-        self.close();
+        self.close_session();
         // Statements deferred for the last session must not reach another session.
         self.deferred.take();
-        let session = session::take(&self.pool)?;
+        let session = session::take_session(&self.pool)?;
         let client = Arc::clone(&session.client);
         self.session.replace(Some(session));
         Ok(client)
     }
 
     /// Closes the session, so that it does not return to the pool.
-    fn close(&self) {
+    fn close_session(&self) {
         drop(self.session.take().map(PooledSession::take));
     }
 
     /// Returns the session to the pool, or closes the session if it is in a transaction.
-    pub(crate) fn release(&self) {
-        if self.transaction.is_begun() {
-            self.close();
+    pub(crate) fn release_session(&self) {
+        if self.transaction.is_in_progress() {
+            self.close_session();
         }
         drop(self.session.take());
     }
@@ -150,27 +152,31 @@ impl PgConn {
     }
 
     /// Waits for the server, and records the effect of a failure on the session and the transaction.
-    fn wait<T>(&self, work: impl Future<Output = PgResult<T>>) -> Result<T> {
-        let limit = self.session.borrow().as_ref().and_then(|session| session.limit);
-        self.wait_within(limit, work)
+    fn wait_for_server<T>(&self, work: impl Future<Output = PgResult<T>>) -> Result<T> {
+        let timeout = self.session.borrow().as_ref().and_then(|session| session.reply_timeout);
+        self.wait_for_server_within(timeout, work)
     }
 
-    fn wait_within<T>(&self, limit: Option<Duration>, work: impl Future<Output = PgResult<T>>) -> Result<T> {
+    fn wait_for_server_within<T>(
+        &self,
+        timeout: Option<Duration>,
+        work: impl Future<Output = PgResult<T>>,
+    ) -> Result<T> {
         let outcome = match self.session.borrow().as_ref() {
-            Some(session) => session.wait(limit, self.unless_interrupted(work)),
-            None => Err(PgFailure::ended()),
+            Some(session) => session.wait(timeout, self.run_unless_interrupted(work)),
+            None => Err(PgFailure::session_ended()),
         };
         outcome.map_err(|failed| {
             self.record_failure(failed.failure);
-            self.explain_failure(failed)
+            self.error_for_caller(failed)
         })
     }
 
     fn record_failure(&self, failure: TransactionFailure) {
         if matches!(failure, TransactionFailure::Broken | TransactionFailure::Timeout) {
-            self.close();
+            self.close_session();
         }
-        self.transaction.fail(failure);
+        self.transaction.mark_failed(failure);
     }
 
     /// Fails if the current transaction cannot continue. Sends nothing to the server.
@@ -184,9 +190,9 @@ impl PgConn {
     }
 
     /// Sends the deferred statements and `last`, and waits for all of their results.
-    fn after_deferred<T>(&self, last: impl Future<Output = PgResult<T>>) -> Result<T> {
+    fn send_with_deferred<T>(&self, last: impl Future<Output = PgResult<T>>) -> Result<T> {
         let deferred = self.deferred.take();
-        self.wait(async {
+        self.wait_for_server(async {
             let (done, result) = join(join_all(deferred), last).await;
             done.into_iter().collect::<PgResult<Vec<()>>>()?;
             result
@@ -194,42 +200,42 @@ impl PgConn {
     }
 
     pub fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>> {
-        self.fetch(ResultForm::Whole, sql, params)?.iter().map(decode).collect()
+        self.fetch(ResultForm::Whole, sql, params)?.iter().map(decode_row).collect()
     }
 
     /// Runs a statement and returns its first rows. The server omits rows after the total weight has reached
-    /// `bytes`.
+    /// `max_bytes`.
     pub(crate) fn query_within(
         &self,
-        bytes: usize,
+        max_bytes: usize,
         sql: &'static str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>> {
-        self.fetch_within(bytes, sql, params)?.iter().map(decode).collect()
+        self.fetch_within(max_bytes, sql, params)?.iter().map(decode_row).collect()
     }
 
-    pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
-        visit(&self.fetch(ResultForm::Whole, sql, params)?, each)
+    pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], visitor: Visitor<'_>) -> Result<()> {
+        visit_rows(&self.fetch(ResultForm::Whole, sql, params)?, visitor)
     }
 
     /// Runs a statement and visits its first rows, with the same limit in bytes as [`Self::query_within`].
     pub(crate) fn visit_within(
         &self,
-        bytes: usize,
+        max_bytes: usize,
         sql: &'static str,
         params: &[Param<'_>],
-        each: Visitor<'_>,
+        visitor: Visitor<'_>,
     ) -> Result<()> {
-        visit(&self.fetch_within(bytes, sql, params)?, each)
+        visit_rows(&self.fetch_within(max_bytes, sql, params)?, visitor)
     }
 
     /// Visits the rows of a scan through a cursor, fetching a limited number of rows at a time.
-    pub(crate) fn scan(&self, scan: &Scan, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
+    pub(crate) fn scan(&self, scan: &Scan, params: &[Param<'_>], visitor: Visitor<'_>) -> Result<()> {
         self.fetch(ResultForm::Whole, scan.declare, params)?;
         loop {
             let rows = self.fetch(ResultForm::Whole, scan.fetch, &[])?;
             let is_last = rows.len() < FETCH_ROWS;
-            if rows.iter().any(|row| each(row).is_break()) || is_last {
+            if rows.iter().any(|row| visitor(row).is_break()) || is_last {
                 break;
             }
         }
@@ -238,11 +244,11 @@ impl PgConn {
 
     fn fetch_within(
         &self,
-        bytes: usize,
+        max_bytes: usize,
         sql: &'static str,
         params: &[Param<'_>],
     ) -> Result<Vec<tokio_postgres::Row>> {
-        let bytes = Param::Int(i64::try_from(bytes).unwrap_or(i64::MAX));
+        let bytes = Param::Int(i64::try_from(max_bytes).unwrap_or(i64::MAX));
         let params: Vec<Param<'_>> = params.iter().copied().chain([bytes]).collect();
         self.fetch(ResultForm::Bounded, sql, &params)
     }
@@ -258,26 +264,26 @@ impl PgConn {
         self.limit_next_statement(&client)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
-        self.after_deferred(async {
-            client.query(&statement, &bound).await.map_err(|error| PgFailure::of(error, sql))
+        self.send_with_deferred(async {
+            client.query(&statement, &bound).await.map_err(|error| PgFailure::from_driver(error, sql))
         })
     }
 
     pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
         self.wrote.set(true);
         self.watch_query(ResultForm::Whole, sql, params)?;
-        let (client, statement) = self.prepared(sql)?;
+        let (client, statement) = self.prepare(sql)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
-        self.after_deferred(async {
-            client.execute(&statement, &bound).await.map_err(|error| PgFailure::of(error, sql))
+        self.send_with_deferred(async {
+            client.execute(&statement, &bound).await.map_err(|error| PgFailure::from_driver(error, sql))
         })
     }
 
     /// Sends the deferred statements and waits for their results.
     pub fn flush(&self) -> Result<()> {
         self.check_transaction()?;
-        self.after_deferred(async { Ok(()) })
+        self.send_with_deferred(async { Ok(()) })
     }
 
     /// Begins a transaction on a session that the pool has just checked.
@@ -285,41 +291,43 @@ impl PgConn {
     /// The statement `sql` is sent together with the next statement.
     pub fn begin(&self, sql: &'static str) -> Result<()> {
         // The pool checks the session before the transaction uses it.
-        self.release();
+        self.release_session();
         let client = self.client()?;
-        let first = self.first_statement(&self.transaction.begin());
+        let first = self.transaction_setup_statement(&self.transaction.begin());
         let begun = format!("{sql}; {first}");
         self.deferred.borrow_mut().push(Box::pin(async move {
-            client.batch_execute(&begun).await.map_err(|error| PgFailure::of(error, sql))
+            client.batch_execute(&begun).await.map_err(|error| PgFailure::from_driver(error, sql))
         }));
         Ok(())
     }
 
-    /// Runs statements outside of any job, without deferring them.
+    /// Runs statements outside of any task, without deferring them.
     pub fn batch(&self, sql: &str) -> Result<()> {
         let client = self.client()?;
         // The server must have begun the transaction before, because no statement may run outside of it.
         self.flush()?;
-        self.wait(async { client.batch_execute(sql).await.map_err(|error| PgFailure::of(error, sql)) })
+        self.wait_for_server(async {
+            client.batch_execute(sql).await.map_err(|error| PgFailure::from_driver(error, sql))
+        })
     }
 
-    /// Returns the server's current transaction id, for [`Self::has_passed`].
-    pub fn horizon(&self) -> Result<String> {
-        first_value(self.query(CURRENT_TRANSACTION, &[])?)
+    /// Returns the server's current transaction id, for [`Self::has_passed_horizon`].
+    pub fn transaction_horizon(&self) -> Result<String> {
+        first_value(self.query(SELECT_CURRENT_TRANSACTION, &[])?)
     }
 
     /// Returns whether every transaction that was in progress at `horizon` has ended.
     ///
     /// Rows that such a transaction may still see cannot be removed. Sessions that the role may not inspect
     /// are assumed to have ended.
-    pub fn has_passed(&self, horizon: &str) -> Result<bool> {
-        Ok(first_value::<i64>(self.query(COUNT_OLDER, &[Param::Text(horizon)])?)? == 0)
+    pub fn has_passed_horizon(&self, horizon: &str) -> Result<bool> {
+        Ok(first_value::<i64>(self.query(COUNT_OLDER_TRANSACTIONS, &[Param::Text(horizon)])?)? == 0)
     }
 
     /// Commits and, in the same round trip, notifies other servers of the last positions of the logs.
     pub fn commit(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
         self.commit_and_notify(lsns)?;
-        self.release();
+        self.release_session();
         Ok(())
     }
 
@@ -329,7 +337,7 @@ impl PgConn {
     fn commit_and_notify(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
         self.flush()?;
         self.watch_commit();
-        let (client, notify) = self.prepared("select pg_notify('svc_log', $1)")?;
+        let (client, notify) = self.prepare("select pg_notify('svc_log', $1)")?;
         self.check_transaction()?;
         let notice: String = lsns.iter().map(|(workspace, lsn)| format!("{workspace}:{lsn} ")).collect();
         let parts = if notice.is_empty() { Vec::new() } else { split_notice(&notice) };
@@ -342,20 +350,20 @@ impl PgConn {
                 Either::Left((outcome, _)) => outcome,
                 Either::Right((_, committed)) => committed.await,
             };
-            outcome.map_err(PgFailure::of_commit)
+            outcome.map_err(PgFailure::from_commit)
         })?;
-        self.transaction.committed(first_text(&replies))
+        self.transaction.confirm_commit(first_text(&replies))
     }
 
     /// Waits for the reply to a commit. Without a reply in time, the error reports an unknown outcome.
     fn wait_for_commit<T>(&self, work: impl Future<Output = PgResult<T>>) -> Result<T> {
         let answered = Cell::new(false);
-        let result = self.wait(async {
+        let result = self.wait_for_server(async {
             let outcome = work.await;
             answered.set(true);
             outcome
         });
-        if answered.get() { result } else { result.map_err(outcome_unknown) }
+        if answered.get() { result } else { result.map_err(outcome_unknown_error) }
     }
 
     /// Rolls back the transaction, and returns the session to the pool.
@@ -366,19 +374,22 @@ impl PgConn {
         self.wrote.set(false);
         let begun = self.transaction.end();
         if let Some(client) = self.live_client().filter(|_| begun) {
-            let rolled_back = self.wait(async {
-                client.batch_execute("rollback").await.map_err(|error| PgFailure::of(error, "rollback"))
+            let rolled_back = self.wait_for_server(async {
+                client
+                    .batch_execute("rollback")
+                    .await
+                    .map_err(|error| PgFailure::from_driver(error, "rollback"))
             });
             if let Err(error) = rolled_back {
                 tracing::info!(%error, cause = ?error.cause(), "a session was closed instead of rolled back");
-                self.close();
+                self.close_session();
             }
         }
-        self.release();
+        self.release_session();
         Ok(())
     }
 
-    fn prepared(&self, sql: &'static str) -> Result<(Arc<ClientWrapper>, Statement)> {
+    fn prepare(&self, sql: &'static str) -> Result<(Arc<ClientWrapper>, Statement)> {
         self.prepare_with_form(ResultForm::Whole, sql)
     }
 
@@ -390,10 +401,10 @@ impl PgConn {
         let client = self.client()?;
         let prepared = {
             let session = self.session.borrow();
-            let session = session.as_ref().ok_or_else(|| broken("the session has ended"))?;
-            match session.prepared(form, sql) {
+            let session = session.as_ref().ok_or_else(|| broken_connection_error("the session has ended"))?;
+            match session.cached_statement(form, sql) {
                 Some(statement) => Ok(statement),
-                None => session.wait(session.limit, session.prepare(form, sql)),
+                None => session.wait(session.reply_timeout, session.prepare(form, sql)),
             }
         };
         let statement = prepared.map_err(|failed| {
@@ -407,23 +418,23 @@ impl PgConn {
         self.wrote.set(false);
     }
 
-    pub fn job_wrote(&self) -> bool {
+    pub fn has_task_written(&self) -> bool {
         self.wrote.get()
     }
 }
 
 impl Drop for PgConn {
     fn drop(&mut self) {
-        self.release();
+        self.release_session();
     }
 }
 
 /// Commits, and returns the name of the transaction that the commit ends.
 const COMMIT: &str = "select current_setting('svc.transaction', true); commit";
 
-fn visit(rows: &[tokio_postgres::Row], each: Visitor<'_>) -> Result<()> {
+fn visit_rows(rows: &[tokio_postgres::Row], visitor: Visitor<'_>) -> Result<()> {
     // A visitor that breaks needs no further rows.
-    let _ = rows.iter().try_for_each(|row| each(row));
+    let _ = rows.iter().try_for_each(|row| visitor(row));
     Ok(())
 }
 
@@ -432,13 +443,13 @@ fn first_value<T: FromValue>(mut rows: Vec<Row>) -> Result<T> {
     row.take()
 }
 
-const CURRENT_TRANSACTION: &str = "select cast(cast(pg_current_xact_id() as xid) as text)";
+const SELECT_CURRENT_TRANSACTION: &str = "select cast(cast(pg_current_xact_id() as xid) as text)";
 
-/// Counts the obstacles to removing rows that were deleted before the transaction with the id `$1`.
+/// Counts what prevents the removal of rows that were deleted before the transaction with the id `$1`.
 ///
-/// These are the snapshots of this database, standbys that report the rows they need, and transactions that
+/// Counted are the snapshots of this database, standbys that report the rows they need, and transactions that
 /// write, in any database, because every new snapshot of this one begins before them.
-const COUNT_OLDER: &str = "
+const COUNT_OLDER_TRANSACTIONS: &str = "
     select count(*) from (
         select backend_xmin as oldest from pg_stat_activity
         where pid <> pg_backend_pid() and (datname is null or datname = current_database())
@@ -448,13 +459,13 @@ const COUNT_OLDER: &str = "
     ) held where age(oldest) > age(cast(cast($1 as text) as xid))";
 
 /// Maximum bytes of one notification, with a margin below the server's limit of 8000.
-const NOTICE_BYTES: usize = 7000;
+const NOTICE_BYTES_MAX: usize = 7000;
 
 /// Splits a notification text at spaces into parts that fit one notification each.
 fn split_notice(notice: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for word in notice.split_whitespace() {
-        if let Some(last) = parts.last_mut().filter(|last| last.len() + word.len() < NOTICE_BYTES) {
+        if let Some(last) = parts.last_mut().filter(|last| last.len() + word.len() < NOTICE_BYTES_MAX) {
             last.push_str(word);
             last.push(' ');
         } else {
@@ -486,9 +497,9 @@ mod tests {
         let conn = PgConn::open(&parse_url(&server.into()).unwrap()).unwrap();
         let name = format!("rewrite_{}", Uuid::now_v7().simple());
         conn.batch(&format!("create table {name} (n bigint); create role {name}")).unwrap();
-        assert!(conn.rewrite(&name).unwrap());
+        assert!(conn.rewrite_table(&name).unwrap());
         conn.batch(&format!("set role {name}")).unwrap();
-        let rejected = conn.rewrite(&name);
+        let rejected = conn.rewrite_table(&name);
         conn.batch(&format!("reset role; drop table {name}; drop role {name}")).unwrap();
         assert!(rejected.is_err(), "{rejected:?}");
     }
@@ -498,7 +509,7 @@ mod tests {
         assert_eq!(split_notice("a:1 b:2 "), ["a:1 b:2 "]);
         let words: Vec<String> = (0..1000).map(|n| format!("{}:{n}", Uuid::from_u128(n))).collect();
         let parts = split_notice(&words.join(" "));
-        assert!(parts.len() > 1 && parts.iter().all(|part| part.len() <= NOTICE_BYTES));
+        assert!(parts.len() > 1 && parts.iter().all(|part| part.len() <= NOTICE_BYTES_MAX));
         let split: Vec<&str> = parts.iter().flat_map(|part| part.split_whitespace()).collect();
         assert_eq!(split, words);
     }

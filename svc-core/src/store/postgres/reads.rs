@@ -13,7 +13,7 @@ use deadpool_postgres::ClientWrapper;
 use super::PgConn;
 use super::errors::{PgFailure, PgResult};
 use crate::error::{Code, Error, Result};
-use crate::store::budget::{ReadBudget, ReadInterrupt, interrupted, too_expensive};
+use crate::store::budget::{ReadBudget, ReadInterrupt, interrupted_error, too_expensive};
 use crate::store::engine::TransactionFailure;
 
 /// The limits for the reads of a connection.
@@ -37,11 +37,11 @@ impl PgConn {
     ///
     /// With a time limit for reads, the statement sets that limit. Otherwise it sets the transaction name
     /// that the commit returns.
-    pub(super) fn first_statement(&self, name: &str) -> String {
+    pub(super) fn transaction_setup_statement(&self, name: &str) -> String {
         match &self.reads {
             Some(ReadLimits { limit: Some(limit), is_shortened, .. }) => {
                 is_shortened.set(false);
-                timeout(*limit)
+                set_timeout_sql(*limit)
             }
             _ => format!("set local svc.transaction = '{name}'"),
         }
@@ -82,31 +82,36 @@ impl PgConn {
 
     /// Limits the later statements of the transaction. The limit is sent together with the next statement.
     fn limit_statements(&self, client: Arc<ClientWrapper>, limit: Duration) {
-        let sql = timeout(limit);
+        let sql = set_timeout_sql(limit);
         self.deferred.borrow_mut().push(Box::pin(async move {
             client
                 .batch_execute(&sql)
                 .await
-                .map_err(|error| PgFailure::of(error, "set local statement_timeout"))
+                .map_err(|error| PgFailure::from_driver(error, "set local statement_timeout"))
         }));
     }
 
     /// Waits for the server, unless reads are interrupted first.
-    pub(super) async fn unless_interrupted<T>(&self, work: impl Future<Output = PgResult<T>>) -> PgResult<T> {
+    pub(super) async fn run_unless_interrupted<T>(
+        &self,
+        work: impl Future<Output = PgResult<T>>,
+    ) -> PgResult<T> {
         let Some(reads) = &self.reads else { return work.await };
         tokio::select! {
             outcome = work => outcome,
             // The outcome of the statement is not known, so the session is closed.
-            () = reads.interrupt.interrupted() => {
-                Err(PgFailure { failure: TransactionFailure::Timeout, error: interrupted() })
+            () = reads.interrupt.wait_until_interrupted() => {
+                Err(PgFailure { failure: TransactionFailure::Timeout, error: interrupted_error() })
             }
         }
     }
 
     /// Returns the error for a failed read: the error of the time budget, if the read has used it up.
-    pub(super) fn explain_failure(&self, failed: PgFailure) -> Error {
+    pub(super) fn error_for_caller(&self, failed: PgFailure) -> Error {
         match failed.error.code() {
-            Code::Unavailable if failed.failure == TransactionFailure::Statement && self.budget.is_over() => {
+            Code::Unavailable
+                if failed.failure == TransactionFailure::Statement && self.budget.is_used_up() =>
+            {
                 too_expensive(failed.error)
             }
             _ => failed.error,
@@ -116,6 +121,6 @@ impl PgConn {
 
 /// Returns the statement that limits later statements of the transaction to `limit`, rounded up to
 /// milliseconds.
-fn timeout(limit: Duration) -> String {
+fn set_timeout_sql(limit: Duration) -> String {
     format!("set local statement_timeout = {}", limit.as_millis().saturating_add(1))
 }

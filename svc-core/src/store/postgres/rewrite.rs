@@ -18,8 +18,8 @@ impl PgConn {
     /// Other statements on the table wait while the rewrite waits for the lock and runs; the tables are
     /// small. If the role lacks the permission, the server only warns, so a table that is still in the same
     /// file is an error.
-    pub fn rewrite(&self, table: &str) -> Result<bool> {
-        let file = || first_value::<i64>(self.query(FILE_OF, &[Param::Text(table)])?);
+    pub fn rewrite_table(&self, table: &str) -> Result<bool> {
+        let file = || first_value::<i64>(self.query(SELECT_TABLE_FILE, &[Param::Text(table)])?);
         let before = file()?;
         let rewritten = self.try_rewrite(table)?;
         if rewritten && file()? == before {
@@ -36,16 +36,21 @@ impl PgConn {
         let back = "reset lock_timeout; reset statement_timeout";
         // A plain VACUUM leaves the bytes of dead rows in the free space of their page.
         let rewrite = format!("vacuum full {table}");
-        self.wait_within(Some(REWRITE_TIMEOUT.saturating_add(ANSWER_SLACK)), async {
-            client.batch_execute(&settings).await.map_err(|error| PgFailure::of(error, &settings))?;
+        self.wait_for_server_within(Some(REWRITE_TIMEOUT.saturating_add(ANSWER_SLACK)), async {
+            client
+                .batch_execute(&settings)
+                .await
+                .map_err(|error| PgFailure::from_driver(error, &settings))?;
             let rewritten = match client.batch_execute(&rewrite).await {
                 Ok(()) => Ok(true),
                 Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
-                Err(error) => Err(PgFailure::of(error, &rewrite)),
+                Err(error) => Err(PgFailure::from_driver(error, &rewrite)),
             };
             // A session that keeps these settings must not return to the pool.
-            let unusable =
-                |error| PgFailure { failure: TransactionFailure::Broken, ..PgFailure::of(error, back) };
+            let unusable = |error| PgFailure {
+                failure: TransactionFailure::Broken,
+                ..PgFailure::from_driver(error, back)
+            };
             let reset = client.batch_execute(back).await.map_err(unusable);
             rewritten.and_then(|rewritten| reset.map(|()| rewritten))
         })
@@ -53,7 +58,7 @@ impl PgConn {
 }
 
 /// Selects the file that contains a table's rows. A rewrite creates a new file.
-const FILE_OF: &str = "select cast(pg_relation_filenode(cast($1 as text)::regclass) as bigint)";
+const SELECT_TABLE_FILE: &str = "select cast(pg_relation_filenode(cast($1 as text)::regclass) as bigint)";
 
 /// Maximum time that a rewrite waits for the lock on its table. Other statements on the table queue behind
 /// it.

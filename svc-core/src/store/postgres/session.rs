@@ -17,7 +17,7 @@ use tokio::task::yield_now;
 use tokio_postgres::types::Type;
 use tokio_postgres::{SimpleQueryMessage, Statement};
 
-use super::errors::{PgFailure, PgResult, unreachable};
+use super::errors::{PgFailure, PgResult, unreachable_error};
 use super::settings::Server;
 use crate::error::{Error, Result};
 use crate::limits::{ANSWER_SLACK, ROW_BYTES};
@@ -44,19 +44,19 @@ pub(crate) struct SessionManager {
 }
 
 /// Creates a pool of up to `size` sessions. The session that was returned last is taken first.
-pub(crate) fn pool(server: &Server, size: usize) -> Result<Pool> {
-    let sessions = SessionManager { server: server.clone(), driver: server.driver() };
+pub(crate) fn create_pool(server: &Server, size: usize) -> Result<Pool> {
+    let sessions = SessionManager { server: server.clone(), driver: server.connection_manager() };
     Pool::builder(sessions).max_size(size).queue_mode(QueueMode::Lifo).build().map_err(Error::internal)
 }
 
 /// Takes a live session from a pool. If no session is idle, the pool opens one; fails if all are taken.
-pub(super) fn take(pool: &Pool) -> Result<PooledSession> {
+pub(super) fn take_session(pool: &Pool) -> Result<PooledSession> {
     // A new session is opened on its own runtime, so the pool waits for nothing else.
     match pool.get().now_or_never() {
         Some(Ok(session)) => Ok(session),
         Some(Err(PoolError::Backend(error))) => Err(error),
-        Some(Err(error)) => Err(unreachable(error)),
-        None => Err(unreachable("all sessions of the pool are taken")),
+        Some(Err(error)) => Err(unreachable_error(error)),
+        None => Err(unreachable_error("all sessions of the pool are taken")),
     }
 }
 
@@ -78,7 +78,7 @@ impl managed::Manager for SessionManager {
             yield_now().await;
             yield_now().await;
         };
-        session.runtime.drive(read).map_err(RecycleError::Backend)?;
+        session.runtime.block_on(read).map_err(RecycleError::Backend)?;
         let unsent = || RecycleError::message("a statement is still to be sent");
         let client = Arc::get_mut(&mut session.client).ok_or_else(unsent)?;
         self.driver.recycle(client, metrics).await.map_err(|error| RecycleError::message(error.to_string()))
@@ -103,7 +103,7 @@ impl SessionRuntime {
         Ok(Self(Some(runtime)))
     }
 
-    fn drive<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+    fn block_on<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         let dropped = || Error::internal("the session is being dropped");
         Ok(self.0.as_ref().ok_or_else(dropped)?.block_on(work))
     }
@@ -123,7 +123,7 @@ pub(crate) struct Session {
     /// Timeout of a reply, a little longer than the server's own time limit for a statement.
     ///
     /// `None` if the server has no such limit.
-    pub(super) limit: Option<Duration>,
+    pub(super) reply_timeout: Option<Duration>,
     statements: RefCell<HashMap<(ResultForm, usize, usize), Statement>>,
     runtime: SessionRuntime,
 }
@@ -132,17 +132,17 @@ impl Session {
     /// Opens a session within the time limit for connecting.
     fn open(sessions: &SessionManager) -> Result<Self> {
         let runtime = SessionRuntime::new()?;
-        let (client, limit) = runtime.drive(async {
-            let opening = tokio::time::timeout(sessions.server.opening_limit(), Self::connect(sessions));
-            opening.await.map_err(unreachable)?
+        let (client, reply_timeout) = runtime.block_on(async {
+            let opening = tokio::time::timeout(sessions.server.open_timeout(), Self::connect(sessions));
+            opening.await.map_err(unreachable_error)?
         })??;
-        Ok(Self { client: Arc::new(client), limit, statements: RefCell::default(), runtime })
+        Ok(Self { client: Arc::new(client), reply_timeout, statements: RefCell::default(), runtime })
     }
 
     async fn connect(sessions: &SessionManager) -> Result<(ClientWrapper, Option<Duration>)> {
-        let client = managed::Manager::create(&sessions.driver).await.map_err(unreachable)?;
-        if let Some(statement) = sessions.server.first_statement() {
-            client.batch_execute(statement).await.map_err(unreachable)?;
+        let client = managed::Manager::create(&sessions.driver).await.map_err(unreachable_error)?;
+        if let Some(statement) = sessions.server.session_setup_statement() {
+            client.batch_execute(statement).await.map_err(unreachable_error)?;
         }
         let limit = statement_timeout(&client).await?;
         Ok((client, limit.map(|limit| limit.saturating_add(ANSWER_SLACK))))
@@ -151,18 +151,18 @@ impl Session {
     /// Drives `work` to completion, or until `limit` has passed.
     pub(super) fn wait<T>(
         &self,
-        limit: Option<Duration>,
+        timeout: Option<Duration>,
         work: impl Future<Output = PgResult<T>>,
     ) -> PgResult<T> {
         let work = async {
-            match limit {
-                Some(limit) => {
-                    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(PgFailure::timed_out()))
+            match timeout {
+                Some(timeout) => {
+                    tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| Err(PgFailure::timed_out()))
                 }
                 None => work.await,
             }
         };
-        self.runtime.drive(work).map_err(PgFailure::defect)?
+        self.runtime.block_on(work).map_err(PgFailure::from_defect)?
     }
 
     /// Prepares a statement, and caches it by the address and length of its text.
@@ -170,7 +170,7 @@ impl Session {
         match form {
             ResultForm::Whole => self.prepare_text(form, sql, sql).await,
             ResultForm::Bounded => {
-                let whole = match self.prepared(ResultForm::Whole, sql) {
+                let whole = match self.cached_statement(ResultForm::Whole, sql) {
                     Some(whole) => whole,
                     None => self.prepare_text(ResultForm::Whole, sql, sql).await?,
                 };
@@ -180,12 +180,13 @@ impl Session {
     }
 
     /// Returns a statement that was prepared earlier.
-    pub(super) fn prepared(&self, form: ResultForm, sql: &'static str) -> Option<Statement> {
+    pub(super) fn cached_statement(&self, form: ResultForm, sql: &'static str) -> Option<Statement> {
         self.statements.borrow().get(&statement_key(form, sql)).cloned()
     }
 
     async fn prepare_text(&self, form: ResultForm, sql: &'static str, text: &str) -> PgResult<Statement> {
-        let statement = self.client.prepare(text).await.map_err(|error| PgFailure::of(error, text))?;
+        let statement =
+            self.client.prepare(text).await.map_err(|error| PgFailure::from_driver(error, text))?;
         self.statements.borrow_mut().insert(statement_key(form, sql), statement.clone());
         Ok(statement)
     }
@@ -221,7 +222,7 @@ fn has_variable_size(kind: &Type) -> bool {
 
 /// Returns the session's statement timeout, which the database URL may set. Returns `None` if it is disabled.
 async fn statement_timeout(client: &ClientWrapper) -> Result<Option<Duration>> {
-    let reply = client.simple_query(STATEMENT_TIMEOUT_MS).await.map_err(unreachable)?;
+    let reply = client.simple_query(STATEMENT_TIMEOUT_MS).await.map_err(unreachable_error)?;
     let millis = first_text(&reply).and_then(|text| text.parse().ok());
     let millis: u64 =
         millis.ok_or_else(|| Error::internal("the server does not report its statement_timeout"))?;
@@ -268,8 +269,8 @@ mod tests {
     #[test]
     fn each_transaction_has_a_session_of_its_own_and_waits_for_none() {
         let Some(server) = server() else { return };
-        let pool = pool(&server, 2).unwrap();
-        let [one, two, three] = [(); 3].map(|()| PgConn::of(&pool).unwrap());
+        let pool = create_pool(&server, 2).unwrap();
+        let [one, two, three] = [(); 3].map(|()| PgConn::from_pool(&pool).unwrap());
         one.begin(READ).unwrap();
         two.begin("begin").unwrap();
         let first = process(&one).unwrap();
@@ -291,10 +292,10 @@ mod tests {
     #[test]
     fn the_limit_of_reads_ends_with_their_transaction() {
         let Some(server) = server() else { return };
-        let pool = pool(&server, 1).unwrap();
-        let limited = PgConn::of(&pool).unwrap();
+        let pool = create_pool(&server, 1).unwrap();
+        let limited = PgConn::from_pool(&pool).unwrap();
         let limited = limited.for_reads(&ReadInterrupt::default(), Some(Duration::from_millis(99)));
-        let other = PgConn::of(&pool).unwrap();
+        let other = PgConn::from_pool(&pool).unwrap();
         let timeout = |conn: &PgConn| {
             conn.begin(READ).unwrap();
             let rows = conn.query("select current_setting('statement_timeout')", &[]).unwrap();
@@ -307,8 +308,8 @@ mod tests {
     #[test]
     fn a_session_that_has_ended_while_idle_is_never_taken() {
         let Some(server) = server() else { return };
-        let pool = pool(&server, 3).unwrap();
-        let conns = [(); 3].map(|()| PgConn::of(&pool).unwrap());
+        let pool = create_pool(&server, 3).unwrap();
+        let conns = [(); 3].map(|()| PgConn::from_pool(&pool).unwrap());
         let begin = || {
             conns.each_ref().map(|conn| {
                 conn.begin(READ).unwrap();
@@ -326,8 +327,8 @@ mod tests {
     #[test]
     fn an_idle_session_never_replaces_one_that_a_transaction_has_lost() {
         let Some(server) = server() else { return };
-        let pool = pool(&server, 3).unwrap();
-        let [conn, other] = [(); 2].map(|()| PgConn::of(&pool).unwrap());
+        let pool = create_pool(&server, 3).unwrap();
+        let [conn, other] = [(); 2].map(|()| PgConn::from_pool(&pool).unwrap());
         conn.begin("begin").unwrap();
         let lost = process(&conn).unwrap();
         process(&other).unwrap();

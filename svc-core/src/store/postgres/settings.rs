@@ -31,7 +31,7 @@ type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 /// Parses the settings of a server from a URL.
 pub(crate) fn parse_url(text: &SecretString) -> Result<Server> {
     let url = DatabaseUrl::parse(text.expose_secret())?;
-    let tls = tls::connector(&url.proof)?;
+    let tls = tls::tls_connector(&url.proof)?;
     let mut config = Config::new();
     url.hosts().iter().for_each(|host| add_host(&mut config, host));
     // A Unix socket needs no TLS, and does not support it.
@@ -76,7 +76,7 @@ pub(crate) fn parse_url(text: &SecretString) -> Result<Server> {
         Some(given) => format!("{options} {given}"),
         None => options,
     });
-    detect_dead_peers(&mut config, &url);
+    set_dead_peer_timeouts(&mut config, &url);
     Ok(Server { config, tls, is_read_only: false })
 }
 
@@ -100,7 +100,7 @@ impl Server {
     }
 
     /// Returns the manager that opens a pool's connections, and checks them without a round trip.
-    pub(super) fn driver(&self) -> Manager {
+    pub(super) fn connection_manager(&self) -> Manager {
         let check = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         Manager::from_config(self.config.clone(), self.tls.clone(), check)
     }
@@ -109,7 +109,7 @@ impl Server {
     ///
     /// The driver's own limit covers only the TCP connection, not the messages that the server sends after
     /// that.
-    pub(super) fn opening_limit(&self) -> Duration {
+    pub(super) fn open_timeout(&self) -> Duration {
         self.config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT).saturating_add(ANSWER_SLACK)
     }
 
@@ -131,21 +131,21 @@ impl Server {
 
     /// Returns the same server with short timeouts, for statements whose callers can continue without a
     /// result.
-    pub fn with_short_timeouts(&self) -> Self {
+    pub fn with_short_statement_timeouts(&self) -> Self {
         let millis = RATE_LIMIT_SHARING_TIMEOUT.as_millis();
         let options = format!("-c statement_timeout={millis} -c lock_timeout={millis}");
         self.with_options("-c plan_cache_mode=force_generic_plan", &options)
     }
 
     /// Returns the same server with sessions that are read-only.
-    pub fn read_only(&self) -> Self {
+    pub fn with_read_only_sessions(&self) -> Self {
         Self { is_read_only: true, ..self.clone() }
     }
 
     /// Returns the statement that makes a new session read-only, or `None` for sessions that may write.
     ///
     /// If an option did this instead, `target_session_attrs` would mistake a primary for a standby.
-    pub(super) fn first_statement(&self) -> Option<&'static str> {
+    pub(super) fn session_setup_statement(&self) -> Option<&'static str> {
         self.is_read_only.then_some("set default_transaction_read_only = on")
     }
 
@@ -163,7 +163,7 @@ impl Server {
 ///
 /// Options in the URL override the defaults; 0 counts as not set. Without keepalives, a connection to a host
 /// that lost power waits as long as TCP retransmits, a quarter of an hour.
-fn detect_dead_peers(config: &mut Config, url: &DatabaseUrl) {
+fn set_dead_peer_timeouts(config: &mut Config, url: &DatabaseUrl) {
     let number = |name| url.number(name).filter(|number| *number > 0);
     let seconds = |name, default| number(name).map_or(default, Duration::from_secs);
     config.connect_timeout(seconds("connect_timeout", CONNECT_TIMEOUT));
@@ -277,7 +277,7 @@ mod tests {
         let Some(url) = server_for_tests() else { return };
         let separator = if url.contains('?') { '&' } else { '?' };
         let server = server(&format!("{url}{separator}target_session_attrs=read-write"));
-        let conn = PgConn::open(&server.read_only()).unwrap();
+        let conn = PgConn::open(&server.with_read_only_sessions()).unwrap();
         conn.batch("select 1").unwrap();
         let refused = conn.batch("create table of_a_session_that_can_change_nothing (a int)").unwrap_err();
         assert!(format!("{refused:?}").contains("read-only"), "{refused:?}");
@@ -310,6 +310,6 @@ mod tests {
         let begun = clock.monotonic();
         let error = PgConn::open(&server).err().unwrap();
         assert_eq!(error.code(), Code::Unavailable);
-        assert!(clock.monotonic().since(begun) < server.opening_limit() + Duration::from_secs(2));
+        assert!(clock.monotonic().since(begun) < server.open_timeout() + Duration::from_secs(2));
     }
 }

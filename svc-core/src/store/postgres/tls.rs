@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::mark::without_mark_bytes;
 
 /// Returns the TLS connector for the settings of a URL.
-pub(super) fn connector(proof: &TlsVerification) -> Result<MakeRustlsConnect> {
+pub(super) fn tls_connector(proof: &TlsVerification) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let algorithms = provider.signature_verification_algorithms;
     let versions = match proof.tls13 {
@@ -36,12 +36,12 @@ pub(super) fn connector(proof: &TlsVerification) -> Result<MakeRustlsConnect> {
     let builder = ClientConfig::builder_with_provider(provider);
     let builder = builder.with_protocol_versions(&versions).map_err(Error::internal)?;
     let trusted = proof.roots().map(TrustedCertificates::read).transpose()?;
-    let verifier = ServerVerifier { algorithms, trusted, compares_name: proof.compares_name() };
+    let verifier = ServerVerifier { algorithms, trusted, checks_name: proof.compares_name() };
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     let mut config = match &proof.client {
         Some((certificate, key)) => {
-            let chain = certificates("sslcert", certificate)?;
-            let key = private_key(key)?;
+            let chain = read_certificates("sslcert", certificate)?;
+            let key = read_private_key(key)?;
             builder
                 .with_client_auth_cert(chain, key)
                 .map_err(|error| config_error(format!("sslcert and sslkey do not match: {error}")))?
@@ -55,17 +55,21 @@ pub(super) fn connector(proof: &TlsVerification) -> Result<MakeRustlsConnect> {
     Ok(MakeRustlsConnect::new(config))
 }
 
-fn certificates(name: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let text = read(name, file)?;
+fn read_certificates(name: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let text = read_file(name, file)?;
     let text = without_mark_bytes(&text);
     let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-    let found = found.map_err(|error| unusable(name, file, error))?;
-    if found.is_empty() { Err(unusable(name, file, "it has no certificate in PEM")) } else { Ok(found) }
+    let found = found.map_err(|error| unusable_file_error(name, file, error))?;
+    if found.is_empty() {
+        Err(unusable_file_error(name, file, "it has no certificate in PEM"))
+    } else {
+        Ok(found)
+    }
 }
 
-fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>> {
+fn read_private_key(file: &Path) -> Result<PrivateKeyDer<'static>> {
     const NAME: &str = "sslkey";
-    let text = zeroize::Zeroizing::new(read(NAME, file)?);
+    let text = zeroize::Zeroizing::new(read_file(NAME, file)?);
     PrivateKeyDer::from_pem_slice(without_mark_bytes(&text)).map_err(|error| {
         let is_encrypted = String::from_utf8_lossy(&text).contains("ENCRYPTED");
         let why = match error {
@@ -76,16 +80,16 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>> {
             pem::Error::NoItemsFound => "it has no key in PEM".to_owned(),
             error => error.to_string(),
         };
-        unusable(NAME, file, why)
+        unusable_file_error(NAME, file, why)
     })
 }
 
-fn read(name: &str, file: &Path) -> Result<Vec<u8>> {
+fn read_file(name: &str, file: &Path) -> Result<Vec<u8>> {
     std::fs::read(file)
         .map_err(|error| config_error(format!("{name}: {}", describe_denial(Need::Read, file, &error))))
 }
 
-fn unusable(name: &str, file: &Path, error: impl std::fmt::Display) -> Error {
+fn unusable_file_error(name: &str, file: &Path, error: impl std::fmt::Display) -> Error {
     config_error(format!("{name}: {} cannot be used: {error}", file.display()))
 }
 
@@ -98,12 +102,12 @@ fn config_error(why: impl std::fmt::Display) -> Error {
 struct TrustedCertificates {
     roots: Vec<Certificate>,
     /// Other certificates in the file, which are trusted only if they lead to a root.
-    between: Vec<Certificate>,
+    intermediates: Vec<Certificate>,
 }
 
 impl TrustedCertificates {
-    fn read(from: &TrustedRoots) -> Result<Self> {
-        let parsed = match from {
+    fn read(source: &TrustedRoots) -> Result<Self> {
+        let parsed = match source {
             TrustedRoots::System => {
                 let found = rustls_native_certs::load_native_certs().certs;
                 let parsed: Vec<_> = found.iter().filter_map(|found| Certificate::parse(found)).collect();
@@ -116,13 +120,15 @@ impl TrustedCertificates {
                 parsed
             }
             TrustedRoots::File(file) => {
-                let found = certificates("sslrootcert", file)?;
+                let found = read_certificates("sslrootcert", file)?;
                 let parsed = found.iter().map(|found| Certificate::parse(found)).collect::<Option<Vec<_>>>();
-                parsed.ok_or_else(|| unusable("sslrootcert", file, "a certificate in it is damaged"))?
+                parsed.ok_or_else(|| {
+                    unusable_file_error("sslrootcert", file, "a certificate in it is damaged")
+                })?
             }
         };
-        let (roots, between) = parsed.into_iter().partition(Certificate::is_self_issued);
-        Ok(Self { roots, between })
+        let (roots, intermediates) = parsed.into_iter().partition(Certificate::is_self_issued);
+        Ok(Self { roots, intermediates })
     }
 
     /// Checks that the certificate of a server leads to a root.
@@ -136,15 +142,15 @@ impl TrustedCertificates {
         let mut anchors = RootCertStore::empty();
         let valid = self.roots.iter().filter(|root| root.check_time(now).is_ok() && root.is_authority());
         anchors.add_parsable_certificates(valid.map(|root| CertificateDer::from(root.der())));
-        let own = self.between.iter().map(|between| CertificateDer::from(between.der()));
-        let between: Vec<CertificateDer<'_>> = sent.iter().cloned().chain(own).collect();
+        let own = self.intermediates.iter().map(|certificate| CertificateDer::from(certificate.der()));
+        let intermediates: Vec<CertificateDer<'_>> = sent.iter().cloned().chain(own).collect();
         let der = CertificateDer::from(leaf.der());
-        let judged = ParsedCertificate::try_from(&der).and_then(|parsed| {
-            verify_server_cert_signed_by_trust_anchor(&parsed, &anchors, &between, now, algorithms.all)
+        let result = ParsedCertificate::try_from(&der).and_then(|parsed| {
+            verify_server_cert_signed_by_trust_anchor(&parsed, &anchors, &intermediates, now, algorithms.all)
         });
-        let Err(refused) = judged else { return Ok(()) };
-        leaf.check_issued(&self.roots, algorithms.all, now).map_err(|error| match error {
-            CertificateError::UnknownIssuer => refused,
+        let Err(webpki_error) = result else { return Ok(()) };
+        leaf.check_issuer(&self.roots, algorithms.all, now).map_err(|error| match error {
+            CertificateError::UnknownIssuer => webpki_error,
             error => error.into(),
         })
     }
@@ -156,12 +162,12 @@ struct ServerVerifier {
     algorithms: WebPkiSupportedAlgorithms,
     /// The trusted certificates, or `None` if every server certificate is accepted without a check.
     trusted: Option<TrustedCertificates>,
-    compares_name: bool,
+    checks_name: bool,
 }
 
 type TlsResult<T> = std::result::Result<T, rustls::Error>;
 
-fn parsed(certificate: &CertificateDer<'_>) -> TlsResult<Certificate> {
+fn parse_certificate(certificate: &CertificateDer<'_>) -> TlsResult<Certificate> {
     Certificate::parse(certificate).ok_or_else(|| CertificateError::BadEncoding.into())
 }
 
@@ -175,7 +181,7 @@ impl ServerCertVerifier for ServerVerifier {
         now: UnixTime,
     ) -> TlsResult<ServerCertVerified> {
         let Some(trusted) = &self.trusted else { return Ok(ServerCertVerified::assertion()) };
-        let leaf = parsed(certificate)?;
+        let leaf = parse_certificate(certificate)?;
         trusted.check(&leaf, sent, &self.algorithms, now)?;
         leaf.check_purpose()?;
         let host = match name {
@@ -183,7 +189,7 @@ impl ServerCertVerifier for ServerVerifier {
             ServerName::IpAddress(address) => Host::Address((*address).into()),
             _ => return Err(CertificateError::NotValidForName.into()),
         };
-        if self.compares_name && !leaf.is_valid_for(&host)? {
+        if self.checks_name && !leaf.is_valid_for(&host)? {
             let expected = name.to_owned();
             let presented = leaf.presented_names();
             return Err(CertificateError::NotValidForNameContext { expected, presented }.into());
@@ -199,7 +205,7 @@ impl ServerCertVerifier for ServerVerifier {
     ) -> TlsResult<HandshakeSignatureValid> {
         let mapped = self.algorithms.mapping.iter().find(|(scheme, _)| *scheme == signed.scheme);
         let algorithms = mapped.map(|(_, algorithms)| *algorithms).unwrap_or_default();
-        match parsed(certificate)?.has_signed(algorithms, message, signed.signature()) {
+        match parse_certificate(certificate)?.has_signed(algorithms, message, signed.signature()) {
             true => Ok(HandshakeSignatureValid::assertion()),
             false => Err(CertificateError::BadSignature.into()),
         }
@@ -211,7 +217,7 @@ impl ServerCertVerifier for ServerVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> TlsResult<HandshakeSignatureValid> {
-        let key = parsed(certificate)?.key().ok_or(CertificateError::BadEncoding)?;
+        let key = parse_certificate(certificate)?.public_key_der().ok_or(CertificateError::BadEncoding)?;
         let key = SubjectPublicKeyInfoDer::from(key);
         verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
     }
@@ -264,7 +270,7 @@ mod tests {
             ),
         ] {
             let url = DatabaseUrl::parse(&format!("postgres://u:hunter2@h/d?{query}")).unwrap();
-            let error = connector(&url.proof).err().unwrap();
+            let error = tls_connector(&url.proof).err().unwrap();
             assert!(
                 error.detail().contains(wanted) && !error.detail().contains("hunter2"),
                 "{query}: {error}"

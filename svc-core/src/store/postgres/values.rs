@@ -11,15 +11,15 @@ use crate::error::{Error, Result};
 /// An owned parameter, for deferred statements.
 #[derive(Debug)]
 pub(super) enum OwnedParam {
-    One(Value),
+    Single(Value),
     Ints(Vec<i64>),
     Uuids(Vec<Uuid>),
     List(Vec<OwnedParam>),
 }
 
 impl OwnedParam {
-    pub fn of(param: &Param<'_>) -> Self {
-        Self::One(match param {
+    pub fn from_param(param: &Param<'_>) -> Self {
+        Self::Single(match param {
             Param::Null => Value::Null,
             Param::Int(number) => Value::Int(*number),
             Param::Bool(truth) => Value::Bool(*truth),
@@ -31,9 +31,9 @@ impl OwnedParam {
         })
     }
 
-    fn borrowed(&self) -> Option<Param<'_>> {
+    fn as_param(&self) -> Option<Param<'_>> {
         Some(match self {
-            Self::One(value) => value.param(),
+            Self::Single(value) => value.param(),
             Self::Ints(numbers) => Param::Ints(numbers),
             Self::Uuids(ids) => Param::Uuids(ids),
             Self::List(_) => return None,
@@ -45,7 +45,7 @@ type EncodeResult = std::result::Result<IsNull, Box<dyn std::error::Error + Sync
 
 impl ToSql for OwnedParam {
     fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> EncodeResult {
-        match (self, self.borrowed()) {
+        match (self, self.as_param()) {
             (Self::List(items), _) => items.to_sql(ty, out),
             (_, Some(param)) => param.to_sql(ty, out),
             (_, None) => Ok(IsNull::Yes),
@@ -84,30 +84,30 @@ impl ToSql for Param<'_> {
     to_sql_checked!();
 }
 
-pub(super) fn decode(row: &tokio_postgres::Row) -> Result<Row> {
-    let values = (0..row.len()).map(|place| row.column(place).map(Value::of_column));
+pub(super) fn decode_row(row: &tokio_postgres::Row) -> Result<Row> {
+    let values = (0..row.len()).map(|index| row.column(index).map(Value::from_column));
     values.collect::<Result<_>>().map(Row::new)
 }
 
 impl Columns for tokio_postgres::Row {
-    fn column(&self, place: usize) -> Result<Param<'_>> {
-        let ty = self.columns().get(place).map(tokio_postgres::Column::type_);
+    fn column(&self, index: usize) -> Result<Param<'_>> {
+        let ty = self.columns().get(index).map(tokio_postgres::Column::type_);
         let found = match ty {
-            Some(&Type::INT8) => self.try_get::<_, Option<i64>>(place).map(|found| found.map(Param::Int)),
+            Some(&Type::INT8) => self.try_get::<_, Option<i64>>(index).map(|found| found.map(Param::Int)),
             Some(&Type::INT4) => self
-                .try_get::<_, Option<i32>>(place)
+                .try_get::<_, Option<i32>>(index)
                 .map(|found| found.map(|number| Param::Int(number.into()))),
             Some(&Type::INT2) => self
-                .try_get::<_, Option<i16>>(place)
+                .try_get::<_, Option<i16>>(index)
                 .map(|found| found.map(|number| Param::Int(number.into()))),
-            Some(&Type::BOOL) => self.try_get::<_, Option<bool>>(place).map(|found| found.map(Param::Bool)),
+            Some(&Type::BOOL) => self.try_get::<_, Option<bool>>(index).map(|found| found.map(Param::Bool)),
             Some(&(Type::TEXT | Type::VARCHAR | Type::NAME)) => {
-                self.try_get::<_, Option<&str>>(place).map(|found| found.map(Param::Text))
+                self.try_get::<_, Option<&str>>(index).map(|found| found.map(Param::Text))
             }
             Some(&Type::BYTEA) => {
-                self.try_get::<_, Option<&[u8]>>(place).map(|found| found.map(Param::Bytes))
+                self.try_get::<_, Option<&[u8]>>(index).map(|found| found.map(Param::Bytes))
             }
-            Some(&Type::UUID) => self.try_get::<_, Option<Uuid>>(place).map(|found| found.map(Param::Uuid)),
+            Some(&Type::UUID) => self.try_get::<_, Option<Uuid>>(index).map(|found| found.map(Param::Uuid)),
             Some(&Type::VOID) => Ok(None),
             other => return Err(Error::internal(format!("a column of type {other:?} cannot be read"))),
         };

@@ -3,7 +3,7 @@
 //! For the report, each statement is run once more by `explain (analyze)`, with the session's plan for it.
 
 use super::super::value::{Param, Value};
-use super::super::watch::{ExecutedStatement, Watcher, rows_examined};
+use super::super::watch::{ExecutedStatement, Watcher, count_examined_rows};
 use super::PgConn;
 use super::errors::{PgFailure, PgResult};
 use super::session::ResultForm;
@@ -19,7 +19,7 @@ const ROLL_BACK_TO_SAVEPOINT: &str = "rollback to savepoint watched; release sav
 
 impl PgConn {
     /// Makes the connection report every later statement to `watcher`.
-    pub(crate) fn watch(&mut self, watcher: Watcher) {
+    pub(crate) fn set_watcher(&mut self, watcher: Watcher) {
         self.watcher = Some(watcher);
     }
 
@@ -35,7 +35,7 @@ impl PgConn {
         }
         // A limit in bytes is an additional parameter.
         let own = if form == ResultForm::Bounded { params.len().saturating_sub(1) } else { params.len() };
-        let owned: Vec<OwnedParam> = params.iter().take(own).map(OwnedParam::of).collect();
+        let owned: Vec<OwnedParam> = params.iter().take(own).map(OwnedParam::from_param).collect();
         self.watch_statement(sql, &owned)
     }
 
@@ -45,8 +45,8 @@ impl PgConn {
         let begins = |word: &&str| sql.trim_start().starts_with(*word);
         let changes = CHANGE_KEYWORDS.iter().any(|word| sql.contains(word));
         let is_explained = CHANGE_KEYWORDS.iter().chain(&["select", "with "]).any(begins);
-        let cost = if is_explained && (self.transaction.is_begun() || !changes) {
-            self.cost_of(sql, params, changes)?
+        let cost = if is_explained && (self.transaction.is_in_progress() || !changes) {
+            self.measure_cost(sql, params, changes)?
         } else {
             0
         };
@@ -54,11 +54,11 @@ impl PgConn {
         Ok(())
     }
 
-    fn cost_of(&self, sql: &'static str, params: &[OwnedParam], changes: bool) -> Result<u64> {
-        let (client, _) = self.prepared(sql)?;
-        let literals: Vec<String> = params.iter().map(literal).collect();
-        let plan = self.after_deferred(async {
-            let failed = |error| PgFailure::of(error, sql);
+    fn measure_cost(&self, sql: &'static str, params: &[OwnedParam], changes: bool) -> Result<u64> {
+        let (client, _) = self.prepare(sql)?;
+        let literals: Vec<String> = params.iter().map(sql_literal).collect();
+        let plan = self.send_with_deferred(async {
+            let failed = |error| PgFailure::from_driver(error, sql);
             let name: String = client.query_one(SELECT_PREPARED_NAME, &[&sql]).await.map_err(failed)?.get(0);
             let call = if params.is_empty() { name } else { format!("{name}({})", literals.join(", ")) };
             let explain = format!("explain (analyze, timing off) execute {call}");
@@ -72,7 +72,7 @@ impl PgConn {
             PgResult::Ok(plan.unwrap_or_default())
         })?;
         let lines: Vec<&str> = plan.iter().filter_map(|row| row.try_get(0).ok()).collect();
-        Ok(rows_examined(lines))
+        Ok(count_examined_rows(lines))
     }
 
     /// Reports the commit of a transaction.
@@ -84,29 +84,29 @@ impl PgConn {
 }
 
 /// Formats a parameter as a quoted SQL literal, or as `null`.
-fn literal(param: &OwnedParam) -> String {
-    text(param).map_or_else(|| "null".to_owned(), |text| format!("'{}'", text.replace('\'', "''")))
+fn sql_literal(param: &OwnedParam) -> String {
+    sql_text(param).map_or_else(|| "null".to_owned(), |text| format!("'{}'", text.replace('\'', "''")))
 }
 
 /// Returns a value as text, or `None` for null.
-fn text(value: &OwnedParam) -> Option<String> {
+fn sql_text(value: &OwnedParam) -> Option<String> {
     let list = |texts: Vec<String>| Some(format!("{{{}}}", texts.join(",")));
     match value {
-        OwnedParam::One(Value::Null) => None,
-        OwnedParam::One(Value::Int(number)) => Some(number.to_string()),
-        OwnedParam::One(Value::Bool(truth)) => Some(truth.to_string()),
-        OwnedParam::One(Value::Text(text)) => Some(text.clone()),
-        OwnedParam::One(Value::Bytes(bytes)) => Some(format!("\\x{}", hex::encode(bytes))),
-        OwnedParam::One(Value::Hash(hash)) => Some(format!("\\x{}", hex::encode(hash))),
-        OwnedParam::One(Value::Uuid(id)) => Some(id.to_string()),
+        OwnedParam::Single(Value::Null) => None,
+        OwnedParam::Single(Value::Int(number)) => Some(number.to_string()),
+        OwnedParam::Single(Value::Bool(truth)) => Some(truth.to_string()),
+        OwnedParam::Single(Value::Text(text)) => Some(text.clone()),
+        OwnedParam::Single(Value::Bytes(bytes)) => Some(format!("\\x{}", hex::encode(bytes))),
+        OwnedParam::Single(Value::Hash(hash)) => Some(format!("\\x{}", hex::encode(hash))),
+        OwnedParam::Single(Value::Uuid(id)) => Some(id.to_string()),
         OwnedParam::Ints(numbers) => list(numbers.iter().map(ToString::to_string).collect()),
         OwnedParam::Uuids(ids) => list(ids.iter().map(ToString::to_string).collect()),
-        OwnedParam::List(items) => list(items.iter().map(element).collect()),
+        OwnedParam::List(items) => list(items.iter().map(array_element).collect()),
     }
 }
 
 /// Formats a value as a quoted element of an array literal.
-fn element(value: &OwnedParam) -> String {
+fn array_element(value: &OwnedParam) -> String {
     let quoted = |text: String| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-    text(value).map_or_else(|| "null".to_owned(), quoted)
+    sql_text(value).map_or_else(|| "null".to_owned(), quoted)
 }

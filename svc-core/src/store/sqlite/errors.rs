@@ -14,7 +14,7 @@ pub(in crate::store) fn sqlite_error(error: rusqlite::Error) -> Error {
             Error::new(Code::Unavailable, "the read took too long and was stopped: request less data")
                 .caused_by(error)
         }
-        Some(ErrorCode::DiskFull) => disk_is_full(error),
+        Some(ErrorCode::DiskFull) => disk_full_error(error),
         Some(ErrorCode::ReadOnly) => {
             Error::new(Code::Unavailable, "the database is not writable; nothing was changed")
                 .caused_by(error)
@@ -29,7 +29,7 @@ pub(in crate::store) fn sqlite_error(error: rusqlite::Error) -> Error {
     }
 }
 
-pub(super) fn disk_is_full(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
+pub(super) fn disk_full_error(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::new(Code::Unavailable, "the disk is full; nothing was changed").caused_by(cause)
 }
 

@@ -20,12 +20,12 @@ use rusqlite::{Connection, ErrorCode, Statement, StatementStatus};
 use crate::error::{Error, Result};
 use crate::limits::{SQLITE_BUSY, STATEMENT_TIMEOUT};
 use crate::store::budget::{ReadBudget, ReadInterrupt};
-use crate::store::disk::{DiskState, DiskTrouble};
+use crate::store::disk::{DiskErrorKind, DiskState};
 use crate::store::engine::{StatementCounts, TransactionFailure};
 use crate::store::file::OpenFileMark;
 use crate::store::row::{Columns as _, Row, Visitor};
 use crate::store::scan::{FETCH_ROWS, Scan};
-use crate::store::transaction::{TransactionState, outcome_unknown};
+use crate::store::transaction::{TransactionState, outcome_unknown_error};
 use crate::store::value::{Param, Value};
 use crate::store::watch::{ExecutedStatement, Watcher};
 use crate::time::Clock;
@@ -34,7 +34,7 @@ use errors::sqlite_error_in;
 pub(crate) use open::Role;
 use space::FileSpace;
 use timeouts::{BUSY_TIMEOUT, StatementLimit};
-use values::{bind, rewrite, weight};
+use values::{row_weight, to_sqlite, with_sqlite_markers};
 
 /// A connection to a SQLite file.
 pub struct SqliteConn {
@@ -43,45 +43,58 @@ pub struct SqliteConn {
     space: Option<FileSpace>,
     /// The mark of the open file. Declared after the connection and the file handle, which must be dropped
     /// before the mark.
-    _open_here: Option<OpenFileMark>,
-    rewritten: RefCell<HashMap<(usize, usize), Arc<str>>>,
+    _open_file_mark: Option<OpenFileMark>,
+    /// Statements with `?n` in place of `$n`, by the address and length of the original text.
+    rewritten_sql: RefCell<HashMap<(usize, usize), Arc<str>>>,
     transaction: TransactionState,
-    /// Whether a job runs, and whether the job has written. The first write of a job sets the savepoint.
-    job: Cell<JobState>,
+    /// Whether a task runs, and whether the task has written. The first write of a task sets the savepoint.
+    task_state: Cell<TaskState>,
     disk: DiskState,
     /// Whether a reader has prevented the truncation of the log on a full disk.
     blocked_by_reader: Cell<bool>,
+    /// The `data_version` of SQLite at the last call of [`Self::others_wrote`].
     data_version: Cell<i64>,
     counts: Cell<StatementCounts>,
+    /// The time limit of statements, or `None` for a connection that writes or verifies.
     limit: Option<StatementLimit>,
     /// Time limit of one read, or `None` without a limit.
     read_limit: Option<Duration>,
     watcher: Option<Watcher>,
 }
 
+/// The state of the task that runs within the transaction of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum JobState {
+enum TaskState {
+    /// No task runs.
     None,
+    /// The task has not written.
     Clean,
+    /// The task has written, after a savepoint.
     Written,
 }
 
 impl SqliteConn {
     /// Sets the clock for the time limits of statements.
-    pub(crate) fn timed_by(mut self, clock: &Clock) -> Result<Self> {
+    pub(crate) fn with_clock(mut self, clock: &Clock) -> Result<Self> {
         if self.limit.is_some() {
-            self.limit = Some(StatementLimit::on(&mut self.conn, clock.clone(), ReadInterrupt::default())?);
+            self.limit =
+                Some(StatementLimit::install(&mut self.conn, clock.clone(), ReadInterrupt::default())?);
         }
         Ok(self)
     }
 
-    /// Configures the connection for reads: `interrupt` ends them, and `span` is the time limit of each read.
-    pub(crate) fn for_reads(mut self, interrupt: &ReadInterrupt, span: Option<Duration>) -> Result<Self> {
+    /// Configures the connection for reads: `interrupt` ends them, and `read_limit` is the time limit of each
+    /// read.
+    pub(crate) fn for_reads(
+        mut self,
+        interrupt: &ReadInterrupt,
+        read_limit: Option<Duration>,
+    ) -> Result<Self> {
         if let Some(limit) = &self.limit {
             let clock = limit.clock().clone();
-            self.limit = Some(StatementLimit::on(&mut self.conn, clock, interrupt.clone())?);
+            self.limit = Some(StatementLimit::install(&mut self.conn, clock, interrupt.clone())?);
         }
-        self.read_limit = span;
+        self.read_limit = read_limit;
         Ok(self)
     }
 
@@ -98,7 +111,7 @@ impl SqliteConn {
     }
 
     /// Makes the connection report every later statement to `watcher`.
-    pub(crate) fn watch(&mut self, watcher: Watcher) {
+    pub(crate) fn set_watcher(&mut self, watcher: Watcher) {
         self.watcher = Some(watcher);
     }
 
@@ -106,14 +119,14 @@ impl SqliteConn {
         self.query_within(usize::MAX, sql, params)
     }
 
-    /// Runs a statement and returns its first rows, until their total weight reaches `bytes`.
+    /// Runs a statement and returns its first rows, until their total weight reaches `max_bytes`.
     pub(crate) fn query_within(
         &self,
-        bytes: usize,
+        max_bytes: usize,
         sql: &'static str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>> {
-        self.step_rows(bytes, false, sql, params).map(|(rows, _)| rows)
+        self.read_rows(max_bytes, false, sql, params).map(|(rows, _)| rows)
     }
 
     /// Reads rows as [`Self::query_within`] does, but stops when the page's time is used up, after at least
@@ -122,26 +135,26 @@ impl SqliteConn {
     /// Also returns whether the rows were cut off because the page's time was used up.
     pub(crate) fn query_page(
         &self,
-        bytes: usize,
+        max_bytes: usize,
         sql: &'static str,
         params: &[Param<'_>],
     ) -> Result<(Vec<Row>, bool)> {
-        self.step_rows(bytes, true, sql, params)
+        self.read_rows(max_bytes, true, sql, params)
     }
 
-    fn step_rows(
+    fn read_rows(
         &self,
-        bytes: usize,
-        of_page: bool,
+        max_bytes: usize,
+        ends_with_page: bool,
         sql: &'static str,
         params: &[Param<'_>],
     ) -> Result<(Vec<Row>, bool)> {
         let (read, ended) = self.run(sql, params, |statement| {
             let columns = statement.column_count();
             let mut rows = Vec::new();
-            let mut left = bytes;
+            let mut left = max_bytes;
             let mut found = statement.raw_query();
-            let may_end = |rows: &[_]| of_page && !rows.is_empty() && self.is_page_over();
+            let may_end = |rows: &[_]| ends_with_page && !rows.is_empty() && self.is_page_over();
             while left > 0 {
                 if may_end(&rows) {
                     return Ok((rows, true));
@@ -152,7 +165,7 @@ impl SqliteConn {
                     row => row?,
                 };
                 let Some(row) = row else { break };
-                let values = (0..columns).map(|place| row.column(place).map(Value::of_column));
+                let values = (0..columns).map(|place| row.column(place).map(Value::from_column));
                 let row = values.collect::<Result<_>>().map(Row::new);
                 left = left.saturating_sub(row.as_ref().map_or(0, Row::weight));
                 rows.push(row);
@@ -166,11 +179,11 @@ impl SqliteConn {
         self.budget().is_some_and(ReadBudget::is_page_over)
     }
 
-    pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
+    pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], visitor: Visitor<'_>) -> Result<()> {
         self.run(sql, params, |statement| {
             let mut found = statement.raw_query();
             while let Some(row) = found.next()? {
-                if each(row).is_break() {
+                if visitor(row).is_break() {
                     break;
                 }
             }
@@ -178,23 +191,23 @@ impl SqliteConn {
         })
     }
 
-    /// Runs a statement and visits its first rows, until their total weight reaches `bytes`.
+    /// Runs a statement and visits its first rows, until their total weight reaches `max_bytes`.
     pub(crate) fn visit_within(
         &self,
-        bytes: usize,
+        max_bytes: usize,
         sql: &'static str,
         params: &[Param<'_>],
-        each: Visitor<'_>,
+        visitor: Visitor<'_>,
     ) -> Result<()> {
         self.run(sql, params, |statement| {
             let columns = statement.column_count();
-            let mut left = bytes;
+            let mut left = max_bytes;
             let mut found = statement.raw_query();
             while left > 0
                 && let Some(row) = found.next()?
             {
-                left = left.saturating_sub(weight(row, columns)?);
-                if each(row).is_break() {
+                left = left.saturating_sub(row_weight(row, columns)?);
+                if visitor(row).is_break() {
                     break;
                 }
             }
@@ -203,12 +216,12 @@ impl SqliteConn {
     }
 
     /// Visits any number of rows, as [`Self::visit`] does, with a separate time limit for each group of rows.
-    pub(crate) fn scan(&self, scan: &Scan, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
+    pub(crate) fn scan(&self, scan: &Scan, params: &[Param<'_>], visitor: Visitor<'_>) -> Result<()> {
         self.run(scan.sqlite, params, |statement| {
             let mut found = statement.raw_query();
             let mut visited: usize = 0;
             while let Some(row) = found.next()? {
-                if each(row).is_break() {
+                if visitor(row).is_break() {
                     break;
                 }
                 visited = visited.wrapping_add(1);
@@ -238,21 +251,21 @@ impl SqliteConn {
         let mut statement = self
             .conn
             .prepare_cached(&text)
-            .map_err(|error| self.record(error, |error| sqlite_error_in(error, sql)))?;
-        if self.job.get() == JobState::Clean && !statement.readonly() {
+            .map_err(|error| self.record_error(error, |error| sqlite_error_in(error, sql)))?;
+        if self.task_state.get() == TaskState::Clean && !statement.readonly() {
             self.batch("savepoint job")?;
-            self.job.set(JobState::Written);
+            self.task_state.set(TaskState::Written);
         }
         for (place, param) in params.iter().enumerate() {
             statement
-                .raw_bind_parameter(place + 1, bind(param))
+                .raw_bind_parameter(place + 1, to_sqlite(param))
                 .map_err(|error| sqlite_error_in(error, sql))?;
         }
         if let Some(limit) = &self.limit {
             limit.restart(STATEMENT_TIMEOUT);
         }
-        let result =
-            step(&mut statement).map_err(|error| self.record(error, |error| sqlite_error_in(error, sql)));
+        let result = step(&mut statement)
+            .map_err(|error| self.record_error(error, |error| sqlite_error_in(error, sql)));
         if let Some(watcher) = &self.watcher {
             // Each report resets the count, so it contains the steps of this run.
             let steps = statement.reset_status(StatementStatus::VmStep);
@@ -270,32 +283,32 @@ impl SqliteConn {
     /// Rewrites `$n` to `?n`, once per text. The result is cached by the text's address and length.
     fn with_question_marks(&self, sql: &'static str) -> Arc<str> {
         let key = (sql.as_ptr().addr(), sql.len());
-        if let Some(found) = self.rewritten.borrow().get(&key) {
+        if let Some(found) = self.rewritten_sql.borrow().get(&key) {
             return Arc::clone(found);
         }
-        let text: Arc<str> = rewrite(sql).into();
+        let text: Arc<str> = with_sqlite_markers(sql).into();
         let mut counts = self.counts.get();
         counts.prepared += 1;
         self.counts.set(counts);
-        self.rewritten.borrow_mut().insert(key, Arc::clone(&text));
+        self.rewritten_sql.borrow_mut().insert(key, Arc::clone(&text));
         text
     }
 
-    pub fn counts(&self) -> StatementCounts {
+    pub fn statement_counts(&self) -> StatementCounts {
         self.counts.get()
     }
 
-    /// Runs statements outside of any job.
+    /// Runs statements without parameters outside of any task.
     pub fn batch(&self, sql: &str) -> Result<()> {
         self.check_transaction()?;
-        self.conn.execute_batch(sql).map_err(|error| self.record(error, sqlite_error))
+        self.conn.execute_batch(sql).map_err(|error| self.record_error(error, sqlite_error))
     }
 
     /// Updates the state of the disk from SQLite's error, and converts the error.
-    fn record(&self, error: rusqlite::Error, convert: impl FnOnce(rusqlite::Error) -> Error) -> Error {
+    fn record_error(&self, error: rusqlite::Error, convert: impl FnOnce(rusqlite::Error) -> Error) -> Error {
         match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => self.disk.set(DiskTrouble::Full),
-            Some(ErrorCode::ReadOnly) => self.disk.set(DiskTrouble::ReadOnly),
+            Some(ErrorCode::DiskFull) => self.disk.set_error_kind(DiskErrorKind::Full),
+            Some(ErrorCode::ReadOnly) => self.disk.set_error_kind(DiskErrorKind::ReadOnly),
             Some(ErrorCode::OperationInterrupted) => {
                 // Closing is the reason to stop, even if another interruption came first.
                 return self
@@ -331,7 +344,7 @@ impl SqliteConn {
     /// Commits the transaction, after reserving space for it in the file.
     ///
     /// After an I/O error, a recovery may find the change in the write-ahead log, until the log is written
-    /// again: see [`SqliteConn::recover`].
+    /// again: see [`SqliteConn::recover_from_write_error`].
     pub fn commit(&self) -> Result<()> {
         self.check_transaction()?;
         if let Some(watcher) = &self.watcher {
@@ -341,16 +354,16 @@ impl SqliteConn {
         match self.conn.execute_batch("commit") {
             Ok(()) => {
                 self.transaction.end();
-                self.reserve_again(reserved);
+                self.repeat_reservation(reserved);
                 // The commit is done, even if this check fails.
-                let _ = self.record_success();
+                let _ = self.record_successful_write();
                 Ok(())
             }
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) => {
-                self.disk.set(DiskTrouble::Unsettled);
-                Err(outcome_unknown(error))
+                self.disk.set_error_kind(DiskErrorKind::UncertainCommit);
+                Err(outcome_unknown_error(error))
             }
-            Err(error) => Err(self.record(error, sqlite_error)),
+            Err(error) => Err(self.record_error(error, sqlite_error)),
         }
     }
 
@@ -365,7 +378,7 @@ impl SqliteConn {
     }
 
     /// Returns the state of the disk, which other threads can read too.
-    pub(crate) fn disk(&self) -> DiskState {
+    pub(crate) fn disk_state(&self) -> DiskState {
         self.disk.clone()
     }
 
@@ -390,31 +403,31 @@ impl SqliteConn {
     }
 
     pub fn begin_job(&self) {
-        self.job.set(JobState::Clean);
+        self.task_state.set(TaskState::Clean);
     }
 
-    pub fn job_wrote(&self) -> bool {
-        self.job.get() == JobState::Written
+    pub fn has_task_written(&self) -> bool {
+        self.task_state.get() == TaskState::Written
     }
 
-    /// Ends the current job and keeps its writes in the transaction.
-    pub fn keep_job(&self) -> Result<()> {
-        match self.job.replace(JobState::None) {
-            JobState::Written => self.batch("release job"),
+    /// Ends the current task and keeps its changes in the transaction.
+    pub fn keep_task_changes(&self) -> Result<()> {
+        match self.task_state.replace(TaskState::None) {
+            TaskState::Written => self.batch("release job"),
             _ => Ok(()),
         }
     }
 
-    /// Ends the current job and rolls back its writes.
+    /// Ends the current task and rolls back its changes.
     pub fn undo_job(&self) -> Result<()> {
-        match self.job.replace(JobState::None) {
-            JobState::Written => self.batch("rollback to job; release job"),
+        match self.task_state.replace(TaskState::None) {
+            TaskState::Written => self.batch("rollback to job; release job"),
             _ => Ok(()),
         }
     }
 
     pub fn rollback(&self) -> Result<()> {
-        self.job.set(JobState::None);
+        self.task_state.set(TaskState::None);
         self.transaction.end();
         if self.conn.is_autocommit() { Ok(()) } else { self.batch("rollback") }
     }
@@ -466,7 +479,7 @@ mod tests {
         let path = folder.path().join("t.db");
         SqliteConn::open(&path, Role::Creator).unwrap().batch("create table t (n bigint)").unwrap();
         let clock = Clock::mock(Time::from_micros(0));
-        let conn = SqliteConn::open(&path, Role::Reader).unwrap().timed_by(&clock).unwrap();
+        let conn = SqliteConn::open(&path, Role::Reader).unwrap().with_clock(&clock).unwrap();
         // Time passes only while the statement runs.
         let flags = FunctionFlags::SQLITE_UTF8;
         let new_event = clock.clone();
@@ -493,11 +506,14 @@ mod tests {
         let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
         conn.batch("create table t (n bigint); pragma query_only = on").unwrap();
         let rejected = conn.execute("insert into t values (1)", &[]).unwrap_err();
-        assert_eq!((rejected.code(), conn.disk().trouble()), (Code::Unavailable, DiskTrouble::ReadOnly));
-        assert_eq!(conn.recover().unwrap_err().code(), Code::Unavailable);
+        assert_eq!(
+            (rejected.code(), conn.disk_state().error_kind()),
+            (Code::Unavailable, DiskErrorKind::ReadOnly)
+        );
+        assert_eq!(conn.recover_from_write_error().unwrap_err().code(), Code::Unavailable);
         conn.batch("pragma query_only = off").unwrap();
-        conn.recover().unwrap();
-        assert!(!conn.disk().is_troubled());
+        conn.recover_from_write_error().unwrap();
+        assert!(!conn.disk_state().has_error());
     }
 
     #[test]
@@ -508,11 +524,11 @@ mod tests {
         conn.begin("begin immediate").unwrap();
         conn.begin_job();
         conn.execute("insert into t values (1)", &[]).unwrap();
-        conn.keep_job().unwrap();
+        conn.keep_task_changes().unwrap();
         conn.begin_job();
-        assert!(!conn.job_wrote());
+        assert!(!conn.has_task_written());
         conn.execute("insert into t values (2)", &[]).unwrap();
-        assert!(conn.job_wrote());
+        assert!(conn.has_task_written());
         conn.undo_job().unwrap();
         conn.commit().unwrap();
         let mut rows = conn.query("select sum(n) from t", &[]).unwrap();

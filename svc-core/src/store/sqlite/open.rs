@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use super::errors::sqlite_error;
 use super::space::{FileSpace, PAGE_BYTES};
 use super::timeouts::{StatementLimit, wait_for_lock};
-use super::{JobState, SqliteConn};
+use super::{SqliteConn, TaskState};
 use crate::data_access::share_beside;
 use crate::error::Result;
 use crate::error::blocked::{Need, blocked};
@@ -26,7 +26,7 @@ use crate::time::Clock;
 
 /// Maximum prepared statements that a connection caches, which is more than the number of statements in the
 /// service.
-const STATEMENTS_CACHED: usize = 1024;
+const CACHED_STATEMENTS_MAX: usize = 1024;
 
 /// The role of a SQLite connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) enum Role {
 }
 
 /// Returns the size of a connection's page cache, in KiB.
-fn cache_kib(role: Role) -> i64 {
+fn page_cache_kib(role: Role) -> i64 {
     match role {
         // A larger cache would only be filled with pages that are not read again.
         Role::Scanner => 4 << 10,
@@ -81,32 +81,33 @@ impl SqliteConn {
         Self::connect(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX, role, Some(path))
     }
 
-    /// Opens a file for verification, by the method of reading that `at` specifies.
-    pub(crate) fn audit(at: &ReadableFile) -> Result<Self> {
-        let (address, flags) = at.address();
-        Self::connect(&address, flags, Role::Auditor, at.shared_path())
+    /// Opens a file for verification, by the method of reading that `file` specifies.
+    pub(crate) fn open_for_audit(file: &ReadableFile) -> Result<Self> {
+        let (uri, flags) = file.uri_and_flags();
+        Self::connect(&uri, flags, Role::Auditor, file.shared_path())
     }
 
     /// Opens a connection. `shared` is the path of the file, if other connections may have the file open too.
-    fn connect(address: &Path, flags: OpenFlags, role: Role, shared: Option<&Path>) -> Result<Self> {
-        let writes = matches!(role, Role::Creator | Role::Writer);
+    fn connect(uri: &Path, flags: OpenFlags, role: Role, shared: Option<&Path>) -> Result<Self> {
+        let can_write = matches!(role, Role::Creator | Role::Writer);
         // Declared before the connection, so that it is dropped after the connection.
-        let mark = if role == Role::Creator { OpenFileMark::create } else { OpenFileMark::mark };
-        let mut open_here = shared.and_then(mark);
-        let mut conn = Connection::open_with_flags(address, flags).map_err(sqlite_error)?;
+        let mark =
+            if role == Role::Creator { OpenFileMark::create_and_mark } else { OpenFileMark::mark_existing };
+        let mut file_mark = shared.and_then(mark);
+        let mut conn = Connection::open_with_flags(uri, flags).map_err(sqlite_error)?;
         // If the file turns out to be damaged, it and its log stay unchanged.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sqlite_error)?;
         if role != Role::Auditor {
             check_writable(&conn)?;
         }
-        conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+        conn.set_prepared_statement_cache_capacity(CACHED_STATEMENTS_MAX);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sqlite_error)?;
         conn.busy_handler(Some(wait_for_lock)).map_err(sqlite_error)?;
         add_sha256(&conn).map_err(sqlite_error)?;
         if role == Role::Creator {
             conn.pragma_update(None, "page_size", PAGE_BYTES).map_err(sqlite_error)?;
         }
-        if writes {
+        if can_write {
             conn.pragma_update(None, "journal_mode", "wal").map_err(sqlite_error)?;
         }
         conn.execute_batch(match role {
@@ -120,29 +121,29 @@ impl SqliteConn {
             }
         })
         .map_err(sqlite_error)?;
-        if let Some(path) = shared.filter(|_| writes) {
+        if let Some(path) = shared.filter(|_| can_write) {
             share_beside(path).map_err(|error| blocked(Need::Write, path, &error))?;
         }
-        conn.pragma_update(None, "cache_size", -cache_kib(role)).map_err(sqlite_error)?;
+        conn.pragma_update(None, "cache_size", -page_cache_kib(role)).map_err(sqlite_error)?;
         let is_limited = matches!(role, Role::Reader | Role::Scanner);
         // SQLite also creates the target of a symbolic link.
-        if open_here.is_none() {
-            open_here = shared.and_then(OpenFileMark::mark);
+        if file_mark.is_none() {
+            file_mark = shared.and_then(OpenFileMark::mark_existing);
         }
-        let file = open_here.as_ref().filter(|_| writes).map(OpenFileMark::handle).transpose()?;
+        let file = file_mark.as_ref().filter(|_| can_write).map(OpenFileMark::handle).transpose()?;
         let limit = is_limited
-            .then(|| StatementLimit::on(&mut conn, Clock::system(), ReadInterrupt::default()))
+            .then(|| StatementLimit::install(&mut conn, Clock::system(), ReadInterrupt::default()))
             .transpose()?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(sqlite_error)?;
         Ok(Self {
             limit,
             read_limit: None,
             conn,
-            space: file.zip(shared).map(|(file, path)| FileSpace::of(file, path)),
-            _open_here: open_here,
-            rewritten: RefCell::default(),
+            space: file.zip(shared).map(|(file, path)| FileSpace::new(file, path)),
+            _open_file_mark: file_mark,
+            rewritten_sql: RefCell::default(),
             transaction: TransactionState::new(TransactionFailure::Statement)?,
-            job: Cell::new(JobState::None),
+            task_state: Cell::new(TaskState::None),
             disk: DiskState::default(),
             blocked_by_reader: Cell::new(false),
             data_version: Cell::new(-1),
@@ -182,7 +183,7 @@ mod tests {
         let link = folder.path().join("link.db");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         let conn = SqliteConn::open(&link, Role::Creator).unwrap();
-        assert!(path.exists() && conn._open_here.is_some() && conn.space.is_some());
+        assert!(path.exists() && conn._open_file_mark.is_some() && conn.space.is_some());
     }
 
     #[test]

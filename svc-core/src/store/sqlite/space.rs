@@ -15,9 +15,9 @@ use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::retry_on_intr;
 
 use super::SqliteConn;
-use super::errors::{disk_is_full, sqlite_error};
+use super::errors::{disk_full_error, sqlite_error};
 use crate::error::{Result, is_full};
-use crate::store::disk::DiskTrouble;
+use crate::store::disk::DiskErrorKind;
 
 /// Size of a database page, fixed when the file is created.
 ///
@@ -25,7 +25,7 @@ use crate::store::disk::DiskTrouble;
 pub(super) const PAGE_BYTES: u32 = 4096;
 
 /// Growth step of the database file in bytes. With larger steps, fewer commits wait for the file to grow.
-const GROWTH_STEP: u64 = 256 << 10;
+const GROWTH_STEP_BYTES: u64 = 256 << 10;
 
 /// Free bytes required after a disk was full. Nearly every write needs less, in the file and in the log
 /// together.
@@ -38,7 +38,7 @@ pub(super) struct FileSpace {
 }
 
 impl FileSpace {
-    pub(super) fn of(file: Arc<File>, path: &Path) -> Self {
+    pub(super) fn new(file: Arc<File>, path: &Path) -> Self {
         // The folder of a symbolic link may be on another disk.
         Self { file, path: path.canonicalize().unwrap_or_else(|_| path.to_owned()) }
     }
@@ -50,7 +50,7 @@ impl FileSpace {
             return Ok(());
         }
         let extend = |end: u64| allocate(&self.file, length, end.saturating_sub(length));
-        match extend(bytes.next_multiple_of(GROWTH_STEP)) {
+        match extend(bytes.next_multiple_of(GROWTH_STEP_BYTES)) {
             Err(error) if is_full(&error) => extend(bytes),
             done => done,
         }
@@ -93,8 +93,8 @@ impl SqliteConn {
         let bytes = self.required_bytes()?;
         match space.extend_to(bytes) {
             Err(error) if is_full(&error) => {
-                self.disk.set(DiskTrouble::Full);
-                Err(disk_is_full(error))
+                self.disk.set_error_kind(DiskErrorKind::Full);
+                Err(disk_full_error(error))
             }
             // Not every file system supports this. If the disk fails otherwise, the commit reports it.
             _ => Ok(bytes),
@@ -105,7 +105,7 @@ impl SqliteConn {
     ///
     /// A checkpoint may have ended since, and truncated the file to the length of the committed data. The
     /// commit is done, so missing space is not an error.
-    pub(super) fn reserve_again(&self, bytes: u64) {
+    pub(super) fn repeat_reservation(&self, bytes: u64) {
         let _ = self.space.as_ref().map(|space| space.extend_to(bytes));
     }
 
@@ -121,7 +121,7 @@ impl SqliteConn {
     fn required_bytes(&self) -> Result<u64> {
         let mut pages = self.conn.prepare_cached("pragma page_count").map_err(sqlite_error)?;
         let pages: u32 =
-            pages.query_row([], |row| row.get(0)).map_err(|error| self.record(error, sqlite_error))?;
+            pages.query_row([], |row| row.get(0)).map_err(|error| self.record_error(error, sqlite_error))?;
         Ok(u64::from(pages) * u64::from(PAGE_BYTES))
     }
 }
@@ -150,7 +150,7 @@ mod tests {
             insert(kib);
             conn.commit().unwrap();
             let bytes = conn.required_bytes().unwrap();
-            assert!((bytes..bytes + GROWTH_STEP).contains(&length()), "{bytes}");
+            assert!((bytes..bytes + GROWTH_STEP_BYTES).contains(&length()), "{bytes}");
         }
         conn.truncate_wal().unwrap();
         assert_eq!(length(), conn.required_bytes().unwrap(), "what was not needed is given back");

@@ -12,14 +12,14 @@ use rusqlite::Connection;
 use super::errors::sqlite_error;
 use crate::error::Result;
 use crate::limits::SQLITE_BUSY;
-use crate::store::budget::{ReadBudget, ReadInterrupt, interrupted, too_expensive};
+use crate::store::budget::{ReadBudget, ReadInterrupt, interrupted_error, too_expensive};
 use crate::time::Clock;
 
 /// Interval at which a waiting writer retries the lock.
-const BUSY_STEP: Duration = Duration::from_millis(1);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Number of virtual machine steps between two checks of the clock. They take some tenths of a millisecond.
-const LIMIT_STEPS: i32 = 20_000;
+const STEPS_PER_CHECK: i32 = 20_000;
 
 /// Interrupts a reader's statement after a time limit, or when the service closes.
 ///
@@ -28,26 +28,26 @@ const LIMIT_STEPS: i32 = 20_000;
 pub(super) struct StatementLimit {
     clock: Clock,
     /// Time at which the statement is interrupted, in microseconds of the monotonic clock.
-    until: Arc<AtomicU64>,
+    deadline: Arc<AtomicU64>,
     pub budget: ReadBudget,
     pub interrupt: ReadInterrupt,
 }
 
 impl StatementLimit {
     /// Installs the limit on a connection. `clock` measures the duration of statements.
-    pub fn on(conn: &mut Connection, clock: Clock, interrupt: ReadInterrupt) -> Result<Self> {
-        let until = Arc::new(AtomicU64::new(u64::MAX));
-        let limit = Self { clock, until, budget: ReadBudget::new(&Clock::system()), interrupt };
-        let until = Arc::clone(&limit.until);
+    pub fn install(conn: &mut Connection, clock: Clock, interrupt: ReadInterrupt) -> Result<Self> {
+        let deadline = Arc::new(AtomicU64::new(u64::MAX));
+        let limit = Self { clock, deadline, budget: ReadBudget::new(&Clock::system()), interrupt };
+        let deadline = Arc::clone(&limit.deadline);
         let now = limit.clock.clone();
         let budget = limit.budget.clone();
         let interrupt = limit.interrupt.clone();
-        let is_over = move || {
+        let must_stop = move || {
             interrupt.is_interrupted()
-                || budget.is_over()
-                || now.monotonic().micros() > until.load(Ordering::Relaxed)
+                || budget.is_used_up()
+                || now.monotonic().micros() > deadline.load(Ordering::Relaxed)
         };
-        conn.progress_handler(LIMIT_STEPS, Some(is_over)).map_err(sqlite_error)?;
+        conn.progress_handler(STEPS_PER_CHECK, Some(must_stop)).map_err(sqlite_error)?;
         Ok(limit)
     }
 
@@ -58,16 +58,17 @@ impl StatementLimit {
     /// Fails if the service is closing, or if the time budget of the read is used up.
     pub fn check(&self) -> Result<()> {
         if self.interrupt.is_interrupted() {
-            return Err(interrupted());
+            return Err(interrupted_error());
         }
-        if self.budget.is_over() {
+        if self.budget.is_used_up() {
             return Err(too_expensive("the time limit was reached before a statement"));
         }
         Ok(())
     }
 
+    /// Sets the time limit of the next statement to `span` from now.
     pub fn restart(&self, span: Duration) {
-        self.until.store(self.clock.deadline(span).micros(), Ordering::Relaxed);
+        self.deadline.store(self.clock.deadline(span).micros(), Ordering::Relaxed);
     }
 }
 
@@ -80,10 +81,10 @@ thread_local! {
 ///
 /// SQLite calls this function; `tries` counts up from 0.
 pub(super) fn wait_for_lock(tries: i32) -> bool {
-    let waited = BUSY_STEP.saturating_mul(tries.unsigned_abs());
+    let waited = LOCK_RETRY_INTERVAL.saturating_mul(tries.unsigned_abs());
     if waited >= BUSY_TIMEOUT.get() {
         return false;
     }
-    std::thread::park_timeout(BUSY_STEP);
+    std::thread::park_timeout(LOCK_RETRY_INTERVAL);
     true
 }

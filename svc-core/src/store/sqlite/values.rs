@@ -9,7 +9,7 @@ use crate::store::row::Columns;
 use crate::store::value::Param;
 
 /// Replaces `$n` with `?n` in a statement, outside of quotes.
-pub(super) fn rewrite(sql: &str) -> String {
+pub(super) fn with_sqlite_markers(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len());
     let mut quoted = false;
     for character in sql.chars() {
@@ -19,7 +19,7 @@ pub(super) fn rewrite(sql: &str) -> String {
     out
 }
 
-pub(super) fn bind<'a>(param: &'a Param<'_>) -> ToSqlOutput<'a> {
+pub(super) fn to_sqlite<'a>(param: &'a Param<'_>) -> ToSqlOutput<'a> {
     let borrowed = match param {
         Param::Null => ValueRef::Null,
         Param::Int(number) => ValueRef::Integer(*number),
@@ -41,9 +41,9 @@ fn json_ids(ids: &[Uuid]) -> String {
 }
 
 /// Returns the [weight](crate::store::row::Row::weight) of a row.
-pub(super) fn weight(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<usize> {
-    (0..columns).try_fold(ROW_BYTES, |weight, place| {
-        let bytes = match row.get_ref(place)? {
+pub(super) fn row_weight(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<usize> {
+    (0..columns).try_fold(ROW_BYTES, |weight, index| {
+        let bytes = match row.get_ref(index)? {
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
             ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 0,
         };
@@ -52,8 +52,8 @@ pub(super) fn weight(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Resul
 }
 
 impl Columns for rusqlite::Row<'_> {
-    fn column(&self, place: usize) -> Result<Param<'_>> {
-        Ok(match self.get_ref(place).map_err(Error::internal)? {
+    fn column(&self, index: usize) -> Result<Param<'_>> {
+        Ok(match self.get_ref(index).map_err(Error::internal)? {
             ValueRef::Null => Param::Null,
             ValueRef::Integer(number) => Param::Int(number),
             ValueRef::Real(_) => return Err(Error::internal("a column holds a fraction, which none should")),

@@ -9,7 +9,7 @@ use super::errors::sqlite_error;
 use super::timeouts::BUSY_TIMEOUT;
 use crate::error::Result;
 use crate::limits::SQLITE_BUSY;
-use crate::store::disk::DiskTrouble;
+use crate::store::disk::DiskErrorKind;
 use crate::store::engine::WalCut;
 
 /// Maximum time that a truncation of the write-ahead log waits for readers before it is postponed.
@@ -17,11 +17,11 @@ const TRUNCATE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Maximum time that a truncation waits for readers on a full disk, where nothing can be written until it
 /// succeeds.
-const FULL_TIMEOUT: Duration = Duration::from_millis(500);
+const FULL_DISK_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl SqliteConn {
     /// Sets whether SQLite keeps the write-ahead log when the last connection to the file is closed.
-    pub(crate) fn keep_log(&self, keep: bool) -> Result<()> {
+    pub(crate) fn set_keep_wal(&self, keep: bool) -> Result<()> {
         let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         self.conn.set_db_config(config, keep).map(drop).map_err(sqlite_error)
     }
@@ -31,20 +31,20 @@ impl SqliteConn {
     ///
     /// On a full disk it first moves the log into the file, so that the log does not use up the remaining
     /// space. Does nothing if no write has failed.
-    pub fn recover(&self) -> Result<()> {
-        if self.disk.trouble() == DiskTrouble::Full {
+    pub fn recover_from_write_error(&self) -> Result<()> {
+        if self.disk.error_kind() == DiskErrorKind::Full {
             // A reader that has prevented truncation will probably do so again, so this waits only briefly
             // for it.
-            let timeout = if self.blocked_by_reader.get() { TRUNCATE_TIMEOUT } else { FULL_TIMEOUT };
+            let timeout = if self.blocked_by_reader.get() { TRUNCATE_TIMEOUT } else { FULL_DISK_TIMEOUT };
             let cut = self.truncate_wal_within(timeout)?;
             self.blocked_by_reader.set(cut == WalCut::BlockedByReader);
         }
-        if self.disk.is_troubled() {
+        if self.disk.has_error() {
             let version = self.pragma("user_version")?;
             // Any write is sufficient; the number itself is never read.
             let sql = format!("pragma user_version = {}", version.wrapping_add(1) & 0xFFFF);
-            self.conn.execute_batch(&sql).map_err(|error| self.record(error, sqlite_error))?;
-            self.record_success()?;
+            self.conn.execute_batch(&sql).map_err(|error| self.record_error(error, sqlite_error))?;
+            self.record_successful_write()?;
         }
         Ok(())
     }
@@ -53,9 +53,9 @@ impl SqliteConn {
     ///
     /// A small write may succeed even on a full disk, for example in the space of the truncated log. The disk
     /// counts as full until there is enough free space.
-    pub(super) fn record_success(&self) -> Result<()> {
-        if self.disk.trouble() != DiskTrouble::Full || self.has_spare_space()? {
-            self.disk.set(DiskTrouble::None);
+    pub(super) fn record_successful_write(&self) -> Result<()> {
+        if self.disk.error_kind() != DiskErrorKind::Full || self.has_spare_space()? {
+            self.disk.set_error_kind(DiskErrorKind::None);
         }
         Ok(())
     }
@@ -126,11 +126,11 @@ mod tests {
     fn on_a_full_disk_the_wal_is_truncated_before_anything_is_written() {
         let (folder, conn, _) = with_a_wal();
         let before = wal_bytes(&folder);
-        conn.recover().unwrap();
+        conn.recover_from_write_error().unwrap();
         assert_eq!(wal_bytes(&folder), before, "nothing is wrong");
-        conn.disk().set(DiskTrouble::Full);
-        conn.recover().unwrap();
+        conn.disk_state().set_error_kind(DiskErrorKind::Full);
+        conn.recover_from_write_error().unwrap();
         // The recovery itself writes one page.
-        assert!(wal_bytes(&folder) < before && !conn.disk().is_troubled());
+        assert!(wal_bytes(&folder) < before && !conn.disk_state().has_error());
     }
 }

@@ -13,22 +13,22 @@ use super::Monotonic;
 /// only within these bounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClockOffset {
-    pub at_least: i64,
-    pub at_most: i64,
+    pub min: i64,
+    pub max: i64,
 }
 
 impl ClockOffset {
-    /// Returns the offset within the bounds of the reading that is closest to `ahead`.
-    fn closest_to(self, ahead: i64) -> i64 {
-        ahead.max(self.at_least).min(self.at_most)
+    /// Returns the offset within the bounds of the reading that is closest to `offset`.
+    fn closest_to(self, offset: i64) -> i64 {
+        offset.max(self.min).min(self.max)
     }
 }
 
 /// The state of a followed clock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SteadyClock {
+pub(super) struct FollowedClock {
     /// Offset of the clock in microseconds, without a pending step.
-    ahead: i64,
+    offset: i64,
     /// Offset of the clock in microseconds at `reference_at`. Steps are measured from this offset, so that
     /// many small steps add up to a large one.
     reference: i64,
@@ -40,7 +40,7 @@ pub(super) struct SteadyClock {
 #[derive(Clone, Copy, Debug)]
 struct PendingStep {
     /// Offset of the clock in microseconds since the step.
-    ahead: i64,
+    offset: i64,
     since: Monotonic,
 }
 
@@ -55,52 +55,53 @@ pub(super) enum ReadingResult {
     StepApplied(i64),
 }
 
-impl SteadyClock {
+impl FollowedClock {
     /// Follows a clock from its first reading, as if the reply had taken no time.
     pub fn new(first: ClockOffset, now: Monotonic) -> Self {
-        let ahead = first.at_least;
-        Self { ahead, reference: ahead, reference_at: now, step: None }
+        let offset = first.min;
+        Self { offset, reference: offset, reference_at: now, step: None }
     }
 
     /// Returns the offset of the clock in microseconds, without a pending step.
-    pub fn ahead(&self) -> i64 {
-        self.ahead
+    pub fn offset_micros(&self) -> i64 {
+        self.offset
     }
 
     /// Returns by how many microseconds the clock was set, or `None` if no step is pending.
-    pub fn step(&self) -> Option<i64> {
-        self.step.map(|step| step.ahead.saturating_sub(self.ahead))
+    pub fn pending_step_micros(&self) -> Option<i64> {
+        self.step.map(|step| step.offset.saturating_sub(self.offset))
     }
 
     /// Applies a reading at the time `now`.
-    pub fn follow(&mut self, reading: ClockOffset, now: Monotonic) -> Option<ReadingResult> {
-        let found = reading.closest_to(self.ahead);
-        if is_small(found, self.reference) {
-            self.ahead = found;
+    pub fn apply_reading(&mut self, reading: ClockOffset, now: Monotonic) -> Option<ReadingResult> {
+        let offset = reading.closest_to(self.offset);
+        if is_small_step(offset, self.reference) {
+            self.offset = offset;
             if now.since(self.reference_at) >= CLOCK_STEP_COUNTS_AFTER {
-                (self.reference, self.reference_at) = (found, now);
+                (self.reference, self.reference_at) = (offset, now);
             }
             return self.step.take().map(|_| ReadingResult::StepUndone);
         }
         match self.step {
-            Some(step) if is_small(reading.closest_to(step.ahead), step.ahead) => {
+            Some(step) if is_small_step(reading.closest_to(step.offset), step.offset) => {
                 if now.since(step.since) < CLOCK_STEP_COUNTS_AFTER {
                     return None;
                 }
-                let by = found.saturating_sub(self.ahead);
-                *self = Self { ahead: found, reference: found, reference_at: now, step: None };
+                let by = offset.saturating_sub(self.offset);
+                *self = Self { offset, reference: offset, reference_at: now, step: None };
                 Some(ReadingResult::StepApplied(by))
             }
             _ => {
-                self.step = Some(PendingStep { ahead: found, since: now });
-                Some(ReadingResult::StepPending(found.saturating_sub(self.ahead)))
+                self.step = Some(PendingStep { offset, since: now });
+                Some(ReadingResult::StepPending(offset.saturating_sub(self.offset)))
             }
         }
     }
 }
 
-fn is_small(ahead: i64, before: i64) -> bool {
-    u128::from(ahead.abs_diff(before)) <= CLOCK_STEP_MIN.as_micros()
+/// Returns whether a change of the offset is small enough to apply immediately.
+fn is_small_step(offset: i64, previous: i64) -> bool {
+    u128::from(offset.abs_diff(previous)) <= CLOCK_STEP_MIN.as_micros()
 }
 
 #[cfg(test)]
@@ -113,12 +114,12 @@ mod tests {
     const DAY: i64 = 86_400 * SECOND;
 
     /// A followed clock with the current time.
-    struct Followed(SteadyClock, Monotonic);
+    struct Followed(FollowedClock, Monotonic);
 
     impl Followed {
         fn new() -> Self {
             let start = Monotonic::default();
-            Self(SteadyClock::new(ClockOffset { at_least: 5, at_most: 5 }, start), start)
+            Self(FollowedClock::new(ClockOffset { min: 5, max: 5 }, start), start)
         }
 
         /// Applies a reading after `secs` more seconds, in which the clock is `ahead` of its first reading.
@@ -128,11 +129,11 @@ mod tests {
 
         fn after_between(&mut self, secs: u64, at_least: i64, at_most: i64) -> Option<ReadingResult> {
             self.1 = self.1.plus(Duration::from_secs(secs));
-            self.0.follow(ClockOffset { at_least: 5 + at_least, at_most: 5 + at_most }, self.1)
+            self.0.apply_reading(ClockOffset { min: 5 + at_least, max: 5 + at_most }, self.1)
         }
 
         fn ahead(&self) -> i64 {
-            self.0.ahead() - 5
+            self.0.offset_micros() - 5
         }
     }
 
@@ -149,10 +150,10 @@ mod tests {
         for step in [10 * SECOND + 1, DAY, -10 * SECOND - 1, -DAY] {
             let mut clock = Followed::new();
             assert_eq!(clock.after(7, step), Some(ReadingResult::StepPending(step)));
-            assert_eq!((clock.ahead(), clock.0.step()), (0, Some(step)));
+            assert_eq!((clock.ahead(), clock.0.pending_step_micros()), (0, Some(step)));
             assert_eq!((clock.after(59, step + step.signum()), clock.ahead()), (None, 0), "it may drift");
             assert_eq!(clock.after(1, step), Some(ReadingResult::StepApplied(step)));
-            assert_eq!((clock.ahead(), clock.0.step()), (step, None));
+            assert_eq!((clock.ahead(), clock.0.pending_step_micros()), (step, None));
             assert_eq!((clock.after(1, step), clock.ahead()), (None, step));
         }
     }

@@ -1,4 +1,4 @@
-//! Waiting tasks: workspaces take turns, and within a workspace its clients take turns.
+//! A queue of tasks, in which workspaces take turns, and within a workspace its clients.
 //!
 //! So a workspace with a thousand tasks delays the first task of another by one turn, not by a thousand. The
 //! waiting tasks and their bytes are limited per workspace; beyond that, only the tasks of that workspace are
@@ -13,8 +13,8 @@ use crate::limits::{QUEUE_RETRY_SECS, QUEUED_BYTES_MAX};
 use crate::rate::Client;
 use crate::round_robin::RoundRobin;
 
-/// The waiting tasks, in the order of their turns.
-pub(super) struct TaskTurns<T: ?Sized> {
+/// The waiting tasks. Workspaces take turns, and the clients of a workspace too.
+pub(super) struct FairTaskQueue<T: ?Sized> {
     workspaces: RoundRobin<Option<WorkspaceId>, WorkspaceTasks<T>>,
     /// Maximum number of waiting tasks per workspace.
     max_per_workspace: usize,
@@ -48,7 +48,7 @@ impl<T: ?Sized> Default for WorkspaceTasks<T> {
     }
 }
 
-impl<T: Task + ?Sized> TaskTurns<T> {
+impl<T: Task + ?Sized> FairTaskQueue<T> {
     /// Creates an empty queue in which each workspace may have `max_per_workspace` tasks.
     pub fn new(max_per_workspace: usize) -> Self {
         Self { workspaces: RoundRobin::default(), max_per_workspace, len: 0, is_closed: false }
@@ -59,7 +59,7 @@ impl<T: Task + ?Sized> TaskTurns<T> {
     }
 
     /// Returns the number of waiting tasks of a workspace.
-    pub fn len_of(&self, workspace: Option<WorkspaceId>) -> usize {
+    pub fn workspace_len(&self, workspace: Option<WorkspaceId>) -> usize {
         self.workspaces.get(workspace).map_or(0, |own| own.len)
     }
 
@@ -74,10 +74,10 @@ impl<T: Task + ?Sized> TaskTurns<T> {
 
     /// Adds a task behind the other tasks of its client, or returns it with the reason for its rejection.
     pub fn push(&mut self, queued: QueuedTask<T>) -> Option<RejectedTask<T>> {
-        if let Some(error) = self.rejection(&queued) {
+        if let Some(error) = self.rejection_error(&queued) {
             return Some(RejectedTask { queued, error });
         }
-        self.add(queued, VecDeque::push_back);
+        self.insert_with(queued, VecDeque::push_back);
         None
     }
 
@@ -87,7 +87,7 @@ impl<T: Task + ?Sized> TaskTurns<T> {
     pub fn put_back(&mut self, tasks: Vec<QueuedTask<T>>) {
         for queued in tasks.into_iter().rev() {
             let source = queued.source;
-            self.add(queued, VecDeque::push_front);
+            self.insert_with(queued, VecDeque::push_front);
             if let Some(own) = self.workspaces.get_mut(source.workspace) {
                 own.clients.move_to_front(source.client);
             }
@@ -95,38 +95,47 @@ impl<T: Task + ?Sized> TaskTurns<T> {
     }
 
     /// Returns tasks to the front of the queue, because the turns of their workspaces have not ended.
-    pub fn put_first(&mut self, tasks: Vec<QueuedTask<T>>) {
+    pub fn return_to_front(&mut self, tasks: Vec<QueuedTask<T>>) {
         let workspaces: Vec<_> = tasks.iter().map(|queued| queued.source.workspace).collect();
         self.put_back(tasks);
         workspaces.into_iter().rev().for_each(|workspace| self.workspaces.move_to_front(workspace));
     }
 
-    fn add(&mut self, queued: QueuedTask<T>, place: fn(&mut VecDeque<QueuedTask<T>>, QueuedTask<T>)) {
+    fn insert_with(
+        &mut self,
+        queued: QueuedTask<T>,
+        insert: fn(&mut VecDeque<QueuedTask<T>>, QueuedTask<T>),
+    ) {
         let TaskSource { workspace, client } = queued.source;
         let own = self.workspaces.entry(workspace);
         self.len = self.len.saturating_add(1);
         own.len = own.len.saturating_add(1);
         own.bytes = own.bytes.saturating_add(queued.bytes);
-        place(own.clients.entry(client), queued);
+        insert(own.clients.entry(client), queued);
     }
 
     /// Returns the error if a task cannot be added to the queue, or `None` if it can.
     ///
     /// A task larger than the limit is accepted if no other task of its workspace waits.
-    fn rejection(&self, queued: &QueuedTask<T>) -> Option<Error> {
+    fn rejection_error(&self, queued: &QueuedTask<T>) -> Option<Error> {
         if self.is_closed {
-            return Some(overloaded("server", "the server is closing its queue"));
+            return Some(overloaded_error("server", "the server is closing its queue"));
         }
         let own = self.workspaces.get(queued.source.workspace)?;
         let is_full =
             own.len >= self.max_per_workspace || own.bytes.saturating_add(queued.bytes) > QUEUED_BYTES_MAX;
-        is_full.then(|| overloaded("workspace", "too many requests of this workspace wait for the database"))
+        is_full.then(|| {
+            overloaded_error("workspace", "too many requests of this workspace wait for the database")
+        })
     }
 
-    /// Removes and returns the next task of the next workspace for which `may` returns true.
-    pub fn pop(&mut self, may: impl Fn(Option<WorkspaceId>) -> bool) -> Option<QueuedTask<T>> {
-        let workspace = self.workspaces.keys().find(|workspace| may(*workspace))?;
-        self.pop_of(workspace)
+    /// Removes and returns the next task of the next workspace for which `is_eligible` returns true.
+    pub fn pop_eligible(
+        &mut self,
+        is_eligible: impl Fn(Option<WorkspaceId>) -> bool,
+    ) -> Option<QueuedTask<T>> {
+        let workspace = self.workspaces.keys().find(|workspace| is_eligible(*workspace))?;
+        self.pop_from_workspace(workspace)
     }
 
     /// Iterates over the waiting tasks in an unspecified order.
@@ -137,16 +146,16 @@ impl<T: Task + ?Sized> TaskTurns<T> {
 
     /// Removes and returns all waiting tasks, in the order of their turns.
     pub fn drain(&mut self) -> impl Iterator<Item = QueuedTask<T>> {
-        std::iter::from_fn(|| self.pop(|_| true))
+        std::iter::from_fn(|| self.pop_eligible(|_| true))
     }
 
-    /// Returns whether a workspace for which `may` returns true has a waiting task.
-    pub fn any(&self, may: impl Fn(Option<WorkspaceId>) -> bool) -> bool {
-        self.workspaces.keys().any(may)
+    /// Returns whether a workspace for which `is_eligible` returns true has a waiting task.
+    pub fn has_eligible(&self, is_eligible: impl Fn(Option<WorkspaceId>) -> bool) -> bool {
+        self.workspaces.keys().any(is_eligible)
     }
 
     /// Removes and returns the next task of a workspace, from the client whose turn it is.
-    pub fn pop_of(&mut self, workspace: Option<WorkspaceId>) -> Option<QueuedTask<T>> {
+    pub fn pop_from_workspace(&mut self, workspace: Option<WorkspaceId>) -> Option<QueuedTask<T>> {
         let own = self.workspaces.get_mut(workspace)?;
         let client = own.clients.keys().next()?;
         let queued = own.clients.pop(client)?;
@@ -163,7 +172,7 @@ impl<T: Task + ?Sized> TaskTurns<T> {
 }
 
 /// Returns the error for a task that does not fit into a queue.
-pub(super) fn overloaded(scope: &'static str, detail: &'static str) -> Error {
+pub(super) fn overloaded_error(scope: &'static str, detail: &'static str) -> Error {
     Error::new(Code::Overloaded, detail).with("scope", scope).with("retry_after_secs", QUEUE_RETRY_SECS)
 }
 
@@ -207,13 +216,13 @@ mod tests {
         QueuedTask::new(Box::new(Numbered(source, bytes, Arc::default())), &Clock::system())
     }
 
-    fn all(turns: &mut TaskTurns<Numbered>) -> Vec<TaskSource> {
+    fn all(turns: &mut FairTaskQueue<Numbered>) -> Vec<TaskSource> {
         turns.drain().map(|queued| queued.source).collect()
     }
 
     #[test]
     fn workspaces_take_turns_and_clients_within_them() {
-        let mut turns = TaskTurns::new(100);
+        let mut turns = FairTaskQueue::new(100);
         let [a1, a2, b1] = [source(1, 1), source(1, 2), source(2, 1)];
         for source in [a1, a1, a1, a2, b1, b1] {
             assert!(turns.push(task(source, 1)).is_none());
@@ -225,28 +234,28 @@ mod tests {
 
     #[test]
     fn what_has_not_had_its_turn_comes_first_and_in_its_order() {
-        let mut turns = TaskTurns::new(100);
+        let mut turns = FairTaskQueue::new(100);
         let [a, b] = [source(1, 1), source(2, 1)];
         for (source, bytes) in [(a, 1), (b, 2), (a, 3), (b, 4), (a, 5)] {
             assert!(turns.push(task(source, bytes)).is_none());
         }
-        let taken: Vec<_> = (0..3).map_while(|_| turns.pop(|_| true)).collect();
-        turns.put_first(taken);
+        let taken: Vec<_> = (0..3).map_while(|_| turns.pop_eligible(|_| true)).collect();
+        turns.return_to_front(taken);
         let order: Vec<usize> = turns.drain().map(|queued| queued.bytes).collect();
         assert_eq!(order, [1, 2, 3, 4, 5]);
     }
 
     #[test]
     fn what_is_left_of_a_turn_waits_for_the_next_one() {
-        let mut turns = TaskTurns::new(100);
+        let mut turns = FairTaskQueue::new(100);
         let [a1, a2, a3, b] = [source(1, 1), source(1, 2), source(1, 3), source(2, 1)];
         for (source, bytes) in [(a1, 1), (a1, 2), (a1, 3), (a2, 4), (a3, 5), (b, 6)] {
             assert!(turns.push(task(source, bytes)).is_none());
         }
         // Each turn takes five tasks and begins one.
         let mut order = Vec::new();
-        while let Some(first) = turns.pop(|_| true) {
-            let rest = (1..5).map_while(|_| turns.pop_of(first.source.workspace)).collect();
+        while let Some(first) = turns.pop_eligible(|_| true) {
+            let rest = (1..5).map_while(|_| turns.pop_from_workspace(first.source.workspace)).collect();
             order.push(first.bytes);
             turns.put_back(rest);
         }
@@ -255,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_full_workspace_alone_is_rejected() {
-        let mut turns = TaskTurns::new(2);
+        let mut turns = FairTaskQueue::new(2);
         let [a, b] = [source(1, 1), source(2, 1)];
         assert!(turns.push(task(a, 1)).is_none() && turns.push(task(source(1, 9), 1)).is_none());
         let scope = |error: &Error| error.problem().extra.get("scope").cloned();
@@ -278,13 +287,13 @@ mod tests {
         fn nobody_runs_twice_while_another_waits(
             sources in prop::collection::vec((0_u128..4, 0_u128..3), 1..60),
         ) {
-            let mut turns = TaskTurns::new(100);
+            let mut turns = FairTaskQueue::new(100);
             for (number, (workspace, client)) in sources.iter().enumerate() {
                 prop_assert!(turns.push(task(source(*workspace, *client), number)).is_none());
             }
             let mut order = Vec::new();
-            while let Some(queued) = turns.pop(|_| true) {
-                let waiting = turns.len_of(queued.source.workspace) > 0;
+            while let Some(queued) = turns.pop_eligible(|_| true) {
+                let waiting = turns.workspace_len(queued.source.workspace) > 0;
                 order.push((queued.source, queued.bytes, waiting));
             }
             prop_assert_eq!(order.len(), sources.len());
