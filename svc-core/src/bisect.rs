@@ -2,18 +2,18 @@
 
 use crate::Result;
 
-/// Returns the last position from `low + 1` to `high` at which `holds` returns true, or `low` if there is no
-/// such position.
+/// Returns the last position from `low + 1` to `high` at which `predicate` returns true, or `low` if there
+/// is no such position.
 ///
-/// `holds` must return true up to some position, and false after that.
+/// `predicate` must return true up to some position, and false after that.
 pub(crate) fn last_where(
     mut low: i64,
     mut high: i64,
-    mut holds: impl FnMut(i64) -> Result<bool>,
+    mut predicate: impl FnMut(i64) -> Result<bool>,
 ) -> Result<i64> {
     while low < high {
         let middle = high.saturating_sub(high.saturating_sub(low) / 2);
-        if holds(middle)? {
+        if predicate(middle)? {
             low = middle;
         } else {
             high = middle.saturating_sub(1);

@@ -23,8 +23,8 @@ pub enum DataAccess {
 }
 
 impl DataAccess {
-    pub(crate) fn of(group: bool) -> Self {
-        if group { Self::Group } else { Self::Owner }
+    pub(crate) fn of(is_shared_with_group: bool) -> Self {
+        if is_shared_with_group { Self::Group } else { Self::Owner }
     }
 
     /// Returns the access to a folder according to the folder's write permissions.
@@ -35,7 +35,7 @@ impl DataAccess {
     }
 
     /// Returns the permission bits that must be clear: those of users without access.
-    pub(crate) fn bits_of_others(self) -> u32 {
+    pub(crate) fn bits_without_access(self) -> u32 {
         match self {
             Self::Owner => 0o077,
             Self::Group => 0o007,
@@ -44,7 +44,7 @@ impl DataAccess {
 
     /// Returns the mode to set on an existing folder. If the group has access, the group's permissions are
     /// kept.
-    pub(crate) fn narrowed_mode(self, mode: u32) -> u32 {
+    pub(crate) fn restricted_mode(self, mode: u32) -> u32 {
         match self {
             Self::Owner => 0o700,
             Self::Group => mode & 0o7770 | 0o700,
@@ -58,23 +58,23 @@ impl DataAccess {
         if self == Self::Owner {
             return Ok(());
         }
-        give_to_group_of(path, folder)?;
+        set_group_like(path, folder)?;
         let mode = path.metadata()?.mode() & 0o7777;
         std::fs::set_permissions(path, Permissions::from_mode(mode | (mode & 0o700) >> 3))
     }
 }
 
-/// Changes the group of the file at `path` to the group of `other`.
+/// Changes the group of the file at `path` to the group of `reference`.
 ///
 /// In a set-group-id folder, a new file already belongs to that group.
-fn give_to_group_of(path: &Path, other: &Path) -> io::Result<()> {
-    let group = other.metadata()?.gid();
+fn set_group_like(path: &Path, reference: &Path) -> io::Result<()> {
+    let group = reference.metadata()?.gid();
     if path.metadata()?.gid() == group {
         return Ok(());
     }
     chown(path, None, Some(group)).map_err(|error| {
-        let shown = other.display();
-        let word = quoted(other);
+        let shown = reference.display();
+        let word = quoted(reference);
         let own = getegid().as_raw();
         io::Error::other(format!(
             "it cannot be given to group {group}, which {shown} belongs to ({error}): run this process with \
@@ -97,7 +97,7 @@ pub(crate) fn share_beside(database: &Path) -> io::Result<()> {
         let file = PathBuf::from(name);
         // Another user's process changes the files of that user.
         if file.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw()) {
-            give_to_group_of(&file, &whole)?;
+            set_group_like(&file, &whole)?;
         }
     }
     Ok(())
@@ -121,8 +121,8 @@ mod tests {
             DataAccess::Group.extend(&file, folder.path()).unwrap();
             assert_eq!(mode(), after);
         }
-        assert_eq!(DataAccess::Group.narrowed_mode(0o2777), 0o2770);
-        assert_eq!(DataAccess::Group.narrowed_mode(0o755), 0o750);
-        assert_eq!(DataAccess::Owner.narrowed_mode(0o2777), 0o700);
+        assert_eq!(DataAccess::Group.restricted_mode(0o2777), 0o2770);
+        assert_eq!(DataAccess::Group.restricted_mode(0o755), 0o750);
+        assert_eq!(DataAccess::Owner.restricted_mode(0o2777), 0o700);
     }
 }

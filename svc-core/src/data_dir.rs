@@ -30,14 +30,14 @@ use crate::error::{Code, Error, Result};
 pub const DEFAULT: &str = "./svc-data";
 
 const DATABASE: &str = "svc.db";
-const DATABASE_LOG: &str = "svc.db-wal";
+const DATABASE_WAL: &str = "svc.db-wal";
 const ARTIFACTS: &str = "artifacts";
 const KEYS: &str = "keys";
 /// Name of the file that marks an unfinished set-up. A process locks it while setting up.
-const MARKER: &str = ".setup";
+const SETUP_MARKER: &str = ".setup";
 /// Name of the file with the address of the last server that used a folder. That server locks the file while
 /// it runs.
-const LISTENING: &str = "listening";
+const ADDRESS_FILE: &str = "listening";
 
 /// The environment variable for each generated key, and the name of its file in `keys`. Each key is 32 random
 /// bytes, in hex.
@@ -58,26 +58,26 @@ fn generate_key(entropy: &Entropy) -> Result<Zeroizing<[u8; 32]>> {
     }
 }
 
-const SPOOL: &str = "spool";
+const SPOOL_FOLDER: &str = "spool";
 
 /// Returns the folder for temporary files, which is in the data folder if that folder exists.
 pub(crate) fn spool_folder(path: &Path) -> PathBuf {
-    if path.is_dir() { path.join(SPOOL) } else { crate::spool::default_folder() }
+    if path.is_dir() { path.join(SPOOL_FOLDER) } else { crate::spool::default_folder() }
 }
 
 /// The write permission bits of owner, group and others.
-const WRITE: u32 = 0o222;
-const READ: u32 = 0o444;
+const WRITE_BITS: u32 = 0o222;
+const READ_BITS: u32 = 0o444;
 
 /// Name of a folder that some file systems create in an empty folder.
-const OF_FILE_SYSTEMS: &str = "lost+found";
+const LOST_AND_FOUND: &str = "lost+found";
 
 /// Rejects files that users other than the owner can write, and returns the files that they can read.
 ///
 /// Checks the folder `path`, its contents, and `secrets`. Missing files are ignored. In the folder, the
 /// folder's group may have access; any other group counts as other users.
 pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAccess) -> Result<Vec<PathBuf>> {
-    let within = [KEYS, ENV_FILE, DATABASE, DATABASE_LOG].map(|name| path.join(name));
+    let within = [KEYS, ENV_FILE, DATABASE, DATABASE_WAL].map(|name| path.join(name));
     let all = std::iter::once(path).chain(within.iter().chain(secrets).map(PathBuf::as_path));
     let mut writable = Vec::new();
     let mut readable = Vec::new();
@@ -91,10 +91,10 @@ pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAcces
             of_another.push(file);
         }
         let access = if is_within && has_group { access } else { DataAccess::Owner };
-        let open = found.mode() & access.bits_of_others();
-        if open & WRITE != 0 {
+        let open = found.mode() & access.bits_without_access();
+        if open & WRITE_BITS != 0 {
             writable.push((file, found.mode()));
-        } else if open & READ != 0 {
+        } else if open & READ_BITS != 0 {
             readable.push(file.to_owned());
         }
     }
@@ -146,7 +146,7 @@ impl DataDir {
     pub fn open(path: &Path) -> Result<Self> {
         let dir = Self { path: path.to_owned() };
         let shown = path.display();
-        let env = dir.file(ENV_FILE);
+        let env = dir.file_path(ENV_FILE);
         // A file that cannot be checked does not count as missing.
         match env.metadata() {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -154,7 +154,7 @@ impl DataDir {
             }
             _ => {}
         }
-        if dir.has_file(MARKER) {
+        if dir.has_file(SETUP_MARKER) {
             return Err(Error::wrong_state(format!(
                 "the set-up of {shown} was interrupted; `svc init --data {shown}` completes it"
             )));
@@ -174,22 +174,22 @@ impl DataDir {
     pub fn create(path: &Path, access: DataAccess, entropy: &Entropy) -> Result<UnfinishedSetup> {
         let dir = Self { path: path.to_owned() };
         dir.reject_occupied()?;
-        let tightened = dir.tighten(access)?;
+        let former_permissions = dir.restrict_permissions(access)?;
         let mut created = Vec::new();
         let locked = create_folders(path, access, path, &mut created).and_then(|()| dir.lock_marker());
-        let (marker, fresh) = match locked {
+        let (marker, is_new) = match locked {
             Ok(locked) => locked,
             Err(error) => {
                 // The error explains why the folder cannot be used. All changes of the set-up are undone.
-                let _ = undo(&created, tightened.as_ref(), path);
+                let _ = undo_setup(&created, former_permissions.as_ref(), path);
                 return Err(error);
             }
         };
-        if fresh {
-            created.push(dir.file(MARKER));
+        if is_new {
+            created.push(dir.file_path(SETUP_MARKER));
         }
-        let mut setup = UnfinishedSetup { dir, access, _marker: marker, created, tightened };
-        match setup.create_files(fresh, entropy) {
+        let mut setup = UnfinishedSetup { dir, access, _marker: marker, created, former_permissions };
+        match setup.create_files(is_new, entropy) {
             Ok(()) => Ok(setup),
             Err(error) => {
                 // The error explains why the folder is occupied or cannot be written.
@@ -211,21 +211,21 @@ impl DataDir {
 
     /// Returns the folder for uploaded files, which a set-up creates.
     pub fn artifacts(&self) -> PathBuf {
-        self.file(ARTIFACTS)
+        self.file_path(ARTIFACTS)
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    fn file_path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
     fn has_file(&self, name: &str) -> bool {
-        self.file(name).exists()
+        self.file_path(name).exists()
     }
 
     /// Rejects a folder that is already set up, or contains files of another origin.
     fn reject_occupied(&self) -> Result<()> {
         let shown = self.path.display();
-        if self.has_file(MARKER) {
+        if self.has_file(SETUP_MARKER) {
             return Ok(());
         }
         if self.has_file(ENV_FILE) {
@@ -244,32 +244,32 @@ impl DataDir {
     ///
     /// Returns the previous permissions if they have changed. A folder that is in use, because it is not
     /// empty, and a folder of another owner are left unchanged, or rejected if other users can write them.
-    fn tighten(&self, access: DataAccess) -> Result<Option<Permissions>> {
+    fn restrict_permissions(&self, access: DataAccess) -> Result<Option<Permissions>> {
         let before = match self.path.metadata() {
             Ok(found) if found.is_dir() => found.permissions(),
             Ok(_) => return Err(blocked(Need::Write, &self.path, &ErrorKind::NotADirectory.into())),
             Err(_) => return Ok(None),
         };
-        if before.mode() & access.bits_of_others() & (WRITE | READ) == 0 {
+        if before.mode() & access.bits_without_access() & (WRITE_BITS | READ_BITS) == 0 {
             return Ok(None);
         }
         let mut entries = std::fs::read_dir(&self.path).map_err(|error| io_error(&self.path, &error))?;
-        let is_ours = |name: std::ffi::OsString| name != OF_FILE_SYSTEMS;
+        let is_ours = |name: std::ffi::OsString| name != LOST_AND_FOUND;
         let is_used = entries.any(|entry| entry.is_ok_and(|entry| is_ours(entry.file_name())));
-        if !self.has_file(MARKER) && is_used {
+        if !self.has_file(SETUP_MARKER) && is_used {
             return open_to_others(&self.path, &[], access).map(|_| None);
         }
-        let narrowed = Permissions::from_mode(access.narrowed_mode(before.mode()));
+        let narrowed = Permissions::from_mode(access.restricted_mode(before.mode()));
         match std::fs::set_permissions(&self.path, narrowed) {
             Ok(()) => Ok(Some(before)),
             // Only the owner may change the permissions, and only write permissions of other users matter.
-            Err(_) if before.mode() & access.bits_of_others() & WRITE == 0 => Ok(None),
-            Err(error) => Err(self.refuse_open(access, &before, &error)),
+            Err(_) if before.mode() & access.bits_without_access() & WRITE_BITS == 0 => Ok(None),
+            Err(error) => Err(self.open_folder_error(access, &before, &error)),
         }
     }
 
     /// Returns the error for an empty folder with write permissions that this user may not remove.
-    fn refuse_open(&self, access: DataAccess, before: &Permissions, error: &std::io::Error) -> Error {
+    fn open_folder_error(&self, access: DataAccess, before: &Permissions, error: &std::io::Error) -> Error {
         let shown = self.path.display();
         let standing = owner_and_mode(&self.path).unwrap_or_default();
         let (who, others) = match access {
@@ -294,10 +294,10 @@ impl DataDir {
 
     /// Locks the marker of an unfinished set-up. Returns the marker and whether this call created it.
     fn lock_marker(&self) -> Result<(File, bool)> {
-        let path = self.file(MARKER);
+        let path = self.file_path(SETUP_MARKER);
         let mut options = OpenOptions::new();
         options.write(true).mode(0o600);
-        let (marker, fresh) = match options.clone().create_new(true).open(&path) {
+        let (marker, is_new) = match options.clone().create_new(true).open(&path) {
             Ok(marker) => (marker, true),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 (options.open(&path).map_err(|error| io_error(&path, &error))?, false)
@@ -318,7 +318,7 @@ impl DataDir {
             self.reject_occupied()?;
             return Err(Error::wrong_state("another process has been setting up the folder; try again"));
         }
-        Ok((marker, fresh))
+        Ok((marker, is_new))
     }
 }
 
@@ -334,7 +334,7 @@ pub struct UnfinishedSetup {
     _marker: File,
     created: Vec<PathBuf>,
     /// The folder's previous permissions, if permissions of other users were removed.
-    tightened: Option<Permissions>,
+    former_permissions: Option<Permissions>,
 }
 
 impl UnfinishedSetup {
@@ -347,12 +347,12 @@ impl UnfinishedSetup {
     ///
     /// SQLite's other files inherit the mode of this file.
     pub fn make_database(&mut self) -> Result<()> {
-        self.write_missing(DataDir::database(&self.dir.path), "")
+        self.create_missing_file(DataDir::database(&self.dir.path), "")
     }
 
     /// Finishes the set-up, after the first workspace has been committed.
     pub fn finish(self) -> Result<DataDir> {
-        let marker = self.dir.file(MARKER);
+        let marker = self.dir.file_path(SETUP_MARKER);
         std::fs::remove_file(&marker).map_err(|error| io_error(&marker, &error))?;
         sync_folder(&self.dir.path)?;
         Ok(self.dir)
@@ -360,30 +360,30 @@ impl UnfinishedSetup {
 
     /// Abandons the set-up: removes everything that it created, and nothing that existed before.
     pub fn undo(self) -> Result<()> {
-        undo(&self.created, self.tightened.as_ref(), &self.dir.path)
+        undo_setup(&self.created, self.former_permissions.as_ref(), &self.dir.path)
     }
 
     /// Creates missing files. The marker exists, so the folder cannot be mistaken for a complete one.
-    fn create_files(&mut self, fresh: bool, entropy: &Entropy) -> Result<()> {
-        if fresh && self.dir.has_file(ENV_FILE) {
+    fn create_files(&mut self, is_new: bool, entropy: &Entropy) -> Result<()> {
+        if is_new && self.dir.has_file(ENV_FILE) {
             let detail = format!("{} is already set up; nothing was changed", self.dir.path.display());
             return Err(Error::new(Code::AlreadyInitialised, detail));
         }
-        let keys = self.dir.file(KEYS);
+        let keys = self.dir.file_path(KEYS);
         create_folders(&keys, self.access, &self.dir.path, &mut self.created)?;
         create_folders(&self.dir.artifacts(), self.access, &self.dir.path, &mut self.created)?;
         for (_, name) in KEY_FILES {
             let key = generate_key(entropy)?;
             let text = Zeroizing::new(hex::encode(key.as_slice()) + "\n");
-            self.write_missing(keys.join(name), &text)?;
+            self.create_missing_file(keys.join(name), &text)?;
         }
         sync_folder(&keys)?;
-        self.write_missing(self.dir.file(ENV_FILE), &env_text())?;
+        self.create_missing_file(self.dir.file_path(ENV_FILE), &settings_text())?;
         sync_folder(&self.dir.path)
     }
 
     /// Atomically writes a file that does not exist yet.
-    fn write_missing(&mut self, path: PathBuf, text: &str) -> Result<()> {
+    fn create_missing_file(&mut self, path: PathBuf, text: &str) -> Result<()> {
         if path.exists() {
             return Ok(());
         }
@@ -413,9 +413,9 @@ pub struct PublishedAddress {
 impl PublishedAddress {
     /// Stores the address of a server in the folder at `path`, replacing the address of an earlier server.
     pub fn leave(path: &Path, address: SocketAddr) -> Result<Self> {
-        let place = path.join(LISTENING);
+        let place = path.join(ADDRESS_FILE);
         // The file is created complete and locked, even if an earlier server is just ending.
-        let draft = path.join(format!("{LISTENING}.{}.new", std::process::id()));
+        let draft = path.join(format!("{ADDRESS_FILE}.{}.new", std::process::id()));
         let written = || {
             let mut options = OpenOptions::new();
             let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
@@ -435,7 +435,7 @@ impl PublishedAddress {
     /// Returns the address of the server that runs on the folder at `path`, or `None` if no server runs there
     /// or its address cannot be read.
     pub fn find(path: &Path) -> Option<SocketAddr> {
-        let mut file = File::open(path.join(LISTENING)).ok()?;
+        let mut file = File::open(path.join(ADDRESS_FILE)).ok()?;
         if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
             return None;
         }
@@ -445,7 +445,7 @@ impl PublishedAddress {
     }
 }
 
-fn env_text() -> String {
+fn settings_text() -> String {
     let files = KEY_FILES.map(|(variable, name)| format!("{variable}_FILE={KEYS}/{name}\n")).concat();
     format!(
         "# Settings that the environment does not override; see svc-env(7). Paths are relative to this \
@@ -454,8 +454,13 @@ fn env_text() -> String {
     )
 }
 
-/// Creates `path` and its missing parents, in the group of `like`, and records them in `created`.
-fn create_folders(path: &Path, access: DataAccess, like: &Path, created: &mut Vec<PathBuf>) -> Result<()> {
+/// Creates `path` and its missing parents, in the group of `group_source`, and records them in `created`.
+fn create_folders(
+    path: &Path,
+    access: DataAccess,
+    group_source: &Path,
+    created: &mut Vec<PathBuf>,
+) -> Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
     }
@@ -467,11 +472,11 @@ fn create_folders(path: &Path, access: DataAccess, like: &Path, created: &mut Ve
         Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
         Err(error) => return Err(blocked(Need::Folder, path, &error)),
     }
-    access.extend(path, like).map_err(|error| io_error(path, &error))
+    access.extend(path, group_source).map_err(|error| io_error(path, &error))
 }
 
 /// Removes everything that a set-up has created, and restores the permissions of its folder.
-fn undo(created: &[PathBuf], tightened: Option<&Permissions>, folder: &Path) -> Result<()> {
+fn undo_setup(created: &[PathBuf], former_permissions: Option<&Permissions>, folder: &Path) -> Result<()> {
     for path in created.iter().rev() {
         let removed = if path.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) };
         match removed {
@@ -479,7 +484,7 @@ fn undo(created: &[PathBuf], tightened: Option<&Permissions>, folder: &Path) -> 
             _ => {}
         }
     }
-    match tightened {
+    match former_permissions {
         Some(before) => {
             std::fs::set_permissions(folder, before.clone()).map_err(|error| io_error(folder, &error))
         }
@@ -497,6 +502,7 @@ fn sync_folder(path: &Path) -> Result<()> {
     }
 }
 
+/// Returns the error for a file that cannot be written.
 fn io_error(path: &Path, error: &std::io::Error) -> Error {
     blocked(Need::Write, path, error)
 }
@@ -602,8 +608,8 @@ mod tests {
         assert_eq!(PublishedAddress::find(root.path()), Some(second), "an earlier one ends later");
         drop(later);
         assert_eq!(PublishedAddress::find(root.path()), None, "the file is there, and nobody runs");
-        assert_eq!(files(root.path()).into_keys().collect::<Vec<_>>(), [root.path().join(LISTENING)]);
-        assert_eq!(mode(&root.path().join(LISTENING)), 0o600);
+        assert_eq!(files(root.path()).into_keys().collect::<Vec<_>>(), [root.path().join(ADDRESS_FILE)]);
+        assert_eq!(mode(&root.path().join(ADDRESS_FILE)), 0o600);
         assert!(PublishedAddress::leave(&root.path().join("nowhere"), first).is_err());
     }
 
@@ -683,7 +689,7 @@ mod tests {
     fn the_group_may_use_a_volume_if_that_was_said_and_others_never() {
         let root = tempfile::tempdir().unwrap();
         chmod(root.path(), 0o2777);
-        std::fs::create_dir(root.path().join(OF_FILE_SYSTEMS)).unwrap();
+        std::fs::create_dir(root.path().join(LOST_AND_FOUND)).unwrap();
         let mut setup = DataDir::create(root.path(), DataAccess::Group, &Entropy::System).unwrap();
         setup.make_database().unwrap();
         setup.finish().unwrap();

@@ -11,7 +11,7 @@ use crate::sync::lock;
 /// Maximum attributes that are logged. Further attributes are ignored silently.
 const LOGGED_MAX: usize = 200;
 /// Maximum characters of a logged name.
-const NAME_MAX: usize = 60;
+const NAME_MAX_CHARS: usize = 60;
 
 /// The attributes that have been logged, each with its document type.
 struct LoggedAttributes(Mutex<BTreeSet<(&'static str, String)>>);
@@ -49,7 +49,7 @@ static LOGGED: LoggedAttributes = LoggedAttributes::new();
 /// Returns the path of an attribute without any values, for the log.
 fn path_without_values(path: &str) -> String {
     let begins_a_value = |c: char| matches!(c, '[' | '(' | '"' | '=') || c.is_whitespace();
-    path.chars().take_while(|c| !begins_a_value(*c)).take(NAME_MAX).collect()
+    path.chars().take_while(|c| !begins_a_value(*c)).take(NAME_MAX_CHARS).collect()
 }
 
 /// Logs, once per process, that an attribute of a document type is ignored.
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(logged.register("a user", "title"), LogStatus::First);
         assert_eq!(logged.register("a user", "TITLE"), LogStatus::NotLogged);
         assert_eq!(logged.register("a group", "title"), LogStatus::First);
-        let long = "x".repeat(NAME_MAX);
+        let long = "x".repeat(NAME_MAX_CHARS);
         assert_eq!(logged.register("a user", &path_without_values(&format!("{long}1"))), LogStatus::First);
         assert_eq!(
             logged.register("a user", &path_without_values(&format!("{long}2"))),

@@ -36,21 +36,21 @@ pub enum ReadFailure {
 
 /// Parses the used members of an object.
 ///
-/// `named` returns the name under which to store a member, or `None` if the member is not used.
+/// `stored_name` returns the name under which to store a member, or `None` if the member is not used.
 pub fn members(
     text: &[u8],
-    named: impl Fn(&str) -> Option<String>,
+    stored_name: impl Fn(&str) -> Option<String>,
 ) -> Result<Map<String, Value>, ReadFailure> {
-    let text = cleaned(text);
+    let text = replace_unstorable(text);
     let reader = Reader::default();
     let whole: &RawValue = serde_json::from_slice(&text).map_err(|_| ReadFailure::NotJson)?;
     if !whole.get().starts_with('{') {
         return Err(ReadFailure::NotAnObject);
     }
     let mut read = Map::new();
-    reader.each_member(whole, |name, raw| {
-        if let Some(name) = named(&name) {
-            add(&mut read, name, reader.value(raw, DEPTH_MAX)?);
+    reader.for_each_member(whole, |name, raw| {
+        if let Some(name) = stored_name(&name) {
+            add_member(&mut read, name, reader.value(raw, DEPTH_MAX)?);
         }
         Ok(())
     })?;
@@ -59,13 +59,13 @@ pub fn members(
 
 /// Parses a JSON value.
 pub fn value(text: &[u8]) -> Result<Value, ReadFailure> {
-    let text = cleaned(text);
+    let text = replace_unstorable(text);
     let whole: &RawValue = serde_json::from_slice(&text).map_err(|_| ReadFailure::NotJson)?;
     Reader::default().value(whole, DEPTH_MAX)
 }
 
 /// Adds a value to a member. If the member already has another value, it becomes a list of both values.
-fn add(members: &mut Map<String, Value>, name: String, value: Value) {
+fn add_member(members: &mut Map<String, Value>, name: String, value: Value) {
     match members.entry(name) {
         Entry::Vacant(entry) => {
             entry.insert(value);
@@ -81,33 +81,33 @@ fn add(members: &mut Map<String, Value>, name: String, value: Value) {
 /// A parser with a limit on the number of values.
 struct Reader {
     /// Number of values that may still be read.
-    left: Cell<usize>,
+    values_left: Cell<usize>,
 }
 
 impl Default for Reader {
     fn default() -> Self {
-        Self { left: Cell::new(VALUES_MAX) }
+        Self { values_left: Cell::new(VALUES_MAX) }
     }
 }
 
 impl Reader {
     /// Parses a value. Values below `depth` levels become empty objects.
     fn value(&self, raw: &RawValue, depth: usize) -> Result<Value, ReadFailure> {
-        let left = self.left.get().checked_sub(1).ok_or(ReadFailure::TooMany)?;
-        self.left.set(left);
+        let left = self.values_left.get().checked_sub(1).ok_or(ReadFailure::TooMany)?;
+        self.values_left.set(left);
         let Some(below) = depth.checked_sub(1) else { return Ok(Value::Object(Map::new())) };
         match raw.get().as_bytes().first() {
             Some(b'{') => {
                 let mut read = Map::new();
-                self.each_member(raw, |name, raw| {
-                    add(&mut read, name.into_owned(), self.value(raw, below)?);
+                self.for_each_member(raw, |name, raw| {
+                    add_member(&mut read, name.into_owned(), self.value(raw, below)?);
                     Ok(())
                 })?;
                 Ok(Value::Object(read))
             }
             Some(b'[') => {
                 let mut read = Vec::new();
-                self.each_item(raw, |raw| {
+                self.for_each_item(raw, |raw| {
                     read.push(self.value(raw, below)?);
                     Ok(())
                 })?;
@@ -117,22 +117,22 @@ impl Reader {
         }
     }
 
-    fn each_member<'t>(
+    fn for_each_member<'t>(
         &self,
         raw: &'t RawValue,
         each: impl FnMut(Cow<'t, str>, &'t RawValue) -> Result<(), ReadFailure>,
     ) -> Result<(), ReadFailure> {
-        let mut members = Members { each, failed: None };
+        let mut members = MemberVisitor { each, failed: None };
         let read = Deserializer::from_str(raw.get()).deserialize_map(&mut members);
         read.map_err(|_| members.failed.unwrap_or(ReadFailure::NotJson))
     }
 
-    fn each_item<'t>(
+    fn for_each_item<'t>(
         &self,
         raw: &'t RawValue,
         each: impl FnMut(&'t RawValue) -> Result<(), ReadFailure>,
     ) -> Result<(), ReadFailure> {
-        let mut items = Items { each, failed: None };
+        let mut items = ItemVisitor { each, failed: None };
         let read = Deserializer::from_str(raw.get()).deserialize_seq(&mut items);
         read.map_err(|_| items.failed.unwrap_or(ReadFailure::NotJson))
     }
@@ -142,12 +142,14 @@ impl Reader {
 struct Name<'t>(#[serde(borrow)] Cow<'t, str>);
 
 /// A visitor that passes the members of an object to a function, until one fails.
-struct Members<F> {
+struct MemberVisitor<F> {
     each: F,
     failed: Option<ReadFailure>,
 }
 
-impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue) -> Result<(), ReadFailure>> Visitor<'t> for &mut Members<F> {
+impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue) -> Result<(), ReadFailure>> Visitor<'t>
+    for &mut MemberVisitor<F>
+{
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -166,12 +168,12 @@ impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue) -> Result<(), ReadFailure>> Visito
 }
 
 /// A visitor that passes the items of a list to a function, until one fails.
-struct Items<F> {
+struct ItemVisitor<F> {
     each: F,
     failed: Option<ReadFailure>,
 }
 
-impl<'t, F: FnMut(&'t RawValue) -> Result<(), ReadFailure>> Visitor<'t> for &mut Items<F> {
+impl<'t, F: FnMut(&'t RawValue) -> Result<(), ReadFailure>> Visitor<'t> for &mut ItemVisitor<F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -198,11 +200,11 @@ pub fn text(text: &str) -> String {
 ///
 /// Such text is NUL, half of a surrogate pair (as in a name that was cut within a character), and bytes that
 /// are not UTF-8. Members with an effect reject SUBSTITUTE; in decorative members, it is shown as a space.
-fn cleaned(text: &[u8]) -> Vec<u8> {
+fn replace_unstorable(text: &[u8]) -> Vec<u8> {
     const SUBSTITUTE: &[u8] = b"\\u001a";
     let mut written = Vec::with_capacity(text.len());
     for chunk in text.utf8_chunks() {
-        substitute(chunk.valid().as_bytes(), SUBSTITUTE, &mut written);
+        substitute_escapes(chunk.valid().as_bytes(), SUBSTITUTE, &mut written);
         if !chunk.invalid().is_empty() {
             written.extend_from_slice(SUBSTITUTE);
         }
@@ -211,7 +213,7 @@ fn cleaned(text: &[u8]) -> Vec<u8> {
 }
 
 /// Copies a text, replacing each escape that cannot be stored with `substitute`.
-fn substitute(text: &[u8], substitute: &[u8], written: &mut Vec<u8>) {
+fn substitute_escapes(text: &[u8], substitute: &[u8], written: &mut Vec<u8>) {
     let unit = |at: usize| {
         let digits = text.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;
         u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()

@@ -41,14 +41,14 @@ impl<T> Monitor<T> {
         self.changed.notify_all();
     }
 
-    /// Waits for [`Monitor::notify`] or until `until`, or indefinitely if `until` is `None`.
+    /// Waits for [`Monitor::notify`] or until `deadline`, or indefinitely if `deadline` is `None`.
     ///
     /// May return early, so the caller must check its condition and the clock again.
-    pub fn wait<'a>(&self, guard: MutexGuard<'a, T>, until: Option<Monotonic>) -> MutexGuard<'a, T> {
-        let Some(until) = until else {
+    pub fn wait<'a>(&self, guard: MutexGuard<'a, T>, deadline: Option<Monotonic>) -> MutexGuard<'a, T> {
+        let Some(deadline) = deadline else {
             return self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
         };
-        let left = self.clock.remaining(until);
+        let left = self.clock.remaining(deadline);
         if left.is_zero() {
             return guard;
         }

@@ -30,7 +30,7 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES
         if length < MIN || length > MAX {
             return Err(format!("expected {MIN} to {MAX} characters, found {length}"));
         }
-        let rejected = |c: &char| if LINES { *c == '\0' } else { breaks_a_line(*c) };
+        let rejected = |c: &char| if LINES { *c == '\0' } else { is_forbidden_in_line(*c) };
         match text.chars().find(rejected) {
             Some('\0') => Err("the character NUL is not allowed".to_owned()),
             Some(found) => Err(format!(
@@ -45,7 +45,7 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES
     ///
     /// Each character that is not allowed is replaced by a space, and a text that is too long is cut.
     pub fn cut(text: &str) -> Option<Self> {
-        let rejected = |c: char| if LINES { c == '\0' } else { breaks_a_line(c) };
+        let rejected = |c: char| if LINES { c == '\0' } else { is_forbidden_in_line(c) };
         let allowed: String =
             text.trim().chars().map(|c| if rejected(c) { ' ' } else { c }).take(MAX).collect();
         Self::new(allowed.trim().to_owned()).ok()
@@ -62,7 +62,7 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES
 }
 
 /// Returns whether `c` is a control character, a line or paragraph separator, or a bidirectional control.
-fn breaks_a_line(c: char) -> bool {
+fn is_forbidden_in_line(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}')
         || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -113,11 +113,11 @@ pub(crate) const APP_HANDLES: &str = "app:";
 pub(crate) const DELETED_HANDLES: &str = "deleted:";
 /// Reserved prefixes of handles: for apps, other services and removed people. A chosen handle must not have
 /// one.
-const RESERVED_HANDLES: [&str; 3] = [APP_HANDLES, "peer:", DELETED_HANDLES];
+const RESERVED_HANDLE_PREFIXES: [&str; 3] = [APP_HANDLES, "peer:", DELETED_HANDLES];
 
 /// Fails if a handle, in lower case, has a reserved prefix.
 pub(crate) fn check_not_reserved(handle: &str) -> Result<(), String> {
-    match RESERVED_HANDLES.iter().find(|prefix| handle.starts_with(**prefix)) {
+    match RESERVED_HANDLE_PREFIXES.iter().find(|prefix| handle.starts_with(**prefix)) {
         None => Ok(()),
         Some(prefix) => Err(format!("handles that begin with {prefix:?} are reserved")),
     }
@@ -422,11 +422,11 @@ pub(crate) fn characters(text: &str) -> i64 {
 }
 
 /// Maximum characters of the caller's input that an error message repeats.
-const ECHO_MAX: usize = 200;
+const ECHO_MAX_CHARS: usize = 200;
 
 /// Shortens the caller's input for an error message by cutting off the end of a long text.
 pub fn echo(sent: &str) -> Cow<'_, str> {
-    match sent.char_indices().nth(ECHO_MAX).and_then(|(end, _)| sent.get(..end)) {
+    match sent.char_indices().nth(ECHO_MAX_CHARS).and_then(|(end, _)| sent.get(..end)) {
         Some(beginning) => Cow::Owned(format!("{beginning}...")),
         None => Cow::Borrowed(sent),
     }
@@ -436,7 +436,7 @@ pub fn echo(sent: &str) -> Cow<'_, str> {
 pub(crate) const SECRET_PREFIX: &str = "svc_";
 /// Minimum characters after the prefix for a text to count as a secret. Names such as `svc_session` are
 /// shorter.
-const SECRET_MIN: usize = 24;
+const SECRET_MIN_CHARS: usize = 24;
 
 /// Removes secrets from a message.
 ///
@@ -453,7 +453,7 @@ pub(crate) fn without_secrets(message: Cow<'static, str>) -> Cow<'static, str> {
         kept.push_str(before);
         kept.push_str(SECRET_PREFIX);
         rest = after;
-        if end >= SECRET_MIN {
+        if end >= SECRET_MIN_CHARS {
             kept.push_str("...");
             rest = after.get(end..).unwrap_or_default();
         }
@@ -467,8 +467,8 @@ pub(crate) fn shortened(message: Cow<'static, str>) -> Cow<'static, str> {
     if message.len() <= MESSAGE_MAX_BYTES {
         return message;
     }
-    let beginning = message.floor_char_boundary(ECHO_MAX);
-    let end = message.len().saturating_sub(ECHO_MAX);
+    let beginning = message.floor_char_boundary(ECHO_MAX_CHARS);
+    let end = message.len().saturating_sub(ECHO_MAX_CHARS);
     let parts = message.get(..beginning).zip(message.get(message.ceil_char_boundary(end)..));
     parts.map(|(beginning, end)| format!("{beginning} ... {end}")).unwrap_or_default().into()
 }
@@ -477,11 +477,11 @@ pub(crate) fn shortened(message: Cow<'static, str>) -> Cow<'static, str> {
 const MESSAGE_MAX_BYTES: usize = 2000;
 
 /// Maximum characters of a name for which a similar one is searched, because the cost grows with the length.
-const NEAREST_MAX: usize = 64;
+const NEAREST_MAX_CHARS: usize = 64;
 
 /// Returns the known name that `name` is most likely a misspelling of.
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    if name.chars().nth(NEAREST_MAX).is_some() {
+    if name.chars().nth(NEAREST_MAX_CHARS).is_some() {
         return None;
     }
     let scored = known.iter().map(|candidate| (strsim::jaro_winkler(name, candidate), *candidate));
@@ -554,7 +554,7 @@ mod tests {
 
     #[test]
     fn what_others_have_written_is_cut_to_size() {
-        let cut = |text: &str| Text::<1, 4>::cut(text).as_deref().map(str::to_owned);
+        let external = |text: &str| Text::<1, 4>::cut(text).as_deref().map(str::to_owned);
         for (text, wanted) in [
             ("ada", Some("ada")),
             ("  ada  ", Some("ada")),
@@ -565,7 +565,7 @@ mod tests {
             ("", None),
             (" \t", None),
         ] {
-            assert_eq!(cut(text).as_deref(), wanted, "{text:?}");
+            assert_eq!(external(text).as_deref(), wanted, "{text:?}");
         }
     }
 
@@ -573,10 +573,10 @@ mod tests {
     fn long_input_is_repeated_in_part() {
         assert_eq!(echo("näme"), "näme");
         let long = "ä".repeat(100_000);
-        assert_eq!(echo(&long).chars().count(), ECHO_MAX + 3);
-        assert_eq!(echo(&long[..2 * ECHO_MAX]).chars().count(), ECHO_MAX);
+        assert_eq!(echo(&long).chars().count(), ECHO_MAX_CHARS + 3);
+        assert_eq!(echo(&long[..2 * ECHO_MAX_CHARS]).chars().count(), ECHO_MAX_CHARS);
         let message = shortened(format!("`name`: {long}, expected a number").into());
-        assert!(message.len() < 2 * ECHO_MAX + 10 && message.starts_with("`name`: ä"), "{message}");
+        assert!(message.len() < 2 * ECHO_MAX_CHARS + 10 && message.starts_with("`name`: ä"), "{message}");
         assert!(message.ends_with("ä, expected a number"), "{message}");
         assert_eq!(shortened("short".into()), "short");
     }

@@ -18,9 +18,9 @@ pub(crate) struct TimerId(Monotonic, u64);
 
 #[derive(Default)]
 struct TimerState {
-    due: BTreeMap<TimerId, Callback>,
-    next: u64,
-    closing: bool,
+    callbacks: BTreeMap<TimerId, Callback>,
+    next_number: u64,
+    is_closing: bool,
 }
 
 /// The timers of a service. Clones share the timers.
@@ -42,10 +42,10 @@ impl Timers {
     /// Calls `callback` at `moment`, or immediately if that time has passed.
     pub fn at(&self, moment: Monotonic, callback: impl FnOnce() + Send + 'static) -> TimerId {
         let mut state = self.state.lock();
-        let id = TimerId(moment, state.next);
-        state.next += 1;
-        state.due.insert(id, Box::new(callback));
-        let is_first = state.due.first_key_value().is_some_and(|(first, _)| *first == id);
+        let id = TimerId(moment, state.next_number);
+        state.next_number += 1;
+        state.callbacks.insert(id, Box::new(callback));
+        let is_first = state.callbacks.first_key_value().is_some_and(|(first, _)| *first == id);
         drop(state);
         if is_first {
             self.state.notify();
@@ -53,14 +53,14 @@ impl Timers {
         id
     }
 
-    /// Calls `callback` after `span`.
-    pub fn after(&self, span: Duration, callback: impl FnOnce() + Send + 'static) -> TimerId {
-        self.at(self.clock().deadline(span), callback)
+    /// Calls `callback` after `delay`.
+    pub fn after(&self, delay: Duration, callback: impl FnOnce() + Send + 'static) -> TimerId {
+        self.at(self.clock().deadline(delay), callback)
     }
 
     /// Cancels a timer that has not fired.
     pub fn stop(&self, id: TimerId) {
-        let stopped = self.state.lock().due.remove(&id);
+        let stopped = self.state.lock().callbacks.remove(&id);
         // The callback is dropped outside of the lock, because dropping its captured values may cancel other
         // timers.
         drop(stopped);
@@ -68,18 +68,18 @@ impl Timers {
 
     /// Stops the timers, which makes [`Timers::serve`] return.
     pub fn close(&self) {
-        self.state.lock().closing = true;
+        self.state.lock().is_closing = true;
         self.state.notify();
     }
 
     /// Runs the callbacks of due timers, until the timers are closed.
     pub fn serve(&self) {
         let mut state = self.state.lock();
-        while !state.closing {
-            let first = state.due.first_key_value().map(|(TimerId(moment, _), _)| *moment);
+        while !state.is_closing {
+            let first = state.callbacks.first_key_value().map(|(TimerId(moment, _), _)| *moment);
             match first {
                 Some(moment) if self.clock().remaining(moment).is_zero() => {
-                    let due = state.due.pop_first();
+                    let due = state.callbacks.pop_first();
                     drop(state);
                     if let Some((_, callback)) = due {
                         callback();

@@ -9,10 +9,10 @@ const PLACEHOLDER: &str = "is a placeholder, such as ${SVC_TOKEN} or <your token
     replaced: put the token itself there, which begins with svc_";
 const QUOTED: &str = "is in quotation marks: leave them out";
 const SCHEME: &str = "begins with a scheme: leave `Bearer ` out, and send the token alone";
-const SPACE: &str = "has white space or a line break in it: a token has none";
+const WHITE_SPACE: &str = "has white space or a line break in it: a token has none";
 
 /// Quotation marks that people put around a token.
-const MARKS: [char; 9] =
+const QUOTATION_MARKS: [char; 9] =
     ['"', '\'', '`', '\u{201c}', '\u{201d}', '\u{201e}', '\u{2018}', '\u{2019}', '\u{201a}'];
 
 /// Returns a token without the characters that editors add around it: a byte order mark, spaces and line
@@ -28,20 +28,20 @@ pub(crate) fn flaw(text: &str) -> Option<&'static str> {
     if is_placeholder(bare) {
         return Some(PLACEHOLDER);
     }
-    if text.starts_with(MARKS) || text.ends_with(MARKS) {
+    if text.starts_with(QUOTATION_MARKS) || text.ends_with(QUOTATION_MARKS) {
         return Some(QUOTED);
     }
     if without_scheme(text).is_some() {
         return Some(SCHEME);
     }
-    text.contains(char::is_whitespace).then_some(SPACE)
+    text.contains(char::is_whitespace).then_some(WHITE_SPACE)
 }
 
 /// Returns the text without quotation marks around it and without schemes before it.
 fn without_decoration(text: &str) -> &str {
     let mut bare = text;
     loop {
-        let unmarked = bare.trim_matches(MARKS).trim();
+        let unmarked = bare.trim_matches(QUOTATION_MARKS).trim();
         let next = without_scheme(unmarked).unwrap_or(unmarked);
         if next == bare {
             return bare;
@@ -50,6 +50,7 @@ fn without_decoration(text: &str) -> &str {
     }
 }
 
+/// Returns the text after the scheme `Bearer`, or `None` if the text does not begin with it.
 fn without_scheme(text: &str) -> Option<&str> {
     let (scheme, rest) = text.split_once(char::is_whitespace)?;
     scheme.trim_end_matches(':').eq_ignore_ascii_case("bearer").then(|| rest.trim_start())
@@ -110,8 +111,8 @@ mod tests {
             ("Bearer svc_0a", Some(SCHEME)),
             ("bearer\tsvc_0a", Some(SCHEME)),
             ("Bearer: svc_0a", Some(SCHEME)),
-            ("svc_0a svc_0b", Some(SPACE)),
-            ("svc_0a\nsvc_0b", Some(SPACE)),
+            ("svc_0a svc_0b", Some(WHITE_SPACE)),
+            ("svc_0a\nsvc_0b", Some(WHITE_SPACE)),
             ("nonsense", None),
         ] {
             assert_eq!(flaw(text), wanted, "{text:?}");

@@ -12,18 +12,18 @@ use crate::op::{Feature, Frame, Operation, Read, read};
 
 pub(crate) fn feature() -> Feature {
     let rows = vec![
-        read("find_board", answered_by_shell::<FindBoard>)
+        read("find_board", fail_because_shell_answers::<FindBoard>)
             .title("Go to the board")
             .get("/")
             .alias("/ui")
             .redirects()
             .refuses(&[Code::UnknownRoute])
             .example(|_| json!({})),
-        read("open_board", answered_by_shell::<OpenBoard>)
+        read("open_board", fail_because_shell_answers::<OpenBoard>)
             .title("Open the board")
             .get("/ui/")
             .example(|_| json!({})),
-        read("open_board_at", answered_by_shell::<OpenBoardAt>)
+        read("open_board_at", fail_because_shell_answers::<OpenBoardAt>)
             .title("Open the board at a screen, or read a file of it")
             .get("/ui/{*path}")
             .example(|_| json!({"path": "board"})),
@@ -33,7 +33,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// Placeholder for the function of an operation that the shell answers itself after admitting the request.
-fn answered_by_shell<I>(_: &Read<'_>, _: &I) -> Result<()> {
+fn fail_because_shell_answers<I>(_: &Read<'_>, _: &I) -> Result<()> {
     Err(Error::internal("an operation was run that the shell answers"))
 }
 

@@ -29,12 +29,12 @@ use crate::time::Time;
 pub(super) const CODE_TTL: Duration = Duration::from_secs(86_400);
 /// Maximum number of wrong codes, after which the right code is rejected too.
 const CODE_TRIES_MAX: i64 = 5;
-/// Maximum number of codes that a member receives within [`CODES_SPAN`].
-const CODES_OF_MEMBER_MAX: i64 = 3;
-/// Maximum number of codes that all members of a workspace and its copies receive within [`CODES_SPAN`].
-const CODES_OF_WORKSPACE_MAX: i64 = 20;
+/// Maximum number of codes that a member receives within [`CODES_PERIOD`].
+const CODES_PER_MEMBER_MAX: i64 = 3;
+/// Maximum number of codes that all members of a workspace and its copies receive within [`CODES_PERIOD`].
+const CODES_PER_WORKSPACE_MAX: i64 = 20;
 /// Period over which codes are counted.
-const CODES_SPAN: Duration = Duration::from_secs(3600);
+const CODES_PERIOD: Duration = Duration::from_secs(3600);
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations("notifications", operations()).records(vec![
@@ -119,17 +119,17 @@ impl<I> Answer<I> for Delivery {
 
     fn answer_repeat(cx: &Read<'_>, _: &I, (): ()) -> Result<Self> {
         let member = cx.caller().member_id()?;
-        member_delivery(cx, member)?.ok_or_else(|| Error::not_found("delivery address"))
+        load_member_delivery(cx, member)?.ok_or_else(|| Error::not_found("delivery address"))
     }
 }
 
 /// Postpones the emails about a member's addresses that are due now to `until`: the code, and the notice to
 /// the former address.
 pub(super) fn postpone_notices(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
-    cx.execute_any(PUT_OFF, &[&member, &cx.now(), &until])
+    cx.execute_any(POSTPONE_NOTICES, &[&member, &cx.now(), &until])
 }
 
-const PUT_OFF: &str = "
+const POSTPONE_NOTICES: &str = "
     update delivery_addresses set
         code_due = case when code_due <= $2 then $3 else code_due end,
         former_due = case when former_due <= $2 then $3 else former_due end
@@ -174,7 +174,7 @@ columns! {
 
 impl StoredDelivery {
     /// Returns the settings of a member who has not set an address.
-    pub fn unset(mode: DeliveryMode) -> Self {
+    pub fn without_address(mode: DeliveryMode) -> Self {
         Self {
             mode,
             address: None,
@@ -220,27 +220,27 @@ impl StoredDelivery {
 }
 
 /// Returns the stored email delivery settings of a member.
-pub(super) fn stored_delivery(cx: &Read<'_>, member: MemberId) -> Result<Option<StoredDelivery>> {
-    cx.one(STORED, &[&member])
+pub(super) fn load_delivery(cx: &Read<'_>, member: MemberId) -> Result<Option<StoredDelivery>> {
+    cx.one(SELECT_DELIVERY, &[&member])
 }
 
-const STORED: &str =
+const SELECT_DELIVERY: &str =
     concat!("select ", stored_columns!(), " from delivery_addresses d where d.member_id = $1");
 
 /// Returns the confirmed address of a member, and the member's workspace.
-pub(super) fn confirmed_address(
+pub(super) fn load_confirmed_address(
     cx: &Read<'_>,
     member: MemberId,
 ) -> Result<Option<(WorkspaceId, MailAddress)>> {
-    cx.one(CONFIRMED, &[&member])
+    cx.one(SELECT_CONFIRMED_ADDRESS, &[&member])
 }
 
-const CONFIRMED: &str = "
+const SELECT_CONFIRMED_ADDRESS: &str = "
     select workspace_id, address from delivery_addresses where member_id = $1 and confirmed_at is not null";
 
 /// Returns the email delivery settings of a member, in the form shown to the member.
-pub(super) fn member_delivery(cx: &Read<'_>, member: MemberId) -> Result<Option<Delivery>> {
-    Ok(stored_delivery(cx, member)?.map(StoredDelivery::into_delivery))
+pub(super) fn load_member_delivery(cx: &Read<'_>, member: MemberId) -> Result<Option<Delivery>> {
+    Ok(load_delivery(cx, member)?.map(StoredDelivery::into_delivery))
 }
 
 /// Stores the email delivery settings of a member.
@@ -248,7 +248,7 @@ pub(super) fn store_delivery(cx: &mut Write<'_>, member: MemberId, stored: &Stor
     let workspace = cx.caller().workspace_id;
     cx.execute(
         1,
-        KEEP,
+        UPSERT_DELIVERY,
         &[
             &member,
             &workspace,
@@ -275,7 +275,7 @@ pub(super) fn store_delivery(cx: &mut Write<'_>, member: MemberId, stored: &Stor
     )
 }
 
-const KEEP: &str = "
+const UPSERT_DELIVERY: &str = "
     insert into delivery_addresses (member_id, workspace_id, mode, address, confirmed_at, pending, code_due,
         code_hash, code_until, tries, former, former_due, notice_failures, failures, retry_at, last_error,
         refusals, suspended, sent_since, sent, digest_at)
@@ -291,7 +291,7 @@ const KEEP: &str = "
         digest_at = excluded.digest_at";
 
 /// Fails if the service is not configured to send mail.
-fn check_enabled(cx: &Read<'_>) -> Result<()> {
+fn check_mail_enabled(cx: &Read<'_>) -> Result<()> {
     if cx.settings().mail.is_some() {
         return Ok(());
     }
@@ -322,9 +322,9 @@ struct SetDeliveryAddress {
 }
 
 fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Result<Delivery> {
-    check_enabled(cx)?;
+    check_mail_enabled(cx)?;
     let member = cx.caller().member_id()?;
-    let mut stored = stored_delivery(cx, member)?.unwrap_or(StoredDelivery::unset(input.mode));
+    let mut stored = load_delivery(cx, member)?.unwrap_or(StoredDelivery::without_address(input.mode));
     stored.mode = input.mode;
     let address = input.address.address();
     let serves = stored.confirmed_at.is_some() && !stored.suspended;
@@ -332,7 +332,7 @@ fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Resul
     if serves && stored.address.as_ref() == Some(address) {
         (stored.pending, stored.code_due) = (None, None);
     } else if !waits_for_code {
-        count_code(cx, member)?;
+        count_requested_code(cx, member)?;
         let now = cx.now();
         if serves {
             (stored.former, stored.former_due) = (stored.address.clone(), Some(now));
@@ -346,31 +346,32 @@ fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Resul
 }
 
 /// Counts a code that will be sent. Fails with 429 if too many codes were counted within the last hour.
-fn count_code(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
+fn count_requested_code(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     // Codes for an imported workspace count for the original workspace, so an import does not allow more
     // codes.
     let charged_to = cx.caller().charged_to;
     let now = cx.now();
-    let since = now.before(CODES_SPAN);
-    cx.execute_any(FORGET_CODES, &[&charged_to, &since])?;
+    let since = now.before(CODES_PERIOD);
+    cx.execute_any(DELETE_OLD_CODES, &[&charged_to, &since])?;
     let counted: Option<(i64, i64)> = cx.one(COUNT_CODES, &[&charged_to, &member, &since])?;
     let (own, all) = counted.unwrap_or_default();
-    if own >= CODES_OF_MEMBER_MAX || all >= CODES_OF_WORKSPACE_MAX {
-        let whose = if own >= CODES_OF_MEMBER_MAX { "you have" } else { "the workspace has" };
+    if own >= CODES_PER_MEMBER_MAX || all >= CODES_PER_WORKSPACE_MAX {
+        let whose = if own >= CODES_PER_MEMBER_MAX { "you have" } else { "the workspace has" };
         let detail = format!("{whose} asked for too many codes within an hour");
-        return Err(Error::new(Code::RateLimited, detail).with("retry_after_secs", CODES_SPAN.as_secs()));
+        return Err(Error::new(Code::RateLimited, detail).with("retry_after_secs", CODES_PERIOD.as_secs()));
     }
     let id: CodeId = cx.new_id()?;
-    cx.execute(1, ADD_CODE, &[&id, &charged_to, &member, &now])
+    cx.execute(1, INSERT_CODE, &[&id, &charged_to, &member, &now])
 }
 
-const FORGET_CODES: &str = "delete from delivery_codes where charged_to = $1 and at <= $2";
+const DELETE_OLD_CODES: &str = "delete from delivery_codes where charged_to = $1 and at <= $2";
 
 const COUNT_CODES: &str = "
     select cast(coalesce(sum(case when member_id = $2 then 1 else 0 end), 0) as bigint), count(*)
     from delivery_codes where charged_to = $1 and at > $3";
 
-const ADD_CODE: &str = "insert into delivery_codes (id, charged_to, member_id, at) values ($1, $2, $3, $4)";
+const INSERT_CODE: &str =
+    "insert into delivery_codes (id, charged_to, member_id, at) values ($1, $2, $3, $4)";
 
 /// A confirmation code for an email address: 8 digits.
 #[derive(Clone, PartialEq, Eq, Serialize)]
@@ -446,10 +447,10 @@ fn confirm_delivery_address(
     cx: &mut Write<'_>,
     input: &ConfirmDeliveryAddress,
 ) -> Result<Delivery, RecordedRefusal> {
-    check_enabled(cx)?;
+    check_mail_enabled(cx)?;
     let member = cx.caller().member_id()?;
     let nothing = || Error::wrong_state("no address waits for a code");
-    let mut stored = stored_delivery(cx, member)?.ok_or_else(nothing)?;
+    let mut stored = load_delivery(cx, member)?.ok_or_else(nothing)?;
     let is_right = stored.code_hash.as_deref() == Some(&*input.code.hash(member));
     let Some(pending) = stored.pending.clone() else {
         return if is_right && stored.confirmed_at.is_some() {

@@ -72,12 +72,12 @@ impl JsonSchema for TimeOfDay {
 pub(super) struct ZoneName(String);
 
 /// Maximum characters in the name of a time zone.
-const ZONE_MAX: usize = 64;
+const ZONE_NAME_MAX: usize = 64;
 
 impl<'de> Deserialize<'de> for ZoneName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        if text.len() <= ZONE_MAX
+        if text.len() <= ZONE_NAME_MAX
             && let Ok(zone) = TimeZone::get(&text)
             && let Some(name) = zone.iana_name()
         {
@@ -100,7 +100,7 @@ impl JsonSchema for ZoneName {
         "ZoneName".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "minLength": 1, "maxLength": ZONE_MAX})
+        json_schema!({"type": "string", "minLength": 1, "maxLength": ZONE_NAME_MAX})
     }
 }
 
@@ -148,11 +148,11 @@ pub(super) struct Digest {
 
 /// Returns the time zone of the quiet hours, or UTC if there are none.
 pub(super) fn zone_or_utc(quiet: Option<&QuietHours>) -> TimeZone {
-    quiet.map_or(TimeZone::UTC, |quiet| quiet.time_zone.zone())
+    quiet.map_or(TimeZone::UTC, |quiet| quiet.time_zone.time_zone())
 }
 
 impl ZoneName {
-    fn zone(&self) -> TimeZone {
+    fn time_zone(&self) -> TimeZone {
         // The name was validated when it was parsed, against a database that is compiled into the program.
         TimeZone::get(&self.0).unwrap_or(TimeZone::UTC)
     }
@@ -174,7 +174,7 @@ impl Day {
 
 impl TimeOfDay {
     /// Returns the hour and the minute of this time.
-    fn parts(&self) -> (i8, i8) {
+    fn hour_and_minute(&self) -> (i8, i8) {
         let (hour, minute) = self.0.split_once(':').unwrap_or_default();
         (hour.parse().unwrap_or_default(), minute.parse().unwrap_or_default())
     }
@@ -188,8 +188,8 @@ enum RepeatedTime {
 }
 
 /// Returns the instant at which clocks in `zone` show this date and time.
-fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: RepeatedTime) -> Option<Time> {
-    let (hour, minute) = time.parts();
+fn local_instant(zone: &TimeZone, date: Date, time: &TimeOfDay, occurrence: RepeatedTime) -> Option<Time> {
+    let (hour, minute) = time.hour_and_minute();
     let shown = date.at(hour, minute, 0, 0);
     let ambiguous = zone.to_ambiguous_timestamp(shown);
     let timestamp = match ambiguous.offset() {
@@ -198,7 +198,7 @@ fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: RepeatedTime) -
             let before = ambiguous.earlier().ok()?;
             zone.following(before).next()?.timestamp()
         }
-        _ => match twice {
+        _ => match occurrence {
             RepeatedTime::First => ambiguous.earlier().ok()?,
             RepeatedTime::Second => {
                 let later = ambiguous.later().ok()?;
@@ -212,20 +212,20 @@ fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: RepeatedTime) -
 }
 
 /// Returns the local date at `now` in `zone`.
-fn date_at(zone: &TimeZone, now: Time) -> Option<Date> {
+fn local_date(zone: &TimeZone, now: Time) -> Option<Date> {
     Some(zone.to_datetime(Timestamp::from_microsecond(now.micros()).ok()?).date())
 }
 
 impl QuietHours {
     /// Returns when the current quiet hours end, or `None` if `now` is not within quiet hours.
     pub fn current_end(&self, now: Time) -> Option<Time> {
-        let zone = self.time_zone.zone();
-        let today = date_at(&zone, now)?;
+        let zone = self.time_zone.time_zone();
+        let today = local_date(&zone, now)?;
         let ends = [today.yesterday().ok()?, today].into_iter().filter(|date| self.begins_on(*date));
         ends.filter_map(|date| {
-            let begin = instant(&zone, date, &self.start, RepeatedTime::First)?;
+            let begin = local_instant(&zone, date, &self.start, RepeatedTime::First)?;
             let last = if self.end.0 <= self.start.0 { date.tomorrow().ok()? } else { date };
-            let end = instant(&zone, last, &self.end, RepeatedTime::Second)?;
+            let end = local_instant(&zone, last, &self.end, RepeatedTime::Second)?;
             (begin <= now && now < end).then_some(end)
         })
         .max()
@@ -244,18 +244,18 @@ impl Digest {
     }
 
     /// Returns the time of the first digest after `after`.
-    pub fn next(&self, after: Time, zone: &TimeZone) -> Time {
+    pub fn next_time(&self, after: Time, zone: &TimeZone) -> Time {
         let next = match self.every {
-            Every::Hour => self.next_of_hour(after, zone),
-            Every::Day => self.next_on(after, zone, |_| true),
-            Every::Week => self.next_on(after, zone, |date| date.weekday() == Weekday::Monday),
+            Every::Hour => self.next_hourly(after, zone),
+            Every::Day => self.next_on_matching_day(after, zone, |_| true),
+            Every::Week => self.next_on_matching_day(after, zone, |date| date.weekday() == Weekday::Monday),
         };
-        next.unwrap_or(after.plus(A_DAY))
+        next.unwrap_or(after.plus(ONE_DAY))
     }
 
     /// Finds the next matching minute by trying each minute, because an offset may change by half an hour.
-    fn next_of_hour(&self, after: Time, zone: &TimeZone) -> Option<Time> {
-        let (_, minute) = self.at.parts();
+    fn next_hourly(&self, after: Time, zone: &TimeZone) -> Option<Time> {
+        let (_, minute) = self.at.hour_and_minute();
         let begun = after.micros().div_euclid(MINUTE_MICROS).saturating_mul(MINUTE_MICROS);
         let minutes =
             (1..=120).map(|n| Time::from_micros(begun.saturating_add(MINUTE_MICROS.saturating_mul(n))));
@@ -265,17 +265,23 @@ impl Digest {
         })
     }
 
-    fn next_on(&self, after: Time, zone: &TimeZone, is_day: impl Fn(Date) -> bool) -> Option<Time> {
-        let today = date_at(zone, after)?;
+    /// Returns the first occurrence of the digest's time after `after` on a day for which `is_day` is true.
+    fn next_on_matching_day(
+        &self,
+        after: Time,
+        zone: &TimeZone,
+        is_day: impl Fn(Date) -> bool,
+    ) -> Option<Time> {
+        let today = local_date(zone, after)?;
         let dates = (0..=8).filter_map(|days: i64| today.checked_add(days.days()).ok());
         let times = dates
             .filter(|date| is_day(*date))
-            .filter_map(|date| instant(zone, date, &self.at, RepeatedTime::First));
+            .filter_map(|date| local_instant(zone, date, &self.at, RepeatedTime::First));
         times.filter(|time| *time > after).min()
     }
 }
 
-const A_DAY: Duration = Duration::from_secs(86_400);
+const ONE_DAY: Duration = Duration::from_secs(86_400);
 
 const MINUTE_MICROS: i64 = 60_000_000;
 
@@ -310,7 +316,7 @@ mod tests {
 
     /// Returns the end of the quiet hours by checking local time minute by minute, as a test oracle.
     fn seen_on_the_wall(quiet: &QuietHours, now: i64) -> Option<i64> {
-        let zone = quiet.time_zone.zone();
+        let zone = quiet.time_zone.time_zone();
         let shown = |n: i64| zone.to_datetime(Timestamp::from_microsecond(n * MINUTE_MICROS).unwrap());
         let minutes = (now - 3 * 1440)..(now + 3 * 1440);
         let walls: Vec<_> = minutes.clone().map(|n| (n, shown(n))).collect();
@@ -320,8 +326,8 @@ mod tests {
             if !quiet.days.as_ref().is_none_or(|all| all.iter().any(|day| day.weekday() == date.weekday())) {
                 continue;
             }
-            let (start_hour, start_minute) = quiet.start.parts();
-            let (end_hour, end_minute) = quiet.end.parts();
+            let (start_hour, start_minute) = quiet.start.hour_and_minute();
+            let (end_hour, end_minute) = quiet.end.hour_and_minute();
             let start = date.at(start_hour, start_minute, 0, 0);
             let next = if (end_hour, end_minute) <= (start_hour, start_minute) { 1 } else { 0 };
             let end = date.checked_add(next.days()).unwrap().at(end_hour, end_minute, 0, 0);
@@ -370,10 +376,10 @@ mod tests {
         ) {
             let every = ["hour", "day", "week"][every];
             let zone = TimeZone::get(ZONES[zone]).unwrap();
-            let next = digest(every, &time).next(minute(now), &zone).micros() / MINUTE_MICROS;
+            let next = digest(every, &time).next_time(minute(now), &zone).micros() / MINUTE_MICROS;
             let shown = |n: i64| zone.to_datetime(Timestamp::from_microsecond(n * MINUTE_MICROS).unwrap());
             let before = |n: i64| shown(n - 1);
-            let (hour, minute) = TimeOfDay(time).parts();
+            let (hour, minute) = TimeOfDay(time).hour_and_minute();
             let is_due = |n: i64| {
                 let wall = shown(n);
                 if every == "hour" {
@@ -402,14 +408,14 @@ mod tests {
         assert_eq!(from.current_end(at("2027-03-28T01:00:00Z")), Some(at("2027-03-28T02:00:00Z")));
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         let daily = digest("day", "02:30");
-        assert_eq!(daily.next(at("2027-03-27T12:00:00Z"), &berlin), at("2027-03-28T01:00:00Z"));
+        assert_eq!(daily.next_time(at("2027-03-27T12:00:00Z"), &berlin), at("2027-03-28T01:00:00Z"));
         // The clock goes back from 03:00 to 02:00, so 02:30 occurs twice.
         assert_eq!(quiet_in.current_end(at("2026-10-25T00:45:00Z")), Some(at("2026-10-25T01:30:00Z")));
         let until_two = quiet("22:00", "02:00", "Europe/Berlin", None);
         assert_eq!(until_two.current_end(at("2026-10-24T23:30:00Z")), Some(at("2026-10-25T00:00:00Z")));
         assert_eq!(until_two.current_end(at("2026-10-25T00:30:00Z")), None, "it was 02:00 before");
-        assert_eq!(daily.next(at("2026-10-24T12:00:00Z"), &berlin), at("2026-10-25T00:30:00Z"));
-        assert_eq!(daily.next(at("2026-10-25T00:30:00Z"), &berlin), at("2026-10-26T01:30:00Z"));
+        assert_eq!(daily.next_time(at("2026-10-24T12:00:00Z"), &berlin), at("2026-10-25T00:30:00Z"));
+        assert_eq!(daily.next_time(at("2026-10-25T00:30:00Z"), &berlin), at("2026-10-26T01:30:00Z"));
     }
 
     /// Quiet hours are in effect on the days on which they begin.
@@ -468,9 +474,9 @@ mod tests {
         assert_eq!(weekend.current_end(at("2026-11-22T07:59:00Z")), Some(at("2026-11-22T08:00:00Z")));
         assert_eq!(weekend.current_end(at("2026-11-22T21:00:00Z")), None, "a Sunday");
         let weekly = digest("week", "09:00");
-        assert_eq!(weekly.next(at("2026-11-18T00:00:00Z"), &TimeZone::UTC), at("2026-11-23T09:00:00Z"));
+        assert_eq!(weekly.next_time(at("2026-11-18T00:00:00Z"), &TimeZone::UTC), at("2026-11-23T09:00:00Z"));
         assert_eq!(
-            Digest::hourly().next(at("2026-11-18T09:00:00Z"), &TimeZone::UTC),
+            Digest::hourly().next_time(at("2026-11-18T09:00:00Z"), &TimeZone::UTC),
             at("2026-11-18T10:00:00Z")
         );
     }

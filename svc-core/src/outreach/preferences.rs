@@ -23,7 +23,7 @@ use crate::id::MemberId;
 use crate::identity::workspaces::OwnId;
 use crate::limits::MUTED_MAX;
 use crate::op::{Answer, Feature, Operation, Read, Records, Write, idempotent, read};
-use crate::outreach::delivery_address::{Delivery, member_delivery};
+use crate::outreach::delivery_address::{Delivery, load_member_delivery};
 use crate::outreach::hours::{Digest, QuietHours, zone_or_utc};
 use crate::outreach::web_push::{self, WebPush};
 use crate::schema::brief;
@@ -78,7 +78,7 @@ struct Rule {
 
 impl Rule {
     /// Returns the default rule for a reason.
-    fn default_of(reason: InboxReason) -> Self {
+    fn default_for(reason: InboxReason) -> Self {
         let is_sent = reason.is_sent_by_default();
         Self { reason, mail: is_sent, push: is_sent }
     }
@@ -107,7 +107,7 @@ pub(super) struct Preferences {
 impl Default for Preferences {
     fn default() -> Self {
         Self {
-            rules: InboxReason::ALL.iter().copied().map(Rule::default_of).collect(),
+            rules: InboxReason::ALL.iter().copied().map(Rule::default_for).collect(),
             muted: Vec::new(),
             quiet_hours: None,
             digest: None,
@@ -118,7 +118,7 @@ impl Default for Preferences {
 
 impl Preferences {
     /// Returns when the current quiet hours end, or `None` if `now` is not within quiet hours.
-    pub fn quiet_until(&self, now: Time) -> Option<Time> {
+    pub fn quiet_hours_end(&self, now: Time) -> Option<Time> {
         self.quiet_hours.as_ref().and_then(|quiet| quiet.current_end(now))
     }
 
@@ -126,33 +126,33 @@ impl Preferences {
     pub fn next_digest(&self, after: Time) -> Time {
         let zone = zone_or_utc(self.quiet_hours.as_ref());
         match &self.digest {
-            Some(digest) => digest.next(after, &zone),
-            None => Digest::hourly().next(after, &zone),
+            Some(digest) => digest.next_time(after, &zone),
+            None => Digest::hourly().next_time(after, &zone),
         }
     }
 
     /// Returns the time of the first digest at or after `from`.
-    pub fn digest_from(&self, from: Time) -> Time {
+    pub fn first_digest_from(&self, from: Time) -> Time {
         self.next_digest(from.before(Duration::from_micros(1)))
     }
 
     /// Returns the preferences as they apply to one delivery channel.
-    pub fn for_channel(&self, out: OutgoingChannel) -> ChannelPreferences<'_> {
-        ChannelPreferences { preferences: self, out }
+    pub fn for_channel(&self, channel: OutgoingChannel) -> ChannelPreferences<'_> {
+        ChannelPreferences { preferences: self, channel }
     }
 }
 
 /// A member's preferences, applied to one delivery channel.
 pub(super) struct ChannelPreferences<'a> {
     preferences: &'a Preferences,
-    out: OutgoingChannel,
+    channel: OutgoingChannel,
 }
 
 impl WantedNotifications for ChannelPreferences<'_> {
     fn wants(&self, item: &OutgoingItem) -> bool {
         let of = |reason: &InboxReason| {
             let rule = self.preferences.rules.iter().find(|rule| rule.reason == *reason);
-            rule.is_some_and(|rule| match self.out {
+            rule.is_some_and(|rule| match self.channel {
                 OutgoingChannel::Mail => rule.mail,
                 OutgoingChannel::Push => rule.push,
             })
@@ -181,7 +181,8 @@ struct GetNotificationPreferences {
 
 /// The caller's notification preferences, with the addresses and browsers that receive notifications.
 #[derive(Serialize, JsonSchema)]
-struct PreferencesAndWays {
+#[schemars(rename = "PreferencesAndWays")]
+struct PreferencesWithTargets {
     #[serde(flatten)]
     preferences: Preferences,
     /// Your email delivery; null if you have not set an address.
@@ -190,24 +191,27 @@ struct PreferencesAndWays {
     web_push: WebPush,
 }
 
-fn get_notification_preferences(cx: &Read<'_>, _: &GetNotificationPreferences) -> Result<PreferencesAndWays> {
+fn get_notification_preferences(
+    cx: &Read<'_>,
+    _: &GetNotificationPreferences,
+) -> Result<PreferencesWithTargets> {
     let member = cx.caller().member_id()?;
-    Ok(PreferencesAndWays {
-        preferences: stored_preferences(cx, member)?,
-        delivery: member_delivery(cx, member)?,
-        web_push: web_push::own_web_push(cx)?,
+    Ok(PreferencesWithTargets {
+        preferences: load_preferences(cx, member)?,
+        delivery: load_member_delivery(cx, member)?,
+        web_push: web_push::load_own_web_push(cx)?,
     })
 }
 
 /// Returns the preferences of a member, or the defaults if the member has set none.
-pub(super) fn stored_preferences(cx: &Read<'_>, member: MemberId) -> Result<Preferences> {
-    match cx.one::<(String,)>(KEPT, &[&member])? {
+pub(super) fn load_preferences(cx: &Read<'_>, member: MemberId) -> Result<Preferences> {
+    match cx.one::<(String,)>(SELECT_PREFERENCES, &[&member])? {
         Some((body,)) => serde_json::from_str(&body).map_err(Error::internal),
         None => Ok(Preferences::default()),
     }
 }
 
-const KEPT: &str = "select body from preferences where member_id = $1";
+const SELECT_PREFERENCES: &str = "select body from preferences where member_id = $1";
 
 /// Replaces all your notification preferences and returns them.
 ///
@@ -248,7 +252,7 @@ fn set_notification_preferences(
     input: &SetNotificationPreferences,
 ) -> Result<Preferences> {
     let member = cx.caller().member_id()?;
-    let before = stored_preferences(cx, member)?;
+    let before = load_preferences(cx, member)?;
     let mut wanted = Preferences {
         rules: complete_rules(input.rules.as_deref().unwrap_or_default())?,
         muted: input.muted.as_deref().unwrap_or_default().to_vec(),
@@ -261,23 +265,23 @@ fn set_notification_preferences(
     let new = wanted.muted.iter().filter(|target| !before.muted.contains(target));
     new.copied().try_for_each(|target| check_is_visible(cx, target))?;
     let body = serde_json::to_string(&wanted).map_err(Error::internal)?;
-    cx.execute(1, KEEP, &[&member, &body])?;
+    cx.execute(1, UPSERT_PREFERENCES, &[&member, &body])?;
     replace_mutes(cx, member, &wanted.muted)?;
-    cx.execute_any(FORGET_RULES, &[&member])?;
-    for rule in wanted.rules.iter().filter(|rule| **rule != Rule::default_of(rule.reason)) {
-        cx.execute(1, ADD_RULE, &[&member, &rule.reason.bit(), &rule.mail, &rule.push])?;
+    cx.execute_any(DELETE_RULES, &[&member])?;
+    for rule in wanted.rules.iter().filter(|rule| **rule != Rule::default_for(rule.reason)) {
+        cx.execute(1, INSERT_RULE, &[&member, &rule.reason.bit(), &rule.mail, &rule.push])?;
     }
     undo_postponement(cx, member)?;
     Ok(wanted)
 }
 
-const KEEP: &str = "
+const UPSERT_PREFERENCES: &str = "
     insert into preferences (member_id, body) values ($1, $2)
     on conflict (member_id) do update set body = excluded.body";
 
-const FORGET_RULES: &str = "delete from inbox_rules where member_id = $1";
+const DELETE_RULES: &str = "delete from inbox_rules where member_id = $1";
 
-const ADD_RULE: &str = "insert into inbox_rules (member_id, reason, mail, push) values ($1, $2, $3, $4)";
+const INSERT_RULE: &str = "insert into inbox_rules (member_id, reason, mail, push) values ($1, $2, $3, $4)";
 
 impl Answer<SetNotificationPreferences> for Preferences {
     type Kept = ();
@@ -287,7 +291,7 @@ impl Answer<SetNotificationPreferences> for Preferences {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &SetNotificationPreferences, (): ()) -> Result<Self> {
-        stored_preferences(cx, cx.caller().member_id()?)
+        load_preferences(cx, cx.caller().member_id()?)
     }
 }
 
@@ -300,7 +304,7 @@ fn complete_rules(given: &[Rule]) -> Result<Vec<Rule>> {
     let of = |reason: InboxReason| given.iter().find(|rule| rule.reason == reason).cloned();
     Ok(InboxReason::ALL
         .iter()
-        .map(|reason| of(*reason).unwrap_or_else(|| Rule::default_of(*reason)))
+        .map(|reason| of(*reason).unwrap_or_else(|| Rule::default_for(*reason)))
         .collect())
 }
 

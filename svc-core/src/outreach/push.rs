@@ -33,16 +33,16 @@ use crate::time::Time;
 pub const PUSH_TTL: Duration = Duration::from_secs(86_400);
 
 /// Maximum number of threads and channels in one delivery batch to a browser.
-const PLACES_MAX: usize = 10;
+const BATCH_PLACES_MAX: usize = 10;
 /// Exclusive upper limit for the size of a notification before encryption, in bytes.
 const PAYLOAD_MAX: usize = 3072;
 
 /// The delivery channel for web push.
 pub static WEB_PUSH: DeliveryChannel<PushNotification> = DeliveryChannel {
     name: "web_push",
-    workspaces: WORKSPACES,
-    members: MEMBERS,
-    take: take_notifications,
+    workspaces: SELECT_WORKSPACES,
+    members: SELECT_MEMBERS,
+    take: compose_due_notifications,
     postpone: postpone_push,
     is_current,
     settle,
@@ -60,13 +60,13 @@ macro_rules! next_workspace {
     };
 }
 
-const WORKSPACES: &str = workspaces_in_turn!(
+const SELECT_WORKSPACES: &str = workspaces_in_turn!(
     next_workspace!("$2"),
     next_workspace!("k.workspace_id"),
     "(select 1 from inbox i where i.workspace_id = k.workspace_id and i.push_due <= $1 limit 1) is not null"
 );
 
-const MEMBERS: &str = "
+const SELECT_MEMBERS: &str = "
     select f.member_id from (
         select i.member_id, i.push_due as due from inbox i
         where i.workspace_id = $1 and i.push_due <= $2 order by i.push_due limit 1000) f
@@ -87,7 +87,7 @@ pub struct PushNotification {
     /// The id of the browser's subscription.
     pub subscription: SubscriptionId,
     /// The positions and times of the items in the notification.
-    covered: Vec<(i64, Time)>,
+    covered_items: Vec<(i64, Time)>,
 }
 
 /// Content of a notification: the newest item in a thread or channel, and the number of new items there.
@@ -114,7 +114,7 @@ struct Notification<'a> {
 /// Composes the notifications that must now be pushed to a member.
 ///
 /// Returns `None` during quiet hours, or while all browsers of the member are paused.
-fn take_notifications(
+fn compose_due_notifications(
     cx: &mut Write<'_>,
     member: MemberId,
 ) -> Result<Option<DeliveryBatch<PushNotification>>> {
@@ -124,12 +124,12 @@ fn take_notifications(
         drop_due(cx, member, OutgoingChannel::Push)?;
         return Ok(None);
     }
-    let preferences = preferences::stored_preferences(cx, member)?;
-    if let Some(until) = preferences.quiet_until(now) {
+    let preferences = preferences::load_preferences(cx, member)?;
+    if let Some(until) = preferences.quiet_hours_end(now) {
         postpone(cx, member, OutgoingChannel::Push, until)?;
         return Ok(None);
     }
-    let targets = web_push::targets(cx, member)?;
+    let targets = web_push::load_targets(cx, member)?;
     let Some(first) = targets.iter().map(|target| target.retry_at.unwrap_or(now)).min() else {
         drop_due(cx, member, OutgoingChannel::Push)?;
         return Ok(None);
@@ -163,14 +163,14 @@ fn postpone_push(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()
 
 const IS_ACTIVE: &str = "select m.deactivated_at is null from members m where m.id = $1";
 
-/// Groups items by thread or channel, up to [`PLACES_MAX`] groups.
+/// Groups items by thread or channel, up to [`BATCH_PLACES_MAX`] groups.
 ///
 /// Items of further groups stay leased and are taken later.
 fn group_by_place(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
     let mut places: Vec<(Uuid, Vec<&OutgoingItem>)> = Vec::new();
     for item in items {
         let place = item.thread_id.map_or(item.channel_id.uuid(), ThreadId::uuid);
-        let is_full = places.len() >= PLACES_MAX;
+        let is_full = places.len() >= BATCH_PLACES_MAX;
         match places.iter_mut().find(|(known, _)| *known == place) {
             Some((_, items)) => items.push(item),
             None if !is_full => places.push((place, vec![item])),
@@ -189,7 +189,7 @@ fn compose_notification(
     taken_at: Time,
 ) -> Result<Option<PushNotification>> {
     let lacking: Vec<&OutgoingItem> =
-        items.iter().copied().filter(|item| !target.has.contains(&item.lsn)).collect();
+        items.iter().copied().filter(|item| !target.received_lsns.contains(&item.lsn)).collect();
     let Some(newest) = lacking.last() else { return Ok(None) };
     let is_urgent = lacking.iter().any(|item| {
         item.reasons.each().any(|reason| matches!(reason, InboxReason::Mention | InboxReason::Dm))
@@ -198,10 +198,10 @@ fn compose_notification(
         browser: target.browser.clone(),
         topic: topic(place),
         is_urgent,
-        payload: payload(workspace_id, newest, lacking.len())?,
+        payload: encode_payload(workspace_id, newest, lacking.len())?,
         taken_at,
         subscription: target.id,
-        covered: lacking.iter().map(|item| (item.lsn, item.at)).collect(),
+        covered_items: lacking.iter().map(|item| (item.lsn, item.at)).collect(),
     }))
 }
 
@@ -212,7 +212,7 @@ fn topic(place: Uuid) -> String {
 }
 
 /// Returns the notification as JSON, shorter than [`PAYLOAD_MAX`]; long texts are shortened.
-fn payload(workspace_id: WorkspaceId, newest: &OutgoingItem, count: usize) -> Result<Vec<u8>> {
+fn encode_payload(workspace_id: WorkspaceId, newest: &OutgoingItem, count: usize) -> Result<Vec<u8>> {
     let mut notification = Notification {
         workspace_id,
         channel_id: newest.channel_id,
@@ -250,9 +250,9 @@ fn first_half(text: &str) -> &str {
 }
 
 /// Returns whether all items of a notification are still due.
-fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<PushNotification>, place: usize) -> Result<bool> {
-    let Some(piece) = batch.notifications().get(place) else { return Ok(false) };
-    let lsns: Vec<i64> = piece.covered.iter().map(|(lsn, _)| *lsn).collect();
+fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<PushNotification>, index: usize) -> Result<bool> {
+    let Some(piece) = batch.notifications().get(index) else { return Ok(false) };
+    let lsns: Vec<i64> = piece.covered_items.iter().map(|(lsn, _)| *lsn).collect();
     are_current(cx, batch.member_id(), OutgoingChannel::Push, &lsns)
 }
 
@@ -266,7 +266,7 @@ fn settle(
     let now = cx.now();
     let sent: Vec<(&PushNotification, &DeliveryResult)> = batch.notifications().iter().zip(results).collect();
     let mut targets = Vec::new();
-    for mut target in web_push::targets(cx, member)? {
+    for mut target in web_push::load_targets(cx, member)? {
         let of_target = || sent.iter().filter(|(piece, _)| piece.subscription == target.id);
         if of_target().any(|(_, result)| matches!(result, DeliveryResult::Refused { .. })) {
             web_push::remove_subscription(cx, target.id)?;
@@ -282,16 +282,18 @@ fn settle(
             matches!(result, DeliveryResult::Accepted | DeliveryResult::Dropped { .. })
         };
         let done = of_target().filter(|(_, result)| is_done(result));
-        target.has.extend(done.flat_map(|(piece, _)| piece.covered.iter().map(|(lsn, _)| *lsn)));
+        target
+            .received_lsns
+            .extend(done.flat_map(|(piece, _)| piece.covered_items.iter().map(|(lsn, _)| *lsn)));
         match failed {
-            Some(after) => target.fail(now, after),
-            None if is_ok => target.succeed(),
+            Some(after) => target.record_failure(now, after),
+            None if is_ok => target.record_success(),
             None => {}
         }
         targets.push((target, is_ok));
     }
     let items: BTreeMap<i64, Time> =
-        sent.iter().flat_map(|(piece, _)| piece.covered.iter().copied()).collect();
+        sent.iter().flat_map(|(piece, _)| piece.covered_items.iter().copied()).collect();
     let mut by_due: BTreeMap<Option<Time>, Vec<i64>> = BTreeMap::new();
     for (lsn, at) in items {
         by_due.entry(next_due(&targets, lsn, at, now)).or_default().push(lsn);
@@ -299,11 +301,12 @@ fn settle(
     for (due, lsns) in by_due {
         set_due(cx, member, OutgoingChannel::Push, &lsns, due)?;
     }
-    let had: BTreeSet<i64> = targets.iter().flat_map(|(target, _)| target.has.iter().copied()).collect();
+    let had: BTreeSet<i64> =
+        targets.iter().flat_map(|(target, _)| target.received_lsns.iter().copied()).collect();
     let had: Vec<i64> = had.into_iter().collect();
     let waiting: BTreeSet<i64> = still_due(cx, member, OutgoingChannel::Push, &had)?.into_iter().collect();
     for (mut target, is_ok) in targets {
-        target.has.retain(|lsn| waiting.contains(lsn));
+        target.received_lsns.retain(|lsn| waiting.contains(lsn));
         web_push::store_target(cx, &target, is_ok)?;
     }
     Ok(())
@@ -311,10 +314,11 @@ fn settle(
 
 /// Returns when to push an item again to a browser that has not received it. Returns `None` if every browser
 /// has received the item, or if the item would then be older than [`PUSH_TTL`].
-fn next_due(targets: &[(PushTarget, bool)], lsn: i64, at: Time, now: Time) -> Option<Time> {
-    let lacking = targets.iter().map(|(target, _)| target).filter(|target| !target.has.contains(&lsn));
+fn next_due(targets: &[(PushTarget, bool)], lsn: i64, item_time: Time, now: Time) -> Option<Time> {
+    let lacking =
+        targets.iter().map(|(target, _)| target).filter(|target| !target.received_lsns.contains(&lsn));
     let due = lacking.map(|target| target.retry_at.unwrap_or(now));
-    due.filter(|due| *due <= now || *due <= at.plus(PUSH_TTL)).min()
+    due.filter(|due| *due <= now || *due <= item_time.plus(PUSH_TTL)).min()
 }
 
 #[cfg(test)]
@@ -349,7 +353,7 @@ mod tests {
             preview: Some(text.to_owned()),
         };
         let read = |text: &str| {
-            let payload = payload(Uuid::nil().into(), &item(text), 3).unwrap();
+            let payload = encode_payload(Uuid::nil().into(), &item(text), 3).unwrap();
             assert!(payload.len() < PAYLOAD_MAX, "{}", payload.len());
             serde_json::from_slice::<serde_json::Value>(&payload).unwrap()
         };

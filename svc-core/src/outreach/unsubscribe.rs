@@ -17,12 +17,14 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::log::seal::Sealer;
 use crate::mailbox::MailAddress;
 use crate::op::{Effect, Feature, Frame, Operation, Read, Write, changing, read, without_idempotency_keys};
-use crate::outreach::delivery_address::{DeliveryMode, confirmed_address, store_delivery, stored_delivery};
+use crate::outreach::delivery_address::{
+    DeliveryMode, load_confirmed_address, load_delivery, store_delivery,
+};
 
 /// Label for deriving the key that authenticates unsubscribe links.
-const LABEL: &str = "svc.unsubscribe-link/1";
+const KEY_LABEL: &str = "svc.unsubscribe-link/1";
 /// Path of the links, up to the signed part.
-const FOLDER: &str = "/ui/unsubscribe/";
+const PATH_PREFIX: &str = "/ui/unsubscribe/";
 const PATH: &str = "/ui/unsubscribe/{link}";
 /// Name of the operation that turns emails off, also in the audit row of such a request.
 const UNSUBSCRIBE: &str = "unsubscribe_from_mail";
@@ -34,7 +36,7 @@ pub(crate) fn feature() -> Feature {
             .get(PATH)
             .example(|_| json!({"link": "signed"})),
         changing(UNSUBSCRIBE, Effect::Idempotent)
-            .preflight(workspace_of_link)
+            .preflight(load_link_workspace)
             .run(unsubscribe_from_mail)
             .title("Unsubscribe from email")
             .post(PATH)
@@ -52,11 +54,12 @@ pub(super) fn unsubscribe_link(
     member: MemberId,
     address: &MailAddress,
 ) -> Result<String> {
-    let tag = sealer.tag_for(LABEL, &signed_bytes(member, address))?;
+    let tag = sealer.tag_for(KEY_LABEL, &signed_bytes(member, address))?;
     let token = [&member.uuid().as_bytes()[..], &tag].concat();
-    Ok(format!("{service}{FOLDER}{}", URL_SAFE_NO_PAD.encode(token)))
+    Ok(format!("{service}{PATH_PREFIX}{}", URL_SAFE_NO_PAD.encode(token)))
 }
 
+/// Returns the bytes that the tag of an unsubscribe link authenticates.
 fn signed_bytes(member: MemberId, address: &MailAddress) -> Vec<u8> {
     [member.uuid().as_bytes(), address.as_str().as_bytes()].concat()
 }
@@ -70,15 +73,15 @@ fn split_link(link: &str) -> Option<(MemberId, Vec<u8>)> {
 
 /// Returns the member whose emails contain a link, and the member's workspace. Fails with 404 if the link is
 /// not valid.
-fn member_of_link(cx: &Read<'_>, link: &str) -> Result<(MemberId, WorkspaceId)> {
+fn load_link_owner(cx: &Read<'_>, link: &str) -> Result<(MemberId, WorkspaceId)> {
     let invalid = || {
         let detail = "this link is incomplete, or its address no longer receives emails; choose which \
                       emails you receive in your notification preferences";
         Error::new(Code::NotFound, detail)
     };
     let (member, tag) = split_link(link).ok_or_else(invalid)?;
-    let (workspace, address) = confirmed_address(cx, member)?.ok_or_else(invalid)?;
-    let is_valid = cx.sealer().is_tag_for(LABEL, &signed_bytes(member, &address), &tag)?;
+    let (workspace, address) = load_confirmed_address(cx, member)?.ok_or_else(invalid)?;
+    let is_valid = cx.sealer().is_tag_for(KEY_LABEL, &signed_bytes(member, &address), &tag)?;
     if is_valid { Ok((member, workspace)) } else { Err(invalid()) }
 }
 
@@ -100,7 +103,7 @@ struct OpenUnsubscribeLink {
 struct UnsubscribeOffer {}
 
 fn open_unsubscribe_link(cx: &Read<'_>, input: &OpenUnsubscribeLink) -> Result<UnsubscribeOffer> {
-    member_of_link(cx, &input.link)?;
+    load_link_owner(cx, &input.link)?;
     Ok(UnsubscribeOffer {})
 }
 
@@ -119,26 +122,27 @@ struct UnsubscribeFromMail {
 
 /// The result of turning off emails.
 #[derive(Serialize, JsonSchema)]
-struct Unsubscribed {
+#[schemars(rename = "Unsubscribed")]
+struct UnsubscribeResult {
     /// The delivery mode: always `off`.
     mode: DeliveryMode,
 }
 
-without_idempotency_keys! { UnsubscribeFromMail => Unsubscribed }
+without_idempotency_keys! { UnsubscribeFromMail => UnsubscribeResult }
 
-fn workspace_of_link(cx: &Read<'_>, input: &UnsubscribeFromMail) -> Result<WorkspaceId> {
-    member_of_link(cx, &input.link).map(|(_, workspace)| workspace)
+fn load_link_workspace(cx: &Read<'_>, input: &UnsubscribeFromMail) -> Result<WorkspaceId> {
+    load_link_owner(cx, &input.link).map(|(_, workspace)| workspace)
 }
 
 fn unsubscribe_from_mail(
     cx: &mut Write<'_>,
     input: &UnsubscribeFromMail,
     &workspace: &WorkspaceId,
-) -> Result<Unsubscribed> {
-    let (member, _) = member_of_link(cx, &input.link)?;
-    let off = Unsubscribed { mode: DeliveryMode::Off };
+) -> Result<UnsubscribeResult> {
+    let (member, _) = load_link_owner(cx, &input.link)?;
+    let off = UnsubscribeResult { mode: DeliveryMode::Off };
     cx.within(workspace, Some(member), |cx| {
-        let Some(mut stored) = stored_delivery(cx, member)?.filter(|stored| stored.mode != DeliveryMode::Off)
+        let Some(mut stored) = load_delivery(cx, member)?.filter(|stored| stored.mode != DeliveryMode::Off)
         else {
             cx.unchanged();
             return Ok(());
@@ -172,7 +176,9 @@ mod tests {
         let last = first.strip_prefix("https://svc.example.com/team/ui/unsubscribe/").unwrap();
         let (of, tag) = split_link(last).unwrap();
         assert_eq!(of, member);
-        assert!(sealer.is_tag_for(LABEL, &signed_bytes(member, &address("ada@example.com")), &tag).unwrap());
+        assert!(
+            sealer.is_tag_for(KEY_LABEL, &signed_bytes(member, &address("ada@example.com")), &tag).unwrap()
+        );
         for wrong in ["", "x", "?", &last[..20], &format!("{last}=")] {
             assert!(split_link(wrong).is_none(), "{wrong}");
         }

@@ -28,9 +28,9 @@ use crate::text::Text;
 use crate::time::Time;
 
 /// Pause after the first failure of a push service. Each further failure doubles the pause.
-const RETRY_SHORTEST: Duration = Duration::from_secs(60);
+const RETRY_MIN: Duration = Duration::from_secs(60);
 /// Maximum pause, unless the push service requests a longer one.
-const RETRY_LONGEST: Duration = Duration::from_secs(3600);
+const RETRY_MAX: Duration = Duration::from_secs(3600);
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -101,7 +101,7 @@ impl<I> Answer<I> for Subscription {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, id: SubscriptionId) -> Result<Self> {
-        load_own(cx, id)
+        load_own_subscription(cx, id)
     }
 }
 
@@ -111,7 +111,7 @@ pub struct BrowserEndpoint {
     /// The address of the subscription at the push service.
     pub endpoint: String,
     /// The public key of the browser: an uncompressed point on P-256.
-    pub p256dh: Point,
+    pub p256dh: BrowserPublicKey,
     /// The secret that the browser and the service share.
     pub auth: AuthSecret,
 }
@@ -191,7 +191,7 @@ macro_rules! bytes_of_browser {
 
 bytes_of_browser! {
     /// The public key of a browser.
-    Point, 65, "`p256dh`: expected an uncompressed point on the curve P-256, in base64url",
+    BrowserPublicKey, 65, "`p256dh`: expected an uncompressed point on the curve P-256, in base64url",
     |bytes| PublicKey::from_sec1_bytes(bytes).is_ok()
 }
 
@@ -206,7 +206,7 @@ bytes_of_browser! {
 #[schemars(inline)]
 struct Keys {
     /// The public key of the browser: an uncompressed point on P-256, in base64url.
-    p256dh: Point,
+    p256dh: BrowserPublicKey,
     /// The secret that the browser shares with this service: 16 bytes in base64url.
     auth: AuthSecret,
 }
@@ -236,25 +236,27 @@ struct RegisterWebPush {
 }
 
 fn register_web_push(cx: &mut Write<'_>, input: &RegisterWebPush) -> Result<Subscription> {
-    check_enabled(cx)?;
+    check_web_push_enabled(cx)?;
     let member = cx.caller().member_id()?;
-    let endpoint = checked_endpoint(cx, &input.endpoint)?;
-    let (others,): (i64,) =
-        cx.one(OTHERS, &[&member, &endpoint])?.ok_or_else(|| Error::internal("a count returned no row"))?;
+    let endpoint = normalize_endpoint(cx, &input.endpoint)?;
+    let (others,): (i64,) = cx
+        .one(COUNT_OTHERS, &[&member, &endpoint])?
+        .ok_or_else(|| Error::internal("a count returned no row"))?;
     if others >= SUBSCRIPTIONS_MAX {
         let detail = format!("you have {SUBSCRIPTIONS_MAX} subscriptions, the maximum");
         return Err(Error::wrong_state(detail));
     }
     let (id, now): (SubscriptionId, _) = (cx.new_id()?, cx.now());
     let Keys { p256dh, auth } = &input.keys;
-    cx.execute(1, REGISTER, &[&id, &member, &endpoint, p256dh, auth, &now])?;
-    cx.one(REGISTERED, &[&endpoint])?.ok_or_else(|| Error::internal("the registered subscription is missing"))
+    cx.execute(1, UPSERT_SUBSCRIPTION, &[&id, &member, &endpoint, p256dh, auth, &now])?;
+    cx.one(SELECT_BY_ENDPOINT, &[&endpoint])?
+        .ok_or_else(|| Error::internal("the registered subscription is missing"))
 }
 
-const OTHERS: &str = "select count(*) from web_push where member_id = $1 and endpoint <> $2";
+const COUNT_OTHERS: &str = "select count(*) from web_push where member_id = $1 and endpoint <> $2";
 
 /// Registering a known endpoint again keeps its id if the member is the same.
-const REGISTER: &str = "
+const UPSERT_SUBSCRIPTION: &str = "
     insert into web_push (id, member_id, endpoint, p256dh, auth, failures, at)
     values ($1, $2, $3, $4, $5, 0, $6)
     on conflict (endpoint) do update set
@@ -263,10 +265,10 @@ const REGISTER: &str = "
         member_id = excluded.member_id, p256dh = excluded.p256dh, auth = excluded.auth, at = excluded.at,
         failures = 0, retry_at = null, has = null";
 
-const REGISTERED: &str =
+const SELECT_BY_ENDPOINT: &str =
     concat!("select ", subscription_columns!(), " from web_push w where w.endpoint = $1");
 
-fn check_enabled(cx: &Read<'_>) -> Result<()> {
+fn check_web_push_enabled(cx: &Read<'_>) -> Result<()> {
     match cx.settings().vapid_public_key {
         Some(_) => Ok(()),
         None => Err(Error::new(Code::NotEnabled, "web push is not enabled: set SVC_VAPID_PRIVATE_KEY")),
@@ -276,7 +278,7 @@ fn check_enabled(cx: &Read<'_>) -> Result<()> {
 /// Returns the normalized address of an endpoint, if the service may send requests to it.
 ///
 /// The error does not quote the endpoint, which is a secret.
-fn checked_endpoint(cx: &Read<'_>, endpoint: &str) -> Result<String> {
+fn normalize_endpoint(cx: &Read<'_>, endpoint: &str) -> Result<String> {
     let rejected = |why: &str| Error::in_field("endpoint", why.to_owned());
     let url = Url::parse(endpoint).map_err(|_| rejected("it is not a URL"))?;
     cx.settings().egress.check(&url).map_err(rejected)?;
@@ -302,26 +304,26 @@ struct RemoveWebPush {
 }
 
 fn remove_web_push(cx: &mut Write<'_>, input: &RemoveWebPush) -> Result<Subscription> {
-    let subscription = load_own(cx, input.subscription_id)?;
+    let subscription = load_own_subscription(cx, input.subscription_id)?;
     remove_subscription(cx, subscription.id)?;
     Ok(subscription)
 }
 
 /// Loads a subscription of the caller.
-fn load_own(cx: &Read<'_>, id: SubscriptionId) -> Result<Subscription> {
+fn load_own_subscription(cx: &Read<'_>, id: SubscriptionId) -> Result<Subscription> {
     let member = cx.caller().member_id()?;
-    cx.one(OF_MEMBER_BY_ID, &[&id, &member])?.ok_or_else(|| Error::not_found("subscription"))
+    cx.one(SELECT_OWN, &[&id, &member])?.ok_or_else(|| Error::not_found("subscription"))
 }
 
-const OF_MEMBER_BY_ID: &str =
+const SELECT_OWN: &str =
     concat!("select ", subscription_columns!(), " from web_push w where w.id = $1 and w.member_id = $2");
 
 /// Removes a subscription of any member.
 pub(super) fn remove_subscription(cx: &mut Write<'_>, subscription: SubscriptionId) -> Result<()> {
-    cx.execute_any(REMOVE, &[&subscription])
+    cx.execute_any(DELETE_SUBSCRIPTION, &[&subscription])
 }
 
-const REMOVE: &str = "delete from web_push where id = $1";
+const DELETE_SUBSCRIPTION: &str = "delete from web_push where id = $1";
 
 /// The web push key of the service, and the browsers of a member.
 #[derive(Serialize, JsonSchema)]
@@ -334,12 +336,12 @@ pub(super) struct WebPush {
 }
 
 /// Returns the web push key of the service and the caller's browsers.
-pub(super) fn own_web_push(cx: &Read<'_>) -> Result<WebPush> {
-    let subscriptions = cx.query(OF_MEMBER, &[&cx.caller().member_id()?])?;
+pub(super) fn load_own_web_push(cx: &Read<'_>) -> Result<WebPush> {
+    let subscriptions = cx.query(SELECT_BY_MEMBER, &[&cx.caller().member_id()?])?;
     Ok(WebPush { public_key: cx.settings().vapid_public_key.clone(), subscriptions })
 }
 
-const OF_MEMBER: &str = concat!(
+const SELECT_BY_MEMBER: &str = concat!(
     "select ",
     subscription_columns!(),
     " from web_push w where w.member_id = $1 order by w.at, w.id"
@@ -355,14 +357,14 @@ pub(super) struct PushTarget {
     /// The time of the next attempt; `None` if the push service has not failed.
     pub retry_at: Option<Time>,
     /// Positions of the items that this browser has received, but another browser of the member has not.
-    pub has: Vec<i64>,
+    pub received_lsns: Vec<i64>,
 }
 
 /// The row of a push target.
 struct StoredTarget {
     id: SubscriptionId,
     endpoint: String,
-    p256dh: Point,
+    p256dh: BrowserPublicKey,
     auth: AuthSecret,
     failures: i64,
     retry_at: Option<Time>,
@@ -374,47 +376,54 @@ columns! {
 }
 
 /// Returns the subscriptions of a member, with their delivery state.
-pub(super) fn targets(cx: &Read<'_>, member: MemberId) -> Result<Vec<PushTarget>> {
-    let stored: Vec<StoredTarget> = cx.query(TARGETS, &[&member])?;
+pub(super) fn load_targets(cx: &Read<'_>, member: MemberId) -> Result<Vec<PushTarget>> {
+    let stored: Vec<StoredTarget> = cx.query(SELECT_TARGETS, &[&member])?;
     let open = |stored: StoredTarget| {
         let StoredTarget { id, endpoint, p256dh, auth, failures, retry_at, has } = stored;
         let has = has.map_or(Ok(Vec::new()), |has| serde_json::from_str(&has).map_err(Error::internal))?;
-        Ok(PushTarget { id, browser: BrowserEndpoint { endpoint, p256dh, auth }, failures, retry_at, has })
+        Ok(PushTarget {
+            id,
+            browser: BrowserEndpoint { endpoint, p256dh, auth },
+            failures,
+            retry_at,
+            received_lsns: has,
+        })
     };
     stored.into_iter().map(open).collect()
 }
 
-const TARGETS: &str =
+const SELECT_TARGETS: &str =
     concat!("select ", target_columns!(), " from web_push w where w.member_id = $1 order by w.at, w.id");
 
 /// Stores the delivery state of a target.
 ///
-/// `is_ok` is whether the push service has just accepted a notification.
-pub(super) fn store_target(cx: &mut Write<'_>, target: &PushTarget, is_ok: bool) -> Result<()> {
-    let has = if target.has.is_empty() { None } else { Some(json!(target.has).to_string()) };
-    let ok_at = is_ok.then(|| cx.now());
+/// `is_accepted` is whether the push service has just accepted a notification.
+pub(super) fn store_target(cx: &mut Write<'_>, target: &PushTarget, is_accepted: bool) -> Result<()> {
+    let has =
+        if target.received_lsns.is_empty() { None } else { Some(json!(target.received_lsns).to_string()) };
+    let ok_at = is_accepted.then(|| cx.now());
     // The member may have removed the browser, or registered it again, in the meantime.
-    cx.execute_any(KEEP, &[&target.id, &target.failures, &target.retry_at, &has, &ok_at])
+    cx.execute_any(UPDATE_TARGET, &[&target.id, &target.failures, &target.retry_at, &has, &ok_at])
 }
 
-const KEEP: &str = "
+const UPDATE_TARGET: &str = "
     update web_push set failures = $2, retry_at = $3, has = $4, last_ok_at = coalesce($5, last_ok_at)
     where id = $1";
 
 impl PushTarget {
     /// Records that the push service has accepted a notification.
-    pub fn succeed(&mut self) {
+    pub fn record_success(&mut self) {
         (self.failures, self.retry_at) = (0, None);
     }
 
     /// Records a failure of the push service, and sets the time of the next attempt.
     ///
-    /// If the push service sent the delay `after`, the next attempt is not earlier.
-    pub fn fail(&mut self, now: Time, after: Option<Duration>) {
+    /// If the push service sent the delay `retry_after`, the next attempt is not earlier.
+    pub fn record_failure(&mut self, now: Time, retry_after: Option<Duration>) {
         let doublings = u32::try_from(self.failures).unwrap_or(u32::MAX).min(31);
-        let pause = RETRY_SHORTEST.saturating_mul(1_u32 << doublings).min(RETRY_LONGEST);
+        let pause = RETRY_MIN.saturating_mul(1_u32 << doublings).min(RETRY_MAX);
         self.failures = self.failures.saturating_add(1);
-        self.retry_at = Some(now.plus(after.map_or(pause, |after| after.max(pause))));
+        self.retry_at = Some(now.plus(retry_after.map_or(pause, |delay| delay.max(pause))));
     }
 }
 
@@ -422,14 +431,14 @@ impl PushTarget {
 mod tests {
     use super::*;
 
-    fn point(text: &str) -> Result<Point, serde_json::Error> {
+    fn point(text: &str) -> Result<BrowserPublicKey, serde_json::Error> {
         serde_json::from_value(json!(text))
     }
 
     #[test]
     fn a_key_is_a_point_on_the_curve_and_a_secret_has_16_bytes() {
         let right = example_browser("https://push.example/")["keys"]["p256dh"].as_str().unwrap().to_owned();
-        assert!(point(&right).is_ok() && point(&format!("{right}=")).is_ok());
+        assert!(point(&right).is_ok() && point(&format!("{right}=")).is_accepted());
         let bytes = URL_SAFE_NO_PAD_INDIFFERENT.decode(&right).unwrap();
         let encode = |bytes: &[u8]| URL_SAFE_NO_PAD_INDIFFERENT.encode(bytes);
         let mut off = bytes.clone();
@@ -461,14 +470,14 @@ mod tests {
             },
             failures,
             retry_at: None,
-            has: Vec::new(),
+            received_lsns: Vec::new(),
         };
         let shown = format!("{:?}", target(0).browser);
         assert_eq!(shown, "Browser", "nothing of it is shown");
         let now = Time::from_micros(1);
         let pause = |failures, after| {
             let mut target = target(failures);
-            target.fail(now, after);
+            target.record_failure(now, after);
             target.retry_at.unwrap().since(now)
         };
         let of = |secs| Duration::from_secs(secs);

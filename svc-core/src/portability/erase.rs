@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::removal::{RemovalProgress, remove_some};
+use super::removal::{RemovalProgress, remove_some_rows};
 use crate::conversation::scrub;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
@@ -40,7 +40,8 @@ pub(super) struct EraseWorkspace {
 
 /// The data that remain of an erased workspace.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Erased {
+#[schemars(rename = "Erased")]
+pub(super) struct ErasureResult {
     /// Id of the erased workspace.
     workspace_id: WorkspaceId,
     /// When the workspace was erased.
@@ -58,7 +59,7 @@ pub(super) fn write_needs(_: &EraseWorkspace) -> WriteNeeds {
     WriteNeeds::workspace(WorkspaceId::INSTANCE)
 }
 
-pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Result<Erased> {
+pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Result<ErasureResult> {
     let id = input.workspace_id.of(cx)?;
     let workspace = workspaces::load_workspace(cx, id)?;
     if workspace.name != *input.confirm {
@@ -69,35 +70,35 @@ pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Res
         return Err(Error::wrong_state("the only workspace of an instance cannot be erased"));
     }
     let (lsn, hash): (i64, [u8; 32]) =
-        cx.one(HEAD, &[&id])?.ok_or_else(|| Error::internal("the workspace has no log"))?;
+        cx.one(SELECT_HEAD, &[&id])?.ok_or_else(|| Error::internal("the workspace has no log"))?;
     let content_hash = crate::hash::hash_text(&hash);
     let event = WorkspaceErased { workspace_id: id, lsn, hash: content_hash.clone() };
     cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &event)?;
     cx.audit_in(WorkspaceId::INSTANCE, "workspace.erase", json!({"workspace_id": id, "lsn": lsn}))?;
     let now = cx.now();
-    cx.execute_any(FORGET, &[&id])?;
-    cx.execute(1, REMEMBER, &[&id, &now, &lsn, &hash])?;
+    cx.execute_any(DELETE_ERASED, &[&id])?;
+    cx.execute(1, INSERT_ERASED, &[&id, &now, &lsn, &hash])?;
     // If the workspace is restored later, that is a new import.
-    cx.execute_any(FORGET_IMPORT, &[&id])?;
+    cx.execute_any(DELETE_IMPORT, &[&id])?;
     workspaces::hide(cx, id)?;
     cx.invalidate(Invalidates::Access)?;
-    end_access(cx, &permit, id)?;
-    Ok(Erased { workspace_id: id, erased_at: now, lsn, content_hash })
+    revoke_access(cx, &permit, id)?;
+    Ok(ErasureResult { workspace_id: id, erased_at: now, lsn, content_hash })
 }
 
-const HEAD: &str = "select lsn, hash from heads where workspace_id = $1";
+const SELECT_HEAD: &str = "select lsn, hash from heads where workspace_id = $1";
 
-const FORGET: &str = "delete from erased where workspace_id = $1";
+const DELETE_ERASED: &str = "delete from erased where workspace_id = $1";
 
-const REMEMBER: &str = "insert into erased (workspace_id, at, lsn, hash) values ($1, $2, $3, $4)";
+const INSERT_ERASED: &str = "insert into erased (workspace_id, at, lsn, hash) values ($1, $2, $3, $4)";
 
-const FORGET_IMPORT: &str = "delete from imports where workspace_id = $1";
+const DELETE_IMPORT: &str = "delete from imports where workspace_id = $1";
 
 // The request cannot be repeated: its credential ends with the workspace.
-without_idempotency_keys! { EraseWorkspace => Erased }
+without_idempotency_keys! { EraseWorkspace => ErasureResult }
 
 /// Removes the rows that grant access to a workspace, such as its tokens.
-fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId) -> Result<()> {
+fn revoke_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId) -> Result<()> {
     let access = cx.records().iter().rev().filter(|records| records.grants_access());
     for records in access {
         cx.execute_any(records.remove_all(), &[&workspace])?;
@@ -106,24 +107,24 @@ fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId)
 }
 
 /// Removes some rows of a workspace that is being erased. Returns whether more rows may remain.
-pub(super) fn erase_some(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<bool> {
+pub(super) fn erase_some_rows(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<bool> {
     let permit = cx.in_workspace(workspace, |cx| cx.permit().map(drop));
     permit?;
-    let stored = cx.one::<(Option<String>,)>(REACHED, &[&workspace])?.and_then(|(place,)| place);
-    let mut place = RemovalProgress::read(stored.as_deref())?;
+    let stored = cx.one::<(Option<String>,)>(SELECT_PROGRESS, &[&workspace])?.and_then(|(place,)| place);
+    let mut progress = RemovalProgress::parse(stored.as_deref())?;
     // The mark of this scrub request is negative, so that it differs from the position of every event.
     let because = cx.now().micros().saturating_neg();
-    if place.is_at_keys(cx.records()) {
+    if progress.may_remove_keys(cx.records()) {
         cx.in_workspace(WorkspaceId::INSTANCE, |cx| scrub::request_workspace(cx, workspace, because))?;
     }
-    let is_left = remove_some(cx, workspace, &mut place)?;
-    cx.execute_any(REACH, &[&workspace, &place.to_json()?])?;
+    let is_left = remove_some_rows(cx, workspace, &mut progress)?;
+    cx.execute_any(SET_PROGRESS, &[&workspace, &progress.to_json()?])?;
     if !is_left {
         cx.in_workspace(workspace, |cx| scrub::request_plaintext(cx, because))?;
     }
     Ok(is_left)
 }
 
-const REACHED: &str = "select place from erased where workspace_id = $1";
+const SELECT_PROGRESS: &str = "select place from erased where workspace_id = $1";
 
-const REACH: &str = "update erased set place = $2 where workspace_id = $1";
+const SET_PROGRESS: &str = "update erased set place = $2 where workspace_id = $1";

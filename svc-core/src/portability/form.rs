@@ -20,12 +20,12 @@ use crate::log::canonical;
 use crate::time::Time;
 
 /// Format identifier of an export, with its version.
-pub(super) const TYPE: &str = "svc.workspace.export/1";
+pub(super) const FORMAT_ID: &str = "svc.workspace.export/1";
 /// Format identifier of an export, without its version.
-pub(super) const TYPE_BASE: &str = "svc.workspace.export/";
+pub(super) const FORMAT_ID_PREFIX: &str = "svc.workspace.export/";
 
 /// Value of the member `record` in the records of events.
-pub(super) const EVENTS: &str = "events";
+pub(super) const EVENTS_TABLE: &str = "events";
 
 /// Whether an export includes the content of messages and other texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -77,7 +77,7 @@ pub(crate) struct Header {
     /// The position up to which messages were pruned or purged; 0 if no messages were.
     pub words_floor: i64,
     /// The last event of the log.
-    pub head: HeadOf,
+    pub head: ExportHead,
     /// The number of the last row in the audit trail.
     pub audit_seq: i64,
     /// Whether the file includes the content of messages and other texts.
@@ -86,8 +86,8 @@ pub(crate) struct Header {
 
 /// The last event of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct HeadOf {
+#[serde(rename = "HeadOf", deny_unknown_fields)]
+pub(crate) struct ExportHead {
     /// The position of the newest event.
     pub lsn: i64,
     /// The content hash of the newest event, as `sha256:<hex>`.
@@ -137,7 +137,7 @@ impl SectionDigest {
         self.digest.update(b"\n");
     }
 
-    pub fn section(self, record: &str) -> Section {
+    pub fn into_section(self, record: &str) -> Section {
         let sha256 = hash_text(&self.digest.finalize().into());
         Section { record: record.to_owned(), count: self.count, sha256 }
     }
@@ -146,15 +146,15 @@ impl SectionDigest {
 /// Returns the text to sign for a header and a manifest.
 pub(super) fn signed_text(header: &Header, manifest: &Manifest) -> Result<String> {
     #[derive(Serialize)]
-    struct Signed<'a> {
+    struct SignedContent<'a> {
         header: &'a Header,
         manifest: &'a Manifest,
     }
-    let digest = sha256(canonical::to_string(&Signed { header, manifest })?.as_bytes());
-    Ok(format!("{TYPE}\n{}\n{}\n", header.workspace_id, hash_text(&digest)))
+    let digest = sha256(canonical::to_string(&SignedContent { header, manifest })?.as_bytes());
+    Ok(format!("{FORMAT_ID}\n{}\n{}\n", header.workspace_id, hash_text(&digest)))
 }
 
 /// Returns the name of the key that signs the exports and checkpoints of a workspace.
-pub(super) fn key_name(workspace: WorkspaceId) -> String {
+pub(super) fn signing_key_name(workspace: WorkspaceId) -> String {
     format!("svc/{workspace}")
 }

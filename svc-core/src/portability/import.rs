@@ -16,14 +16,14 @@ use uuid::Uuid;
 
 use super::admin_token::{self, AdminToken};
 use super::charge::{self, LEASE};
-use super::copy::{Collector, Copy};
-use super::form::{HeadOf, Header, Words};
+use super::copy::{RecordCollector, WorkspaceCopy};
+use super::form::{ExportHead, Header, Words};
 use super::insert::{insert_event, insert_row};
 use super::invalid::{InvalidFile, InvalidReason};
 use super::record_lines::{
     DeferredColumn, Line, LineStep, LineWriter, RecordStore, StepReader, StoredRecords,
 };
-use super::staging::{REMOVED, remove_staged};
+use super::staging::{REMOVAL_HOLDER, remove_staged_rows};
 use super::verify::{ExportReport, verify};
 use crate::error::{Code, Error, Result};
 use crate::hash::{parse_hash, sha256};
@@ -40,10 +40,11 @@ use crate::text::Text;
 use crate::time::Time;
 
 /// Time after an erasure for which the workspace cannot be restored.
-const ERASED_PAUSE: Duration = Duration::from_secs(30);
+const RESTORE_DELAY: Duration = Duration::from_secs(30);
 
 /// Whether an import keeps the ids of the file or replaces them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Mode")]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Each object gets a new id, so the file becomes a separate workspace with its own log.
@@ -132,6 +133,7 @@ without_idempotency_keys! { ImportWorkspace => Imported }
 
 /// The result of an import.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Imported")]
 pub struct Imported {
     /// Id of the imported workspace.
     pub workspace_id: WorkspaceId,
@@ -169,7 +171,7 @@ pub(super) struct VerifiedFile {
     /// The header of the file as it is imported, which differs for a copy.
     header: Header,
     /// The event that declares the older events that a copy lacks; `None` if no event is missing.
-    pruned: Option<EventsPruned>,
+    pruning_event: Option<EventsPruned>,
     events: u64,
     signer: String,
     digest: [u8; 32],
@@ -177,23 +179,23 @@ pub(super) struct VerifiedFile {
     deferred: Vec<DeferredColumn>,
     /// The handle of the workspace.
     handle: Option<String>,
-    admin: Option<MemberId>,
+    admin_member: Option<MemberId>,
 }
 
-/// Reads and verifies a file, and passes the records to `keeper`. Fails if the file has no content.
-fn read_whole(
+/// Reads and verifies a file, and passes the records to `store`. Fails if the file has no content.
+fn verify_and_store(
     file: &CompleteSpool,
     shared: &SharedState,
-    keeper: &mut (impl RecordStore + Send),
+    store: &mut (impl RecordStore + Send),
 ) -> Result<ExportReport> {
     let known = &shared.settings.known_keys;
-    let report = match verify(file.reader(0), shared.table.records(), known, keeper) {
+    let report = match verify(file.reader(0), shared.table.records(), known, store) {
         Ok(report) => report,
-        Err(invalid) => return Err(keeper.take_error().unwrap_or_else(|| invalid.error())),
+        Err(invalid) => return Err(store.take_error().unwrap_or_else(|| invalid.into_error())),
     };
     if report.header.words == Words::None {
         let detail = "the file was exported without content, so it cannot be imported";
-        return Err(InvalidFile::new(InvalidReason::NotAnExport, detail).error());
+        return Err(InvalidFile::new(InvalidReason::NotAnExport, detail).into_error());
     }
     Ok(report)
 }
@@ -205,24 +207,28 @@ pub(super) fn prepare(
     shared: &SharedState,
     _: Time,
 ) -> Result<VerifiedFile> {
-    let (report, Copy { header, records, pruned }) = match input.mode {
+    let (report, WorkspaceCopy { header, records, pruning_event }) = match input.mode {
         Mode::Restore => {
             let mut writer = LineWriter::new(shared.settings.spools.create(file.payer())?);
-            let report = read_whole(file, shared, &mut writer)?;
-            let copy = Copy { header: report.header.clone(), records: writer.finish()?, pruned: None };
+            let report = verify_and_store(file, shared, &mut writer)?;
+            let copy = WorkspaceCopy {
+                header: report.header.clone(),
+                records: writer.finish()?,
+                pruning_event: None,
+            };
             (report, copy)
         }
         Mode::New => {
-            let mut collector = Collector::new(shared, file.payer())?;
-            let report = read_whole(file, shared, &mut collector)?;
-            let copy = collector.copy(&report.header)?;
+            let mut collector = RecordCollector::new(shared, file.payer())?;
+            let report = verify_and_store(file, shared, &mut collector)?;
+            let copy = collector.into_copy(&report.header)?;
             (report, copy)
         }
     };
-    let StoredRecords { lines, deferred, handle, handles } = records;
-    let admin = match &input.admin_handle {
+    let StoredRecords { lines, deferred, workspace_handle, member_ids } = records;
+    let admin_member = match &input.admin_handle {
         None => None,
-        Some(handle) => match handles.get(&**handle) {
+        Some(handle) => match member_ids.get(&**handle) {
             Some(StoredValue::Uuid(id)) => Some(MemberId::from(*id)),
             _ => return Err(Error::not_found("member called admin_handle in the file")),
         },
@@ -232,15 +238,15 @@ pub(super) fn prepare(
         holder: None,
         events: report.events,
         signer: report.signed_by.clone(),
-        digest: sha256(report.signed.as_bytes()),
+        digest: sha256(report.signed_text.as_bytes()),
         mode: input.mode,
         source: report.header,
         header,
-        pruned,
+        pruning_event,
         lines: StepReader::new(lines.spooled, Arc::clone(&shared.table)),
         deferred,
-        handle,
-        admin,
+        handle: workspace_handle,
+        admin_member,
     })
 }
 
@@ -277,7 +283,7 @@ impl FromRow for ImportRow {
 }
 
 /// Performs the next step of an import. Returns the result after the last step.
-pub(super) fn step(
+pub(super) fn run_step(
     cx: &mut Write<'_>,
     _: &ImportWorkspace,
     verified: &mut VerifiedFile,
@@ -286,19 +292,19 @@ pub(super) fn step(
         Some(id) => id.clone(),
         None => verified.import_id.insert(cx.new_id::<ImportId>()?.to_string()).clone(),
     };
-    let import_id = charge::stored_id(cx.caller(), &import_id);
+    let import_id = charge::scoped_import_id(cx.caller(), &import_id);
     let holder = match verified.holder {
         Some(holder) => holder,
         None => *verified.holder.insert(cx.new_id::<ImportId>()?.uuid()),
     };
-    let row: Option<ImportRow> = cx.one(IMPORT, &[&import_id])?;
+    let row: Option<ImportRow> = cx.one(SELECT_IMPORT, &[&import_id])?;
     let until = cx.now().shifted(i64::try_from(LEASE.as_micros()).unwrap_or(i64::MAX));
     let (reached, held_by, charged_to) = match row {
         None => {
             if !begin_staging(cx, verified, (&import_id, holder, until))? {
                 return Ok(None);
             }
-            (0, holder, charge::payer(cx.caller()))
+            (0, holder, charge::charged_workspace(cx.caller()))
         }
         Some(row) => {
             if row.digest != verified.digest || row.mode != verified.mode.name() {
@@ -309,27 +315,27 @@ pub(super) fn step(
                 return Ok(Some(Imported { created: false, ..imported }));
             }
             let is_own = row.holder == holder;
-            if !is_own && is_held(row.holder, row.until, cx.now()) {
+            if !is_own && is_in_progress(row.holder, row.until, cx.now()) {
                 return Err(in_progress_error());
             }
             // Each attempt at a copy has different ids, so the rows of an earlier attempt are removed first.
             let is_other = !is_own && row.workspace_id != verified.header.workspace_id;
-            if row.holder == REMOVED || is_other {
-                return remove_staged(cx, &import_id, row.workspace_id).map(|()| None);
+            if row.holder == REMOVAL_HOLDER || is_other {
+                return remove_staged_rows(cx, &import_id, row.workspace_id).map(|()| None);
             }
             // If an operator began the import, the caller that completes the import is charged for it.
-            let payer = row.charged_to.or(charge::payer(cx.caller()));
+            let payer = row.charged_to.or(charge::charged_workspace(cx.caller()));
             if row.charged_to.is_none() {
-                charge::check_limit(cx, payer)?;
+                charge::check_import_limit(cx, payer)?;
             }
             (row.reached, row.holder, payer)
         }
     };
     let offset = u64::try_from(reached).unwrap_or(0);
-    if verified.lines.ends_at(offset) {
+    if verified.lines.is_end(offset) {
         return make_visible(cx, verified, (&import_id, held_by, charged_to)).map(Some);
     }
-    let LineStep { lines, end } = verified.lines.next(offset)?;
+    let LineStep { lines, next_offset } = verified.lines.next_step(offset)?;
     let unknown = || Error::internal("a row of no table");
     for line in lines {
         match line {
@@ -342,14 +348,14 @@ pub(super) fn step(
             }
         }
     }
-    let end = i64::try_from(end).map_err(Error::internal)?;
-    cx.execute(1, REACHED, &[&import_id, &end, &holder, &until, &held_by])?;
+    let end = i64::try_from(next_offset).map_err(Error::internal)?;
+    cx.execute(1, UPDATE_PROGRESS, &[&import_id, &end, &holder, &until, &held_by])?;
     Ok(None)
 }
 
 /// Returns whether another call is still working on an import.
-fn is_held(holder: Uuid, until: Time, now: Time) -> bool {
-    holder != REMOVED && until >= now
+fn is_in_progress(holder: Uuid, until: Time, now: Time) -> bool {
+    holder != REMOVAL_HOLDER && until >= now
 }
 
 fn in_progress_error() -> Error {
@@ -357,12 +363,12 @@ fn in_progress_error() -> Error {
     Error::new(Code::Overloaded, detail).with("retry_after_secs", LEASE.as_secs())
 }
 
-const IMPORT: &str = "
+const SELECT_IMPORT: &str = "
     select digest, mode, workspace_id, reached, holder, until, outcome, charged_to
     from imports where id = $1";
 
 /// Matches a row only if no other call has continued or abandoned the import.
-const REACHED: &str = "
+const UPDATE_PROGRESS: &str = "
     update imports set reached = $2, holder = $3, until = $4
     where id = $1 and holder = $5 and outcome is null";
 
@@ -377,46 +383,46 @@ fn begin_staging(
 ) -> Result<bool> {
     let workspace = verified.header.workspace_id;
     let now = cx.now();
-    if let Some((staged, holder, until)) = cx.one::<(String, Uuid, Time)>(STAGED, &[&workspace])? {
-        if is_held(holder, until, now) {
+    if let Some((staged, holder, until)) = cx.one::<(String, Uuid, Time)>(SELECT_STAGED, &[&workspace])? {
+        if is_in_progress(holder, until, now) {
             return Err(in_progress_error());
         }
-        return remove_staged(cx, &staged, workspace).map(|()| false);
+        return remove_staged_rows(cx, &staged, workspace).map(|()| false);
     }
     let state = workspaces::state_of(cx, workspace)?;
     if state.as_deref() == Some(workspaces::LIVE) {
         return Err(Error::new(Code::WorkspaceExists, "the instance has the workspace")
             .with("workspace_id", workspace));
     }
-    if let Some((at,)) = cx.one::<(Time,)>(ERASED, &[&workspace])? {
+    if let Some((at,)) = cx.one::<(Time,)>(SELECT_ERASED, &[&workspace])? {
         if !charge::is_operator(cx.caller()) {
             let detail = "the workspace was erased here; restoring it needs the capability operator:global";
             return Err(Error::forbidden(detail));
         }
         // After that time the servers' caches of the workspace have expired.
-        let until = at.shifted(i64::try_from(ERASED_PAUSE.as_micros()).unwrap_or(i64::MAX));
+        let until = at.shifted(i64::try_from(RESTORE_DELAY.as_micros()).unwrap_or(i64::MAX));
         if until > now || state.is_some() {
             return Err(Error::new(Code::Overloaded, "the workspace was erased a moment ago")
-                .with("retry_after_secs", ERASED_PAUSE.as_secs()));
+                .with("retry_after_secs", RESTORE_DELAY.as_secs()));
         }
     }
     let mode = verified.mode.name();
-    let payer = charge::payer(cx.caller());
-    charge::check_limit(cx, payer)?;
+    let payer = charge::charged_workspace(cx.caller());
+    charge::check_import_limit(cx, payer)?;
     cx.execute(
         1,
-        BEGIN,
+        INSERT_IMPORT,
         &[&import_id, &verified.digest, &mode, &workspace, &0_i64, &holder, &until, &payer],
     )?;
     Ok(true)
 }
 
-const STAGED: &str =
+const SELECT_STAGED: &str =
     "select id, holder, until from imports where workspace_id = $1 and outcome is null limit 1";
 
-const ERASED: &str = "select at from erased where workspace_id = $1";
+const SELECT_ERASED: &str = "select at from erased where workspace_id = $1";
 
-const BEGIN: &str = "
+const INSERT_IMPORT: &str = "
     insert into imports (id, digest, mode, workspace_id, reached, holder, until, charged_to)
     values ($1, $2, $3, $4, $5, $6, $7, $8)";
 
@@ -431,7 +437,7 @@ fn make_visible(
     let mode = verified.mode;
     let workspace = header.workspace_id;
     for deferred in &verified.deferred {
-        cx.execute(1, deferred.set, &[&deferred.id, &deferred.value])?;
+        cx.execute(1, deferred.update_sql, &[&deferred.id, &deferred.value])?;
     }
     let hash =
         parse_hash(&header.head.content_hash).ok_or_else(|| Error::internal("a head without a hash"))?;
@@ -445,7 +451,7 @@ fn make_visible(
             floor: header.floor,
             // The event after the last copied event declares the older events that a copy lacks.
             pruned_at: verified
-                .pruned
+                .pruning_event
                 .as_ref()
                 .map_or(header.pruned_at, |_| header.head.lsn.saturating_add(1)),
             words_floor: header.words_floor,
@@ -468,7 +474,7 @@ fn make_visible(
     let lsn = cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &imported)?.lsn;
     let head = match mode {
         Mode::Restore => header.head.clone(),
-        Mode::New => cx.within(workspace, None, |cx| end_of_copy(cx, verified, &imported))?,
+        Mode::New => cx.within(workspace, None, |cx| append_copy_events(cx, verified, &imported))?,
     };
     cx.audit_in(
         WorkspaceId::INSTANCE,
@@ -477,7 +483,8 @@ fn make_visible(
     )?;
     charge::record_import(cx, charged_to)?;
     workspaces::show(cx, workspace, (lsn, handle, charged_to))?;
-    let admin_token = verified.admin.map(|member| admin_token::mint(cx, workspace, member)).transpose()?;
+    let admin_token =
+        verified.admin_member.map(|member| admin_token::mint(cx, workspace, member)).transpose()?;
     let shown = workspaces::load_workspace(cx, workspace)?;
     let outcome = Imported {
         workspace_id: workspace,
@@ -497,19 +504,24 @@ fn make_visible(
         admin_token: None,
     };
     let kept: Value = serde_json::to_value(&outcome).map_err(Error::internal)?;
-    cx.execute(1, DONE, &[&import_id, &kept.to_string(), &held_by])?;
+    cx.execute(1, FINISH_IMPORT, &[&import_id, &kept.to_string(), &held_by])?;
     Ok(Imported { admin_token, ..outcome })
 }
 
 /// Appends the last events of a copy's log, which record the log's start and source.
 ///
 /// The events are not attributed to any member.
-fn end_of_copy(cx: &mut Write<'_>, verified: &VerifiedFile, imported: &WorkspaceImported) -> Result<HeadOf> {
-    if let Some(pruned) = &verified.pruned {
-        cx.emit(Subject::WORKSPACE, pruned)?;
+fn append_copy_events(
+    cx: &mut Write<'_>,
+    verified: &VerifiedFile,
+    imported: &WorkspaceImported,
+) -> Result<ExportHead> {
+    if let Some(pruning_event) = &verified.pruning_event {
+        cx.emit(Subject::WORKSPACE, pruning_event)?;
     }
     let last = cx.emit(Subject::WORKSPACE, imported)?;
-    Ok(HeadOf { lsn: last.lsn, content_hash: last.content_hash(), at: last.at })
+    Ok(ExportHead { lsn: last.lsn, content_hash: last.content_hash(), at: last.at })
 }
 
-const DONE: &str = "update imports set outcome = $2 where id = $1 and holder = $3 and outcome is null";
+const FINISH_IMPORT: &str =
+    "update imports set outcome = $2 where id = $1 and holder = $3 and outcome is null";

@@ -49,7 +49,7 @@ impl ArrivingExport {
         let Self { mut spool, verifier } = self;
         let written = spool.write(&bytes);
         // A fault of the file takes precedence, because more space would not help.
-        let verifier = verifier.pass(bytes)?;
+        let verifier = verifier.pass_bytes(bytes)?;
         written.map(|()| Self { spool, verifier })
     }
 
@@ -62,10 +62,10 @@ impl ArrivingExport {
 }
 
 impl VerifierThread {
-    fn begin(run: impl FnOnce(ArrivingChunks) -> Result<(), InvalidFile> + Send + 'static) -> Result<Self> {
+    fn begin(run: impl FnOnce(ChunkReader) -> Result<(), InvalidFile> + Send + 'static) -> Result<Self> {
         let (chunks, received) = channel();
         let (request_more, requests) = channel();
-        let source = ArrivingChunks { received, request_more, chunk: Vec::new(), at: 0 };
+        let source = ChunkReader { received, request_more, chunk: Vec::new(), offset: 0 };
         let thread = thread::Builder::new().name("svc-judge".to_owned()).spawn(move || run(source));
         let verifier = Self { chunks, requests, thread: thread.map_err(Error::internal)? };
         // If the thread has already ended, passing the first chunk returns the thread's error.
@@ -74,7 +74,7 @@ impl VerifierThread {
     }
 
     /// Passes bytes to the thread and waits until the thread has read them. Fails with the thread's error.
-    fn pass(self, bytes: Vec<u8>) -> Result<Self> {
+    fn pass_bytes(self, bytes: Vec<u8>) -> Result<Self> {
         let is_read = bytes.is_empty() || (self.chunks.send(bytes).is_ok() && self.requests.recv().is_ok());
         if is_read {
             return Ok(self);
@@ -88,28 +88,28 @@ impl VerifierThread {
         let Self { chunks, thread, .. } = self;
         drop(chunks);
         let found = thread.join().map_err(|_| Error::internal("verifying a file panicked"))?;
-        found.map_err(InvalidFile::error)
+        found.map_err(InvalidFile::into_error)
     }
 }
 
 /// The chunks of a file, as a reader for the verifying thread.
-struct ArrivingChunks {
+struct ChunkReader {
     received: Receiver<Vec<u8>>,
     request_more: Sender<()>,
     chunk: Vec<u8>,
-    at: usize,
+    offset: usize,
 }
 
-impl Read for ArrivingChunks {
+impl Read for ChunkReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.at >= self.chunk.len() {
+        if self.offset >= self.chunk.len() {
             // If the sender is gone, the file ends here.
             let _ = self.request_more.send(());
-            (self.chunk, self.at) = (self.received.recv().unwrap_or_default(), 0);
+            (self.chunk, self.offset) = (self.received.recv().unwrap_or_default(), 0);
         }
-        let mut left = self.chunk.get(self.at..).unwrap_or_default();
+        let mut left = self.chunk.get(self.offset..).unwrap_or_default();
         let read = left.read(into)?;
-        self.at = self.at.saturating_add(read);
+        self.offset = self.offset.saturating_add(read);
         Ok(read)
     }
 }

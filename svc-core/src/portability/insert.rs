@@ -1,6 +1,6 @@
 //! Inserts the records of an export file: events, and rows with values for the columns that the file lacks.
 
-use super::row::{ExportRow, MESSAGES, WORKSPACES};
+use super::row::{ExportRow, MESSAGES_TABLE, WORKSPACES_TABLE};
 use crate::conversation::messages::wrap_imported;
 use crate::error::Result;
 use crate::id::{MemberId, WorkspaceId};
@@ -16,15 +16,18 @@ pub(super) fn insert_row(
     records: &Records,
     mut row: ExportRow,
 ) -> Result<()> {
-    let wrapped =
-        if records.name() == MESSAGES { wrapped_key(cx, workspace, &row)? } else { StoredValue::Null };
+    let wrapped = if records.name() == MESSAGES_TABLE {
+        wrap_message_key(cx, workspace, &row)?
+    } else {
+        StoredValue::Null
+    };
     let columns = &mut row.columns;
     for (name, class) in records.columns() {
         match class {
             Class::LaterId => drop(columns.insert(name, StoredValue::Null)),
             Class::InstancePosition => drop(columns.insert(name, StoredValue::Int(0))),
             // The value that this hash was computed from is unknown, so a random hash is inserted.
-            Class::Secret if records.name() != MESSAGES => {
+            Class::Secret if records.name() != MESSAGES_TABLE => {
                 drop(columns.insert(name, StoredValue::Hash(cx.entropy().bytes()?)));
             }
             Class::Secret => drop(columns.insert(name, wrapped.clone())),
@@ -32,7 +35,7 @@ pub(super) fn insert_row(
             _ => {}
         }
     }
-    if records.name() == WORKSPACES {
+    if records.name() == WORKSPACES_TABLE {
         // Another workspace could use the same handle, so the handle is set when the workspace becomes
         // visible.
         columns.insert("handle", StoredValue::Null);
@@ -48,7 +51,7 @@ pub(super) fn insert_row(
 }
 
 /// Returns the wrapped key of a message, or null if the file contains no key for the message.
-fn wrapped_key(cx: &mut Write<'_>, workspace: WorkspaceId, row: &ExportRow) -> Result<StoredValue> {
+fn wrap_message_key(cx: &mut Write<'_>, workspace: WorkspaceId, row: &ExportRow) -> Result<StoredValue> {
     let id = |name: &str| match row.columns.get(name) {
         Some(StoredValue::Uuid(id)) => Some(*id),
         _ => None,
@@ -74,7 +77,7 @@ pub(super) fn insert_event(
     let EventColumns { lsn, kind, at, subject, prev_hash, content_hash } = columns;
     cx.execute(
         1,
-        EVENT,
+        INSERT_EVENT,
         &[
             &workspace,
             lsn,
@@ -90,7 +93,7 @@ pub(super) fn insert_event(
     )
 }
 
-const EVENT: &str = "
+const INSERT_EVENT: &str = "
     insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
         content_hash, payload)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";

@@ -50,16 +50,16 @@ impl InvalidFile {
     }
 
     /// Converts the fault to an error for the caller.
-    pub fn error(self) -> Error {
+    pub fn into_error(self) -> Error {
         Error::new(Code::ExportInvalid, self.detail).with("reason", self.reason).with("record", self.record)
     }
 }
 
 /// Returns the reason for refusing a file with a field of this name, which does not occur in exports.
-pub(super) fn reason_for(name: &str) -> InvalidReason {
-    const OF_CREDENTIALS: [&str; 9] =
+pub(super) fn reason_for_field(name: &str) -> InvalidReason {
+    const CREDENTIAL_NAMES: [&str; 9] =
         ["secret", "token", "password", "api_key", "apikey", "private_key", "wrapped", "kek", "credential"];
     let name = name.to_lowercase();
-    let is_credential = OF_CREDENTIALS.iter().any(|part| name.contains(part));
+    let is_credential = CREDENTIAL_NAMES.iter().any(|part| name.contains(part));
     if is_credential { InvalidReason::CredentialField } else { InvalidReason::UnknownField }
 }

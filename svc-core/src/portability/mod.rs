@@ -82,7 +82,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 reading(EXPORT_WORKSPACE)
                     .prepare(begin_export)
-                    .download::<Envelope>(export_page)
+                    .download::<Envelope>(write_export_page)
                     .title("Export a workspace")
                     .when("Export a whole workspace as a signed file, which `import_workspace` accepts.")
                     .get("/workspaces/{workspace_id}/export")
@@ -107,8 +107,8 @@ pub(crate) fn feature() -> Feature {
                 changing(IMPORT_WORKSPACE, Effect::Write)
                     .file(import::prepare)
                     .wants(import::write_needs)
-                    .in_steps(import::step)
-                    .before_file(charge::check_before_file)
+                    .in_steps(import::run_step)
+                    .before_file(charge::check_limit_before_upload)
                     .title("Import a workspace")
                     .when("Restore or copy a workspace from a file that `export_workspace` returned.")
                     .post("/workspaces/import")
@@ -163,7 +163,7 @@ fn begin_export(input: &ExportWorkspace, shared: &SharedState, _: Time) -> Resul
     Exporter::new(input.words, &shared.settings)
 }
 
-fn export_page(
+fn write_export_page(
     cx: &Read<'_>,
     input: &ExportWorkspace,
     exporter: &mut Exporter,
@@ -225,5 +225,5 @@ pub(crate) fn verify_file(
     declared: &[Records],
     keys: &[PublicKey],
 ) -> Result<ExportReport> {
-    verify::verify(file, declared, keys, &mut ()).map_err(invalid::InvalidFile::error)
+    verify::verify(file, declared, keys, &mut ()).map_err(invalid::InvalidFile::into_error)
 }

@@ -15,27 +15,27 @@ use crate::mark::without_mark_bytes;
 pub(super) const SPACES_MAX: usize = 64 << 10;
 
 /// Length in bytes of a byte order mark.
-const MARK_BYTES: usize = 3;
+const MARK_LEN: usize = 3;
 
 /// Number of bytes read from the source at once.
 const READ_BYTES: usize = 64 << 10;
 
 /// Reason why the next value cannot be returned.
 #[derive(Debug)]
-pub(super) enum PieceEnd {
+pub(super) enum SplitError {
     /// The text ends before the end of the value.
-    Ended,
+    UnexpectedEnd,
     /// The value is larger than the maximum.
     TooLarge,
     /// The text is not the start of a JSON value.
     NotJson,
     /// The text contains too many consecutive bytes of white space.
-    Spaces,
-    Failed(io::Error),
+    TooManySpaces,
+    Io(io::Error),
 }
 
 /// Splits a text into JSON values. Skips a byte order mark at the start.
-pub(super) struct TextPieces<R> {
+pub(super) struct ValueSplitter<R> {
     source: R,
     buffer: Vec<u8>,
     /// Offset in the buffer of the next byte to take.
@@ -43,13 +43,13 @@ pub(super) struct TextPieces<R> {
     has_begun: bool,
 }
 
-impl<R: Read> TextPieces<R> {
+impl<R: Read> ValueSplitter<R> {
     pub fn new(source: R) -> Self {
         Self { source, buffer: Vec::new(), at: 0, has_begun: false }
     }
 
     /// Returns the next byte that is not white space, without consuming it, or `None` at the end of the text.
-    pub fn peek(&mut self) -> Result<Option<u8>, PieceEnd> {
+    pub fn peek(&mut self) -> Result<Option<u8>, SplitError> {
         self.skip_mark()?;
         let mut skipped = 0_usize;
         loop {
@@ -57,70 +57,70 @@ impl<R: Read> TextPieces<R> {
             let spaces = left.iter().position(|byte| !is_space(*byte)).unwrap_or(left.len());
             skipped = skipped.saturating_add(spaces);
             if skipped >= SPACES_MAX {
-                return Err(PieceEnd::Spaces);
+                return Err(SplitError::TooManySpaces);
             }
             self.at = self.at.saturating_add(spaces);
             if let Some(next) = left.get(spaces) {
                 return Ok(Some(*next));
             }
             match self.read_more() {
-                Err(PieceEnd::Ended) => return Ok(None),
+                Err(SplitError::UnexpectedEnd) => return Ok(None),
                 read => read?,
             }
         }
     }
 
     /// Skips the byte order mark at the start of the text.
-    fn skip_mark(&mut self) -> Result<(), PieceEnd> {
+    fn skip_mark(&mut self) -> Result<(), SplitError> {
         while !self.has_begun {
             self.has_begun = match self.read_more() {
-                Err(PieceEnd::Ended) => true,
-                read => read.map(|()| self.buffer.len() >= MARK_BYTES)?,
+                Err(SplitError::UnexpectedEnd) => true,
+                read => read.map(|()| self.buffer.len() >= MARK_LEN)?,
             };
             self.at = self.buffer.len().saturating_sub(without_mark_bytes(&self.buffer).len());
         }
         Ok(())
     }
 
-    /// Consumes the next byte that is not white space if it equals `wanted`. Returns whether it did.
-    pub fn consume_if(&mut self, wanted: u8) -> Result<bool, PieceEnd> {
-        let is_next = self.peek()?.ok_or(PieceEnd::Ended)? == wanted;
+    /// Consumes the next byte that is not white space if it equals `expected`. Returns whether it did.
+    pub fn consume_if(&mut self, expected: u8) -> Result<bool, SplitError> {
+        let is_next = self.peek()?.ok_or(SplitError::UnexpectedEnd)? == expected;
         if is_next {
             self.at = self.at.saturating_add(1);
         }
         Ok(is_next)
     }
 
-    /// Returns the next value, of up to `most` bytes.
+    /// Returns the next value, of up to `max_bytes` bytes.
     ///
     /// A value is a complete list, object or string, or the text up to the next delimiter. A larger value is
     /// accepted only if its end is already in the buffer.
-    pub fn next_value(&mut self, most: usize) -> Result<&[u8], PieceEnd> {
-        let place = self.next_range(most)?;
+    pub fn next_value(&mut self, max_bytes: usize) -> Result<&[u8], SplitError> {
+        let place = self.next_range(max_bytes)?;
         Ok(self.bytes_in(place))
     }
 
     /// Finds the next value as [`Self::next_value`] does, and returns the value's range in the buffer.
     ///
     /// The range is valid until the next read.
-    pub fn next_range(&mut self, most: usize) -> Result<Range<usize>, PieceEnd> {
-        self.peek()?.ok_or(PieceEnd::Ended)?;
+    pub fn next_range(&mut self, max_bytes: usize) -> Result<Range<usize>, SplitError> {
+        self.peek()?.ok_or(SplitError::UnexpectedEnd)?;
         let mut scan = ScanState::default();
         let mut scanned = 0_usize;
         let mut checked_at = READ_BYTES;
         let len = loop {
             let left = self.buffer.get(self.at..).unwrap_or_default();
-            if let Some(more) = scan.find_end(left.get(scanned..).unwrap_or_default())? {
+            if let Some(more) = scan.find_value_end(left.get(scanned..).unwrap_or_default())? {
                 break scanned.saturating_add(more);
             }
             scanned = left.len();
-            if scanned > most {
-                return Err(PieceEnd::TooLarge);
+            if scanned > max_bytes {
+                return Err(SplitError::TooLarge);
             }
             // Each check scans the whole buffer, so checks are rare.
             if scanned >= checked_at {
-                if !is_beginning(left) {
-                    return Err(PieceEnd::NotJson);
+                if !is_json_prefix(left) {
+                    return Err(SplitError::NotJson);
                 }
                 checked_at = scanned.saturating_mul(2);
             }
@@ -132,8 +132,8 @@ impl<R: Read> TextPieces<R> {
     }
 
     /// Returns the bytes in this range of the buffer.
-    pub fn bytes_in(&self, place: Range<usize>) -> &[u8] {
-        self.buffer.get(place).unwrap_or_default()
+    pub fn bytes_in(&self, range: Range<usize>) -> &[u8] {
+        self.buffer.get(range).unwrap_or_default()
     }
 
     /// Returns the buffered bytes of a value whose end was not found.
@@ -142,7 +142,7 @@ impl<R: Read> TextPieces<R> {
     }
 
     /// Discards consumed bytes, and appends the bytes of the next read to the buffer.
-    fn read_more(&mut self) -> Result<(), PieceEnd> {
+    fn read_more(&mut self) -> Result<(), SplitError> {
         self.buffer.drain(..self.at.min(self.buffer.len()));
         self.at = 0;
         let before = self.buffer.len();
@@ -155,15 +155,15 @@ impl<R: Read> TextPieces<R> {
         };
         self.buffer.truncate(before.saturating_add(*read.as_ref().unwrap_or(&0)));
         match read {
-            Ok(0) => Err(PieceEnd::Ended),
+            Ok(0) => Err(SplitError::UnexpectedEnd),
             Ok(_) => Ok(()),
-            Err(error) => Err(PieceEnd::Failed(error)),
+            Err(error) => Err(SplitError::Io(error)),
         }
     }
 }
 
 /// Returns whether a text is the beginning of a JSON value that more text could complete.
-pub(super) fn is_beginning(text: &[u8]) -> bool {
+pub(super) fn is_json_prefix(text: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(text).is_err_and(|error| error.is_eof())
 }
 
@@ -182,7 +182,7 @@ struct ScanState {
 impl ScanState {
     /// Returns how many of these bytes are part of the value, or `None` if the value does not end in these
     /// bytes.
-    fn find_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, PieceEnd> {
+    fn find_value_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, SplitError> {
         for (place, byte) in bytes.iter().enumerate() {
             if self.is_in_text {
                 match byte {
@@ -200,7 +200,7 @@ impl ScanState {
             }
             self.spaces = if is_space(*byte) { self.spaces.saturating_add(1) } else { 0 };
             if self.spaces >= SPACES_MAX {
-                return Err(PieceEnd::Spaces);
+                return Err(SplitError::TooManySpaces);
             }
             match byte {
                 _ if self.is_bare && is_delimiter(*byte) => return Ok(Some(place)),
@@ -249,8 +249,8 @@ mod tests {
     }
 
     /// Reads a list value by value.
-    fn listed(text: &[u8], step: usize, most: usize) -> Result<Vec<Vec<u8>>, PieceEnd> {
-        let mut pieces = TextPieces::new(Slow(text, step));
+    fn listed(text: &[u8], step: usize, most: usize) -> Result<Vec<Vec<u8>>, SplitError> {
+        let mut pieces = ValueSplitter::new(Slow(text, step));
         let mut found = Vec::new();
         assert!(pieces.consume_if(b'[')?);
         if pieces.consume_if(b']')? {
@@ -302,7 +302,7 @@ mod tests {
             let first = if has_mark { 3 } else { 1 };
             for end in first..text.len() {
                 let cut = listed(&text[..end], step, 1 << 20);
-                prop_assert!(matches!(cut, Err(PieceEnd::Ended)), "cut at {}", end);
+                prop_assert!(matches!(cut, Err(SplitError::UnexpectedEnd)), "cut at {}", end);
             }
         }
     }
@@ -311,8 +311,11 @@ mod tests {
     fn a_piece_may_not_be_larger_than_is_allowed() {
         let text = json!([1, "x".repeat(300_000)]).to_string();
         assert_eq!(listed(text.as_bytes(), 1000, 300_002).unwrap().len(), 2);
-        assert!(matches!(listed(text.as_bytes(), 1000, 100_000), Err(PieceEnd::TooLarge)));
+        assert!(matches!(listed(text.as_bytes(), 1000, 100_000), Err(SplitError::TooLarge)));
         let open = [b"[\"".to_vec(), vec![b'x'; 1 << 20]].concat();
-        assert!(matches!(listed(&open, 1000, 100_000), Err(PieceEnd::TooLarge)), "it is not read to its end");
+        assert!(
+            matches!(listed(&open, 1000, 100_000), Err(SplitError::TooLarge)),
+            "it is not read to its end"
+        );
     }
 }

@@ -24,7 +24,7 @@ use crate::stream::events::broken_log;
 /// The number is small, so that neither thread waits long at the start or end of a page.
 const BATCH_BYTES: usize = 32 << 10;
 /// Maximum number of batches that wait to be written.
-const WAITING_MAX: usize = 16;
+const WAITING_BATCHES_MAX: usize = 16;
 
 /// The sections of an export written so far.
 pub(super) struct WrittenSections {
@@ -45,7 +45,7 @@ pub(super) fn write_concurrently<T>(
     (open, is_first): (SectionDigest, bool),
     read: impl FnOnce(&mut RowSender) -> Result<T>,
 ) -> Result<(T, WrittenSections)> {
-    let (steps, received) = sync_channel(WAITING_MAX);
+    let (steps, received) = sync_channel(WAITING_BATCHES_MAX);
     let (written_batches, spare) = channel();
     thread::scope(|scope| {
         let writer = RecordWriter {
@@ -72,9 +72,9 @@ pub(super) fn write_concurrently<T>(
 
 /// A step for the writer's thread.
 enum WriterStep {
-    Begin(RowForm),
-    Write(Batch),
-    End(&'static str),
+    SectionStart(RowForm),
+    Rows(Batch),
+    SectionEnd(&'static str),
 }
 
 /// Sends rows to the writer's thread.
@@ -88,13 +88,13 @@ pub(super) struct RowSender {
 impl RowSender {
     /// Begins the section of a table whose records have this form. Rows before the first section are events.
     pub fn begin_section(&mut self, form: RowForm) -> Result<()> {
-        self.send(WriterStep::Begin(form))
+        self.send(WriterStep::SectionStart(form))
     }
 
     /// Ends the section of a table.
     pub fn end_section(&mut self, table: &'static str) -> Result<()> {
         self.send_batch()?;
-        self.send(WriterStep::End(table))
+        self.send(WriterStep::SectionEnd(table))
     }
 
     /// Adds the first `columns` columns of a row, and the key of a message if `key` is `Some`.
@@ -110,12 +110,13 @@ impl RowSender {
     /// Adds an event. The writer's thread checks that the payload has this hash.
     pub fn add_event(&mut self, lsn: i64, payload: &str, content_hash: &[u8; 32]) -> Result<()> {
         let hash = self.batch.store_value(Param::Bytes(content_hash))?;
-        self.batch.cells.extend([BatchColumn::Int(lsn), hash]);
+        self.batch.cells.extend([BatchCell::Int(lsn), hash]);
         let payload = self.batch.store_value(Param::Text(payload))?;
         self.end_row(payload)
     }
 
-    fn end_row(&mut self, last: BatchColumn) -> Result<()> {
+    /// Adds the last cell of a row, and sends the batch if the batch is full.
+    fn end_row(&mut self, last: BatchCell) -> Result<()> {
         self.batch.cells.push(last);
         self.batch.ends.push(self.batch.cells.len());
         if self.batch.size() < BATCH_BYTES { Ok(()) } else { self.send_batch() }
@@ -127,7 +128,7 @@ impl RowSender {
         }
         let next = self.spare.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
-        self.send(WriterStep::Write(batch))
+        self.send(WriterStep::Rows(batch))
     }
 
     fn send(&self, step: WriterStep) -> Result<()> {
@@ -138,7 +139,7 @@ impl RowSender {
 /// A batch of rows, with the cells of all rows in one list.
 #[derive(Default)]
 struct Batch {
-    cells: Vec<BatchColumn>,
+    cells: Vec<BatchCell>,
     /// The text and bytes of all cells.
     bytes: Vec<u8>,
     /// The index after the last cell of each row.
@@ -147,7 +148,7 @@ struct Batch {
 
 /// A cell of a row in a batch; text and bytes are ranges of the batch's `bytes`.
 #[derive(Clone)]
-enum BatchColumn {
+enum BatchCell {
     Null,
     Int(i64),
     Bool(bool),
@@ -157,14 +158,14 @@ enum BatchColumn {
 }
 
 impl Batch {
-    fn store_value(&mut self, value: Param<'_>) -> Result<BatchColumn> {
+    fn store_value(&mut self, value: Param<'_>) -> Result<BatchCell> {
         Ok(match value {
-            Param::Null => BatchColumn::Null,
-            Param::Int(number) => BatchColumn::Int(number),
-            Param::Bool(truth) => BatchColumn::Bool(truth),
-            Param::Uuid(id) => BatchColumn::Uuid(id),
-            Param::Text(text) => BatchColumn::Text(self.push_bytes(text.as_bytes())),
-            Param::Bytes(bytes) => BatchColumn::Bytes(self.push_bytes(bytes)),
+            Param::Null => BatchCell::Null,
+            Param::Int(number) => BatchCell::Int(number),
+            Param::Bool(truth) => BatchCell::Bool(truth),
+            Param::Uuid(id) => BatchCell::Uuid(id),
+            Param::Text(text) => BatchCell::Text(self.push_bytes(text.as_bytes())),
+            Param::Bytes(bytes) => BatchCell::Bytes(self.push_bytes(bytes)),
             Param::Ints(_) | Param::Uuids(_) => return Err(Error::internal("a column with a list")),
         })
     }
@@ -177,7 +178,7 @@ impl Batch {
 
     /// Returns the approximate size of the batch in memory.
     fn size(&self) -> usize {
-        self.cells.len().saturating_mul(size_of::<BatchColumn>()).saturating_add(self.bytes.len())
+        self.cells.len().saturating_mul(size_of::<BatchCell>()).saturating_add(self.bytes.len())
     }
 
     fn clear(&mut self) {
@@ -189,7 +190,7 @@ impl Batch {
 
 /// A row of a batch, read by column.
 struct BatchRow<'b> {
-    cells: &'b [BatchColumn],
+    cells: &'b [BatchCell],
     bytes: &'b [u8],
 }
 
@@ -198,14 +199,14 @@ impl Columns for BatchRow<'_> {
         let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
         Ok(match self.cells.get(place) {
             None => return Err(Error::internal(format!("a row without column {place}"))),
-            Some(BatchColumn::Null) => Param::Null,
-            Some(BatchColumn::Int(number)) => Param::Int(*number),
-            Some(BatchColumn::Bool(truth)) => Param::Bool(*truth),
-            Some(BatchColumn::Uuid(id)) => Param::Uuid(*id),
-            Some(BatchColumn::Text(range)) => {
+            Some(BatchCell::Null) => Param::Null,
+            Some(BatchCell::Int(number)) => Param::Int(*number),
+            Some(BatchCell::Bool(truth)) => Param::Bool(*truth),
+            Some(BatchCell::Uuid(id)) => Param::Uuid(*id),
+            Some(BatchCell::Text(range)) => {
                 Param::Text(std::str::from_utf8(bytes(range)).map_err(Error::internal)?)
             }
-            Some(BatchColumn::Bytes(range)) => Param::Bytes(bytes(range)),
+            Some(BatchCell::Bytes(range)) => Param::Bytes(bytes(range)),
         })
     }
 }
@@ -226,16 +227,16 @@ impl RecordWriter<'_> {
     fn run_steps(mut self, steps: &Receiver<WriterStep>, spare: &Sender<Batch>) -> Result<WrittenSections> {
         while let Ok(step) = steps.recv() {
             match step {
-                WriterStep::Begin(form) => self.form = Some(form),
-                WriterStep::Write(mut batch) => {
+                WriterStep::SectionStart(form) => self.form = Some(form),
+                WriterStep::Rows(mut batch) => {
                     self.write_batch(&batch)?;
                     batch.clear();
                     // The reader may have ended already.
                     let _ = spare.send(batch);
                 }
-                WriterStep::End(table) => {
+                WriterStep::SectionEnd(table) => {
                     let ended = std::mem::replace(&mut self.open, SectionDigest::new());
-                    self.sections.push(ended.section(table));
+                    self.sections.push(ended.into_section(table));
                 }
             }
         }
@@ -248,7 +249,7 @@ impl RecordWriter<'_> {
             let cells = batch.cells.get(begin..*end).unwrap_or_default();
             begin = *end;
             self.line.clear();
-            self.make_record(&BatchRow { cells, bytes: &batch.bytes })?;
+            self.format_record(&BatchRow { cells, bytes: &batch.bytes })?;
             if !take(&mut self.is_first) {
                 self.spool.write(b",\n")?;
             }
@@ -258,19 +259,19 @@ impl RecordWriter<'_> {
         Ok(())
     }
 
-    fn make_record(&mut self, row: &BatchRow<'_>) -> Result<()> {
+    fn format_record(&mut self, row: &BatchRow<'_>) -> Result<()> {
         let last = row.text(row.cells.len().saturating_sub(1));
         match &self.form {
             Some(form) => form.push_row(&mut self.line, row, last),
             None => {
                 let payload = last.unwrap_or_default();
-                self.check_event(row, payload)?;
+                self.check_event_hash(row, payload)?;
                 push_event(&mut self.line, payload)
             }
         }
     }
 
-    fn check_event(&self, row: &BatchRow<'_>, payload: &str) -> Result<()> {
+    fn check_event_hash(&self, row: &BatchRow<'_>, payload: &str) -> Result<()> {
         let (Some(lsn), Param::Bytes(hash)) = (row.int(0), row.column(1)?) else {
             return Err(Error::internal("an event without its hash"));
         };
@@ -315,7 +316,7 @@ mod tests {
         let row = BatchRow { cells: &row.cells, bytes: &row.bytes };
         let begin = || (SectionDigest::new(), true);
         let (sent, written) = write_concurrently(workspace(), &mut spool, begin(), |rows| {
-            rows.begin_section(RowForm::of(&records, Words::All))?;
+            rows.begin_section(RowForm::new(&records, Words::All))?;
             (0..20).try_for_each(|_| rows.add_row(&row, 5, None))?;
             rows.end_section("things")?;
             rows.end_section("none")?;
@@ -343,7 +344,7 @@ mod tests {
         })
         .unwrap();
         let event = "{\"payload\":\"{\\\"a\\\":1}\",\"record\":\"events\"}";
-        assert_eq!(written.open.section("events"), section("events", &[event]));
+        assert_eq!(written.open.into_section("events"), section("events", &[event]));
         let mut text = String::new();
         std::io::Read::read_to_string(&mut spool.finish().unwrap().reader(0), &mut text).unwrap();
         let expected: Vec<&str> = things.into_iter().chain([event]).collect();
@@ -359,7 +360,7 @@ mod tests {
         });
         assert_eq!(failed.err().unwrap().code(), Code::NotFound);
         let failed = write_concurrently(workspace(), &mut spool(), begin(), |rows| {
-            rows.begin_section(RowForm::of(&Records::table("things", "n").texts("n"), Words::All))?;
+            rows.begin_section(RowForm::new(&Records::table("things", "n").texts("n"), Words::All))?;
             // The section begins with a number.
             add_event(rows, "{}")?;
             rows.end_section("things")?;

@@ -5,13 +5,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::row::WORKSPACES;
+use super::row::WORKSPACES_TABLE;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::op::{Records, Removal, Write};
 
 /// Maximum rows that one step removes.
-const ROWS: i64 = 500;
+const STEP_ROWS_MAX: i64 = 500;
 /// Maximum objects whose dependent rows one statement removes.
 const OBJECTS_MAX: i64 = 500;
 /// Cost of a statement that removes dependent rows, as a number of removed rows.
@@ -30,7 +30,7 @@ pub(super) struct RemovalProgress {
 
 impl RemovalProgress {
     /// Parses the progress from its column.
-    pub fn read(stored: Option<&str>) -> Result<Self> {
+    pub fn parse(stored: Option<&str>) -> Result<Self> {
         stored.map_or_else(|| Ok(Self::default()), |json| serde_json::from_str(json).map_err(Error::internal))
     }
 
@@ -40,36 +40,37 @@ impl RemovalProgress {
     }
 
     /// Returns whether the next step may remove keys that unseal content.
-    pub fn is_at_keys(&self, declared: &[Records]) -> bool {
+    pub fn may_remove_keys(&self, declared: &[Records]) -> bool {
         let unseals_content =
             |name: &str| declared.iter().any(|it| it.name() == name && it.unseals_content());
         self.table.as_deref().is_none_or(unseals_content)
     }
 }
 
-/// Removes some rows of a workspace, continuing at `place`. Returns whether more rows may remain.
+/// Removes some rows of a workspace, continuing at `progress`. Returns whether more rows may remain.
 ///
 /// Rows inserted in the meantime are removed in another pass; the workspace's own row is removed after a pass
 /// that finds no rows.
-pub(super) fn remove_some(
+pub(super) fn remove_some_rows(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,
-    place: &mut RemovalProgress,
+    progress: &mut RemovalProgress,
 ) -> Result<bool> {
     let (own, tables): (Vec<&Records>, Vec<&Records>) =
-        removal_order(cx.records()).partition(|records| records.name() == WORKSPACES);
-    let from = tables.iter().position(|records| place.table.as_deref() == Some(records.name())).unwrap_or(0);
-    let mut left = ROWS;
+        removal_order(cx.records()).partition(|records| records.name() == WORKSPACES_TABLE);
+    let from =
+        tables.iter().position(|records| progress.table.as_deref() == Some(records.name())).unwrap_or(0);
+    let mut left = STEP_ROWS_MAX;
     for records in tables.iter().skip(from) {
-        if place.table.as_deref() != Some(records.name()) {
-            *place = RemovalProgress { table: Some(records.name().to_owned()), reached: 0, ..*place };
+        if progress.table.as_deref() != Some(records.name()) {
+            *progress = RemovalProgress { table: Some(records.name().to_owned()), reached: 0, ..*progress };
         }
-        left = empty_table(cx, workspace, &records.removal(), (place, left))?;
+        left = empty_table(cx, workspace, &records.removal(), (progress, left))?;
         if left <= 0 {
             return Ok(true);
         }
     }
-    let is_left = std::mem::take(place).has_removed;
+    let is_left = std::mem::take(progress).has_removed;
     if !is_left {
         own.iter().try_for_each(|own| cx.execute_any(own.remove_all(), &[&workspace]))?;
     }
@@ -91,27 +92,28 @@ fn empty_table(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,
     removal: &Removal,
-    (place, mut left): (&mut RemovalProgress, i64),
+    (progress, mut left): (&mut RemovalProgress, i64),
 ) -> Result<i64> {
     loop {
         let (removed, is_empty) = match removal {
             Removal::Own { remove } => {
-                let removed = to_i64(cx.change(remove, &[&workspace, &left])?);
+                let removed = rows_to_i64(cx.change(remove, &[&workspace, &left])?);
                 (removed, removed < left)
             }
             Removal::Through { next, remove } => {
                 let next: Option<(Option<i64>,)> =
-                    cx.one(next, &[&workspace, &place.reached, &OBJECTS_MAX])?;
+                    cx.one(next, &[&workspace, &progress.reached, &OBJECTS_MAX])?;
                 let Some(until) = next.and_then(|(until,)| until) else { return Ok(left) };
-                let removed = to_i64(cx.change(remove, &[&workspace, &place.reached, &until, &left])?);
+                let removed =
+                    rows_to_i64(cx.change(remove, &[&workspace, &progress.reached, &until, &left])?);
                 if removed < left {
-                    place.reached = until;
+                    progress.reached = until;
                     left = left.saturating_sub(OBJECT_SEARCH_COST);
                 }
                 (removed, false)
             }
         };
-        place.has_removed |= removed > 0;
+        progress.has_removed |= removed > 0;
         left = left.saturating_sub(removed);
         if is_empty || left <= 0 {
             return Ok(left);
@@ -119,6 +121,6 @@ fn empty_table(
     }
 }
 
-fn to_i64(rows: u64) -> i64 {
+fn rows_to_i64(rows: u64) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }

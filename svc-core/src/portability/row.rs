@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::form::{EVENTS, Words};
-use super::invalid::{InvalidFile, InvalidReason, reason_for};
+use super::form::{EVENTS_TABLE, Words};
+use super::invalid::{InvalidFile, InvalidReason, reason_for_field};
 use crate::error::Error;
 use crate::hash::{hash_text, parse_hash};
 use crate::log::canonical;
@@ -20,13 +20,13 @@ use crate::store::{Columns, Param, Value as StoredValue};
 use crate::time::Time;
 
 /// Name of the record member that contains the table's name.
-pub(super) const RECORD: &str = "record";
+pub(super) const TABLE_MEMBER: &str = "record";
 /// Name of the table of workspaces, which has a single row in an export.
-pub(super) const WORKSPACES: &str = "workspaces";
+pub(super) const WORKSPACES_TABLE: &str = "workspaces";
 /// Name of the table of messages, whose records may include a key.
-pub(super) const MESSAGES: &str = "messages";
+pub(super) const MESSAGES_TABLE: &str = "messages";
 /// Name of the record member with a message's key. It precedes the members whose names sort after it.
-pub(super) const CONTENT_KEY: &str = "content_key";
+pub(super) const CONTENT_KEY_MEMBER: &str = "content_key";
 
 /// The form in which the rows of a table are written.
 pub(super) struct RowForm {
@@ -38,11 +38,11 @@ pub(super) struct RowForm {
 }
 
 impl RowForm {
-    pub fn of(records: &Records, words: Words) -> Self {
+    pub fn new(records: &Records, words: Words) -> Self {
         let columns = records.exported().enumerate();
         let mut members: Vec<_> =
             columns.map(|(place, (name, class))| (name, Some((place, class)))).collect();
-        members.push((RECORD, None));
+        members.push((TABLE_MEMBER, None));
         members.sort_unstable_by_key(|(name, _)| *name);
         Self { table: records.table, members, words }
     }
@@ -55,10 +55,10 @@ impl RowForm {
             if number > 0 {
                 out.push(b',');
             }
-            if *name > CONTENT_KEY
+            if *name > CONTENT_KEY_MEMBER
                 && let Some(key) = key.take()
             {
-                push_name(out, CONTENT_KEY);
+                push_name(out, CONTENT_KEY_MEMBER);
                 push_quoted(out, key.as_bytes());
                 out.push(b',');
             }
@@ -116,15 +116,15 @@ pub(super) fn push_event(out: &mut Vec<u8>, payload: &str) -> crate::Result<()> 
     out.extend_from_slice(b"{\"payload\":");
     push_json(out, payload)?;
     out.push(b',');
-    push_name(out, RECORD);
-    push_quoted(out, EVENTS.as_bytes());
+    push_name(out, TABLE_MEMBER);
+    push_quoted(out, EVENTS_TABLE.as_bytes());
     out.push(b'}');
     Ok(())
 }
 
 /// Returns the payload and the text of an event record, or `None` if the record does not have the form of
 /// [`push_event`].
-pub(super) fn canonical_event(record: &[u8]) -> Option<(String, &str)> {
+pub(super) fn parse_canonical_event(record: &[u8]) -> Option<(String, &str)> {
     let payload = record.strip_prefix(b"{\"payload\":")?.strip_suffix(b",\"record\":\"events\"}")?;
     if !canonical::is_text(payload) {
         return None;
@@ -134,10 +134,10 @@ pub(super) fn canonical_event(record: &[u8]) -> Option<(String, &str)> {
 
 /// Returns the index of a table among the declarations.
 ///
-/// `last` is the index of the previous record's table, which is usually the same.
-pub(super) fn table_index(declared: &[Records], table: &str, last: usize) -> Option<usize> {
+/// `hint` is the index of the previous record's table, which is usually the same.
+pub(super) fn table_index(declared: &[Records], table: &str, hint: usize) -> Option<usize> {
     let is_of_table = |place: &usize| declared.get(*place).is_some_and(|records| records.table == table);
-    Some(last).filter(is_of_table).or_else(|| (0..declared.len()).find(is_of_table))
+    Some(hint).filter(is_of_table).or_else(|| (0..declared.len()).find(is_of_table))
 }
 
 /// Appends a member name that needs no escaping, and a colon.
@@ -178,23 +178,23 @@ pub(super) fn parse_row(records: &Records, record: &Map<String, Value>) -> Resul
     let mut columns = BTreeMap::new();
     for name in record.keys() {
         let is_known = records.columns.get(name.as_str()).is_some_and(|class| class.is_exported());
-        let is_key = name == CONTENT_KEY && records.table == MESSAGES;
-        if !is_known && name != RECORD && !is_key {
+        let is_key = name == CONTENT_KEY_MEMBER && records.table == MESSAGES_TABLE;
+        if !is_known && name != TABLE_MEMBER && !is_key {
             let detail = format!("no record of {} has {name:?}", records.table);
-            return Err(InvalidFile::new(reason_for(name), detail));
+            return Err(InvalidFile::new(reason_for_field(name), detail));
         }
     }
     for (name, class) in records.exported() {
         // A column that did not exist in an older schema is unset.
         let unset = if class == Class::Bool { &Value::Bool(false) } else { &Value::Null };
         let value = record.get(name).unwrap_or(unset);
-        let stored = stored_value(class, value).ok_or_else(|| {
+        let stored = to_stored_value(class, value).ok_or_else(|| {
             let detail = format!("{}.{name} is not {class:?}", records.table);
             InvalidFile::new(InvalidReason::UnknownField, detail)
         })?;
         columns.insert(name, stored);
     }
-    let key = record.get(CONTENT_KEY).map(|key| {
+    let key = record.get(CONTENT_KEY_MEMBER).map(|key| {
         let bytes = key.as_str().and_then(|text| STANDARD.decode(text).ok());
         let refused =
             || InvalidFile::new(InvalidReason::UnknownField, "a content_key is 32 bytes, as base64");
@@ -204,7 +204,7 @@ pub(super) fn parse_row(records: &Records, record: &Map<String, Value>) -> Resul
 }
 
 /// Converts a JSON value to the stored form of a column's class, or returns `None` if the value does not fit.
-fn stored_value(class: Class, value: &Value) -> Option<StoredValue> {
+fn to_stored_value(class: Class, value: &Value) -> Option<StoredValue> {
     let text = value.as_str();
     Some(match (class, value) {
         (_, Value::Null) => StoredValue::Null,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::erase::erase_some;
-use super::removal::{RemovalProgress, remove_some};
+use super::erase::erase_some_rows;
+use super::removal::{RemovalProgress, remove_some_rows};
 use crate::error::Result;
 use crate::id::WorkspaceId;
 use crate::identity::workspaces;
@@ -18,7 +18,7 @@ const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 const LEASE: Duration = Duration::from_secs(10);
 
 /// Holder id of an import while its rows are being removed.
-pub(super) const REMOVED: Uuid = Uuid::nil();
+pub(super) const REMOVAL_HOLDER: Uuid = Uuid::nil();
 
 pub(super) fn chore() -> Chore {
     Chore {
@@ -26,19 +26,19 @@ pub(super) fn chore() -> Chore {
         every: |_| Some(SCAN_INTERVAL),
         lease: LEASE,
         who: ChoreProcesses::OneLeader,
-        run: Box::new(remove_next),
+        run: Box::new(remove_next_rows),
     }
 }
 
 /// Removes the remaining rows of workspaces that are being erased and of abandoned imports.
 ///
 /// If one removal fails, the next one is tried. The failure is reported only if no other removal succeeds.
-fn remove_next(round: &ChoreRound<'_>) -> Result<StepOutcome> {
+fn remove_next_rows(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let mut last = WorkspaceId::INSTANCE;
     let mut failed = None;
     while let Some(workspace) = round.read(move |cx| workspaces::erasing(cx, last))? {
         let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
-        match lead.write(WorkspaceId::INSTANCE, move |cx| erase_some(cx, workspace)) {
+        match lead.write(WorkspaceId::INSTANCE, move |cx| erase_some_rows(cx, workspace)) {
             Ok(_) => return Ok(StepOutcome::More),
             Err(error) => failed = Some(error),
         }
@@ -47,12 +47,13 @@ fn remove_next(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let mut last = (Time::from_micros(0), String::new());
     loop {
         let after = last.clone();
-        let Some((import, workspace, until)) = round.read(move |cx| next_abandoned(cx, &after))? else {
+        let Some((import, workspace, until)) = round.read(move |cx| next_abandoned_import(cx, &after))?
+        else {
             break;
         };
         let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
         last = (until, import.clone());
-        match lead.write(WorkspaceId::INSTANCE, move |cx| remove_staged(cx, &import, workspace)) {
+        match lead.write(WorkspaceId::INSTANCE, move |cx| remove_staged_rows(cx, &import, workspace)) {
             Ok(()) => return Ok(StepOutcome::More),
             Err(error) => failed = Some(error),
         }
@@ -61,38 +62,38 @@ fn remove_next(round: &ChoreRound<'_>) -> Result<StepOutcome> {
 }
 
 /// Returns the next abandoned import after `until` and `import`, in the order of expiry times and ids.
-fn next_abandoned(
+fn next_abandoned_import(
     cx: &Read<'_>,
     (until, import): &(Time, String),
 ) -> Result<Option<(String, WorkspaceId, Time)>> {
-    cx.one(LEFT, &[&cx.now(), until, import])
+    cx.one(SELECT_ABANDONED, &[&cx.now(), until, import])
 }
 
 /// Removes some rows of an abandoned import, and finally the import itself.
-pub(super) fn remove_staged(cx: &mut Write<'_>, import: &str, workspace: WorkspaceId) -> Result<()> {
+pub(super) fn remove_staged_rows(cx: &mut Write<'_>, import: &str, workspace: WorkspaceId) -> Result<()> {
     let now = cx.now();
     // After this, no call can continue the import.
-    if cx.change(GIVE_UP, &[&import, &REMOVED, &now])? == 0 {
+    if cx.change(MARK_REMOVED, &[&import, &REMOVAL_HOLDER, &now])? == 0 {
         return Ok(());
     }
-    let stored = cx.one::<(Option<String>,)>(REACHED, &[&import])?.and_then(|(place,)| place);
-    let mut place = RemovalProgress::read(stored.as_deref())?;
-    match remove_some(cx, workspace, &mut place)? {
-        true => cx.execute(1, REACH, &[&import, &place.to_json()?]),
-        false => cx.execute(1, FORGET, &[&import]),
+    let stored = cx.one::<(Option<String>,)>(SELECT_PROGRESS, &[&import])?.and_then(|(place,)| place);
+    let mut progress = RemovalProgress::parse(stored.as_deref())?;
+    match remove_some_rows(cx, workspace, &mut progress)? {
+        true => cx.execute(1, SET_PROGRESS, &[&import, &progress.to_json()?]),
+        false => cx.execute(1, DELETE_IMPORT, &[&import]),
     }
 }
 
-const LEFT: &str = "
+const SELECT_ABANDONED: &str = "
     select id, workspace_id, until from imports
     where outcome is null and until < $1 and (until, id) > ($2, $3) order by until, id limit 1";
 
-const GIVE_UP: &str = "
+const MARK_REMOVED: &str = "
     update imports set holder = $2
     where id = $1 and outcome is null and (until < $3 or holder = $2)";
 
-const REACHED: &str = "select place from imports where id = $1";
+const SELECT_PROGRESS: &str = "select place from imports where id = $1";
 
-const REACH: &str = "update imports set place = $2 where id = $1";
+const SET_PROGRESS: &str = "update imports set place = $2 where id = $1";
 
-const FORGET: &str = "delete from imports where id = $1 and outcome is null";
+const DELETE_IMPORT: &str = "delete from imports where id = $1 and outcome is null";

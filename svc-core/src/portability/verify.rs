@@ -12,10 +12,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::form::{EVENTS, Header, Manifest, Section, SectionDigest, key_name, signed_text};
-use super::invalid::{InvalidFile, InvalidReason, reason_for};
+use super::form::{EVENTS_TABLE, Header, Manifest, Section, SectionDigest, signed_text, signing_key_name};
+use super::invalid::{InvalidFile, InvalidReason, reason_for_field};
 use super::read::{FileTrailer, PartReceiver, Record, read_parts};
-use super::row::{ExportRow, RECORD, WORKSPACES, parse_row, table_index};
+use super::row::{ExportRow, TABLE_MEMBER, WORKSPACES_TABLE, parse_row, table_index};
 use crate::hash::{hash_text, parse_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::log::canonical;
@@ -40,7 +40,7 @@ pub struct ExportReport {
     pub signed_by: String,
     /// The text that the signature covers.
     #[serde(skip)]
-    pub(super) signed: String,
+    pub(super) signed_text: String,
 }
 
 /// Receives the records of a file, each after its validation.
@@ -71,7 +71,7 @@ pub(super) fn verify(
     keys: &[PublicKey],
     rows: &mut (dyn RecordReceiver + Send),
 ) -> Result<ExportReport, InvalidFile> {
-    let (batches, received) = sync_channel(WAITING_MAX);
+    let (batches, received) = sync_channel(WAITING_BATCHES_MAX);
     thread::scope(|scope| {
         let verifier = FileVerifier {
             declared,
@@ -102,9 +102,9 @@ const BATCH_BYTES: usize = 64 << 10;
 /// Maximum number of parts in a batch.
 const BATCH_PARTS: usize = 256;
 /// Number of bytes of a batch from which the sender waits until the batch was received.
-const LARGE_BYTES: usize = 1 << 20;
+const LARGE_BATCH_BYTES: usize = 1 << 20;
 /// Maximum number of batches that wait to be verified.
-const WAITING_MAX: usize = 4;
+const WAITING_BATCHES_MAX: usize = 4;
 
 /// The header or a record of a file, as passed to the verifying thread.
 enum FilePart {
@@ -116,14 +116,14 @@ enum FilePart {
     /// Any other record, and its canonical JSON; `None` if it contains a number that exports never contain.
     Record(Map<String, Value>, Option<String>),
     /// A value that is not a valid record.
-    Unread(InvalidFile),
+    Invalid(InvalidFile),
 }
 
 impl FilePart {
     /// Parses the record if it was not parsed yet.
-    fn parsed(self) -> Self {
+    fn parse(self) -> Self {
         let Self::Text(text) = self else { return self };
-        match Record::of(&text) {
+        match Record::parse(&text) {
             Ok(Record::Event(payload, line)) => {
                 let columns = EventColumns::of(&payload);
                 Self::Event(payload, columns, line)
@@ -132,7 +132,7 @@ impl FilePart {
                 let line = canonical::of_object(&record).ok();
                 Self::Record(record, line)
             }
-            Err(invalid) => Self::Unread(invalid),
+            Err(invalid) => Self::Invalid(invalid),
         }
     }
 }
@@ -155,16 +155,17 @@ impl PartSender {
     ///
     /// If that thread is behind, this thread parses the records instead of waiting.
     fn send_batch(&mut self) -> Result<(), InvalidFile> {
-        let is_large = take(&mut self.bytes) >= LARGE_BYTES;
+        let is_large = take(&mut self.bytes) >= LARGE_BATCH_BYTES;
         let sent = match self.batches.try_send(take(&mut self.batch)) {
             Err(TrySendError::Full(batch)) => {
-                let prepared = batch.into_iter().map(FilePart::parsed).collect();
+                let prepared = batch.into_iter().map(FilePart::parse).collect();
                 self.batches.send(prepared).is_ok()
             }
             sent => sent.is_ok(),
         };
         // Sending the maximum number of empty batches ensures that the large batch was received.
-        let sent = sent && (!is_large || (0..WAITING_MAX).all(|_| self.batches.send(Vec::new()).is_ok()));
+        let sent =
+            sent && (!is_large || (0..WAITING_BATCHES_MAX).all(|_| self.batches.send(Vec::new()).is_ok()));
         // If the verifying thread has ended, it has found a fault in an earlier record.
         if sent { Ok(()) } else { Err(InvalidFile::not_stored()) }
     }
@@ -211,18 +212,20 @@ impl<'v> FileVerifier<'v> {
         Ok(self)
     }
 
+    /// Verifies the header or a record. An error contains the number of the faulty record.
     fn verify_part(&mut self, part: FilePart) -> Result<(), InvalidFile> {
         if let FilePart::Header(header) = part {
-            return self.take_header(header);
+            return self.accept_header(header);
         }
         self.records = self.records.saturating_add(1);
         let number = Some(self.records);
-        let taken = match part.parsed() {
-            FilePart::Unread(invalid) => Err(invalid),
+        let taken = match part.parse() {
+            FilePart::Invalid(invalid) => Err(invalid),
             FilePart::Header(_) | FilePart::Text(_) => Ok(()),
             FilePart::Event(payload, columns, line) => {
-                let opened =
-                    self.exported_table_index(EVENTS).and_then(|place| self.add_to_section(place, &line));
+                let opened = self
+                    .exported_table_index(EVENTS_TABLE)
+                    .and_then(|place| self.add_to_section(place, &line));
                 opened.and_then(|_| self.verify_event(&payload, columns, &line))
             }
             FilePart::Record(record, line) => self.verify_record(record, line),
@@ -230,7 +233,8 @@ impl<'v> FileVerifier<'v> {
         taken.map_err(|invalid| InvalidFile { record: number, ..invalid })
     }
 
-    fn take_header(&mut self, header: Header) -> Result<(), InvalidFile> {
+    /// Stores the header, and begins to verify the log that it describes.
+    fn accept_header(&mut self, header: Header) -> Result<(), InvalidFile> {
         self.log = Some(PayloadVerifier::new(header.workspace_id, header.floor, header.pruned_at));
         self.header = Some(header);
         Ok(())
@@ -241,18 +245,18 @@ impl<'v> FileVerifier<'v> {
         mut record: Map<String, Value>,
         line: Option<String>,
     ) -> Result<(), InvalidFile> {
-        let kind = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
+        let kind = record.get(TABLE_MEMBER).and_then(Value::as_str).unwrap_or_default();
         let place = self.exported_table_index(kind)?;
         let line = line.ok_or_else(|| {
             InvalidFile::new(InvalidReason::UnknownField, "the record has a number that no export has")
         })?;
         let records = self.add_to_section(place, &line)?;
-        if records.table != EVENTS {
+        if records.table != EVENTS_TABLE {
             return self.verify_row(records, &record, &line);
         }
-        let unknown = record.keys().find(|name| ![RECORD, "payload"].contains(&name.as_str()));
+        let unknown = record.keys().find(|name| ![TABLE_MEMBER, "payload"].contains(&name.as_str()));
         if let Some(name) = unknown {
-            return Err(InvalidFile::new(reason_for(name), format!("an event has no {name:?}")));
+            return Err(InvalidFile::new(reason_for_field(name), format!("an event has no {name:?}")));
         }
         let Some(Value::String(payload)) = record.remove("payload") else {
             return Err(InvalidFile::new(InvalidReason::UnknownField, "an event has a payload, as text"));
@@ -265,7 +269,9 @@ impl<'v> FileVerifier<'v> {
         let leaves = |place: &usize| self.declared.get(*place).is_some_and(Records::leaves);
         let last = self.section.as_ref().map_or(0, |section| section.place);
         let place = table_index(self.declared, kind, last).filter(leaves);
-        place.ok_or_else(|| InvalidFile::new(reason_for(kind), format!("no export has records of {kind:?}")))
+        place.ok_or_else(|| {
+            InvalidFile::new(reason_for_field(kind), format!("no export has records of {kind:?}"))
+        })
     }
 
     /// Adds a record to the section of its table, and begins that section if necessary. Returns the table's
@@ -289,7 +295,7 @@ impl<'v> FileVerifier<'v> {
             None => {}
         }
         let name = |place: usize| self.declared.get(place).map_or("", |records| records.table);
-        let rank = |place: usize| (name(place) == EVENTS, place);
+        let rank = |place: usize| (name(place) == EVENTS_TABLE, place);
         // Sections without records appear only in the manifest.
         if self.sections.iter().any(|section| {
             self.declared.iter().position(|records| records.table == section.record).map(rank)
@@ -307,7 +313,7 @@ impl<'v> FileVerifier<'v> {
     fn close_section(&mut self) {
         if let Some(OpenSection { place, digest, .. }) = self.section.take() {
             let table = self.declared.get(place).map_or("", |records| records.table);
-            self.sections.push(digest.section(table));
+            self.sections.push(digest.into_section(table));
         }
     }
 
@@ -374,7 +380,7 @@ impl<'v> FileVerifier<'v> {
             .header
             .take()
             .ok_or_else(|| InvalidFile::new(InvalidReason::NotAnExport, "there is no header"))?;
-        let (signed_by, signed) = self.check_signature(&header, &manifest, signature, keys)?;
+        let (signed_by, signed_text) = self.check_signature(&header, &manifest, signature, keys)?;
         let mut found = self.sections.iter();
         for section in &manifest.sections {
             let is_same = section.count == 0 || found.next() == Some(section);
@@ -394,11 +400,14 @@ impl<'v> FileVerifier<'v> {
             let what = broken.defect.reason();
             InvalidFile::new(InvalidReason::Chain, format!("the log is broken at {}: {what}", broken.lsn))
         })?;
-        let events = self.sections.iter().find(|section| section.record == EVENTS);
+        let events = self.sections.iter().find(|section| section.record == EVENTS_TABLE);
         let events = events.map_or(0, |section| section.count);
-        Ok(ExportReport { valid: true, header, sections: manifest.sections, events, signed_by, signed })
+        Ok(ExportReport { valid: true, header, sections: manifest.sections, events, signed_by, signed_text })
     }
 
+    /// Checks that a known key has signed the header and the manifest.
+    ///
+    /// Returns the public key as base64, and the signed text.
     fn check_signature(
         &self,
         header: &Header,
@@ -407,7 +416,7 @@ impl<'v> FileVerifier<'v> {
         keys: &[PublicKey],
     ) -> Result<(String, String), InvalidFile> {
         use base64::Engine as _;
-        let name = key_name(header.workspace_id);
+        let name = signing_key_name(header.workspace_id);
         let opened = keys.iter().find_map(|key| match signed_note::open(signature, &name, &[*key]) {
             Err(NoteDefect::UnknownKey) => None,
             outcome => Some(outcome.map(|text| (text, *key))),
@@ -434,7 +443,7 @@ impl<'v> FileVerifier<'v> {
 
 /// Returns the id in a row of the table `workspaces`, or `None` for a row of another table.
 fn own_workspace_id<'r>(records: &Records, row: &'r ExportRow) -> Option<&'r StoredValue> {
-    row.columns.get("id").filter(|_| records.table == WORKSPACES)
+    row.columns.get("id").filter(|_| records.table == WORKSPACES_TABLE)
 }
 
 /// Compares keys in the order that the database engines use.
@@ -458,7 +467,7 @@ impl ExportReport {
     /// Returns the SHA-256 of the signed text, as `sha256:<hex>`. It does not depend on the file's
     /// formatting.
     pub fn digest(&self) -> String {
-        hash_text(&sha256(self.signed.as_bytes()))
+        hash_text(&sha256(self.signed_text.as_bytes()))
     }
 
     /// Returns the position and the hash of the last event in the exported log, as `LSN:HASH`.
@@ -475,7 +484,7 @@ mod tests {
     use serde_json::json;
     use uuid::Uuid;
 
-    use super::super::form::{HeadOf, TYPE, Words};
+    use super::super::form::{ExportHead, FORMAT_ID, Words};
     use super::*;
     use crate::json::parse_with_limit;
     use crate::log::event::Subject;
@@ -511,7 +520,7 @@ mod tests {
     fn file_signed(things: &[String], events: &[String], signed: fn(&str) -> String) -> String {
         let log = log_of_probes(workspace(), Subject::default(), EVENTS_MADE);
         let last = log.last().unwrap();
-        let head = HeadOf { lsn: last.lsn, content_hash: hash_text(&last.content_hash), at: last.at };
+        let head = ExportHead { lsn: last.lsn, content_hash: hash_text(&last.content_hash), at: last.at };
         let header = Header {
             schema: schema_version(),
             exported_at: Time::from_micros(1_795_000_000_000_000),
@@ -524,17 +533,17 @@ mod tests {
             words: Words::All,
         };
         let mut manifest = Manifest::default();
-        for (table, records) in [("things", things), (EVENTS, events)] {
+        for (table, records) in [("things", things), (EVENTS_TABLE, events)] {
             let mut digest = SectionDigest::new();
             records.iter().for_each(|record| digest.add(signed(record).as_bytes()));
-            manifest.sections.push(digest.section(table));
+            manifest.sections.push(digest.into_section(table));
         }
-        let note = signer().sign(&key_name(workspace()), &signed_text(&header, &manifest).unwrap());
+        let note = signer().sign(&signing_key_name(workspace()), &signed_text(&header, &manifest).unwrap());
         let records = [things, events].concat().join(",\n");
         let header = json!(header);
         let manifest = json!(manifest);
         format!(
-            "{{\"type\":\"{TYPE}\",\n\"header\":{header},\n\"records\":[\n{records}\n],\n\
+            "{{\"type\":\"{FORMAT_ID}\",\n\"header\":{header},\n\"records\":[\n{records}\n],\n\
              \"manifest\":{manifest},\n\"signature\":{}}}\n",
             json!(note)
         )
@@ -547,7 +556,7 @@ mod tests {
     fn check(file: impl Read) -> Result<ExportReport, InvalidFile> {
         let declared = [
             Records::table("things", "n").ints("n").texts("text"),
-            Records::table(EVENTS, "lsn").ints("lsn").texts("payload"),
+            Records::table(EVENTS_TABLE, "lsn").ints("lsn").texts("payload"),
         ];
         verify(file, &declared, &[signer().public()], &mut ())
     }

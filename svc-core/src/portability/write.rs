@@ -6,9 +6,12 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use super::form::{EVENTS, HeadOf, Header, Manifest, SectionDigest, TYPE, Words, key_name, signed_text};
+use super::form::{
+    EVENTS_TABLE, ExportHead, FORMAT_ID, Header, Manifest, SectionDigest, Words, signed_text,
+    signing_key_name,
+};
 use super::record_writer::{RowSender, write_concurrently};
-use super::row::{MESSAGES, RowForm, push_json};
+use super::row::{MESSAGES_TABLE, RowForm, push_json};
 use crate::conversation::messages::{content_key, unreadable_dms};
 use crate::error::{Code, Error, Result};
 use crate::hash::hash_text;
@@ -25,7 +28,7 @@ use crate::stream::events::broken_log;
 use crate::time::Time;
 
 /// Maximum attempts to write a file while its log is being pruned.
-const ATTEMPTS: u32 = 5;
+const ATTEMPTS_MAX: u32 = 5;
 
 /// Maximum events per page.
 const PAGE_ROWS: i64 = 8000;
@@ -41,12 +44,12 @@ pub(super) struct Exporter {
     /// The complete file; `None` while the export is being written.
     file: Option<FileContent>,
     /// Progress of the export after the rows are written; `None` before.
-    rows: Option<RowsWritten>,
+    progress: Option<ExportProgress>,
     attempts: u32,
 }
 
 /// Progress of an export whose rows are written.
-struct RowsWritten {
+struct ExportProgress {
     header: Header,
     manifest: Manifest,
     events: SectionDigest,
@@ -66,7 +69,7 @@ impl Exporter {
                 "the service has no key to sign exports with (SVC_EXPORT_SIGNING_KEY)",
             )
         })?;
-        Ok(Self { words, signer, spool: None, file: None, rows: None, attempts: 0 })
+        Ok(Self { words, signer, spool: None, file: None, progress: None, attempts: 0 })
     }
 
     /// Writes the next page of a workspace's export. Returns the file when the last page is written.
@@ -80,13 +83,13 @@ impl Exporter {
         let mut spool = match self.spool.take() {
             Some(spool) => spool,
             None => {
-                self.rows = None;
+                self.progress = None;
                 cx.settings().spools.create(cx.charged_to())?
             }
         };
         let written = self
             .write_next(cx, workspace, &mut spool)
-            .and_then(|is_whole| is_whole.then(|| self.write_end(&mut spool)).transpose());
+            .and_then(|is_whole| is_whole.then(|| self.write_trailer(&mut spool)).transpose());
         match written {
             Ok(Some(file_name)) => {
                 let spooled = spool.finish()?;
@@ -100,11 +103,13 @@ impl Exporter {
         }
     }
 
-    /// Writes the rows or a page of events. Returns whether the file now contains all events.
+    /// Writes the rows, or a page of events if the rows are written.
+    ///
+    /// Returns whether the file now contains all events.
     fn write_next(&mut self, cx: &Read<'_>, workspace: WorkspaceId, spool: &mut Spool) -> Result<bool> {
-        let Some(rows) = &self.rows else {
+        let Some(rows) = &self.progress else {
             spool.truncate(0)?;
-            self.rows = Some(self.write_rows(cx, workspace, spool)?);
+            self.progress = Some(self.write_rows(cx, workspace, spool)?);
             return Ok(false);
         };
         spool.truncate(rows.len)?;
@@ -112,33 +117,37 @@ impl Exporter {
         match self.write_events(cx, spool, rows)? {
             Ok(rows) => {
                 let is_whole = rows.cursor.lsn() == rows.header.head.lsn;
-                self.rows = Some(rows);
+                self.progress = Some(rows);
                 Ok(is_whole)
             }
             // The missing events were pruned in the meantime.
             Err(_) if self.may_start_over(cx, workspace, at)? => {
-                self.rows = None;
+                self.progress = None;
                 Ok(false)
             }
             Err(broken) => Err(broken),
         }
     }
 
-    fn may_start_over(&mut self, cx: &Read<'_>, workspace: WorkspaceId, at: i64) -> Result<bool> {
+    /// Counts an attempt, and returns whether the file may be written again from the start.
+    ///
+    /// It may if the events after `position` were pruned and attempts remain.
+    fn may_start_over(&mut self, cx: &Read<'_>, workspace: WorkspaceId, position: i64) -> Result<bool> {
         self.attempts = self.attempts.saturating_add(1);
-        Ok(self.attempts < ATTEMPTS && !LogRange::of(cx, workspace)?.has_after(at))
+        Ok(self.attempts < ATTEMPTS_MAX && !LogRange::of(cx, workspace)?.has_after(position))
     }
 
-    fn write_rows(&self, cx: &Read<'_>, workspace: WorkspaceId, spool: &mut Spool) -> Result<RowsWritten> {
+    /// Writes the header, and the rows of all tables except the events.
+    fn write_rows(&self, cx: &Read<'_>, workspace: WorkspaceId, spool: &mut Spool) -> Result<ExportProgress> {
         let header = create_header(cx, workspace, self.words)?;
         let begin = format!(
-            "{{\"type\":\"{TYPE}\",\n\"header\":{},\n\"records\":[\n",
+            "{{\"type\":\"{FORMAT_ID}\",\n\"header\":{},\n\"records\":[\n",
             canonical::to_string(&header)?
         );
         spool.write(begin.as_bytes())?;
         let tables = || {
             let of_workspaces = cx.records().iter().filter(|records| records.has_workspace_rows());
-            of_workspaces.filter(|records| records.table != EVENTS)
+            of_workspaces.filter(|records| records.table != EVENTS_TABLE)
         };
         let ((), written) = write_concurrently(workspace, spool, (SectionDigest::new(), true), |rows| {
             tables().filter(|records| records.leaves()).try_for_each(|records| {
@@ -154,9 +163,10 @@ impl Exporter {
         let before_floor = header.floor.saturating_sub(1);
         let cursor = ChainCursor::after(header.workspace_id, before_floor, None);
         let len = spool.len();
-        Ok(RowsWritten { header, manifest, events: written.open, cursor, len })
+        Ok(ExportProgress { header, manifest, events: written.open, cursor, len })
     }
 
+    /// Sends the rows of a table to the writer's thread, with the keys of messages if they are exported.
     fn send_table(
         &self,
         cx: &Read<'_>,
@@ -164,11 +174,11 @@ impl Exporter {
         records: &Records,
         header: &Header,
     ) -> Result<()> {
-        rows.begin_section(RowForm::of(records, self.words))?;
+        rows.begin_section(RowForm::new(records, self.words))?;
         let columns = records.exported().count();
-        let has_keys = records.table == MESSAGES && self.words == Words::All;
-        let keys = has_keys.then(|| KeyColumns::of(cx, records, header)).transpose()?;
-        let scan = if has_keys { records.scan_with(&[WRAPPED]) } else { records.scan() };
+        let has_keys = records.table == MESSAGES_TABLE && self.words == Words::All;
+        let keys = has_keys.then(|| MessageKeyReader::new(cx, records, header)).transpose()?;
+        let scan = if has_keys { records.scan_with(&[WRAPPED_KEY_COLUMN]) } else { records.scan() };
         let mut outcome = Ok(());
         cx.scan(&scan, &[&header.workspace_id], &mut |row| {
             let key = keys.as_ref().map_or(Ok(None), |keys| keys.unwrap_key(cx, header.workspace_id, row));
@@ -183,8 +193,8 @@ impl Exporter {
         &self,
         cx: &Read<'_>,
         spool: &mut Spool,
-        before: &RowsWritten,
-    ) -> Result<Result<RowsWritten>> {
+        before: &ExportProgress,
+    ) -> Result<Result<ExportProgress>> {
         let bounds =
             ReadBounds { up_to: before.header.head.lsn, rows: PAGE_ROWS, bytes: PAGE_BYTES, young: None };
         let mut cursor = before.cursor.clone();
@@ -210,19 +220,19 @@ impl Exporter {
         let header = before.header.clone();
         let manifest = before.manifest.clone();
         let len = spool.len();
-        Ok(Ok(RowsWritten { header, manifest, events: written.open, cursor, len }))
+        Ok(Ok(ExportProgress { header, manifest, events: written.open, cursor, len }))
     }
 
     /// Writes the members after the records, and returns the name of the file.
-    fn write_end(&self, spool: &mut Spool) -> Result<String> {
-        let rows = self.rows.as_ref().ok_or_else(|| Error::internal("the export has no rows"))?;
-        let RowsWritten { header, manifest, events, cursor, .. } = rows;
+    fn write_trailer(&self, spool: &mut Spool) -> Result<String> {
+        let rows = self.progress.as_ref().ok_or_else(|| Error::internal("the export has no rows"))?;
+        let ExportProgress { header, manifest, events, cursor, .. } = rows;
         if hash_text(&cursor.hash()) != header.head.content_hash {
             return Err(Error::new(Code::EventLogBroken, "the end of the log does not match its head"));
         }
         let mut manifest = manifest.clone();
-        manifest.sections.push(events.clone().section(EVENTS));
-        let note = self.signer.sign(&key_name(header.workspace_id), &signed_text(header, &manifest)?);
+        manifest.sections.push(events.clone().into_section(EVENTS_TABLE));
+        let note = self.signer.sign(&signing_key_name(header.workspace_id), &signed_text(header, &manifest)?);
         let manifest = canonical::to_string(&manifest)?;
         let mut end = format!("\n],\n\"manifest\":{manifest},\n\"signature\":").into_bytes();
         push_json(&mut end, &note)?;
@@ -235,18 +245,18 @@ impl Exporter {
 
 fn create_header(cx: &Read<'_>, workspace: WorkspaceId, words: Words) -> Result<Header> {
     struct Row {
-        head: HeadOf,
+        head: ExportHead,
         floors: [i64; 3],
         audit_seq: i64,
     }
     impl FromRow for Row {
         fn from_row(row: &mut crate::store::Row) -> Result<Self> {
             let (lsn, hash, at): (i64, [u8; 32], Time) = (row.take()?, row.take()?, row.take()?);
-            let head = HeadOf { lsn, content_hash: hash_text(&hash), at };
+            let head = ExportHead { lsn, content_hash: hash_text(&hash), at };
             Ok(Self { head, audit_seq: row.take()?, floors: [row.take()?, row.take()?, row.take()?] })
         }
     }
-    let row: Option<Row> = cx.one(HEAD, &[&workspace])?;
+    let row: Option<Row> = cx.one(SELECT_HEAD, &[&workspace])?;
     let Row { head, floors: [floor, pruned_at, words_floor], audit_seq } =
         row.ok_or_else(|| Error::internal("the workspace has no log"))?;
     Ok(Header {
@@ -262,14 +272,14 @@ fn create_header(cx: &Read<'_>, workspace: WorkspaceId, words: Words) -> Result<
     })
 }
 
-const HEAD: &str = "
+const SELECT_HEAD: &str = "
     select lsn, hash, at, audit_seq, floor, pruned_at, words_floor from heads where workspace_id = $1";
 
 /// Name of the column with the wrapped key of a message.
-const WRAPPED: &str = "wrapped";
+const WRAPPED_KEY_COLUMN: &str = "wrapped";
 
-/// The indexes of the columns that are needed to unwrap the key of a message.
-struct KeyColumns {
+/// Unwraps the keys of messages from their rows, by the indexes of the columns.
+struct MessageKeyReader {
     id: usize,
     channel_id: usize,
     thread_id: usize,
@@ -283,9 +293,9 @@ struct KeyColumns {
     hidden_channels: HashSet<ChannelId>,
 }
 
-impl KeyColumns {
-    /// Returns the column indexes for rows of [`Records::scan_with`] with [`WRAPPED`].
-    fn of(cx: &Read<'_>, messages: &Records, header: &Header) -> Result<Self> {
+impl MessageKeyReader {
+    /// Creates a reader for rows of [`Records::scan_with`] with [`WRAPPED_KEY_COLUMN`].
+    fn new(cx: &Read<'_>, messages: &Records, header: &Header) -> Result<Self> {
         let columns: Vec<&str> = messages.exported().map(|(name, _)| name).collect();
         let place = |column| columns.iter().position(|name| *name == column).unwrap_or(columns.len());
         Ok(Self {
@@ -309,9 +319,9 @@ impl KeyColumns {
         let thread = row.id(self.thread_id);
         let lsn = row.int(self.lsn);
         let (Some(Some(id)), Some(Some(thread)), Some(lsn)) = (id, thread, lsn) else { return Ok(None) };
-        let is_kept =
+        let is_hidden =
             row.id(self.channel_id).flatten().is_none_or(|id| self.hidden_channels.contains(&id.into()));
-        if is_kept || lsn <= self.words_floor || !matches!(row.column(self.withdrawn_at)?, Param::Null) {
+        if is_hidden || lsn <= self.words_floor || !matches!(row.column(self.withdrawn_at)?, Param::Null) {
             return Ok(None);
         }
         let wrapped = match row.column(self.wrapped)? {

@@ -19,16 +19,16 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DueEvents {
     /// The current floor of the log.
-    pub from: i64,
+    pub old_floor: i64,
     /// The floor of the log after the due events are pruned.
-    pub floor: i64,
+    pub new_floor: i64,
     /// The time before which all due events happened.
     pub before: Time,
 }
 
 impl DueEvents {
     pub fn count(&self) -> i64 {
-        self.floor.saturating_sub(self.from)
+        self.new_floor.saturating_sub(self.old_floor)
     }
 }
 
@@ -38,25 +38,30 @@ impl DueEvents {
 ///
 /// Without that exception, a log without activity would be pruned in every round, because each round would
 /// remove the event that the previous round emitted.
-pub(super) fn due_events(cx: &Read<'_>, workspace: WorkspaceId, kept: &Kept) -> Result<Option<DueEvents>> {
+pub(super) fn find_due_events(
+    cx: &Read<'_>,
+    workspace: WorkspaceId,
+    kept: &Kept,
+) -> Result<Option<DueEvents>> {
     let Some(before) = retention_cutoff(cx, kept.events_days) else { return Ok(None) };
     let range = LogRange::of(cx, workspace)?;
     let last = last_where(range.beginning(), range.head, |lsn| {
-        let at: Option<(Time,)> = cx.one(EVENT_AT, &[&workspace, &lsn])?;
+        let at: Option<(Time,)> = cx.one(SELECT_EVENT_TIME, &[&workspace, &lsn])?;
         Ok(at.is_some_and(|(at,)| at < before))
     })?;
-    let any: Option<(i64,)> = cx.one(ANY_OTHER, &[&workspace, &range.floor, &last, &EventsPruned::KIND])?;
-    let due = DueEvents { from: range.floor, floor: last.saturating_add(1), before };
+    let any: Option<(i64,)> =
+        cx.one(SELECT_OTHER_EVENT, &[&workspace, &range.floor, &last, &EventsPruned::KIND])?;
+    let due = DueEvents { old_floor: range.floor, new_floor: last.saturating_add(1), before };
     Ok(any.map(|_| due))
 }
 
-const EVENT_AT: &str = "select at from events where workspace_id = $1 and lsn = $2";
+const SELECT_EVENT_TIME: &str = "select at from events where workspace_id = $1 and lsn = $2";
 
-const ANY_OTHER: &str =
+const SELECT_OTHER_EVENT: &str =
     "select lsn from events where workspace_id = $1 and lsn >= $2 and lsn <= $3 and kind <> $4 limit 1";
 
 /// Returns the messages of a workspace that are old enough to be pruned, limited to one pruning step.
-pub(super) fn due_messages(
+pub(super) fn find_due_messages(
     cx: &Read<'_>,
     workspace: WorkspaceId,
     kept: &Kept,

@@ -30,7 +30,7 @@ use crate::text::Prose;
 use crate::time::Time;
 
 /// Time between two scans for replaced texts that are no longer protected by a hold.
-const PULSE: Duration = Duration::from_secs(5);
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 /// Duration of the lease of the process that removes replaced texts. If that process dies, another one takes
 /// over after the lease expires.
 const LEASE: Duration = Duration::from_secs(10);
@@ -169,7 +169,7 @@ pub(crate) fn feature() -> Feature {
         ])
         .chore(Chore {
             name: "held-texts",
-            every: |_| Some(PULSE),
+            every: |_| Some(SCAN_INTERVAL),
             lease: LEASE,
             who: ChoreProcesses::OneLeader,
             run: Box::new(remove_released_texts),
@@ -216,12 +216,12 @@ struct ListLegalHolds {
 fn list_legal_holds(cx: &Read<'_>, input: &ListLegalHolds) -> Result<Page<LegalHold>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
-    let most = rows_to_read(input.limit);
-    let holds = cx.rows(LIST, &[&workspace_id, &after, &most])?;
+    let limit = rows_to_read(input.limit);
+    let holds = cx.rows(SELECT_PAGE, &[&workspace_id, &after, &limit])?;
     Ok(Page::of(holds, input.limit, |hold: &LegalHold| hold.lsn))
 }
 
-const LIST: &str = concat!(
+const SELECT_PAGE: &str = concat!(
     "select ",
     hold_columns!(),
     " from legal_holds h where h.workspace_id = $1 and h.lsn > $2 order by h.lsn limit $3"
@@ -246,50 +246,50 @@ fn release_legal_hold(cx: &mut Write<'_>, input: &ReleaseLegalHold) -> Result<Le
     cx.emit(Subject::WORKSPACE, &LegalHoldReleased { hold_id: hold.id })?;
     let released_by = cx.caller().member;
     let released_at = Some(cx.now());
-    cx.execute(1, RELEASE, &[&hold.id, &released_by, &released_at])?;
+    cx.execute(1, SET_RELEASED, &[&hold.id, &released_by, &released_at])?;
     cx.audit("legal_hold.release", json!({"hold_id": hold.id}))?;
     Ok(LegalHold { released_by, released_at, ..hold })
 }
 
-const RELEASE: &str = "update legal_holds set released_by = $2, released_at = $3 where id = $1";
+const SET_RELEASED: &str = "update legal_holds set released_by = $2, released_at = $3 where id = $1";
 
 /// Loads a legal hold of the caller's workspace.
 fn load_hold(cx: &Read<'_>, id: HoldId) -> Result<LegalHold> {
-    let found = cx.one(HOLD, &[&id, &cx.caller().workspace_id])?;
+    let found = cx.one(SELECT_HOLD, &[&id, &cx.caller().workspace_id])?;
     found.ok_or_else(|| Error::not_found("legal hold"))
 }
 
-const HOLD: &str =
+const SELECT_HOLD: &str =
     concat!("select ", hold_columns!(), " from legal_holds h where h.id = $1 and h.workspace_id = $2");
 
-/// Removes up to `most` of the replaced texts that were kept because of a hold.
+/// Removes up to `limit` of the replaced texts that were kept because of a hold.
 fn remove_kept_texts(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
     _: (i64, i64),
-    most: i64,
+    limit: i64,
 ) -> Result<Option<(i64, i64)>> {
     let workspace = cx.caller().workspace_id;
-    purged(cx.change(REMOVE_KEPT_TEXTS, &[&workspace, &most])?)
+    purged(cx.change(DELETE_KEPT_TEXTS, &[&workspace, &limit])?)
 }
 
-const REMOVE_KEPT_TEXTS: &str = "
+const DELETE_KEPT_TEXTS: &str = "
     delete from held_texts where workspace_id = $1 and (kind, object_id, version) in (
         select kind, object_id, version from held_texts where workspace_id = $1 limit $2)";
 
-const ANY_HELD: &str = "select 1 from held_texts where workspace_id = $1 limit 1";
+const ANY_KEPT_TEXT: &str = "select 1 from held_texts where workspace_id = $1 limit 1";
 
 /// Removes replaced texts of a workspace without a hold in force. After removing the last text, requests a
 /// scrub of the database.
 fn remove_released_texts(round: &ChoreRound<'_>) -> Result<StepOutcome> {
-    let Some((workspace,)) = round.read(|cx| cx.one::<(WorkspaceId,)>(FREE, &[]))? else {
+    let Some((workspace,)) = round.read(|cx| cx.one::<(WorkspaceId,)>(SELECT_RELEASED, &[]))? else {
         return Ok(StepOutcome::Done);
     };
     let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
     let step = lead.write(workspace, |cx| {
         let permit = cx.permit()?;
         remove_kept_texts(cx, &permit, (0, 0), PURGED_ROWS_MAX)?;
-        if cx.one::<(i64,)>(ANY_HELD, &[&cx.caller().workspace_id])?.is_none() {
+        if cx.one::<(i64,)>(ANY_KEPT_TEXT, &[&cx.caller().workspace_id])?.is_none() {
             // The scrub request has a negative number, so that its number differs from the position of every
             // event.
             let because = cx.now().micros().saturating_neg();
@@ -305,7 +305,7 @@ fn remove_released_texts(round: &ChoreRound<'_>) -> Result<StepOutcome> {
 }
 
 /// Selects a workspace that has kept texts and no hold in force. Starts from the holds, because they are few.
-const FREE: &str = concat!(
+const SELECT_RELEASED: &str = concat!(
     "select r.workspace_id from legal_holds r
      where exists (select 1 from held_texts t where t.workspace_id = r.workspace_id)
         and not exists (

@@ -98,19 +98,20 @@ struct RetentionPolicy {
     /// The values in force: those of the workspace where set, otherwise those of the instance.
     effective: Kept,
     /// The amount of data that the next round of pruning will remove, unless a legal hold prevents it.
-    pending: Pending,
+    pending: PendingRemoval,
 }
 
 /// The amount of data that the next round of pruning will remove.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Pending {
+#[schemars(rename = "Pending")]
+struct PendingRemoval {
     /// Number of events that will be removed.
     events: i64,
     /// Number of messages that will be removed, counted up to 100,000.
     messages: i64,
 }
 
-type Days = Count<1, RETENTION_DAYS_MAX>;
+type RetentionDays = Count<1, RETENTION_DAYS_MAX>;
 
 /// Sets how long the workspace keeps data, and returns the values in force.
 ///
@@ -126,19 +127,19 @@ struct SetRetentionPolicy {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
     /// Days for which messages are kept.
-    messages_days: Option<Days>,
+    messages_days: Option<RetentionDays>,
     /// Days for which events are kept.
-    events_days: Option<Days>,
+    events_days: Option<RetentionDays>,
     /// Days for which delivery records are kept.
-    deliveries_days: Option<Days>,
+    deliveries_days: Option<RetentionDays>,
     /// Days for which media are kept.
-    media_days: Option<Days>,
+    media_days: Option<RetentionDays>,
     /// Maximum total bytes of media that are kept.
     media_quota_bytes: Option<Count<1, RETENTION_QUOTA_MAX>>,
 }
 
 impl SetRetentionPolicy {
-    fn kept(&self) -> Kept {
+    fn retention(&self) -> Kept {
         Kept {
             messages_days: self.messages_days.map(Count::get),
             events_days: self.events_days.map(Count::get),
@@ -151,22 +152,22 @@ impl SetRetentionPolicy {
 
 fn set_retention_policy(cx: &mut Write<'_>, input: &SetRetentionPolicy) -> Result<RetentionPolicy> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let wanted = input.kept();
-    check_within(&wanted, &cx.settings().kept)?;
-    if wanted != workspace_values(cx, workspace_id)? {
+    let wanted = input.retention();
+    check_instance_limits(&wanted, &cx.settings().kept)?;
+    if wanted != load_workspace_retention(cx, workspace_id)? {
         let lsn = cx.emit(Subject::WORKSPACE, &RetentionPolicySet { kept: wanted })?.lsn;
         let Kept { messages_days, events_days, deliveries_days, media_days, media_quota_bytes } = wanted;
         let workspace = workspace_id;
         let at = cx.now();
         let values = [messages_days, events_days, deliveries_days, media_days, media_quota_bytes];
         let [a, b, c, d, e] = &values;
-        cx.execute(1, SET, &[&workspace, a, b, c, d, e, &at, &lsn])?;
+        cx.execute(1, UPSERT_POLICY, &[&workspace, a, b, c, d, e, &at, &lsn])?;
         cx.audit("retention_policy.set", serde_json::to_value(wanted).map_err(Error::internal)?)?;
     }
-    policy(cx, wanted, workspace_id)
+    load_policy(cx, wanted, workspace_id)
 }
 
-const SET: &str = "
+const UPSERT_POLICY: &str = "
     insert into retention (workspace_id, messages_days, events_days, deliveries_days, media_days,
         media_quota_bytes, at, lsn)
     values ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -184,12 +185,12 @@ impl Answer<SetRetentionPolicy> for RetentionPolicy {
 
     fn answer_repeat(cx: &Read<'_>, input: &SetRetentionPolicy, (): ()) -> Result<Self> {
         let workspace_id = input.workspace_id.of(cx)?;
-        policy(cx, workspace_values(cx, workspace_id)?, workspace_id)
+        load_policy(cx, load_workspace_retention(cx, workspace_id)?, workspace_id)
     }
 }
 
 /// Fails with 400 if a wanted value exceeds the value of the instance.
-fn check_within(wanted: &Kept, instance: &Kept) -> Result<()> {
+fn check_instance_limits(wanted: &Kept, instance: &Kept) -> Result<()> {
     for ((name, wanted), (_, most)) in wanted.named().into_iter().zip(instance.named()) {
         if let (Some(wanted), Some(most)) = (wanted, most)
             && wanted > most
@@ -210,15 +211,16 @@ struct GetRetentionPolicy {
 
 fn get_retention_policy(cx: &Read<'_>, input: &GetRetentionPolicy) -> Result<RetentionPolicy> {
     let workspace_id = input.workspace_id.of(cx)?;
-    policy(cx, workspace_values(cx, workspace_id)?, workspace_id)
+    load_policy(cx, load_workspace_retention(cx, workspace_id)?, workspace_id)
 }
 
-fn policy(cx: &Read<'_>, own: Kept, workspace: WorkspaceId) -> Result<RetentionPolicy> {
+/// Returns the retention policy of a workspace whose own values are `own`.
+fn load_policy(cx: &Read<'_>, own: Kept, workspace: WorkspaceId) -> Result<RetentionPolicy> {
     let instance = cx.settings().kept;
     let effective = own.or(instance);
-    let events = due::due_events(cx, workspace, &effective)?.map_or(0, |due| due.count());
-    let messages = due::due_messages(cx, workspace, &effective)?.map_or(0, |due| due.count);
-    Ok(RetentionPolicy { workspace: own, instance, effective, pending: Pending { events, messages } })
+    let events = due::find_due_events(cx, workspace, &effective)?.map_or(0, |due| due.count());
+    let messages = due::find_due_messages(cx, workspace, &effective)?.map_or(0, |due| due.count);
+    Ok(RetentionPolicy { workspace: own, instance, effective, pending: PendingRemoval { events, messages } })
 }
 
 columns! {
@@ -226,8 +228,9 @@ columns! {
 }
 
 /// Returns the retention values that a workspace has set.
-fn workspace_values(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Kept> {
-    Ok(cx.one(OF_WORKSPACE, &[&workspace])?.unwrap_or(Kept::FOREVER))
+fn load_workspace_retention(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Kept> {
+    Ok(cx.one(SELECT_POLICY, &[&workspace])?.unwrap_or(Kept::FOREVER))
 }
 
-const OF_WORKSPACE: &str = concat!("select ", kept_columns!(), " from retention r where r.workspace_id = $1");
+const SELECT_POLICY: &str =
+    concat!("select ", kept_columns!(), " from retention r where r.workspace_id = $1");

@@ -16,7 +16,7 @@ use crate::log::tree::Frontier;
 use crate::log::verify::{ChainCursor, ReadBounds};
 use crate::op::{DestroyPermit, Read, Write};
 use crate::stream::census::{self, KindCounts};
-use crate::stream::checkpoints::tree_at_floor;
+use crate::stream::checkpoints::load_tree_at_floor;
 use crate::stream::events::broken_log;
 
 use super::due::DueEvents;
@@ -35,20 +35,20 @@ pub(super) struct PruneWalk {
 impl PruneWalk {
     /// Begins a walk at the floor of the workspace's log.
     pub fn begin(cx: &Read<'_>, workspace: WorkspaceId, due: DueEvents) -> Result<Self> {
-        let (cursor, frontier) = tree_at_floor(cx, workspace, due.from)?;
+        let (cursor, frontier) = load_tree_at_floor(cx, workspace, due.old_floor)?;
         Ok(Self { workspace, due, cursor, frontier, counts: KindCounts::new() })
     }
 
     /// Returns whether the walk has read all events to prune.
     pub fn is_done(&self) -> bool {
-        self.cursor.lsn().saturating_add(1) >= self.due.floor
+        self.cursor.lsn().saturating_add(1) >= self.due.new_floor
     }
 
     /// Reads the next events. Fails with 409 `event-log-broken` if the log is broken at these events.
     ///
     /// A read that fails does not change the walk, so the read can be repeated.
     pub fn read_next(&mut self, cx: &Read<'_>) -> Result<()> {
-        let up_to = self.due.floor.saturating_sub(1);
+        let up_to = self.due.new_floor.saturating_sub(1);
         let bounds = ReadBounds { up_to, rows: PRUNE_READ_ROWS, bytes: PRUNE_READ_BYTES, young: None };
         let mut on = self.clone();
         let Self { cursor, frontier, counts, due, .. } = &mut on;
@@ -61,18 +61,18 @@ impl PruneWalk {
             ends_at.is_none()
         })?;
         if let Err(broken) = read {
-            if LogRange::of(cx, self.workspace)?.floor == self.due.from {
+            if LogRange::of(cx, self.workspace)?.floor == self.due.old_floor {
                 return Err(broken_log(self.workspace, broken));
             }
             // Another process, the leader before or after this one, has pruned the missing events in the
             // meantime.
-            self.due.floor = self.due.from;
+            self.due.new_floor = self.due.old_floor;
             return Ok(());
         }
         if let Some(at) = ends_at {
             // The counts are full, so this round prunes only the events up to here. Times never decrease, so
             // no remaining event is older.
-            *due = DueEvents { floor: cursor.lsn().saturating_add(1), before: at, ..*due };
+            *due = DueEvents { new_floor: cursor.lsn().saturating_add(1), before: at, ..*due };
         }
         *self = on;
         Ok(())
@@ -82,11 +82,11 @@ impl PruneWalk {
     /// meantime.
     ///
     /// After the commit, the events can no longer be read.
-    pub fn declare(&self, cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<()> {
-        if LogRange::read(cx)?.floor != self.due.from {
+    pub fn declare_pruned(&self, cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<()> {
+        if LogRange::read(cx)?.floor != self.due.old_floor {
             return Ok(());
         }
-        let DueEvents { floor, before, .. } = self.due;
+        let DueEvents { new_floor: floor, before, .. } = self.due;
         let before_floor = floor.saturating_sub(1);
         if self.cursor.lsn() != before_floor || u64::try_from(before_floor) != Ok(self.frontier.size()) {
             return Err(Error::internal(format!("the events that were read do not end before {floor}")));
@@ -96,7 +96,7 @@ impl PruneWalk {
         let pruned_at =
             cx.emit(Subject::WORKSPACE, &EventsPruned { floor, prev_hash, frontier, before })?.lsn;
         let workspace = cx.caller().workspace_id;
-        census::subtract_pruned(cx, floor, &self.counts)?;
+        census::subtract_pruned_counts(cx, floor, &self.counts)?;
         cx.execute(1, MOVE_FLOOR, &[&workspace, &floor, &pruned_at])
     }
 }
@@ -105,25 +105,26 @@ const MOVE_FLOOR: &str = "update heads set floor = $2, pruned_at = $3 where work
 
 /// Removes some of the events below the floor of the caller's workspace. Returns whether more such events
 /// remain.
-pub(super) fn remove_some(cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<bool> {
+pub(super) fn remove_some_events(cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<bool> {
     let workspace = cx.caller().workspace_id;
-    let Some((oldest, floor)) = oldest_and_floor(cx, workspace)? else { return Ok(false) };
+    let Some((oldest, floor)) = load_oldest_and_floor(cx, workspace)? else { return Ok(false) };
     let up_to = oldest.saturating_add(PRUNE_ROWS).min(floor);
-    cx.execute_any(REMOVE, &[&workspace, &up_to])?;
+    cx.execute_any(DELETE_EVENTS, &[&workspace, &up_to])?;
     Ok(up_to < floor)
 }
 
-const REMOVE: &str = "delete from events where workspace_id = $1 and lsn < $2";
+const DELETE_EVENTS: &str = "delete from events where workspace_id = $1 and lsn < $2";
 
 /// Returns whether events below the floor of a workspace remain to be removed.
-pub(super) fn has_some_to_remove(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
-    Ok(oldest_and_floor(cx, workspace)?.is_some_and(|(oldest, floor)| oldest < floor))
+pub(super) fn has_events_to_remove(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
+    Ok(load_oldest_and_floor(cx, workspace)?.is_some_and(|(oldest, floor)| oldest < floor))
 }
 
-fn oldest_and_floor(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<(i64, i64)>> {
-    cx.one(OLDEST, &[&workspace])
+/// Returns the position of the oldest stored event of a workspace, and the floor of the log.
+fn load_oldest_and_floor(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<(i64, i64)>> {
+    cx.one(SELECT_OLDEST, &[&workspace])
 }
 
-const OLDEST: &str = "
+const SELECT_OLDEST: &str = "
     select e.lsn, h.floor from heads h join events e on e.workspace_id = h.workspace_id
     where h.workspace_id = $1 order by e.lsn limit 1";

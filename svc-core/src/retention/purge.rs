@@ -33,7 +33,7 @@ use crate::time::Time;
 /// Time for which a purge stays reserved for its caller after each step.
 const LEASE: Duration = Duration::from_secs(10);
 /// Time between two scans for purges without a caller.
-const PULSE: Duration = Duration::from_secs(5);
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -54,7 +54,7 @@ pub(crate) fn feature() -> Feature {
         .records(vec![Records::table("purges", "workspace_id").stays()])
         .chore(Chore {
             name: "purges",
-            every: |_| Some(PULSE),
+            every: |_| Some(SCAN_INTERVAL),
             lease: LEASE,
             who: ChoreProcesses::OneLeader,
             run: Box::new(resume_purge),
@@ -107,7 +107,8 @@ struct PurgeWorkspace {
 
 /// The result of a purge.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
-struct WordsPurged {
+#[schemars(rename = "WordsPurged")]
+struct PurgeResult {
     /// Id of the purged workspace.
     workspace_id: WorkspaceId,
     /// The position in the log up to which content was purged.
@@ -154,14 +155,14 @@ fn purge_workspace(
     cx: &mut Write<'_>,
     input: &PurgeWorkspace,
     joined: &mut JoinedPurge,
-) -> Result<Option<WordsPurged>> {
+) -> Result<Option<PurgeResult>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let purge = load_purge(cx, workspace_id)?;
     if let (Some(purge), Some(_)) = (&purge, &joined) {
-        let Some(purged_at) = purge.purged_at else { return purge_some(cx).map(|()| None) };
+        let Some(purged_at) = purge.purged_at else { return run_purge_step(cx).map(|()| None) };
         let up_to_lsn = purge.up_to_lsn;
         let removed = purge.progress.removed.clone();
-        return Ok(Some(WordsPurged { workspace_id, up_to_lsn, purged_at, removed }));
+        return Ok(Some(PurgeResult { workspace_id, up_to_lsn, purged_at, removed }));
     }
     if load_workspace(cx, workspace_id)?.name != *input.confirm {
         return Err(Error::in_field("confirm", "it is not the name of the workspace"));
@@ -169,14 +170,14 @@ fn purge_workspace(
     match purge.filter(|purge| purge.purged_at.is_none()) {
         Some(purge) => {
             *joined = Some(purge.up_to_lsn);
-            purge_some(cx)?;
+            run_purge_step(cx)?;
         }
         None => *joined = Some(begin_purge(cx)?),
     }
     Ok(None)
 }
 
-impl Answer<PurgeWorkspace> for WordsPurged {
+impl Answer<PurgeWorkspace> for PurgeResult {
     type Kept = Self;
 
     fn kept(&self) -> Option<Self> {
@@ -190,7 +191,7 @@ impl Answer<PurgeWorkspace> for WordsPurged {
 }
 
 fn load_purge(cx: &Write<'_>, workspace: WorkspaceId) -> Result<Option<Purge>> {
-    let Some(stored) = cx.one::<StoredPurge>(LOAD, &[&workspace])? else { return Ok(None) };
+    let Some(stored) = cx.one::<StoredPurge>(SELECT_PURGE, &[&workspace])? else { return Ok(None) };
     let StoredPurge { up_to_lsn, requested_by, progress, purged_at } = stored;
     let progress = serde_json::from_str(&progress).map_err(Error::internal)?;
     Ok(Some(Purge { up_to_lsn, requested_by, progress, purged_at }))
@@ -200,7 +201,7 @@ fn load_purge(cx: &Write<'_>, workspace: WorkspaceId) -> Result<Option<Purge>> {
 pub(crate) const IN_PROGRESS: &str =
     "select p.up_to_lsn from purges p where p.workspace_id = $1 and p.purged_at is null";
 
-const LOAD: &str = concat!("select ", purge_columns!(), " from purges p where p.workspace_id = $1");
+const SELECT_PURGE: &str = concat!("select ", purge_columns!(), " from purges p where p.workspace_id = $1");
 
 /// Begins the purge of the caller's workspace: after the commit, existing messages are no longer found.
 ///
@@ -221,7 +222,7 @@ fn begin_purge(cx: &mut Write<'_>) -> Result<i64> {
 }
 
 /// Performs the next step of the purge of the caller's workspace.
-fn purge_some(cx: &mut Write<'_>) -> Result<()> {
+fn run_purge_step(cx: &mut Write<'_>) -> Result<()> {
     let permit = cx.permit()?;
     let workspace = cx.caller().workspace_id;
     let Some(mut purge) = load_purge(cx, workspace)?.filter(|purge| purge.purged_at.is_none()) else {
@@ -269,10 +270,10 @@ fn save_purge(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
     let until = cx.now().plus(LEASE);
     let progress = serde_json::to_string(&purge.progress).map_err(Error::internal)?;
     let Purge { up_to_lsn, requested_by, purged_at, .. } = purge;
-    cx.execute(1, SAVE, &[&workspace, up_to_lsn, requested_by, &until, &progress, purged_at])
+    cx.execute(1, UPSERT_PURGE, &[&workspace, up_to_lsn, requested_by, &until, &progress, purged_at])
 }
 
-const SAVE: &str = "
+const UPSERT_PURGE: &str = "
     insert into purges (workspace_id, up_to_lsn, requested_by, until, progress, purged_at)
     values ($1, $2, $3, $4, $5, $6)
     on conflict (workspace_id) do update set
@@ -282,7 +283,7 @@ const SAVE: &str = "
 /// Continues a purge that its caller has abandoned.
 fn resume_purge(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let found = round.read(|cx| {
-        let left: Vec<(WorkspaceId,)> = cx.query(LEFT, &[&cx.now(), &PURGES_EXAMINED_MAX])?;
+        let left: Vec<(WorkspaceId,)> = cx.query(SELECT_ABANDONED, &[&cx.now(), &PURGES_EXAMINED_MAX])?;
         for (workspace,) in left {
             if !cx.is_under_hold(workspace)? {
                 return Ok(Some(workspace));
@@ -292,14 +293,14 @@ fn resume_purge(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     })?;
     let Some(workspace) = found else { return Ok(StepOutcome::Done) };
     let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
-    match lead.write(workspace, purge_some) {
+    match lead.write(workspace, run_purge_step) {
         // A hold was placed after the purge was selected.
         Err(error) if error.code() == Code::LegalHold => Ok(StepOutcome::Done),
         taken => taken.map(|()| StepOutcome::More),
     }
 }
 
-const LEFT: &str = concat!(
+const SELECT_ABANDONED: &str = concat!(
     "select p.workspace_id from purges p where p.purged_at is null and p.until < $1 and ",
     is_live!("p.workspace_id"),
     " order by p.until limit $2"

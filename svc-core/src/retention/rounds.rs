@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::prune::{self, PruneWalk};
-use super::{due, workspace_values};
+use super::{due, load_workspace_retention};
 use crate::conversation::messages;
 use crate::conversation::messages::PruneReason;
 use crate::error::{Code, Error, Result};
@@ -41,11 +41,11 @@ struct PruningRounds {
 #[derive(Default)]
 struct RoundProgress {
     /// The last workspace for which no work remains in this round.
-    last: Option<WorkspaceId>,
+    last_workspace: Option<WorkspaceId>,
     /// The walk over the events that are being read before they are pruned.
     walk: Option<Box<PruneWalk>>,
     /// The error to report at the end of this round.
-    failed: Option<Error>,
+    error: Option<Error>,
 }
 
 /// The next pruning task for a workspace.
@@ -66,20 +66,21 @@ enum SearchResult {
     NoneUpTo(WorkspaceId),
     Task(WorkspaceId, PruningTask),
     /// None of the remaining workspaces has pruning work.
-    RoundEnded,
+    EndOfRound,
 }
 
 impl PruningRounds {
+    /// Runs one step of a round of pruning: searches for a task, or runs a step of the task found.
     fn run_step(&self, round: &ChoreRound<'_>) -> Result<StepOutcome> {
         let mut progress = std::mem::take(&mut *lock(&self.progress));
         let (workspace, task) = match progress.walk.take() {
             Some(walk) => (walk.workspace, PruningTask::PruneEvents(walk)),
             None => {
-                let last = progress.last;
-                match round.read(move |cx| find_task(cx, last))? {
-                    SearchResult::RoundEnded => return progress.failed.map_or(Ok(StepOutcome::Done), Err),
+                let last = progress.last_workspace;
+                match round.read(move |cx| find_next_task(cx, last))? {
+                    SearchResult::EndOfRound => return progress.error.map_or(Ok(StepOutcome::Done), Err),
                     SearchResult::NoneUpTo(workspace) => {
-                        progress.last = Some(workspace);
+                        progress.last_workspace = Some(workspace);
                         *lock(&self.progress) = progress;
                         return Ok(StepOutcome::More);
                     }
@@ -94,9 +95,9 @@ impl PruningRounds {
                 if error.code() != Code::LegalHold {
                     let cause = error.cause();
                     tracing::warn!(%workspace, %error, ?cause, "a workspace was not pruned");
-                    progress.failed = Some(error);
+                    progress.error = Some(error);
                 }
-                progress.last = Some(workspace);
+                progress.last_workspace = Some(workspace);
             }
         }
         *lock(&self.progress) = progress;
@@ -105,32 +106,32 @@ impl PruningRounds {
 }
 
 /// Finds the next workspace after `last` that has pruning work.
-fn find_task(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<SearchResult> {
+fn find_next_task(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<SearchResult> {
     let next = workspaces::next(cx, last, RETENTION_WORKSPACES)?;
     for workspace in &next {
-        if let Some(task) = task_of(cx, *workspace)? {
+        if let Some(task) = next_task(cx, *workspace)? {
             return Ok(SearchResult::Task(*workspace, task));
         }
     }
-    Ok(next.last().map_or(SearchResult::RoundEnded, |workspace| SearchResult::NoneUpTo(*workspace)))
+    Ok(next.last().map_or(SearchResult::EndOfRound, |workspace| SearchResult::NoneUpTo(*workspace)))
 }
 
 /// Returns the next pruning task for a workspace, if any. Removing declared events comes first.
-fn task_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<PruningTask>> {
+fn next_task(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<PruningTask>> {
     if cx.is_under_hold(workspace)? {
         return Ok(None);
     }
-    if prune::has_some_to_remove(cx, workspace)? {
+    if prune::has_events_to_remove(cx, workspace)? {
         return Ok(Some(PruningTask::RemoveEvents));
     }
     if messages::has_pruned_rows(cx, workspace)? {
         return Ok(Some(PruningTask::RemoveMessages));
     }
-    let kept = workspace_values(cx, workspace)?.or(cx.settings().kept);
-    if let Some(due) = due::due_messages(cx, workspace, &kept)? {
+    let kept = load_workspace_retention(cx, workspace)?.or(cx.settings().kept);
+    if let Some(due) = due::find_due_messages(cx, workspace, &kept)? {
         return Ok(Some(PruningTask::PruneMessages { up_to: due.up_to }));
     }
-    let due = due::due_events(cx, workspace, &kept)?;
+    let due = due::find_due_events(cx, workspace, &kept)?;
     due.map(|due| Ok(PruningTask::PruneEvents(Box::new(PruneWalk::begin(cx, workspace, due)?)))).transpose()
 }
 
@@ -144,7 +145,7 @@ fn run_task(
     match task {
         PruningTask::RemoveEvents => lead.write(workspace, |cx| {
             let permit = cx.permit()?;
-            prune::remove_some(cx, &permit).map(|_| None)
+            prune::remove_some_events(cx, &permit).map(|_| None)
         }),
         PruningTask::RemoveMessages => lead.write(workspace, |cx| {
             let permit = cx.permit()?;
@@ -160,7 +161,7 @@ fn run_task(
             }
             lead.write(workspace, move |cx| {
                 let permit = cx.permit()?;
-                walk.declare(cx, &permit).map(|()| None)
+                walk.declare_pruned(cx, &permit).map(|()| None)
             })
         }
     }

@@ -26,7 +26,7 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::text::Count;
 
 /// Format identifier of a catch-up page, in its `type` member.
-const TYPE: &str = "svc.event-log.catch-up/1";
+const FORMAT_ID: &str = "svc.event-log.catch-up/1";
 
 pub(super) fn operation() -> Operation {
     read("catch_up_events", catch_up_events)
@@ -103,15 +103,22 @@ fn catch_up_events(cx: &Read<'_>, input: &CatchUpEvents) -> Result<LogPart> {
     let given = input.cursor.map(|cursor| cursor.0).or(input.after_lsn.map(Count::get));
     let after = given.unwrap_or(range.beginning());
     range.check_after(workspace_id, after)?;
-    let rows = cx.rows(EVENTS, &[&workspace_id, &after, &range.head, &rows_to_read(input.limit)])?;
+    let rows = cx.rows(SELECT_EVENTS, &[&workspace_id, &after, &range.head, &rows_to_read(input.limit)])?;
     let page = Page::of(rows, input.limit, |event: &StoredEvent| event.lsn);
     let mut keys: HashMap<i64, String> = live_keys(cx, page.items())?;
     let events = page.try_map(|event| Ok(ChainedEvent { content_key: keys.remove(&event.lsn), event }))?;
     let after_lsn = events.items().last().map_or(after, |event| event.event.lsn);
-    Ok(LogPart { type_name: TYPE, workspace_id, events, after_lsn, floor: range.floor, room_lsn: range.head })
+    Ok(LogPart {
+        type_name: FORMAT_ID,
+        workspace_id,
+        events,
+        after_lsn,
+        floor: range.floor,
+        room_lsn: range.head,
+    })
 }
 
-const EVENTS: &str = concat!(
+const SELECT_EVENTS: &str = concat!(
     "select ",
     event_columns!(),
     " from events e where e.workspace_id = $1 and e.lsn > $2 and e.lsn <= $3 order by e.lsn limit $4"

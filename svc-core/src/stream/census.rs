@@ -25,7 +25,7 @@ use crate::op::{
     Chore, ChoreProcesses, ChoreRound, Feature, Read, Records, SharedState, StepOutcome, Write, reading,
 };
 use crate::page::Page;
-use crate::stream::events::sees_thread;
+use crate::stream::events::can_see_thread;
 use crate::sync::lock;
 use crate::time::Time;
 
@@ -114,10 +114,10 @@ struct KindCount {
 struct CensusCounts {
     counts: BTreeMap<String, i64>,
     /// The position up to which the table had counts when the census began; `None` before the first page.
-    counted_to: Option<i64>,
+    table_position: Option<i64>,
     /// The channel and kind of the last table row that was added to the counts; `None` once all rows are
     /// added.
-    row: Option<(Uuid, String)>,
+    last_row: Option<(Uuid, String)>,
     /// The position up to which events were counted one by one. The census ends at `up_to`.
     after: i64,
     up_to: i64,
@@ -138,32 +138,37 @@ fn count_next_page(
     let range = LogRange::read(cx)?;
     match input.thread_id {
         // As in event lists, a hidden thread is treated as one that does not exist.
-        Some(thread) if !sees_thread(cx, thread)? => census.up_to = range.head,
+        Some(thread) if !can_see_thread(cx, thread)? => census.up_to = range.head,
         Some(thread) => {
-            if census.counted_to.is_none() {
+            if census.table_position.is_none() {
                 let after = range.beginning();
-                let counted_to = Some(after);
+                let table_position = Some(after);
                 let events_left = CENSUS_TAIL_MAX;
                 *census = CensusCounts {
-                    counted_to,
+                    table_position,
                     after,
                     up_to: range.head,
                     events_left,
                     ..CensusCounts::default()
                 };
             }
-            if !census.add_events_of_thread(cx, thread, input.channel_id)? {
+            if !census.add_thread_events(cx, thread, input.channel_id)? {
                 return Ok(None);
             }
         }
         None => {
-            let at = counted_up_to(cx, workspace_id)?.max(range.beginning());
-            let is_reading_table = census.counted_to.is_none() || census.row.is_some();
-            if census.counted_to != Some(at) && (is_reading_table || range.beginning() > census.after) {
+            let at = load_table_position(cx, workspace_id)?.max(range.beginning());
+            let is_reading_table = census.table_position.is_none() || census.last_row.is_some();
+            if census.table_position != Some(at) && (is_reading_table || range.beginning() > census.after) {
                 let up_to = range.head.min(at.saturating_add(CENSUS_TAIL_MAX));
                 let row = Some((Uuid::nil(), String::new()));
-                *census =
-                    CensusCounts { counted_to: Some(at), row, after: at, up_to, ..CensusCounts::default() };
+                *census = CensusCounts {
+                    table_position: Some(at),
+                    last_row: row,
+                    after: at,
+                    up_to,
+                    ..CensusCounts::default()
+                };
             }
             if !census.add_stored_counts(cx, workspace_id, input.channel_id)?
                 || !census.add_events(cx, workspace_id, input.channel_id)?
@@ -188,18 +193,18 @@ impl CensusCounts {
         workspace: WorkspaceId,
         channel: Option<ChannelId>,
     ) -> Result<bool> {
-        let Some((last_channel, last_kind)) = self.row.take() else { return Ok(true) };
+        let Some((last_channel, last_kind)) = self.last_row.take() else { return Ok(true) };
         let params = cx.caller().visibility.params();
         let rows: Vec<(Uuid, String, i64, bool)> = cx.query(
-            COUNTED,
+            SELECT_TABLE_COUNTS,
             &params.and(&[&workspace, &last_channel, &last_kind, &Uuid::nil(), &channel, &CENSUS_PAGE]),
         )?;
         if i64::try_from(rows.len()).unwrap_or(i64::MAX) >= CENSUS_PAGE {
-            self.row = rows.last().map(|(channel, kind, ..)| (*channel, kind.clone()));
+            self.last_row = rows.last().map(|(channel, kind, ..)| (*channel, kind.clone()));
         }
         let seen = rows.into_iter().filter(|(.., is_seen)| *is_seen);
         self.add_counts(seen.map(|(_, kind, count, _)| (kind, count)));
-        Ok(self.row.is_none())
+        Ok(self.last_row.is_none())
     }
 
     /// Counts the next events of the workspace, and returns whether all events up to `up_to` are counted.
@@ -211,31 +216,35 @@ impl CensusCounts {
     ) -> Result<bool> {
         let to = self.up_to.min(self.after.saturating_add(CENSUS_PAGE));
         let params = cx.caller().visibility.params();
-        self.add_counts(cx.query(TAIL, &params.and(&[&workspace, &self.after, &to, &channel]))?);
+        self.add_counts(
+            cx.query(COUNT_LATER_EVENTS, &params.and(&[&workspace, &self.after, &to, &channel]))?,
+        );
         self.after = to;
         Ok(to >= self.up_to)
     }
 
     /// Counts the next events of a thread, and returns whether all events up to `up_to` are counted.
-    fn add_events_of_thread(
+    fn add_thread_events(
         &mut self,
         cx: &Read<'_>,
         thread: ThreadId,
         channel: Option<ChannelId>,
     ) -> Result<bool> {
-        let most = self.events_left.min(CENSUS_PAGE);
-        let last: Option<(i64,)> = cx.one(THREAD_UNTIL, &[&thread, &self.after, &most.saturating_sub(1)])?;
+        let limit = self.events_left.min(CENSUS_PAGE);
+        let last: Option<(i64,)> =
+            cx.one(SELECT_THREAD_POSITION, &[&thread, &self.after, &limit.saturating_sub(1)])?;
         let to = last.map_or(self.up_to, |(lsn,)| lsn.min(self.up_to));
-        self.events_left = self.events_left.saturating_sub(most);
+        self.events_left = self.events_left.saturating_sub(limit);
         if self.events_left == 0 {
             self.up_to = to;
         }
         let params = cx.caller().visibility.params();
-        self.add_counts(cx.query(OF_THREAD, &params.and(&[&thread, &self.after, &to, &channel]))?);
+        self.add_counts(cx.query(COUNT_THREAD_EVENTS, &params.and(&[&thread, &self.after, &to, &channel]))?);
         self.after = to;
         Ok(to >= self.up_to)
     }
 
+    /// Adds the number of events of each kind to the counts.
     fn add_counts(&mut self, rows: impl IntoIterator<Item = (String, i64)>) {
         for (kind, count) in rows {
             let sum = self.counts.entry(kind).or_default();
@@ -244,10 +253,10 @@ impl CensusCounts {
     }
 }
 
-const THREAD_UNTIL: &str =
+const SELECT_THREAD_POSITION: &str =
     "select lsn from events where thread_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-const OF_THREAD: &str = concat!(
+const COUNT_THREAD_EVENTS: &str = concat!(
     "select e.kind, count(*) from events e left join channels c on c.id = e.channel_id
      where e.thread_id = $5 and e.lsn > $6 and e.lsn <= $7
        and (cast($8 as uuid) is null or e.channel_id = $8) and ",
@@ -255,7 +264,7 @@ const OF_THREAD: &str = concat!(
     " group by e.kind"
 );
 
-const COUNTED: &str = concat!(
+const SELECT_TABLE_COUNTS: &str = concat!(
     "select e.at, e.kind, e.n, coalesce((cast($9 as uuid) is null or e.channel_id = $9) and ",
     visible_at!("e.channel_id", c),
     ", false) from (
@@ -266,7 +275,7 @@ const COUNTED: &str = concat!(
      order by e.at, e.kind"
 );
 
-const TAIL: &str = concat!(
+const COUNT_LATER_EVENTS: &str = concat!(
     "select e.kind, count(*) from events e left join channels c on c.id = e.channel_id
      where e.workspace_id = $5 and e.lsn > $6 and e.lsn <= $7
        and (cast($8 as uuid) is null or e.channel_id = $8) and ",
@@ -275,12 +284,12 @@ const TAIL: &str = concat!(
 );
 
 /// Returns the position up to which the table has counts for a workspace.
-fn counted_up_to(cx: &Read<'_>, workspace: WorkspaceId) -> Result<i64> {
-    let at: Option<(i64,)> = cx.one(AT, &[&workspace])?;
+fn load_table_position(cx: &Read<'_>, workspace: WorkspaceId) -> Result<i64> {
+    let at: Option<(i64,)> = cx.one(SELECT_TABLE_POSITION, &[&workspace])?;
     Ok(at.map_or(0, |(lsn,)| lsn))
 }
 
-const AT: &str = "select lsn from census_at where workspace_id = $1";
+const SELECT_TABLE_POSITION: &str = "select lsn from census_at where workspace_id = $1";
 
 /// Event counts by channel and kind. The channel is `None` for events outside of channels.
 pub(crate) type KindCounts = BTreeMap<(Option<ChannelId>, String), i64>;
@@ -296,16 +305,16 @@ struct EventRange {
 /// The result of searching workspaces for events to count.
 enum ScanResult {
     /// The pass has reached the last workspace.
-    PassEnded,
+    EndOfPass,
     /// No workspace up to this one has enough new events.
     NoneUpTo(WorkspaceId),
-    Counted(EventRange),
+    RangeFound(EventRange),
 }
 
 /// Progress of a pass over all workspaces, in the order of their ids.
 #[derive(Default)]
 struct WorkspacePass {
-    last: Option<WorkspaceId>,
+    last_workspace: Option<WorkspaceId>,
     /// Whether this pass has counted events. If so, another pass follows.
     has_counted: bool,
 }
@@ -314,86 +323,90 @@ struct WorkspacePass {
 ///
 /// Workspaces take turns, so no workspace delays the others.
 fn count_in_next_log(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Result<StepOutcome> {
-    let WorkspacePass { last, has_counted } = std::mem::take(&mut *lock(pass));
-    match round.read(move |cx| find_events_to_count(cx, last))? {
-        ScanResult::PassEnded => return Ok(if has_counted { StepOutcome::More } else { StepOutcome::Done }),
-        ScanResult::NoneUpTo(workspace) => *lock(pass) = WorkspacePass { last: Some(workspace), has_counted },
-        ScanResult::Counted(counted) => {
+    let WorkspacePass { last_workspace, has_counted } = std::mem::take(&mut *lock(pass));
+    match round.read(move |cx| find_events_to_count(cx, last_workspace))? {
+        ScanResult::EndOfPass => return Ok(if has_counted { StepOutcome::More } else { StepOutcome::Done }),
+        ScanResult::NoneUpTo(workspace) => {
+            *lock(pass) = WorkspacePass { last_workspace: Some(workspace), has_counted }
+        }
+        ScanResult::RangeFound(counted) => {
             let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
-            *lock(pass) = WorkspacePass { last: Some(counted.workspace), has_counted: true };
+            *lock(pass) = WorkspacePass { last_workspace: Some(counted.workspace), has_counted: true };
             lead.write(counted.workspace, move |cx| store_counts(cx, &counted))?;
         }
     }
     Ok(StepOutcome::More)
 }
 
+/// Returns the next events to count in a workspace after `last`, if a log has enough new events.
 fn find_events_to_count(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult> {
     let next = workspaces::next(cx, last, CENSUS_WORKSPACES)?;
     for workspace in &next {
         let range = LogRange::of(cx, *workspace)?;
-        let after = counted_up_to(cx, *workspace)?.max(range.beginning());
+        let after = load_table_position(cx, *workspace)?.max(range.beginning());
         if range.head.saturating_sub(after) >= CENSUS_LAG {
             let up_to = range.head.min(after.saturating_add(CENSUS_STEP));
-            return Ok(ScanResult::Counted(count_range(cx, *workspace, after, up_to)?));
+            return Ok(ScanResult::RangeFound(count_range(cx, *workspace, after, up_to)?));
         }
     }
-    Ok(next.last().map_or(ScanResult::PassEnded, |workspace| ScanResult::NoneUpTo(*workspace)))
+    Ok(next.last().map_or(ScanResult::EndOfPass, |workspace| ScanResult::NoneUpTo(*workspace)))
 }
 
 fn count_range(cx: &Read<'_>, workspace: WorkspaceId, after: i64, up_to: i64) -> Result<EventRange> {
-    let rows: Vec<(Option<ChannelId>, String, i64)> = cx.query(COUNT, &[&workspace, &after, &up_to])?;
+    let rows: Vec<(Option<ChannelId>, String, i64)> = cx.query(COUNT_RANGE, &[&workspace, &after, &up_to])?;
     let counts = rows.into_iter().map(|(channel, kind, count)| ((channel, kind), count)).collect();
     Ok(EventRange { workspace, after, up_to, counts })
 }
 
-const COUNT: &str = "
+const COUNT_RANGE: &str = "
     select channel_id, kind, count(*) from events where workspace_id = $1 and lsn > $2 and lsn <= $3
     group by channel_id, kind";
 
 /// Adds counts to the table, unless another process has advanced the table's position in the meantime.
 fn store_counts(cx: &mut Write<'_>, counted: &EventRange) -> Result<()> {
     let EventRange { workspace, after, up_to, counts } = counted;
-    let now = counted_up_to(cx, *workspace)?.max(LogRange::read(cx)?.beginning());
+    let now = load_table_position(cx, *workspace)?.max(LogRange::read(cx)?.beginning());
     if now != *after {
         return Ok(());
     }
     change_counts(cx, counts, 1)?;
-    cx.execute(1, MOVE, &[workspace, up_to])
+    cx.execute(1, SET_TABLE_POSITION, &[workspace, up_to])
 }
 
 /// Subtracts the counts of pruned events from the table.
 ///
 /// `counts` are the counts of the events below `floor`, the new floor of the caller's workspace.
-pub(crate) fn subtract_pruned(cx: &mut Write<'_>, floor: i64, counts: &KindCounts) -> Result<()> {
+pub(crate) fn subtract_pruned_counts(cx: &mut Write<'_>, floor: i64, counts: &KindCounts) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     let last = floor.saturating_sub(1);
-    if counted_up_to(cx, workspace)? >= last {
+    if load_table_position(cx, workspace)? >= last {
         change_counts(cx, counts, -1)?;
-        return cx.execute_any(DROP_EMPTY, &[&workspace]);
+        return cx.execute_any(DELETE_ZERO_COUNTS, &[&workspace]);
     }
     // All events that the table has counted are below the floor.
-    cx.execute_any(CLEAR, &[&workspace])?;
-    cx.execute(1, MOVE, &[&workspace, &last])
+    cx.execute_any(DELETE_COUNTS, &[&workspace])?;
+    cx.execute(1, SET_TABLE_POSITION, &[&workspace, &last])
 }
 
+/// Adds the counts to the table if `sign` is 1, or subtracts them if `sign` is -1.
 fn change_counts(cx: &mut Write<'_>, counts: &KindCounts, sign: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     for ((channel, kind), count) in counts {
         let channel = channel.map_or(Uuid::nil(), ChannelId::uuid);
         let change = count.saturating_mul(sign);
-        cx.execute_any(CHANGE, &[&workspace, &channel, kind, &change])?;
+        cx.execute_any(ADD_TO_COUNT, &[&workspace, &channel, kind, &change])?;
     }
     Ok(())
 }
 
-const CHANGE: &str = "
+const ADD_TO_COUNT: &str = "
     insert into kind_counts (workspace_id, channel_id, kind, n) values ($1, $2, $3, $4)
     on conflict (workspace_id, channel_id, kind) do update set n = kind_counts.n + excluded.n";
 
-const DROP_EMPTY: &str = "delete from kind_counts where workspace_id = $1 and n = 0";
+const DELETE_ZERO_COUNTS: &str = "delete from kind_counts where workspace_id = $1 and n = 0";
 
-const CLEAR: &str = "delete from kind_counts where workspace_id = $1";
+const DELETE_COUNTS: &str = "delete from kind_counts where workspace_id = $1";
 
-const MOVE: &str = "
+const SET_TABLE_POSITION: &str = "
     insert into census_at (workspace_id, lsn) values ($1, $2)
     on conflict (workspace_id) do update set lsn = excluded.lsn";

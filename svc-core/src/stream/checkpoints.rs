@@ -29,7 +29,7 @@ pub(crate) fn feature() -> Feature {
         every: |settings| settings.signer.is_some().then_some(SCAN_INTERVAL),
         lease: LEASE,
         who: ChoreProcesses::OneLeader,
-        run: Box::new(move |round| grow_next_log(round, &pass)),
+        run: Box::new(move |round| grow_next_tree(round, &pass)),
     })
 }
 
@@ -52,9 +52,9 @@ pub(super) struct LogTree {
 
 impl LogTree {
     /// Starts from the stored tree of a log, or at the log's floor if no stored tree matches the log.
-    pub fn begin(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Self> {
+    pub fn load_or_start(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Self> {
         let range = LogRange::of(cx, workspace)?;
-        let stored: Option<(i64, Vec<u8>)> = cx.one(KEPT, &[&workspace])?;
+        let stored: Option<(i64, Vec<u8>)> = cx.one(SELECT_TREE, &[&workspace])?;
         let lsn = stored.as_ref().map_or(0, |(lsn, _)| *lsn);
         if let Some((lsn, frontier)) = stored
             && (range.floor..=range.head).contains(&lsn)
@@ -64,7 +64,7 @@ impl LogTree {
             let cursor = ChainCursor::after(workspace, lsn, Some(hash));
             return Ok(Self { workspace, cursor, frontier, stored_lsn: lsn });
         }
-        let (cursor, frontier) = tree_at_floor(cx, workspace, range.floor)?;
+        let (cursor, frontier) = load_tree_at_floor(cx, workspace, range.floor)?;
         Ok(Self { workspace, cursor, frontier, stored_lsn: lsn })
     }
 
@@ -102,18 +102,18 @@ impl LogTree {
 
     /// Stores the tree, unless another process has stored a different tree in the meantime.
     fn store(&self, cx: &mut Write<'_>) -> Result<()> {
-        let stored: Option<(i64, Vec<u8>)> = cx.one(KEPT, &[&self.workspace])?;
+        let stored: Option<(i64, Vec<u8>)> = cx.one(SELECT_TREE, &[&self.workspace])?;
         if stored.map_or(0, |(lsn, _)| lsn) != self.stored_lsn {
             return Ok(());
         }
         let frontier = self.frontier.subtrees().concat();
-        cx.execute(1, KEEP, &[&self.workspace, &self.lsn(), &frontier])
+        cx.execute(1, UPSERT_TREE, &[&self.workspace, &self.lsn(), &frontier])
     }
 }
 
-const KEPT: &str = "select lsn, frontier from checkpoints where workspace_id = $1";
+const SELECT_TREE: &str = "select lsn, frontier from checkpoints where workspace_id = $1";
 
-const KEEP: &str = "
+const UPSERT_TREE: &str = "
     insert into checkpoints (workspace_id, lsn, frontier) values ($1, $2, $3)
     on conflict (workspace_id) do update set lsn = excluded.lsn, frontier = excluded.frontier";
 
@@ -130,12 +130,12 @@ fn parse_frontier(lsn: i64, bytes: &[u8]) -> Option<Frontier> {
 ///
 /// The hash and the tree are read from the event of the newest pruning. If the log was never pruned, the hash
 /// is the genesis hash and the tree is empty.
-pub(crate) fn tree_at_floor(
+pub(crate) fn load_tree_at_floor(
     cx: &Read<'_>,
     workspace: WorkspaceId,
     floor: i64,
 ) -> Result<(ChainCursor, Frontier)> {
-    let (hash, frontier) = match cx.one::<(String,)>(DECLARED, &[&workspace])? {
+    let (hash, frontier) = match cx.one::<(String,)>(SELECT_LAST_PRUNING, &[&workspace])? {
         Some((payload,)) => {
             let declared = DeclaredFloor::of(&payload).filter(|declared| declared.floor == floor);
             let DeclaredFloor { prev_hash, frontier, .. } = declared
@@ -147,23 +147,23 @@ pub(crate) fn tree_at_floor(
     Ok((ChainCursor::after(workspace, floor.saturating_sub(1), Some(hash)), frontier))
 }
 
-const DECLARED: &str = "
+const SELECT_LAST_PRUNING: &str = "
     select e.payload from heads h join events e on e.workspace_id = h.workspace_id and e.lsn = h.pruned_at
     where h.workspace_id = $1";
 
 /// The result of searching workspaces for a tree to grow.
 enum ScanResult {
     /// The pass has reached the last workspace.
-    PassEnded,
+    EndOfPass,
     /// No tree up to this workspace has enough new events.
     NoneUpTo(WorkspaceId),
-    Grown(Box<LogTree>),
+    GrownTree(Box<LogTree>),
 }
 
 /// Progress of a pass over all workspaces, in the order of their ids.
 #[derive(Default)]
 struct WorkspacePass {
-    last: Option<WorkspaceId>,
+    last_workspace: Option<WorkspaceId>,
     /// Whether this pass has grown a tree. If so, another pass follows.
     has_grown: bool,
 }
@@ -171,30 +171,33 @@ struct WorkspacePass {
 /// Grows and stores the tree of the next log that has enough new events.
 ///
 /// Workspaces take turns, so no workspace delays the others.
-fn grow_next_log(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Result<StepOutcome> {
-    let WorkspacePass { last, has_grown } = std::mem::take(&mut *lock(pass));
-    match round.read(move |cx| grow_next_tree(cx, last))? {
-        ScanResult::PassEnded => return Ok(if has_grown { StepOutcome::More } else { StepOutcome::Done }),
-        ScanResult::NoneUpTo(workspace) => *lock(pass) = WorkspacePass { last: Some(workspace), has_grown },
-        ScanResult::Grown(tree) => {
+fn grow_next_tree(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Result<StepOutcome> {
+    let WorkspacePass { last_workspace, has_grown } = std::mem::take(&mut *lock(pass));
+    match round.read(move |cx| find_and_grow_tree(cx, last_workspace))? {
+        ScanResult::EndOfPass => return Ok(if has_grown { StepOutcome::More } else { StepOutcome::Done }),
+        ScanResult::NoneUpTo(workspace) => {
+            *lock(pass) = WorkspacePass { last_workspace: Some(workspace), has_grown }
+        }
+        ScanResult::GrownTree(tree) => {
             let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
-            *lock(pass) = WorkspacePass { last: Some(tree.workspace), has_grown: true };
+            *lock(pass) = WorkspacePass { last_workspace: Some(tree.workspace), has_grown: true };
             lead.write(tree.workspace, move |cx| tree.store(cx))?;
         }
     }
     Ok(StepOutcome::More)
 }
 
-fn grow_next_tree(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult> {
+/// Grows the tree of the next workspace after `last` that has enough new events, without storing it.
+fn find_and_grow_tree(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult> {
     let next = workspaces::next(cx, last, CHECKPOINT_WORKSPACES)?;
     for workspace in &next {
         let head = LogRange::of(cx, *workspace)?.head;
-        let mut tree = LogTree::begin(cx, *workspace)?;
+        let mut tree = LogTree::load_or_start(cx, *workspace)?;
         if head.saturating_sub(tree.lsn()) < CHECKPOINT_LAG {
             continue;
         }
         match tree.grow(cx, head)? {
-            Ok(()) => return Ok(ScanResult::Grown(Box::new(tree))),
+            Ok(()) => return Ok(ScanResult::GrownTree(Box::new(tree))),
             // Callers of the snapshot operation receive this error.
             Err(broken) => {
                 let error = broken_log(*workspace, broken);
@@ -202,7 +205,7 @@ fn grow_next_tree(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult
             }
         }
     }
-    Ok(next.last().map_or(ScanResult::PassEnded, |workspace| ScanResult::NoneUpTo(*workspace)))
+    Ok(next.last().map_or(ScanResult::EndOfPass, |workspace| ScanResult::NoneUpTo(*workspace)))
 }
 
 #[cfg(test)]

@@ -35,13 +35,13 @@ use crate::text::{Count, Text};
 use crate::time::Time;
 
 /// Maximum number of characters in the name of an event kind.
-const KIND_MAX: usize = 100;
+const KIND_NAME_MAX: usize = 100;
 
 /// Name of an event kind, as sent by a caller.
-pub type KindName = Text<1, KIND_MAX>;
+pub type KindName = Text<1, KIND_NAME_MAX>;
 
 /// Maximum number of characters in an expected head: a position, a colon, and a hash with its algorithm.
-const HEAD_MAX: usize = 100;
+const EXPECTED_HEAD_MAX: usize = 100;
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -161,7 +161,7 @@ pub struct EventPage {
 }
 
 fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
-    let wanted = EventSelection {
+    let selection = EventSelection {
         workspace_id: input.workspace_id.of(cx)?,
         channel_id: input.channel_id,
         thread_id: input.thread_id,
@@ -169,7 +169,7 @@ fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
         kind: input.kind.clone(),
     };
     let after = input.cursor.map(|cursor| cursor.0).or(input.after_id.map(Count::get));
-    event_page(cx, &wanted, after, input.limit)
+    load_event_page(cx, &selection, after, input.limit)
 }
 
 /// The filter of an event list. Inputs of operations are flat, so they repeat these fields.
@@ -209,19 +209,19 @@ macro_rules! page_sql {
 }
 
 /// Reads a page of a workspace's events by the index on the workspace.
-const PAGE: &str = page_sql!("e.workspace_id = $5", "(cast($9 as uuid) is null or e.thread_id = $9)");
+const SELECT_PAGE: &str = page_sql!("e.workspace_id = $5", "(cast($9 as uuid) is null or e.thread_id = $9)");
 
 /// Reads a page of a thread's events by the index on the thread.
 ///
 /// The workspace is compared in a form that no index serves, because SQLite would otherwise scan the whole
 /// log.
-const PAGE_OF_THREAD: &str = page_sql!("(e.workspace_id = $5) is true", "e.thread_id = $9");
+const SELECT_THREAD_PAGE: &str = page_sql!("(e.workspace_id = $5) is true", "e.thread_id = $9");
 
-const HORIZON_OF_THREAD: &str =
+const SELECT_THREAD_HORIZON: &str =
     "select lsn from events where thread_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 /// Returns whether a thread exists and the caller may see it.
-pub(super) fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
+pub(super) fn can_see_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
     match visible_place(cx, thread) {
         Err(error) if error.code() == Code::NotFound => Ok(false),
         found => found.map(|_| true),
@@ -233,13 +233,13 @@ pub(super) fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
 ///
 /// The head is read first: everything up to it is committed, so a page without events has covered the log up
 /// to the head.
-fn event_page(
+fn load_event_page(
     cx: &Read<'_>,
-    wanted: &EventSelection,
+    selection: &EventSelection,
     after: Option<i64>,
     limit: Option<Limit>,
 ) -> Result<EventPage> {
-    let EventSelection { workspace_id, channel_id, thread_id, member_id, kind } = wanted;
+    let EventSelection { workspace_id, channel_id, thread_id, member_id, kind } = selection;
     let range = LogRange::read(cx)?;
     let room_lsn = range.head;
     let after = after.unwrap_or(range.beginning());
@@ -247,12 +247,12 @@ fn event_page(
     let (sql, horizon) = match *thread_id {
         // A hidden thread is treated as one that does not exist, because the position that a page reaches
         // would reveal the number of its events.
-        Some(thread) if !sees_thread(cx, thread)? => {
+        Some(thread) if !can_see_thread(cx, thread)? => {
             let after_id = after.max(room_lsn);
             return Ok(EventPage { events: Page::whole(Vec::new()), after_id, room_lsn });
         }
-        Some(thread) => (PAGE_OF_THREAD, cx.horizon(HORIZON_OF_THREAD, &[&thread], after)?),
-        None => (PAGE, ScanHorizon::above(after, room_lsn)),
+        Some(thread) => (SELECT_THREAD_PAGE, cx.horizon(SELECT_THREAD_HORIZON, &[&thread], after)?),
+        None => (SELECT_PAGE, ScanHorizon::above(after, room_lsn)),
     };
     let visibility = cx.caller().visibility.params();
     let last = room_lsn.min(horizon.up_to());
@@ -313,14 +313,14 @@ impl LongPoll for WaitForEvent {
 }
 
 fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventPage>> {
-    let wanted = EventSelection {
+    let selection = EventSelection {
         workspace_id: input.workspace_id.of(cx)?,
         channel_id: input.channel_id,
         thread_id: input.thread_id,
         member_id: input.member_id,
         kind: input.kind.clone(),
     };
-    let page = event_page(cx, &wanted, Some(input.after_id.get()), input.limit)?;
+    let page = load_event_page(cx, &selection, Some(input.after_id.get()), input.limit)?;
     if !page.events.items().is_empty() {
         return Ok(Poll::Ready(page));
     }
@@ -348,7 +348,7 @@ struct VerifyEventChain {
     workspace_id: OwnWorkspaceId,
     /// A head that the log must contain, as `LSN:HASH`, such as one returned by an earlier call.
     #[schemars(regex(pattern = r"^[0-9]{1,18}:(sha256:)?[0-9A-Fa-f]{64}$"))]
-    expect_head: Option<Text<3, HEAD_MAX>>,
+    expect_head: Option<Text<3, EXPECTED_HEAD_MAX>>,
 }
 
 /// The result of verifying an intact log.
@@ -401,12 +401,11 @@ fn begin_verification(input: &VerifyEventChain, _: &SharedState, _: Time) -> Res
 fn verify_next_page(
     cx: &Read<'_>,
     input: &VerifyEventChain,
-    verifying: &mut PagedVerification,
+    paged: &mut PagedVerification,
 ) -> Result<Option<ChainVerifyReport>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let expected = verifying.expected.take();
-    let verification =
-        verifying.verification.get_or_insert_with(|| LogVerification::new(workspace_id, expected));
+    let expected = paged.expected.take();
+    let verification = paged.verification.get_or_insert_with(|| LogVerification::new(workspace_id, expected));
     verification.next_page(cx)?.map(report_or_error).transpose()
 }
 
@@ -455,7 +454,7 @@ mod tests {
 
     #[test]
     fn a_threads_events_are_read_by_thread() {
-        assert!(PAGE.contains("e.workspace_id = $5 and"));
-        assert!(PAGE_OF_THREAD.contains("and e.thread_id = $9"));
+        assert!(SELECT_PAGE.contains("e.workspace_id = $5 and"));
+        assert!(SELECT_THREAD_PAGE.contains("and e.thread_id = $9"));
     }
 }

@@ -70,8 +70,8 @@ impl InternalConsumer {
     pub fn read(&self, cx: &Read<'_>, workspace: WorkspaceId, filter: &EventFilter) -> Result<ConsumedPage> {
         let range = LogRange::of(cx, workspace)?;
         let oldest = ConsumerPosition { lsn: range.beginning(), hash: None };
-        let from = self.position(cx, workspace)?.unwrap_or(oldest);
-        if !range.has_after(from.lsn) || is_of_another_log(range.hash_in(cx, workspace, from.lsn)?, from) {
+        let from = self.load_position(cx, workspace)?.unwrap_or(oldest);
+        if !range.has_after(from.lsn) || is_different_event(range.hash_in(cx, workspace, from.lsn)?, from) {
             return Ok(ConsumedPage::Rebuild(oldest));
         }
         let mut cursor = ChainCursor::after(workspace, from.lsn, from.hash);
@@ -106,7 +106,7 @@ impl InternalConsumer {
     /// caller must then roll back the transaction.
     pub fn advance(&self, cx: &mut Write<'_>, from: ConsumerPosition, up_to: ConsumerPosition) -> Result<()> {
         let workspace = cx.caller().workspace_id;
-        match self.position(cx, workspace)? {
+        match self.load_position(cx, workspace)? {
             Some(position) if position != from => Err(Error::new(
                 Code::Unavailable,
                 "another process has already moved this consumer's position",
@@ -119,22 +119,22 @@ impl InternalConsumer {
     /// results.
     pub fn begin_at(&self, cx: &mut Write<'_>, position: ConsumerPosition) -> Result<()> {
         let workspace = cx.caller().workspace_id;
-        cx.execute(1, SET, &[&self.0, &workspace, &position.lsn, &position.hash])
+        cx.execute(1, UPSERT_POSITION, &[&self.0, &workspace, &position.lsn, &position.hash])
     }
 
-    fn position(&self, cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<ConsumerPosition>> {
-        let row: Option<(i64, Option<[u8; 32]>)> = cx.one(POSITION, &[&self.0, &workspace])?;
+    fn load_position(&self, cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<ConsumerPosition>> {
+        let row: Option<(i64, Option<[u8; 32]>)> = cx.one(SELECT_POSITION, &[&self.0, &workspace])?;
         Ok(row.map(|(lsn, hash)| ConsumerPosition { lsn, hash }))
     }
 }
 
 /// Returns whether the stored event at a position differs from the event that the consumer read there.
-fn is_of_another_log(stored: Option<[u8; 32]>, read: ConsumerPosition) -> bool {
-    stored.zip(read.hash).is_some_and(|(stored, read)| stored != read)
+fn is_different_event(stored_hash: Option<[u8; 32]>, position: ConsumerPosition) -> bool {
+    stored_hash.zip(position.hash).is_some_and(|(stored, read)| stored != read)
 }
 
-const POSITION: &str = "select after_id, hash from taps where name = $1 and workspace_id = $2";
+const SELECT_POSITION: &str = "select after_id, hash from taps where name = $1 and workspace_id = $2";
 
-const SET: &str = "
+const UPSERT_POSITION: &str = "
     insert into taps (name, workspace_id, after_id, hash) values ($1, $2, $3, $4)
     on conflict (name, workspace_id) do update set after_id = excluded.after_id, hash = excluded.hash";

@@ -21,7 +21,7 @@ const SUBSCRIPTION_TTL: Duration = Duration::from_secs(86_400);
 const TABLE: &str = "resource_subscriptions";
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().chore(ended_rows_chore(TABLE, Duration::ZERO, ANY_OVER, REMOVE_OVER)).records(vec![
+    Feature::new().chore(ended_rows_chore(TABLE, Duration::ZERO, ANY_EXPIRED, DELETE_EXPIRED)).records(vec![
         Records::table(TABLE, "token_id uri").erased_first().through("token_id", "tokens").stays(),
     ])
 }
@@ -34,12 +34,12 @@ impl ResourceSubscriptions<'_> {
     ///
     /// Fails with 403 if the caller has no token, and with 409 `wrong-state` if the token has too many
     /// subscriptions.
-    pub async fn set(&self, admission: Admission, uri: String, is_wanted: bool) -> Result<()> {
+    pub async fn set(&self, admission: Admission, uri: String, is_subscribed: bool) -> Result<()> {
         let Self(dispatch) = self;
-        let (own, token) = own_token(dispatch, admission).await?;
+        let (own, token) = load_caller_token(dispatch, admission).await?;
         let token =
             token.ok_or_else(|| Error::forbidden("only a caller with a token can subscribe to resources"))?;
-        let change = move |cx: &mut Write<'_>| match is_wanted {
+        let change = move |cx: &mut Write<'_>| match is_subscribed {
             true => add_subscription(cx, token, &uri),
             false => cx.change(REMOVE, &[&token, &uri]).map(drop),
         };
@@ -51,14 +51,18 @@ impl ResourceSubscriptions<'_> {
         let operation = WAIT_FOR_EVENT.operation(&self.0.table)?;
         let read = |cx: &Read<'_>| {
             let Some(token) = cx.caller().token_id else { return Ok(Vec::new()) };
-            let found = cx.first_rows::<(String,)>(LIVE, &[&token, &cx.now()])?;
+            let found = cx.first_rows::<(String,)>(SELECT_LIVE_URIS, &[&token, &cx.now()])?;
             Ok(found.into_iter().map(|(uri,)| uri).collect())
         };
         self.0.read_for(operation, admission, false, read).await
     }
 }
 
-async fn own_token(dispatch: &Arc<Dispatch>, admission: Admission) -> Result<(ServiceWork, Option<TokenId>)> {
+/// Returns the work that an admitted caller causes, and the id of its token if it has one.
+async fn load_caller_token(
+    dispatch: &Arc<Dispatch>,
+    admission: Admission,
+) -> Result<(ServiceWork, Option<TokenId>)> {
     let operation = WAIT_FOR_EVENT.operation(&dispatch.table)?;
     let read = |cx: &Read<'_>| Ok((ServiceWork::caused_by(cx.caller()), cx.caller().token_id));
     dispatch.read_for(operation, admission, false, read).await
@@ -67,7 +71,7 @@ async fn own_token(dispatch: &Arc<Dispatch>, admission: Admission) -> Result<(Se
 fn add_subscription(cx: &mut Write<'_>, token: TokenId, uri: &str) -> Result<()> {
     let now = cx.now();
     let until = now.plus(SUBSCRIPTION_TTL);
-    if cx.change(PROLONG, &[&token, &uri, &until])? > 0 {
+    if cx.change(RENEW, &[&token, &uri, &until])? > 0 {
         return Ok(());
     }
     let count = cx.one::<(i64,)>(COUNT, &[&token, &now])?.map_or(0, |(count,)| count);
@@ -79,19 +83,19 @@ fn add_subscription(cx: &mut Write<'_>, token: TokenId, uri: &str) -> Result<()>
     cx.execute(1, INSERT, &[&token, &uri, &until])
 }
 
-const LIVE: &str = "select uri from resource_subscriptions where token_id = $1 and until > $2";
+const SELECT_LIVE_URIS: &str = "select uri from resource_subscriptions where token_id = $1 and until > $2";
 
 const COUNT: &str = "select count(*) from resource_subscriptions where token_id = $1 and until > $2";
 
-const PROLONG: &str = "update resource_subscriptions set until = $3 where token_id = $1 and uri = $2";
+const RENEW: &str = "update resource_subscriptions set until = $3 where token_id = $1 and uri = $2";
 
 const INSERT: &str = "insert into resource_subscriptions (token_id, uri, until) values ($1, $2, $3)";
 
 const REMOVE: &str = "delete from resource_subscriptions where token_id = $1 and uri = $2";
 
-const ANY_OVER: &str = "select 1 from resource_subscriptions where until <= $1 limit 1";
+const ANY_EXPIRED: &str = "select 1 from resource_subscriptions where until <= $1 limit 1";
 
 /// Removes subscriptions by the index on their end times.
-const REMOVE_OVER: &str = "
+const DELETE_EXPIRED: &str = "
     delete from resource_subscriptions where (token_id, uri) in (
         select token_id, uri from resource_subscriptions where until <= $1 order by until limit $2)";

@@ -21,7 +21,7 @@ use crate::text::Count;
 use crate::time::Time;
 
 /// Default number of tombstones per page.
-const DEFAULT: i64 = 100;
+const DEFAULT_LIMIT: i64 = 100;
 
 pub(super) fn operation() -> Operation {
     read("list_tombstones", list_tombstones)
@@ -103,16 +103,18 @@ struct WithdrawalPayload {
 
 fn list_tombstones(cx: &Read<'_>, input: &ListTombstones) -> Result<Page<Tombstone>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let limit = Limit::new(input.limit.map_or(DEFAULT, Count::get)).map_err(Error::internal)?;
+    let limit = Limit::new(input.limit.map_or(DEFAULT_LIMIT, Count::get)).map_err(Error::internal)?;
     let after = Cursor::after(input.cursor).max(LogRange::read(cx)?.beginning());
-    let most = rows_to_read(Some(limit));
-    let horizon: ScanHorizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
+    let row_limit = rows_to_read(Some(limit));
+    let horizon: ScanHorizon = cx.horizon(SELECT_HORIZON, &[&workspace_id], after)?;
     let visibility = cx.caller().visibility.params();
     let last = horizon.up_to();
     let ListTombstones { channel_id, thread_id, .. } = input;
-    let params = visibility.and(&[&workspace_id, &after, &last, channel_id, thread_id, &most]);
+    let params = visibility.and(&[&workspace_id, &after, &last, channel_id, thread_id, &row_limit]);
     let page =
-        Page::within(horizon, cx.rows(LIST, &params)?, Some(limit), |event: &WithdrawalEvent| event.lsn);
+        Page::within(horizon, cx.rows(SELECT_PAGE, &params)?, Some(limit), |event: &WithdrawalEvent| {
+            event.lsn
+        });
     let withdrawn = page.try_map(|event| {
         let what: WithdrawalPayload =
             serde_json::from_value(event.payload.clone()).map_err(Error::internal)?;
@@ -138,9 +140,9 @@ fn list_tombstones(cx: &Read<'_>, input: &ListTombstones) -> Result<Page<Tombsto
     })
 }
 
-/// Reads by the index of withdrawals, as [`HORIZON`] does. The index contains only `MessageTombstoned`
+/// Reads by the index of withdrawals, as [`SELECT_HORIZON`] does. The index contains only `MessageTombstoned`
 /// events.
-const LIST: &str = concat!(
+const SELECT_PAGE: &str = concat!(
     "select ",
     withdrawal_columns!(),
     " from events e left join channels c on c.id = e.channel_id
@@ -151,7 +153,7 @@ const LIST: &str = concat!(
     " order by e.lsn limit $10"
 );
 
-const HORIZON: &str = "
+const SELECT_HORIZON: &str = "
     select lsn from events where workspace_id = $1 and kind = 'MessageTombstoned' and lsn > $2
     order by lsn limit 1 offset $3";
 
@@ -163,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_statements_name_the_kind_of_a_withdrawal() {
-        for sql in [LIST, HORIZON] {
+        for sql in [SELECT_PAGE, SELECT_HORIZON] {
             assert!(sql.contains(&format!("kind = '{}'", MessageTombstoned::KIND)));
         }
     }

@@ -20,15 +20,16 @@ use crate::log::verify::ChainHead;
 use crate::op::{Feature, Operation, Read, read};
 
 /// Name of the response header with the head position of the caller's workspace.
-const HEADER: &str = "Svc-Room-LSN";
+const HEAD_LSN_HEADER: &str = "Svc-Room-LSN";
 /// URI scheme of the addresses of a workspace's objects.
-const SCHEME: &str = "svc";
+const URI_SCHEME: &str = "svc";
 /// URI template of a message. Prefixes of the template are the addresses of the thread, channel and workspace
 /// that contain the message.
-const ADDRESS: &str = "svc://{workspace_id}/channels/{channel_id}/threads/{thread_id}/messages/{message_id}";
+const MESSAGE_URI_TEMPLATE: &str =
+    "svc://{workspace_id}/channels/{channel_id}/threads/{thread_id}/messages/{message_id}";
 
 /// Path of the snapshot of a log.
-const SNAPSHOT: &str = "/workspaces/{workspace_id}/snapshot";
+const SNAPSHOT_PATH: &str = "/workspaces/{workspace_id}/snapshot";
 
 /// The links of a card: the name and path of each link, with `{workspace_id}` as a placeholder.
 const LINKS: [(&str, &str); 6] = [
@@ -36,7 +37,7 @@ const LINKS: [(&str, &str); 6] = [
     ("events", "/workspaces/{workspace_id}/events"),
     ("catch_up", "/workspaces/{workspace_id}/events/catch-up"),
     ("verify", "/workspaces/{workspace_id}/events/verify"),
-    ("snapshot", SNAPSHOT),
+    ("snapshot", SNAPSHOT_PATH),
     ("subscribe", "/ws/subscribe"),
 ];
 
@@ -100,8 +101,8 @@ struct Links {
 }
 
 /// Returns the prefix of the addresses of all objects in a workspace.
-pub(super) fn address_of(workspace: WorkspaceId) -> String {
-    format!("{SCHEME}://{workspace}")
+pub(super) fn workspace_uri(workspace: WorkspaceId) -> String {
+    format!("{URI_SCHEME}://{workspace}")
 }
 
 fn get_room(cx: &Read<'_>, input: &GetRoom) -> Result<Room> {
@@ -112,7 +113,7 @@ fn get_room(cx: &Read<'_>, input: &GetRoom) -> Result<Room> {
     let [own, events, catch_up, verify, snapshot, subscribe] =
         LINKS.map(|(_, path)| path.replace("{workspace_id}", &workspace.id.to_string()));
     Ok(Room {
-        uri: address_of(workspace.id),
+        uri: workspace_uri(workspace.id),
         id: workspace.id,
         name: workspace.name,
         handle: workspace.handle,
@@ -129,9 +130,9 @@ pub fn scheme_card(export_key: Option<PublicKey>) -> Value {
     let links: serde_json::Map<String, Value> =
         LINKS.iter().map(|(name, path)| ((*name).to_owned(), (*path).into())).collect();
     json!({
-        "scheme": SCHEME,
-        "uri_template": ADDRESS,
-        "header": HEADER,
+        "scheme": URI_SCHEME,
+        "uri_template": MESSAGE_URI_TEMPLATE,
+        "header": HEAD_LSN_HEADER,
         "links": links,
         "export_key": export_key.map(|key| STANDARD.encode(key)),
     })

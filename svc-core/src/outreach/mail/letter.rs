@@ -24,7 +24,7 @@ pub(super) enum LetterKind {
     /// Contains the code for an address that is not confirmed.
     Code,
     /// Notifies the former address that another address was set.
-    Former,
+    FormerAddress,
     /// Lists items of one thread or channel.
     Items(Vec<i64>),
     /// Lists the items of a digest.
@@ -121,7 +121,7 @@ impl LetterRecipient<'_> {
         );
         let id = letter_id("former", self.member, &[&now.micros().to_be_bytes()]);
         let subject = format!("[{}] Another address was set for your notifications", self.workspace);
-        self.compose(LetterKind::Former, to, subject, body, id, None)
+        self.compose(LetterKind::FormerAddress, to, subject, body, id, None)
     }
 
     /// Composes a letter about items of one place, which is a thread or a channel.
@@ -138,7 +138,7 @@ impl LetterRecipient<'_> {
         let untitled = || format!("{} in {place_name}", unread_count_text(items.len()));
         let subject = title.map_or_else(untitled, str::to_owned);
         let references = letter_id("thread", self.member, &[place.as_bytes()]);
-        let id = letter_id("items", self.member, &[place.as_bytes(), &first_and_last(&lsns)]);
+        let id = letter_id("items", self.member, &[place.as_bytes(), &first_and_last_bytes(&lsns)]);
         let subject = format!("[{}] {subject}", self.workspace);
         self.compose(LetterKind::Items(lsns), to, subject, body, id, Some(references))
     }
@@ -158,7 +158,7 @@ impl LetterRecipient<'_> {
             body.add_line(&format!("And {} more.", lsns.len().saturating_sub(MAIL_ITEMS_MAX)));
         }
         self.add_footer(&mut body);
-        let id = letter_id("digest", self.member, &[&first_and_last(&lsns)]);
+        let id = letter_id("digest", self.member, &[&first_and_last_bytes(&lsns)]);
         let subject = format!("[{}] {}", self.workspace, unread_count_text(lsns.len()));
         self.compose(LetterKind::Digest(lsns), to, subject, body, id, None)
     }
@@ -194,7 +194,7 @@ impl LetterRecipient<'_> {
         let subject = subject.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let LetterBody { text, html } = body;
         let html = format!("<!doctype html><html><body>{html}</body></html>\n");
-        let is_notice = matches!(kind, LetterKind::Code | LetterKind::Former);
+        let is_notice = matches!(kind, LetterKind::Code | LetterKind::FormerAddress);
         let unsubscribe = self.unsubscribe.clone().filter(|_| !is_notice);
         Letter { kind, to, subject, text, html, id, references, unsubscribe }
     }
@@ -306,7 +306,7 @@ fn escape_html(text: &str) -> String {
 ///
 /// The id of a letter is derived from both positions, so a letter that is sent again with a new item gets
 /// another id.
-fn first_and_last(lsns: &[i64]) -> [u8; 16] {
+fn first_and_last_bytes(lsns: &[i64]) -> [u8; 16] {
     let [first, last] = [lsns.first(), lsns.last()].map(|lsn| lsn.copied().unwrap_or_default());
     let mut ends = [0; 16];
     for (to, from) in ends.iter_mut().zip(first.to_be_bytes().into_iter().chain(last.to_be_bytes())) {
@@ -321,8 +321,8 @@ fn letter_id(kind: &str, member: MemberId, parts: &[&[u8]]) -> String {
     hash.update(kind);
     hash.update(member.uuid().as_bytes());
     parts.iter().for_each(|part| hash.update(part));
-    hex::encode(hash.finalize()).chars().take(ID_CHARS).collect()
+    hex::encode(hash.finalize()).chars().take(LETTER_ID_CHARS).collect()
 }
 
 /// Number of hexadecimal digits in the id of a letter: 128 bits.
-const ID_CHARS: usize = 32;
+const LETTER_ID_CHARS: usize = 32;

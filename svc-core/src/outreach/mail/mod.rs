@@ -21,8 +21,7 @@ use crate::limits::DELIVERY_BATCH_LEASE;
 use crate::mailbox::MailAddress;
 use crate::op::{DeliveryBatch, DeliveryChannel, DeliveryResult, MailSettings, Read, Write};
 use crate::outreach::delivery_address::{
-    CODE_TTL, ConfirmationCode, DeliveryMode, StoredDelivery, postpone_notices, store_delivery,
-    stored_delivery,
+    CODE_TTL, ConfirmationCode, DeliveryMode, StoredDelivery, load_delivery, postpone_notices, store_delivery,
 };
 use crate::outreach::preferences::{self, Preferences};
 use crate::outreach::unsubscribe;
@@ -33,7 +32,7 @@ pub use letter::Letter;
 use letter::{LetterKind, LetterRecipient};
 
 /// Maximum emails to a member within an hour; further notifications are sent together in a digest.
-const MAILS_AN_HOUR_MAX: i64 = 20;
+const MAILS_PER_HOUR_MAX: i64 = 20;
 /// Pause after the first temporary failure. Each further failure doubles the pause, up to [`MAIL_RETRY_MAX`].
 const MAIL_RETRY_MIN: Duration = Duration::from_secs(60);
 /// Number of consecutively rejected letters after which an address is suspended.
@@ -44,9 +43,9 @@ const MAIL_RETRY_MAX: Duration = Duration::from_secs(6 * 3600);
 /// The delivery channel for email.
 pub static MAIL: DeliveryChannel<Letter> = DeliveryChannel {
     name: "mail",
-    workspaces: WORKSPACES,
-    members: MEMBERS,
-    take: take_letters,
+    workspaces: SELECT_WORKSPACES,
+    members: SELECT_MEMBERS,
+    take: compose_due_letters,
     postpone: postpone_mail,
     is_current,
     settle,
@@ -76,7 +75,7 @@ macro_rules! next_workspace {
     };
 }
 
-const WORKSPACES: &str = workspaces_in_turn!(
+const SELECT_WORKSPACES: &str = workspaces_in_turn!(
     next_workspace!("$2"),
     next_workspace!("k.workspace_id"),
     "coalesce(
@@ -87,7 +86,7 @@ const WORKSPACES: &str = workspaces_in_turn!(
          where d.workspace_id = k.workspace_id and d.former_due <= $1 limit 1)) is not null"
 );
 
-const MEMBERS: &str = "
+const SELECT_MEMBERS: &str = "
     select f.member_id from (
         select * from (
             select i.member_id, i.mail_due as due from inbox i
@@ -111,17 +110,17 @@ columns! {
     named_columns: RecipientName as m { handle, active = "m.deactivated_at is null", workspace = "w.name" }
 }
 
-const NAMED: &str = concat!(
+const SELECT_RECIPIENT: &str = concat!(
     "select ",
     named_columns!(),
     " from members m join workspaces w on w.id = m.workspace_id where m.id = $1"
 );
 
 /// Composes the letters that must now be sent to a member, and leases their notifications.
-fn take_letters(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Letter>>> {
-    let named: Option<RecipientName> = cx.one(NAMED, &[&member])?;
+fn compose_due_letters(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Letter>>> {
+    let named: Option<RecipientName> = cx.one(SELECT_RECIPIENT, &[&member])?;
     let (Some(mail), Some(named), Some(stored)) =
-        (cx.settings().mail.clone(), named, stored_delivery(cx, member)?)
+        (cx.settings().mail.clone(), named, load_delivery(cx, member)?)
     else {
         return drop_due_items(cx, member);
     };
@@ -137,9 +136,9 @@ fn take_letters(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryB
         LetterRecipient { member, handle: &named.handle, workspace: &named.workspace, origin, unsubscribe };
     let is_due = |due: Option<Time>| due.is_some_and(|due| due <= cx.now());
     let letters = if is_due(stored.code_due) || is_due(stored.former_due) {
-        take_notices(cx, &receiver, stored)?
+        compose_notice_letters(cx, &receiver, stored)?
     } else {
-        take_items(cx, &receiver, stored, &mail)?
+        compose_item_letters(cx, &receiver, stored, &mail)?
     };
     if letters.is_empty() {
         return Ok(None);
@@ -158,7 +157,7 @@ fn postpone_mail(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()
 }
 
 /// Composes the letters about the address itself: the code, and the notice to the former address.
-fn take_notices(
+fn compose_notice_letters(
     cx: &mut Write<'_>,
     receiver: &LetterRecipient<'_>,
     mut stored: StoredDelivery,
@@ -184,7 +183,7 @@ fn take_notices(
 }
 
 /// Composes the letters about items that a member has not read.
-fn take_items(
+fn compose_item_letters(
     cx: &mut Write<'_>,
     receiver: &LetterRecipient<'_>,
     mut stored: StoredDelivery,
@@ -196,7 +195,7 @@ fn take_items(
         drop_due(cx, member, OutgoingChannel::Mail)?;
         return Ok(Vec::new());
     };
-    let preferences = preferences::stored_preferences(cx, member)?;
+    let preferences = preferences::load_preferences(cx, member)?;
     if let Some(later) = postponed_until(cx, member, &stored, &preferences, mail)? {
         postpone(cx, member, OutgoingChannel::Mail, later)?;
         return Ok(Vec::new());
@@ -211,7 +210,7 @@ fn take_items(
         store_delivery(cx, member, &stored)?;
         return Ok(vec![receiver.compose_digest(address, &places)]);
     }
-    let left = MAILS_AN_HOUR_MAX.saturating_sub(stored.sent_within_hour(now));
+    let left = MAILS_PER_HOUR_MAX.saturating_sub(stored.sent_in_current_hour(now));
     let too_many = places.split_off(places.len().min(usize::try_from(left).unwrap_or_default()));
     if !too_many.is_empty() {
         let digest_at = preferences.next_digest(now);
@@ -238,11 +237,11 @@ fn postponed_until(
     let digest = match (stored.mode, oldest_due(cx, member, OutgoingChannel::Mail)?) {
         // An item created just before a digest is delayed too, so that the member can read it first.
         (DeliveryMode::Digest, Some(oldest)) => {
-            Some(preferences.digest_from(oldest.plus(mail.delay))).filter(|at| *at > now)
+            Some(preferences.first_digest_from(oldest.plus(mail.delay))).filter(|at| *at > now)
         }
         _ => None,
     };
-    Ok(retried.or_else(|| preferences.quiet_until(now)).max(digest))
+    Ok(retried.or_else(|| preferences.quiet_hours_end(now)).max(digest))
 }
 
 /// Groups items by thread, or by channel if they have no thread, ordered by the first item of each group.
@@ -260,39 +259,39 @@ fn group_by_place(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
 
 impl StoredDelivery {
     /// Returns how many emails were sent in the current hour.
-    fn sent_within_hour(&self, now: Time) -> i64 {
+    fn sent_in_current_hour(&self, now: Time) -> i64 {
         let is_over = self.sent_since.is_none_or(|since| since.plus(HOUR) <= now);
         if is_over { 0 } else { self.sent }
     }
 
     /// Counts an email as sent.
     fn count_sent(&mut self, now: Time) {
-        let sent = self.sent_within_hour(now);
+        let sent = self.sent_in_current_hour(now);
         self.sent_since = self.sent_since.filter(|_| sent > 0).or(Some(now));
         self.sent = sent.saturating_add(1);
     }
 
     /// Undoes the count of an email that was not accepted.
-    fn remove_from_count(&mut self) {
+    fn uncount_sent(&mut self) {
         self.sent = self.sent.saturating_sub(1).max(0);
     }
 
     /// Records that the address accepted an email.
-    fn succeed(&mut self) {
+    fn record_success(&mut self) {
         (self.failures, self.retry_at, self.last_error) = (0, None, None);
         self.refusals = 0;
     }
 
     /// Records a letter rejected for its content, and suspends the address after several rejections.
-    fn refuse(&mut self, detail: &str) {
+    fn record_refusal(&mut self, detail: &str) {
         (self.failures, self.retry_at, self.last_error) = (0, None, Some(detail.to_owned()));
         self.refusals = self.refusals.saturating_add(1);
         self.suspended |= self.refusals >= MAIL_REFUSALS_MAX;
     }
 
     /// Records a temporary failure, and returns when to try again.
-    fn fail(&mut self, now: Time, detail: &str, after: Option<Duration>) -> Time {
-        let at = now.plus(retry_pause(self.failures, after));
+    fn record_failure(&mut self, now: Time, detail: &str, retry_after: Option<Duration>) -> Time {
+        let at = now.plus(retry_pause(self.failures, retry_after));
         self.failures = self.failures.saturating_add(1);
         (self.retry_at, self.last_error) = (Some(at), Some(detail.to_owned()));
         at
@@ -301,18 +300,18 @@ impl StoredDelivery {
 
 /// Returns the pause after a number of failures.
 ///
-/// `after` is the minimum pause that the receiving server requested.
-fn retry_pause(failures: i64, after: Option<Duration>) -> Duration {
+/// `retry_after` is the minimum pause that the receiving server requested.
+fn retry_pause(failures: i64, retry_after: Option<Duration>) -> Duration {
     let doubled = u32::try_from(failures).ok().and_then(|failures| 2_u32.checked_pow(failures));
     let pause = doubled.map_or(MAIL_RETRY_MAX, |times| MAIL_RETRY_MIN.saturating_mul(times));
-    pause.max(after.unwrap_or_default()).min(MAIL_RETRY_MAX)
+    pause.max(retry_after.unwrap_or_default()).min(MAIL_RETRY_MAX)
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Returns whether all items of a letter are still due.
-fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<Letter>, place: usize) -> Result<bool> {
-    match batch.notifications().get(place).map(|letter| &letter.kind) {
+fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<Letter>, index: usize) -> Result<bool> {
+    match batch.notifications().get(index).map(|letter| &letter.kind) {
         Some(LetterKind::Items(lsns) | LetterKind::Digest(lsns)) => {
             are_current(cx, batch.member_id(), OutgoingChannel::Mail, lsns)
         }
@@ -324,10 +323,12 @@ fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<Letter>, place: usize) -> Res
 fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<Letter>, results: &[DeliveryResult]) -> Result<()> {
     let member = batch.member_id();
     // If there is no row, the member was erased in the meantime.
-    let Some(mut stored) = stored_delivery(cx, member)? else { return Ok(()) };
+    let Some(mut stored) = load_delivery(cx, member)? else { return Ok(()) };
     for (letter, result) in batch.notifications().iter().zip(results) {
         match &letter.kind {
-            LetterKind::Code | LetterKind::Former => settle_notice(&mut stored, letter, result, cx.now()),
+            LetterKind::Code | LetterKind::FormerAddress => {
+                settle_notice(&mut stored, letter, result, cx.now())
+            }
             LetterKind::Items(lsns) | LetterKind::Digest(lsns) => {
                 settle_items(cx, member, &mut stored, letter.to(), (lsns, result))?;
                 if matches!((&letter.kind, result), (LetterKind::Digest(_), DeliveryResult::Accepted)) {
@@ -339,6 +340,7 @@ fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<Letter>, results: &[Delivery
     store_delivery(cx, member, &stored)
 }
 
+/// Records the delivery result of a letter about the address itself.
 fn settle_notice(stored: &mut StoredDelivery, letter: &Letter, result: &DeliveryResult, now: Time) {
     let is_code = letter.kind == LetterKind::Code;
     let (awaited, due) = match is_code {
@@ -372,6 +374,7 @@ fn settle_notice(stored: &mut StoredDelivery, letter: &Letter, result: &Delivery
     }
 }
 
+/// Records the delivery result of a letter about items.
 fn settle_items(
     cx: &mut Write<'_>,
     member: MemberId,
@@ -381,16 +384,16 @@ fn settle_items(
 ) -> Result<()> {
     let now = cx.now();
     if *result != DeliveryResult::Accepted {
-        stored.remove_from_count();
+        stored.uncount_sent();
     }
     let due = match result {
         // This letter was sent before the last rejection was counted, so the suspension stays.
         DeliveryResult::Accepted if stored.suspended => None,
         DeliveryResult::Accepted => {
-            stored.succeed();
+            stored.record_success();
             None
         }
-        DeliveryResult::Later { detail, after } => Some(stored.fail(now, detail, *after)),
+        DeliveryResult::Later { detail, after } => Some(stored.record_failure(now, detail, *after)),
         // The address was replaced in the meantime.
         DeliveryResult::Dropped { .. } | DeliveryResult::Refused { .. }
             if stored.address.as_ref() != Some(to) =>
@@ -398,7 +401,7 @@ fn settle_items(
             Some(now)
         }
         DeliveryResult::Dropped { detail } => {
-            stored.refuse(detail);
+            stored.record_refusal(detail);
             None
         }
         DeliveryResult::Refused { detail } => {
@@ -431,17 +434,17 @@ mod tests {
 
     #[test]
     fn an_address_is_suspended_by_refusals_in_a_row() {
-        let mut stored = StoredDelivery::unset(DeliveryMode::Immediate);
+        let mut stored = StoredDelivery::without_address(DeliveryMode::Immediate);
         let now = Time::from_micros(0);
         for _ in 0..3 {
-            stored.refuse("554 5.7.1 no");
-            stored.refuse("554 5.7.1 no");
-            let at = stored.fail(now, "451 later", None);
+            stored.record_refusal("554 5.7.1 no");
+            stored.record_refusal("554 5.7.1 no");
+            let at = stored.record_failure(now, "451 later", None);
             assert_eq!((stored.suspended, stored.retry_at), (false, Some(at)), "that is no answer to either");
-            stored.succeed();
+            stored.record_success();
             assert_eq!((stored.refusals, &stored.last_error), (0, &None));
         }
-        (0..3).for_each(|_| stored.refuse("554 5.7.1 no"));
+        (0..3).for_each(|_| stored.record_refusal("554 5.7.1 no"));
         assert!(stored.suspended && stored.retry_at.is_none());
         assert_eq!(stored.last_error.as_deref(), Some("554 5.7.1 no"));
     }
@@ -449,12 +452,12 @@ mod tests {
     #[test]
     fn mails_are_counted_by_the_hour() {
         let at = |minutes: u64| Time::from_micros(0).plus(Duration::from_secs(minutes * 60));
-        let mut stored = StoredDelivery::unset(DeliveryMode::Immediate);
+        let mut stored = StoredDelivery::without_address(DeliveryMode::Immediate);
         (0..3).for_each(|minute| stored.count_sent(at(minute)));
-        assert_eq!(stored.sent_within_hour(at(59)), 3);
-        assert_eq!(stored.sent_within_hour(at(60)), 0);
+        assert_eq!(stored.sent_in_current_hour(at(59)), 3);
+        assert_eq!(stored.sent_in_current_hour(at(60)), 0);
         stored.count_sent(at(61));
-        assert_eq!((stored.sent_within_hour(at(62)), stored.sent_within_hour(at(120))), (1, 1));
-        assert_eq!(stored.sent_within_hour(at(121)), 0);
+        assert_eq!((stored.sent_in_current_hour(at(62)), stored.sent_in_current_hour(at(120))), (1, 1));
+        assert_eq!(stored.sent_in_current_hour(at(121)), 0);
     }
 }

@@ -11,19 +11,19 @@ use uuid::Uuid;
 use crate::log::event::{Event as _, EventKind, WorkspaceImported};
 
 /// Finds ids in event payloads. Contains the JSON schema of the payload of each event kind.
-pub(super) struct EventIds(BTreeMap<&'static str, Value>);
+pub(super) struct EventIdFinder(BTreeMap<&'static str, Value>);
 
 #[derive(Deserialize)]
-struct Payload {
+struct EventPayload {
     #[serde(rename = "$chain")]
-    chain: Chain,
+    chain: ChainFields,
     attribution: BTreeMap<String, Option<Uuid>>,
     #[serde(flatten)]
     fields: Value,
 }
 
 #[derive(Deserialize)]
-struct Chain {
+struct ChainFields {
     channel_id: Option<Uuid>,
     kind: String,
     member_id: Option<Uuid>,
@@ -31,19 +31,19 @@ struct Chain {
     workspace_id: Option<Uuid>,
 }
 
-impl EventIds {
-    pub fn of<'k>(kinds: impl Iterator<Item = &'k EventKind>) -> Self {
+impl EventIdFinder {
+    pub fn new<'k>(kinds: impl Iterator<Item = &'k EventKind>) -> Self {
         // The event about the import of a copy contains ids of the source, which is another workspace.
         let own = kinds.filter(|kind| kind.kind != WorkspaceImported::KIND);
         Self(own.map(|kind| (kind.kind, kind.schema())).collect())
     }
 
     /// Returns the ids in the payload of an event.
-    pub fn in_payload(&self, payload: &str) -> Vec<Uuid> {
-        let Ok(Payload { chain, attribution, fields }) = serde_json::from_str(payload) else {
+    pub fn find_in_payload(&self, payload: &str) -> Vec<Uuid> {
+        let Ok(EventPayload { chain, attribution, fields }) = serde_json::from_str(payload) else {
             return Vec::new();
         };
-        let Chain { channel_id, kind, member_id, thread_id, workspace_id } = chain;
+        let ChainFields { channel_id, kind, member_id, thread_id, workspace_id } = chain;
         let mut ids: Vec<Uuid> =
             [channel_id, member_id, thread_id, workspace_id].into_iter().flatten().collect();
         ids.extend(attribution.into_values().flatten());

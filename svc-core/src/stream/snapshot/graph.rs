@@ -79,51 +79,51 @@ struct GraphEdge {
 /// A type of node or edge, and the statement that selects its rows in the workspace `$1`.
 struct ObjectKind {
     name: &'static str,
-    rows: &'static str,
+    sql: &'static str,
 }
 
 /// The edge types, sorted by name. Each statement selects the ids of the first and the second object.
-const EDGES: [ObjectKind; 5] = [
+const EDGE_KINDS: [ObjectKind; 5] = [
     ObjectKind {
         name: "assigned_to",
-        rows: "select t.id, t.assignee_id from threads t
+        sql: "select t.id, t.assignee_id from threads t
                where t.workspace_id = $1 and t.assignee_id is not null order by t.id",
     },
     ObjectKind {
         name: "author",
-        rows: "select m.id, m.author_id from messages m join heads h on h.workspace_id = m.workspace_id
+        sql: "select m.id, m.author_id from messages m join heads h on h.workspace_id = m.workspace_id
                where m.workspace_id = $1 and m.lsn > h.words_floor and m.author_id is not null order by m.id",
     },
     ObjectKind {
         name: "child_of",
-        rows: "select t.id, t.parent_id from threads t
+        sql: "select t.id, t.parent_id from threads t
                where t.workspace_id = $1 and t.parent_id is not null order by t.id",
     },
     ObjectKind {
         name: "depends_on",
-        rows: "select d.thread_id, d.depends_on_id
+        sql: "select d.thread_id, d.depends_on_id
                from thread_dependencies d join threads t on t.id = d.thread_id
                where t.workspace_id = $1 order by d.thread_id, d.depends_on_id",
     },
     ObjectKind {
         name: "member_of",
-        rows: "select cm.member_id, cm.channel_id
+        sql: "select cm.member_id, cm.channel_id
                from channel_members cm join channels c on c.id = cm.channel_id
                where c.workspace_id = $1 order by cm.member_id, cm.channel_id",
     },
 ];
 
 /// The node types, sorted by name. Each statement selects the id, parent, position and state of a node.
-const NODES: [ObjectKind; 5] = [
+const NODE_KINDS: [ObjectKind; 5] = [
     ObjectKind {
         name: "channel",
-        rows: "select c.id, c.workspace_id, c.lsn,
+        sql: "select c.id, c.workspace_id, c.lsn,
                    case when c.archived_at is null then 'active' else 'archived' end
                from channels c where c.workspace_id = $1 order by c.lsn, c.id",
     },
     ObjectKind {
         name: "member",
-        rows: "select m.id, m.workspace_id, m.lsn,
+        sql: "select m.id, m.workspace_id, m.lsn,
                    case when m.removed_at is not null then 'removed'
                         when m.deactivated_at is not null then 'deactivated'
                         when m.frozen_at is not null then 'frozen' else 'active' end
@@ -131,7 +131,7 @@ const NODES: [ObjectKind; 5] = [
     },
     ObjectKind {
         name: "message",
-        rows: "select m.id, m.thread_id, m.lsn,
+        sql: "select m.id, m.thread_id, m.lsn,
                    case when m.withdrawn_at is not null then 'withdrawn'
                         when m.edits > 0 then 'edited' else 'posted' end
                from messages m join heads h on h.workspace_id = m.workspace_id
@@ -139,24 +139,24 @@ const NODES: [ObjectKind; 5] = [
     },
     ObjectKind {
         name: "thread",
-        rows: "select t.id, t.channel_id, t.lsn, t.state
+        sql: "select t.id, t.channel_id, t.lsn, t.state
                from threads t where t.workspace_id = $1 order by t.lsn, t.id",
     },
     ObjectKind {
         name: "workspace",
-        rows: "select w.id, cast(null as uuid), cast(null as bigint), 'live'
+        sql: "select w.id, cast(null as uuid), cast(null as bigint), 'live'
                from workspaces w where w.id = $1 order by w.id",
     },
 ];
 
 impl GraphEdge {
-    fn of(type_name: &'static str, row: &dyn Columns) -> Option<Self> {
+    fn from_row(type_name: &'static str, row: &dyn Columns) -> Option<Self> {
         Some(Self { from: row.id(0)??, to: row.id(1)??, type_name })
     }
 }
 
 impl GraphNode {
-    fn of(type_name: &'static str, row: &dyn Columns) -> Option<Self> {
+    fn from_row(type_name: &'static str, row: &dyn Columns) -> Option<Self> {
         let parent_id = row.id(1)?;
         let state = row.text(3)?.to_owned();
         Some(Self { id: row.id(0)??, type_name, parent_id, lsn: row.int(2), state })
@@ -166,7 +166,7 @@ impl GraphNode {
 /// Returns the graph hash of a workspace. `head` is the hash of the last event in the log.
 ///
 /// The process caches the hash until the head changes.
-pub(super) fn hash(cx: &Read<'_>, workspace: WorkspaceId, head: [u8; 32]) -> Result<String> {
+pub(super) fn load_graph_hash(cx: &Read<'_>, workspace: WorkspaceId, head: [u8; 32]) -> Result<String> {
     if let Some(known) = cached_hash(workspace, &head) {
         return Ok(known);
     }
@@ -178,7 +178,7 @@ pub(super) fn hash(cx: &Read<'_>, workspace: WorkspaceId, head: [u8; 32]) -> Res
 /// Returns the graph of a workspace and its hash. `head` is the hash of the last event in the log.
 ///
 /// Fails with 409 `wrong-state` if the graph has more than [`GRAPH_MAX`] nodes and edges.
-pub(super) fn hash_and_graph(
+pub(super) fn load_graph_with_hash(
     cx: &Read<'_>,
     workspace: WorkspaceId,
     head: [u8; 32],
@@ -199,16 +199,16 @@ fn hash_graph(
     hashing.add_objects(
         cx,
         workspace,
-        &EDGES,
-        GraphEdge::of,
+        &EDGE_KINDS,
+        GraphEdge::from_row,
         graph.as_mut().map(|graph| &mut graph.edges),
     )?;
     hashing.digest.update(b"],\"nodes\":[");
     hashing.add_objects(
         cx,
         workspace,
-        &NODES,
-        GraphNode::of,
+        &NODE_KINDS,
+        GraphNode::from_row,
         graph.as_mut().map(|graph| &mut graph.nodes),
     )?;
     hashing.digest.update(b"]}");
@@ -223,28 +223,29 @@ struct GraphHasher {
 }
 
 impl GraphHasher {
+    /// Adds the rows of these kinds to the hash, separated by commas, and to `collected` if it is `Some`.
     fn add_objects<T: Serialize>(
         &mut self,
         cx: &Read<'_>,
         workspace: WorkspaceId,
         kinds: &[ObjectKind],
         read: fn(&'static str, &dyn Columns) -> Option<T>,
-        mut kept: Option<&mut Vec<T>>,
+        mut collected: Option<&mut Vec<T>>,
     ) -> Result<()> {
         let mut is_first = true;
         for kind in kinds {
-            let scan = Scan::new(&format!("graph_{}", kind.name), kind.rows, kind.rows);
+            let scan = Scan::new(&format!("graph_{}", kind.name), kind.sql, kind.sql);
             let mut outcome = Ok(());
             cx.scan(&scan, &[&workspace], &mut |row| {
-                let item = read(kind.name, row).ok_or_else(|| undecodable_row(kind.name));
+                let item = read(kind.name, row).ok_or_else(|| undecodable_row_error(kind.name));
                 outcome = item.and_then(|item| {
                     if !std::mem::take(&mut is_first) {
                         self.digest.update(b",");
                     }
                     self.digest.update(canonical::to_string(&item)?.as_bytes());
-                    let Some(kept) = &mut kept else { return Ok(()) };
-                    self.remaining = self.remaining.checked_sub(1).ok_or_else(too_large)?;
-                    kept.push(item);
+                    let Some(collected) = &mut collected else { return Ok(()) };
+                    self.remaining = self.remaining.checked_sub(1).ok_or_else(graph_too_large_error)?;
+                    collected.push(item);
                     Ok(())
                 });
                 if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -255,11 +256,11 @@ impl GraphHasher {
     }
 }
 
-fn undecodable_row(name: &str) -> Error {
+fn undecodable_row_error(name: &str) -> Error {
     Error::internal(format!("a row for the graph type {name} cannot be decoded"))
 }
 
-fn too_large() -> Error {
+fn graph_too_large_error() -> Error {
     Error::new(
         Code::WrongState,
         format!(
@@ -296,7 +297,7 @@ mod tests {
 
     #[test]
     fn kinds_are_in_the_order_of_their_names() {
-        for kinds in [&EDGES, &NODES] {
+        for kinds in [&EDGE_KINDS, &NODE_KINDS] {
             assert!(kinds.is_sorted_by_key(|kind| kind.name));
         }
     }

@@ -24,22 +24,22 @@ use crate::identity::workspaces::{OwnWorkspaceId, load_workspace};
 use crate::log::verify::{Break, Defect, checkpoint_of};
 use crate::op::{Feature, Read, reading};
 use crate::schema::default_is;
-use crate::stream::checkpoints::{LogTree, tree_at_floor};
+use crate::stream::checkpoints::{LogTree, load_tree_at_floor};
 use crate::stream::events::broken_log;
-use crate::stream::workspace_address::address_of;
+use crate::stream::workspace_address::workspace_uri;
 use crate::time::Time;
 use graph::WorkspaceGraph;
 
 /// Format identifier of a snapshot, in its `type` member.
-const TYPE: &str = "svc.event-log.snapshot/1";
+const FORMAT_ID: &str = "svc.event-log.snapshot/1";
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
         "events",
         vec![
             reading("get_log_snapshot")
-                .prepare(|_, _, _| Ok(GrowingSnapshot::default()))
-                .scan(grow_snapshot)
+                .prepare(|_, _, _| Ok(PendingSnapshot::default()))
+                .scan(continue_snapshot)
                 .whole()
                 .title("Read a snapshot of the log")
                 .when(
@@ -140,21 +140,21 @@ struct SnapshotHead {
 
 /// A snapshot without a checkpoint, and the Merkle tree for the checkpoint; `None` before the first page.
 #[derive(Default)]
-struct GrowingSnapshot(Option<(LogSnapshot, LogTree)>);
+struct PendingSnapshot(Option<(LogSnapshot, LogTree)>);
 
-fn grow_snapshot(
+fn continue_snapshot(
     cx: &Read<'_>,
     input: &GetLogSnapshot,
-    walk: &mut GrowingSnapshot,
+    pending: &mut PendingSnapshot,
 ) -> Result<Option<LogSnapshot>> {
     let workspace = input.workspace_id.of(cx)?;
     if input.include_graph {
         cx.caller().check_right(Needs::one_of(&[TokenAdmin]))?;
     }
     let Some(signer) = &cx.settings().signer else { return snapshot_without_checkpoint(cx, input).map(Some) };
-    let (mut snapshot, mut tree) = match walk.0.take() {
+    let (mut snapshot, mut tree) = match pending.0.take() {
         Some(begun) => begun,
-        None => (snapshot_without_checkpoint(cx, input)?, LogTree::begin(cx, workspace)?),
+        None => (snapshot_without_checkpoint(cx, input)?, LogTree::load_or_start(cx, workspace)?),
     };
     let head = snapshot.head.lsn;
     if let Err(broken) = tree.grow(cx, head)? {
@@ -165,7 +165,7 @@ fn grow_snapshot(
         };
     }
     if tree.lsn() < head {
-        walk.0 = Some((snapshot, tree));
+        pending.0 = Some((snapshot, tree));
         return Ok(None);
     }
     if hash_text(&tree.hash()) != snapshot.head.content_hash {
@@ -179,16 +179,18 @@ fn grow_snapshot(
 /// Returns the snapshot without its checkpoint.
 fn snapshot_without_checkpoint(cx: &Read<'_>, input: &GetLogSnapshot) -> Result<LogSnapshot> {
     let workspace = load_workspace(cx, input.workspace_id.of(cx)?)?;
-    let row: Option<(i64, [u8; 32], Time, i64)> = cx.one(HEAD, &[&workspace.id])?;
+    let row: Option<(i64, [u8; 32], Time, i64)> = cx.one(SELECT_HEAD, &[&workspace.id])?;
     let (lsn, hash, at, floor) = row.ok_or_else(|| Error::internal("the workspace has no log"))?;
-    let (before, _) = tree_at_floor(cx, workspace.id, floor)?;
+    let (before, _) = load_tree_at_floor(cx, workspace.id, floor)?;
     let (graph_hash, graph) = match input.include_graph {
-        true => graph::hash_and_graph(cx, workspace.id, hash).map(|(hash, graph)| (hash, Some(graph)))?,
-        false => (graph::hash(cx, workspace.id, hash)?, None),
+        true => {
+            graph::load_graph_with_hash(cx, workspace.id, hash).map(|(hash, graph)| (hash, Some(graph)))?
+        }
+        false => (graph::load_graph_hash(cx, workspace.id, hash)?, None),
     };
     let href = |after: i64| format!("/workspaces/{}/events?after_id={after}", workspace.id);
     Ok(LogSnapshot {
-        type_name: TYPE,
+        type_name: FORMAT_ID,
         floor: SnapshotFloor {
             lsn: floor,
             prev_hash: hash_text(&before.hash()),
@@ -199,7 +201,7 @@ fn snapshot_without_checkpoint(cx: &Read<'_>, input: &GetLogSnapshot) -> Result<
         checkpoint: None,
         graph,
         header: SnapshotHeader {
-            uri: address_of(workspace.id),
+            uri: workspace_uri(workspace.id),
             workspace_id: workspace.id,
             name: workspace.name,
             handle: workspace.handle,
@@ -208,4 +210,4 @@ fn snapshot_without_checkpoint(cx: &Read<'_>, input: &GetLogSnapshot) -> Result<
     })
 }
 
-const HEAD: &str = "select lsn, hash, at, floor from heads where workspace_id = $1";
+const SELECT_HEAD: &str = "select lsn, hash, at, floor from heads where workspace_id = $1";

@@ -20,39 +20,39 @@ use crate::op::{Chore, Dispatch, Read, ServiceWork, Surface, Write};
 use crate::time::{Monotonic, Time};
 
 /// Maximum number of consumers per member.
-const OF_A_MEMBER_MAX: i64 = 100;
+const CONSUMERS_PER_MEMBER_MAX: i64 = 100;
 /// Maximum number of events that are sent without an acknowledgement.
 pub(super) const UNACKNOWLEDGED_MAX: usize = 1000;
 /// Minimum time between two writes of a consumer's position.
-const WRITE_EVERY: Duration = Duration::from_secs(1);
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum time until a connection notices that a newer connection holds its consumer.
-const CHECK_EVERY: Duration = Duration::from_secs(10);
+const HOLDER_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Time after which an unused consumer is removed.
-const KEPT: Duration = Duration::from_secs(30 * 86_400);
+const UNUSED_TTL: Duration = Duration::from_secs(30 * 86_400);
 /// Maximum age of a consumer's last-seen time while a connection holds the consumer.
-const SEEN_EVERY: Duration = Duration::from_secs(86_400);
+const LAST_SEEN_AGE_MAX: Duration = Duration::from_secs(86_400);
 
 /// Returns the chore that removes consumers after 30 days without a connection.
 pub(super) fn removal_chore() -> Chore {
-    ended_rows_chore("consumers", KEPT, ANY_UNSEEN, REMOVE_UNSEEN)
+    ended_rows_chore("consumers", UNUSED_TTL, ANY_UNUSED, DELETE_UNUSED)
 }
 
 /// A consumer, as seen by the connection that holds it.
 pub(super) struct Consumer {
-    own: ServiceWork,
+    work: ServiceWork,
     member: MemberId,
     id: ConsumerId,
     holder: Uuid,
     /// The positions of events that were sent and not yet acknowledged.
-    sent: VecDeque<i64>,
+    unacknowledged: VecDeque<i64>,
     /// The highest position up to which this connection has sent events.
-    last_sent: i64,
-    acknowledged: i64,
-    stored: i64,
+    last_sent_position: i64,
+    acknowledged_position: i64,
+    stored_position: i64,
     /// The earliest time at which the position may be written again.
-    write_at: Monotonic,
+    next_write_at: Monotonic,
     /// The time of the last check that this connection holds the consumer.
-    checked: Monotonic,
+    holder_checked_at: Monotonic,
 }
 
 /// A consumer that this connection has just taken over.
@@ -70,104 +70,104 @@ impl Consumer {
     /// With `begin`, the consumer moves to that position. Without `begin`, an existing consumer keeps its
     /// position, and a new one begins at the end of the log. Fails with 409 `must_refetch` if the log lacks
     /// the events after the position, and then changes nothing.
-    pub async fn take(
+    pub async fn take_over(
         dispatch: &Arc<Dispatch>,
-        (own, member): (ServiceWork, MemberId),
+        (work, member): (ServiceWork, MemberId),
         id: ConsumerId,
         begin: Option<i64>,
     ) -> Result<TakenConsumer> {
         let name = id.as_str().to_owned();
         let checked = dispatch.clock.monotonic();
         let taken =
-            dispatch.await_change(own, Surface::System, move |cx| take_consumer(cx, member, &name, begin));
+            dispatch.await_change(work, Surface::System, move |cx| take_consumer(cx, member, &name, begin));
         let (holder, position, range) = taken.await?;
         let consumer = Self {
-            own,
+            work,
             member,
             id,
             holder,
-            sent: VecDeque::new(),
-            last_sent: position,
-            acknowledged: position,
-            stored: position,
-            write_at: dispatch.clock.deadline(WRITE_EVERY),
-            checked,
+            unacknowledged: VecDeque::new(),
+            last_sent_position: position,
+            acknowledged_position: position,
+            stored_position: position,
+            next_write_at: dispatch.clock.deadline(WRITE_INTERVAL),
+            holder_checked_at: checked,
         };
         Ok(TakenConsumer { consumer, position, range })
     }
 
     /// Returns how many more events may be sent before the subscriber must acknowledge some.
     pub fn sendable_count(&self) -> usize {
-        UNACKNOWLEDGED_MAX.saturating_sub(self.sent.len())
+        UNACKNOWLEDGED_MAX.saturating_sub(self.unacknowledged.len())
     }
 
     /// Records that the events at these positions were sent.
     pub fn record_sent(&mut self, positions: impl Iterator<Item = i64>) {
-        self.sent.extend(positions);
+        self.unacknowledged.extend(positions);
     }
 
     /// Records that the subscriber has processed the events up to `position`.
     ///
-    /// `sent` is the last position that was sent since the consumer was last moved.
+    /// `last_sent` is the last position that was sent since the consumer was last moved.
     ///
-    /// After the consumer was moved back, an acknowledgement of an event beyond `sent` is ignored, because
-    /// that event will be sent again.
-    pub fn acknowledge(&mut self, position: i64, sent: i64) -> Result<()> {
-        self.last_sent = self.last_sent.max(sent);
-        if position > self.last_sent {
-            return Err(Error::in_field("ack", format!("nothing after {sent} has been sent")));
+    /// After the consumer was moved back, an acknowledgement of an event beyond `last_sent` is ignored,
+    /// because that event will be sent again.
+    pub fn acknowledge(&mut self, position: i64, last_sent: i64) -> Result<()> {
+        self.last_sent_position = self.last_sent_position.max(last_sent);
+        if position > self.last_sent_position {
+            return Err(Error::in_field("ack", format!("nothing after {last_sent} has been sent")));
         }
-        if position > sent {
+        if position > last_sent {
             return Ok(());
         }
-        while self.sent.front().is_some_and(|first| *first <= position) {
-            self.sent.pop_front();
+        while self.unacknowledged.front().is_some_and(|first| *first <= position) {
+            self.unacknowledged.pop_front();
         }
-        self.acknowledged = self.acknowledged.max(position);
+        self.acknowledged_position = self.acknowledged_position.max(position);
         Ok(())
     }
 
     /// Returns when the position must be written, or `None` if the position has not changed since the last
     /// write.
-    pub fn write_due(&self) -> Option<Monotonic> {
-        (self.acknowledged > self.stored).then_some(self.write_at)
+    pub fn position_write_time(&self) -> Option<Monotonic> {
+        (self.acknowledged_position > self.stored_position).then_some(self.next_write_at)
     }
 
     /// Writes the acknowledged position.
     ///
     /// Fails with 409 `wrong-state` if a newer connection holds the consumer.
     pub async fn write_position(&mut self, dispatch: &Arc<Dispatch>) -> Result<()> {
-        self.write_at = dispatch.clock.deadline(WRITE_EVERY);
-        let position = self.acknowledged;
+        self.next_write_at = dispatch.clock.deadline(WRITE_INTERVAL);
+        let position = self.acknowledged_position;
         self.store_position(dispatch, position).await?;
-        self.stored = position;
+        self.stored_position = position;
         Ok(())
     }
 
     /// Moves the consumer to a position immediately.
     ///
-    /// Later events that were already sent, up to `sent`, are sent again.
+    /// Later events that were already sent, up to `last_sent`, are sent again.
     ///
     /// Fails with 409 `must_refetch` if the log lacks the events after the position, and with 409
     /// `wrong-state` if a newer connection holds the consumer; in both cases nothing changes.
-    pub async fn move_to(&mut self, dispatch: &Arc<Dispatch>, position: i64, sent: i64) -> Result<()> {
+    pub async fn move_to(&mut self, dispatch: &Arc<Dispatch>, position: i64, last_sent: i64) -> Result<()> {
         let mut moved = self.position_change(position);
-        let moved = dispatch.await_change(self.own, Surface::System, move |cx| {
+        let moved = dispatch.await_change(self.work, Surface::System, move |cx| {
             LogRange::read(cx)?.check_after(cx.caller().workspace_id, position)?;
             moved(cx)
         });
         if moved.await? == 0 {
-            return Err(consumer_taken_over());
+            return Err(consumer_taken_over_error());
         }
-        self.sent.clear();
-        self.last_sent = self.last_sent.max(sent);
-        (self.acknowledged, self.stored) = (position, position);
+        self.unacknowledged.clear();
+        self.last_sent_position = self.last_sent_position.max(last_sent);
+        (self.acknowledged_position, self.stored_position) = (position, position);
         Ok(())
     }
 
     /// Returns when to check again that no newer connection holds the consumer.
-    pub fn check_at(&self) -> Monotonic {
-        self.checked.plus(CHECK_EVERY)
+    pub fn next_holder_check(&self) -> Monotonic {
+        self.holder_checked_at.plus(HOLDER_CHECK_INTERVAL)
     }
 
     /// Checks that this connection still holds the consumer, and fails with 409 `wrong-state` if it does not.
@@ -177,22 +177,24 @@ impl Consumer {
         let name = self.id.as_str().to_owned();
         let holder = self.holder;
         let read = move |cx: &Read<'_>| {
-            let found: Option<(Uuid, Time)> = cx.one(HELD, &[&cx.caller().workspace_id, &member, &name])?;
+            let found: Option<(Uuid, Time)> =
+                cx.one(SELECT_HOLDER, &[&cx.caller().workspace_id, &member, &name])?;
             let seen_at = found.filter(|(held_by, _)| *held_by == holder).map(|(_, seen_at)| seen_at);
-            Ok(seen_at.map(|seen_at| cx.now().since(seen_at) > SEEN_EVERY))
+            Ok(seen_at.map(|seen_at| cx.now().since(seen_at) > LAST_SEEN_AGE_MAX))
         };
-        match dispatch.await_read(self.own, read).await? {
+        match dispatch.await_read(self.work, read).await? {
             Some(false) => {}
-            Some(true) => self.store_position(dispatch, self.stored).await?,
-            None => return Err(consumer_taken_over()),
+            Some(true) => self.store_position(dispatch, self.stored_position).await?,
+            None => return Err(consumer_taken_over_error()),
         }
-        self.checked = now;
+        self.holder_checked_at = now;
         Ok(())
     }
 
+    /// Stores a position. Fails with 409 `wrong-state` if a newer connection holds the consumer.
     async fn store_position(&self, dispatch: &Arc<Dispatch>, position: i64) -> Result<()> {
-        let moved = dispatch.await_change(self.own, Surface::System, self.position_change(position)).await?;
-        if moved == 0 { Err(consumer_taken_over()) } else { Ok(()) }
+        let moved = dispatch.await_change(self.work, Surface::System, self.position_change(position)).await?;
+        if moved == 0 { Err(consumer_taken_over_error()) } else { Ok(()) }
     }
 
     /// Returns a change that sets the position of the consumer if this connection still holds the consumer.
@@ -205,25 +207,28 @@ impl Consumer {
         move |cx| {
             let workspace = cx.caller().workspace_id;
             let now = cx.now();
-            cx.change(MOVE, &[&workspace, &member, &name, &holder, &position, &now])
+            cx.change(SET_POSITION, &[&workspace, &member, &name, &holder, &position, &now])
         }
     }
 
     /// Writes the acknowledged position when the connection ends.
     pub fn close(&self, dispatch: &Arc<Dispatch>) {
-        if self.acknowledged > self.stored {
-            let write = self.position_change(self.acknowledged);
+        if self.acknowledged_position > self.stored_position {
+            let write = self.position_change(self.acknowledged_position);
             // If the write fails, the events are sent again.
-            dispatch.submit_change_as_instance(self.own, Surface::System, write, drop);
+            dispatch.submit_change_as_instance(self.work, Surface::System, write, drop);
         }
     }
 }
 
 /// Returns the error for a connection whose consumer was taken over by a newer connection.
-pub(super) fn consumer_taken_over() -> Error {
+pub(super) fn consumer_taken_over_error() -> Error {
     Error::wrong_state("a newer connection holds this consumer")
 }
 
+/// Sets a new holder of a consumer, and creates the consumer if it does not exist.
+///
+/// Returns the id of the holder, the position of the consumer, and the range of the log.
 fn take_consumer(
     cx: &mut Write<'_>,
     member: MemberId,
@@ -232,27 +237,27 @@ fn take_consumer(
 ) -> Result<(Uuid, i64, LogRange)> {
     let workspace = cx.caller().workspace_id;
     let now = cx.now();
-    let stored: Option<(i64,)> = cx.one(POSITION, &[&workspace, &member, &name])?;
+    let stored: Option<(i64,)> = cx.one(SELECT_POSITION, &[&workspace, &member, &name])?;
     let range = LogRange::read(cx)?;
     let position = begin.or(stored.map(|(after,)| after)).unwrap_or(range.head);
     range.check_after(workspace, position)?;
     let holder = Uuid::from_bytes(cx.entropy().bytes()?);
     if stored.is_some() {
-        cx.execute(1, TAKE, &[&workspace, &member, &name, &holder, &position, &now])?;
+        cx.execute(1, SET_HOLDER, &[&workspace, &member, &name, &holder, &position, &now])?;
         return Ok((holder, position, range));
     }
     let count = cx.one::<(i64,)>(COUNT, &[&workspace, &member])?.map_or(0, |(count,)| count);
-    if count >= OF_A_MEMBER_MAX {
-        return Err(Error::wrong_state(format!("a member has at most {OF_A_MEMBER_MAX} consumers")));
+    if count >= CONSUMERS_PER_MEMBER_MAX {
+        return Err(Error::wrong_state(format!("a member has at most {CONSUMERS_PER_MEMBER_MAX} consumers")));
     }
     cx.execute(1, INSERT, &[&workspace, &member, &name, &holder, &position, &now])?;
     Ok((holder, position, range))
 }
 
-const POSITION: &str =
+const SELECT_POSITION: &str =
     "select after_id from consumers where workspace_id = $1 and member_id = $2 and consumer_id = $3";
 
-const HELD: &str = "
+const SELECT_HOLDER: &str = "
     select holder, seen_at from consumers
     where workspace_id = $1 and member_id = $2 and consumer_id = $3";
 
@@ -262,19 +267,19 @@ const INSERT: &str = "
     insert into consumers (workspace_id, member_id, consumer_id, holder, after_id, seen_at)
     values ($1, $2, $3, $4, $5, $6)";
 
-const TAKE: &str = "
+const SET_HOLDER: &str = "
     update consumers set holder = $4, after_id = $5, seen_at = $6
     where workspace_id = $1 and member_id = $2 and consumer_id = $3";
 
 /// Sets the position of the consumer, if the connection `$4` still holds the consumer.
-const MOVE: &str = "
+const SET_POSITION: &str = "
     update consumers set after_id = $5, seen_at = $6
     where workspace_id = $1 and member_id = $2 and consumer_id = $3 and holder = $4";
 
-const ANY_UNSEEN: &str = "select 1 from consumers where seen_at <= $1 limit 1";
+const ANY_UNUSED: &str = "select 1 from consumers where seen_at <= $1 limit 1";
 
 /// Removes consumers by the index on their last-seen times.
-const REMOVE_UNSEEN: &str = "
+const DELETE_UNUSED: &str = "
     delete from consumers where (workspace_id, member_id, consumer_id) in (
         select workspace_id, member_id, consumer_id from consumers where seen_at <= $1
         order by seen_at limit $2)";

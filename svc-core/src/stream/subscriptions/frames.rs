@@ -63,7 +63,7 @@ impl FirstFrame {
     /// Parses the first frame of a connection.
     pub fn read(text: &str) -> Result<Self> {
         op::decode_frame(&Input::json(without_mark(text).to_owned()))
-            .map_err(|error| malformed("the first frame", error.detail()))
+            .map_err(|error| malformed_error("the first frame", error.detail()))
     }
 
     /// Removes the token from the frame and returns it.
@@ -87,7 +87,7 @@ impl FirstFrame {
         let consumer = match (self.at_least_once, self.consumer_id) {
             (true, Some(id)) => Some(
                 ConsumerId::deserialize(id)
-                    .map_err(|error| malformed("`consumer_id`", &error.to_string()))?,
+                    .map_err(|error| malformed_error("`consumer_id`", &error.to_string()))?,
             ),
             (false, None) => None,
             _ => return Err(Error::in_fields(&["at_least_once", "consumer_id"], "each needs the other")),
@@ -205,17 +205,19 @@ struct EventFrame {
 }
 
 fn parse_filter(filter: Value) -> Result<WantedEvents> {
-    let Value::Object(filter) = filter else { return Err(malformed("`filter`", "it must be an object")) };
-    op::decode_object(filter).map_err(|error| malformed("`filter`", error.detail()))
+    let Value::Object(filter) = filter else {
+        return Err(malformed_error("`filter`", "it must be an object"));
+    };
+    op::decode_object(filter).map_err(|error| malformed_error("`filter`", error.detail()))
 }
 
-fn parse_position(what: &str, value: Value) -> Result<i64> {
+fn parse_position(name: &str, value: Value) -> Result<i64> {
     let position = Count::<0, { i64::MAX }>::deserialize(value);
-    position.map(Count::get).map_err(|error| malformed(what, &error.to_string()))
+    position.map(Count::get).map_err(|error| malformed_error(name, &error.to_string()))
 }
 
-fn malformed(what: &str, why: &str) -> Error {
-    Error::malformed(format!("{what}: {why}"))
+fn malformed_error(name: &str, reason: &str) -> Error {
+    Error::malformed(format!("{name}: {reason}"))
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ use consumers::Consumer;
 pub use frames::{ClientRequests, FirstFrame, LaterFrame, ServerFrame, StartRequest, contract};
 pub use query::StreamQuery;
 pub use request::{ConsumerId, StartPosition, Subscription, WantedEvents};
-use resume::Resumption;
+use resume::ResumeTokenContent;
 use rounds::SharedTail;
 pub use subscriber::{BatchBounds, EventBatch, FeedState, Subscriber};
 use wakeup::{CallerLookup, ListenerGuard, Wakeup, with_timeout};
@@ -55,7 +55,7 @@ pub(crate) fn feature() -> Feature {
 /// Maximum time for the first read of a subscription.
 ///
 /// A subscription that has not begun has no position, so it cannot miss events.
-const OPENED_WITHIN: Duration = Duration::from_secs(5);
+const FIRST_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Key of a consumer: its workspace, its member and its name.
 type ConsumerKey = (WorkspaceId, MemberId, ConsumerId);
@@ -83,8 +83,8 @@ pub struct BegunSubscription {
     pub hint: Option<i64>,
 }
 
-/// The result of the first read of a subscription.
-struct FirstRead {
+/// The caller, the filter and the start position of a subscription, and the range of its log at the start.
+struct SubscriptionStart {
     caller: Caller,
     epoch: i64,
     range: LogRange,
@@ -106,16 +106,16 @@ impl Subscriptions {
         let operation = WAIT_FOR_EVENT.operation(&dispatch.table)?;
         let further = admission.follow_up();
         let Subscription { form, consumer, begin, .. } = subscription.clone();
-        let checked = move |cx: &Read<'_>| first_read(cx, &subscription);
+        let checked = move |cx: &Read<'_>| load_subscription_start(cx, &subscription);
         let reading = dispatch.read_for(operation, admission, false, checked);
-        let opened = with_timeout(dispatch, OPENED_WITHIN, reading).await?;
-        let FirstRead { caller, epoch, mut range, wanted, after } = opened;
+        let opened = with_timeout(dispatch, FIRST_READ_TIMEOUT, reading).await?;
+        let SubscriptionStart { caller, epoch, mut range, wanted, after } = opened;
         let workspace = caller.workspace_id;
         let own = ServiceWork::caused_by(&caller);
         let wakeup = Arc::new(Wakeup::default());
         let consumer = match (consumer, caller.member) {
             (Some(id), Some(member)) => {
-                let taken = Consumer::take(dispatch, (own, member), id.clone(), after).await?;
+                let taken = Consumer::take_over(dispatch, (own, member), id.clone(), after).await?;
                 self.register_holder((workspace, member, id), &wakeup);
                 range = taken.range;
                 Some((taken.consumer, taken.position))
@@ -124,14 +124,14 @@ impl Subscriptions {
             (None, _) => None,
         };
         let (consumer, consumer_position) = consumer.unzip();
-        let has_begun_before = consumer.is_some() || matches!(begin, StartPosition::AfterLast(_));
+        let has_begun_before = consumer.is_some() || matches!(begin, StartPosition::AfterLastReceived(_));
         let has_replay = wanted.workspace_id.is_some() || has_begun_before;
         let begins = consumer_position.or(after).filter(|_| has_replay).unwrap_or(range.head);
         range.check_after(workspace, begins)?;
         let room_lsn = range.head;
         let hint = (!has_replay).then(|| range.count_after(after.unwrap_or(range.beginning())));
-        let filter = wanted.filter();
-        let shared = self.shared_tail(dispatch, own, room_lsn);
+        let filter = wanted.event_filter();
+        let shared = self.get_or_create_tail(dispatch, own, room_lsn);
         let listening = ListenerGuard::begin(dispatch, workspace, room_lsn, filter.clone(), &wakeup);
         let connection = caller.member.map(|member| ConnectedMembers::connect(dispatch, member));
         let subscriber = Subscriber {
@@ -142,16 +142,16 @@ impl Subscriptions {
             wanted,
             filter,
             form,
-            lookup: CallerLookup { caller, epoch, checked: dispatch.clock.monotonic() },
+            lookup: CallerLookup { caller, epoch, checked_at: dispatch.clock.monotonic() },
             range,
             after: begins,
-            offered: None,
+            offered_batch: None,
             cursor: None,
-            ahead: 0,
+            sent_while_behind: 0,
             consumer,
             requested_position: None,
             wakeup,
-            contests_checked: 0,
+            handled_check_requests: 0,
             _listening: listening,
             _connection: connection,
         };
@@ -160,14 +160,19 @@ impl Subscriptions {
 
     /// Returns the state that the subscribers of a workspace share.
     ///
-    /// A new tail begins after `lsn`, the current end of the log.
-    fn shared_tail(&self, dispatch: &Arc<Dispatch>, own: ServiceWork, lsn: i64) -> Arc<SharedTail> {
+    /// A new tail begins after `head_lsn`, the current end of the log.
+    fn get_or_create_tail(
+        &self,
+        dispatch: &Arc<Dispatch>,
+        own: ServiceWork,
+        head_lsn: i64,
+    ) -> Arc<SharedTail> {
         let mut tails = lock(&self.tails);
         if let Some(shared) = tails.get(&own.workspace).and_then(Weak::upgrade) {
             return shared;
         }
         tails.retain(|_, shared| shared.strong_count() > 0);
-        let shared = SharedTail::new(dispatch, own, dispatch.bus.enter(own.workspace, lsn));
+        let shared = SharedTail::new(dispatch, own, dispatch.bus.enter(own.workspace, head_lsn));
         tails.insert(own.workspace, Arc::downgrade(&shared));
         shared
     }
@@ -188,42 +193,42 @@ impl Subscriptions {
         let contenders: Vec<Arc<Wakeup>> = held.iter().filter_map(Weak::upgrade).collect();
         drop(consumers);
         if contenders.len() > 1 {
-            contenders.iter().for_each(|wakeup| wakeup.contest());
+            contenders.iter().for_each(|wakeup| wakeup.request_holder_check());
         }
     }
 }
 
 /// Returns the workspace and the start position of a caller's subscription.
-fn first_read(cx: &Read<'_>, subscription: &Subscription) -> Result<FirstRead> {
-    subscription.check()?;
+fn load_subscription_start(cx: &Read<'_>, subscription: &Subscription) -> Result<SubscriptionStart> {
+    subscription.check_has_filter()?;
     let caller = cx.caller().clone();
     let (wanted, after) = match &subscription.begin {
-        StartPosition::Token(token) => {
-            resume_token_content(cx, &caller, token, subscription.wanted.as_ref())?
-        }
+        StartPosition::Token(token) => decode_resume_token(cx, &caller, token, subscription.wanted.as_ref())?,
         begin => {
             let wanted = subscription.wanted.clone().unwrap_or_default();
             let after = match begin {
-                StartPosition::After(position) | StartPosition::AfterLast(position) => Some(*position),
+                StartPosition::After(position) | StartPosition::AfterLastReceived(position) => {
+                    Some(*position)
+                }
                 StartPosition::Default | StartPosition::Token(_) => None,
             };
             (wanted, after)
         }
     };
     check_own_workspace(cx, wanted.workspace_id.unwrap_or(caller.workspace_id))?;
-    Ok(FirstRead { caller, epoch: cx.epoch(), range: LogRange::read(cx)?, wanted, after })
+    Ok(SubscriptionStart { caller, epoch: cx.epoch(), range: LogRange::read(cx)?, wanted, after })
 }
 
 /// Returns the content of a resume token.
 ///
 /// Fails if the token was issued to another member, or for another filter.
-fn resume_token_content(
+fn decode_resume_token(
     cx: &Read<'_>,
     caller: &Caller,
     token: &str,
     filter: Option<&WantedEvents>,
 ) -> Result<(WantedEvents, Option<i64>)> {
-    let found = Resumption::of(token, cx.sealer(), cx.now())?;
+    let found = ResumeTokenContent::decode(token, cx.sealer(), cx.now())?;
     if (found.workspace_id, found.member_id) != (caller.workspace_id, caller.member) {
         return Err(Error::in_field("resume_token", "it is not valid here, or has expired"));
     }

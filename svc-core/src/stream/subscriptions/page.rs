@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rounds::is_seen_by;
+use super::rounds::is_visible_to;
 use crate::conversation::messages::frames_with_content;
 use crate::conversation::visibility::audiences;
 use crate::error::Result;
@@ -27,10 +27,10 @@ pub(super) struct PageRequest {
     pub after: i64,
     pub filter: EventFilter,
     pub form: FrameForm,
-    pub events: usize,
-    pub bytes: usize,
+    pub max_events: usize,
+    pub max_bytes: usize,
     /// Minimum age of the events to return; `None` for no minimum.
-    pub stability: Option<Duration>,
+    pub min_age: Option<Duration>,
 }
 
 /// The result of reading a page.
@@ -43,7 +43,7 @@ pub(super) struct LogPage {
 
 /// The events of a page, or the reason why the page cannot be read.
 pub(super) enum PageOutcome {
-    Read {
+    Events {
         frames: Vec<(i64, FrameBytes)>,
         /// The position up to which the log was read.
         cursor: Box<ChainCursor>,
@@ -58,11 +58,12 @@ pub(super) fn read_page(cx: &Read<'_>, request: &PageRequest) -> Result<LogPage>
     let range = LogRange::read(cx)?;
     let caller = cx.caller().clone();
     let epoch = cx.epoch();
-    let outcome = page_outcome(cx, request, range)?;
+    let outcome = read_events(cx, request, range)?;
     Ok(LogPage { caller, epoch, range, outcome })
 }
 
-fn page_outcome(cx: &Read<'_>, request: &PageRequest, range: LogRange) -> Result<PageOutcome> {
+/// Reads the requested events within the range of the log, or returns why they cannot be read.
+fn read_events(cx: &Read<'_>, request: &PageRequest, range: LogRange) -> Result<PageOutcome> {
     if !range.has_after(request.after) {
         return Ok(PageOutcome::TooOld);
     }
@@ -71,7 +72,7 @@ fn page_outcome(cx: &Read<'_>, request: &PageRequest, range: LogRange) -> Result
         Some(cursor) => cursor.clone(),
         None => ChainCursor::after(workspace, request.after, range.hash_at(cx, request.after)?),
     };
-    let young = request.stability.map(|stability| RecentTimes::than(stability, cx.now()));
+    let young = request.min_age.map(|min_age| RecentTimes::than(min_age, cx.now()));
     let bounds = ReadBounds { up_to: range.head, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young };
     let (mut events, mut bytes): (Vec<Arc<FeedEvent>>, usize) = (Vec::new(), 0);
     let read = cursor.read(cx, bounds, |lsn, row| {
@@ -80,14 +81,14 @@ fn page_outcome(cx: &Read<'_>, request: &PageRequest, range: LogRange) -> Result
             bytes = bytes.saturating_add(event.weight());
             events.push(Arc::new(event));
         }
-        events.len() < request.events && bytes < request.bytes
+        events.len() < request.max_events && bytes < request.max_bytes
     })?;
     if let Err(broken) = read {
         // The missing events may have been pruned after the floor was read.
         let is_pruned = !LogRange::read(cx)?.has_after(request.after);
         return Ok(if is_pruned { PageOutcome::TooOld } else { PageOutcome::Broken(broken) });
     }
-    Ok(PageOutcome::Read { frames: visible_frames(cx, request, events)?, cursor: Box::new(cursor) })
+    Ok(PageOutcome::Events { frames: visible_frames(cx, request, events)?, cursor: Box::new(cursor) })
 }
 
 /// Returns the frames of the events that the caller may see.
@@ -101,7 +102,8 @@ fn visible_frames(
     channels.dedup();
     let visibility = cx.caller().visibility;
     let audiences = audiences(cx, &channels)?;
-    events.retain(|event| is_seen_by(event, visibility, |id| audiences.get(&id).cloned()).unwrap_or(false));
+    events
+        .retain(|event| is_visible_to(event, visibility, |id| audiences.get(&id).cloned()).unwrap_or(false));
     let frames = match request.form {
         FrameForm::Full => frames_with_content(cx, &events)?,
         FrameForm::Lean => events.iter().map(|event| event.frame(request.form)).collect::<Result<_>>()?,

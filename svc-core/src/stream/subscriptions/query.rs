@@ -60,11 +60,14 @@ impl StreamQuery {
             (false, None) => None,
             _ => return Err(Error::in_fields(&["at_least_once", "consumer_id"], "each needs the other")),
         };
-        let wanted =
-            WantedEvents::of(self.workspace_id, (self.channel_id, self.thread_id, self.member_id), self.kind);
+        let wanted = WantedEvents::new(
+            self.workspace_id,
+            (self.channel_id, self.thread_id, self.member_id),
+            self.kind,
+        );
         Ok(Subscription {
             wanted: Some(wanted),
-            begin: last_event.map_or(after, StartPosition::AfterLast),
+            begin: last_event.map_or(after, StartPosition::AfterLastReceived),
             form: self.form.unwrap_or_default(),
             consumer,
         })
@@ -84,7 +87,7 @@ mod tests {
     fn a_query_says_what_is_wanted_and_from_where() {
         assert_eq!(read(&[], None).unwrap().begin, StartPosition::Default);
         assert_eq!(read(&[("after_id", "7")], None).unwrap().begin, StartPosition::After(7));
-        assert_eq!(read(&[("after_id", "7")], Some(9)).unwrap().begin, StartPosition::AfterLast(9));
+        assert_eq!(read(&[("after_id", "7")], Some(9)).unwrap().begin, StartPosition::AfterLastReceived(9));
         let lean = read(&[("form", "lean"), ("kind", "ThreadCreated")], None).unwrap();
         assert_eq!(lean.form, FrameForm::Lean);
         let consumer = read(&[("at_least_once", "true"), ("consumer_id", "c")], None).unwrap();

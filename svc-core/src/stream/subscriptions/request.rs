@@ -10,7 +10,7 @@ use crate::log::feed::FrameForm;
 use crate::stream::events::KindName;
 
 /// Maximum number of characters in a consumer's name.
-const CONSUMER_MAX: usize = 128;
+const CONSUMER_ID_MAX: usize = 128;
 
 /// Filter of a subscription. Each member narrows the filter; an empty filter selects all events that the
 /// subscriber may see.
@@ -39,7 +39,7 @@ pub struct WantedEvents {
 
 impl WantedEvents {
     /// Creates a filter from the values of its members.
-    pub(super) fn of(
+    pub(super) fn new(
         workspace_id: Option<WorkspaceId>,
         (channel_id, thread_id, member_id): (Option<ChannelId>, Option<ThreadId>, Option<MemberId>),
         kind: Option<KindName>,
@@ -48,7 +48,7 @@ impl WantedEvents {
     }
 
     /// Converts the filter to an event filter, which applies to stored and to live events.
-    pub(super) fn filter(&self) -> EventFilter {
+    pub(super) fn event_filter(&self) -> EventFilter {
         EventFilter::on(self.kind.as_deref())
             .in_channel(self.channel_id)
             .in_thread(self.thread_id)
@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for ConsumerId {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
-        if (1..=CONSUMER_MAX).contains(&text.len()) && text.bytes().all(is_name) {
+        if (1..=CONSUMER_ID_MAX).contains(&text.len()) && text.bytes().all(is_name) {
             return Ok(Self(text));
         }
         Err(serde::de::Error::custom(
@@ -92,7 +92,7 @@ pub enum StartPosition {
     After(i64),
     /// After the last event that the subscriber received on an earlier connection. Later events are replayed
     /// even if the subscription has no workspace.
-    AfterLast(i64),
+    AfterLastReceived(i64),
     /// At the position that a resume token contains.
     Token(String),
 }
@@ -112,7 +112,7 @@ pub struct Subscription {
 
 impl Subscription {
     /// Fails with 400 `malformed-request` if the request has neither a filter nor a resume token.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn check_has_filter(&self) -> Result<()> {
         if self.wanted.is_none() && !matches!(self.begin, StartPosition::Token(_)) {
             return Err(Error::in_field("filter", "required unless `resume_token` is set"));
         }

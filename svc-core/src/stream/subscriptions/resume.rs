@@ -20,14 +20,14 @@ use crate::time::Time;
 /// Time for which a resume token is valid.
 const TOKEN_TTL: Duration = Duration::from_secs(3600);
 /// Label for deriving the key that authenticates resume tokens.
-const LABEL: &str = "svc.resume/1";
+const KEY_LABEL: &str = "svc.resume/1";
 /// Maximum characters of a resume token; a token with the longest filter has about half as many.
-const TOKEN_MAX: usize = 2048;
+const TOKEN_MAX_CHARS: usize = 2048;
 
 /// Content of a resume token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Resumption {
+pub(super) struct ResumeTokenContent {
     pub workspace_id: WorkspaceId,
     pub member_id: Option<MemberId>,
     pub wanted: WantedEvents,
@@ -36,18 +36,18 @@ pub(super) struct Resumption {
     pub issued_at: i64,
 }
 
-impl Resumption {
+impl ResumeTokenContent {
     /// Encodes the content as an authenticated resume token.
-    pub fn token(&self, sealer: &Sealer) -> Result<String> {
+    pub fn encode(&self, sealer: &Sealer) -> Result<String> {
         let body = serde_json::to_vec(self).map_err(Error::internal)?;
-        let tag = sealer.tag_for(LABEL, &body)?;
+        let tag = sealer.tag_for(KEY_LABEL, &body)?;
         Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(&body), URL_SAFE_NO_PAD.encode(tag)))
     }
 
     /// Returns the content of a resume token, if the token is genuine and was issued within the last hour.
-    pub fn of(token: &str, sealer: &Sealer, now: Time) -> Result<Self> {
+    pub fn decode(token: &str, sealer: &Sealer, now: Time) -> Result<Self> {
         let refused = || Error::in_field("resume_token", "it is not valid here, or has expired");
-        let found = Self::decode_authentic(token, sealer)?.ok_or_else(refused)?;
+        let found = Self::decode_if_authentic(token, sealer)?.ok_or_else(refused)?;
         let age = now.micros().saturating_sub(found.issued_at);
         let lasts = i64::try_from(TOKEN_TTL.as_micros()).unwrap_or(i64::MAX);
         // The clocks of servers may differ a little.
@@ -57,13 +57,14 @@ impl Resumption {
         Ok(found)
     }
 
-    fn decode_authentic(token: &str, sealer: &Sealer) -> Result<Option<Self>> {
-        let parts = token.split_once('.').filter(|_| token.len() <= TOKEN_MAX);
+    /// Decodes a token. Returns `None` if the token is malformed or was not issued by this service.
+    fn decode_if_authentic(token: &str, sealer: &Sealer) -> Result<Option<Self>> {
+        let parts = token.split_once('.').filter(|_| token.len() <= TOKEN_MAX_CHARS);
         let decoded = parts.and_then(|(body, tag)| {
             Some((URL_SAFE_NO_PAD.decode(body).ok()?, URL_SAFE_NO_PAD.decode(tag).ok()?))
         });
         let Some((body, tag)) = decoded else { return Ok(None) };
-        let is_genuine = sealer.is_tag_for(LABEL, &body, &tag)?;
+        let is_genuine = sealer.is_tag_for(KEY_LABEL, &body, &tag)?;
         Ok(if is_genuine { serde_json::from_slice(&body).ok() } else { None })
     }
 }
@@ -82,8 +83,8 @@ mod tests {
         Sealer::new([current; 32], &retired, Entropy::seeded(1))
     }
 
-    fn resumption() -> Resumption {
-        Resumption {
+    fn resumption() -> ResumeTokenContent {
+        ResumeTokenContent {
             workspace_id: uuid::Uuid::from_u128(7).into(),
             member_id: Some(uuid::Uuid::from_u128(8).into()),
             wanted: WantedEvents::default(),
@@ -98,27 +99,27 @@ mod tests {
 
     #[test]
     fn a_token_is_good_for_an_hour_on_every_server_and_after_a_rotation() {
-        let token = resumption().token(&sealer(1, &[])).unwrap();
-        assert_eq!(Resumption::of(&token, &sealer(1, &[]), at(2 * HOUR)).unwrap(), resumption());
-        assert!(Resumption::of(&token, &sealer(2, &[1]), at(HOUR)).is_ok());
-        assert!(Resumption::of(&token, &sealer(2, &[]), at(HOUR)).is_err());
-        assert!(Resumption::of(&token, &sealer(1, &[]), at(2 * HOUR + 1)).is_err());
+        let token = resumption().encode(&sealer(1, &[])).unwrap();
+        assert_eq!(ResumeTokenContent::decode(&token, &sealer(1, &[]), at(2 * HOUR)).unwrap(), resumption());
+        assert!(ResumeTokenContent::decode(&token, &sealer(2, &[1]), at(HOUR)).is_ok());
+        assert!(ResumeTokenContent::decode(&token, &sealer(2, &[]), at(HOUR)).is_err());
+        assert!(ResumeTokenContent::decode(&token, &sealer(1, &[]), at(2 * HOUR + 1)).is_err());
     }
 
     proptest! {
         #[test]
         fn a_changed_token_is_refused(place in any::<prop::sample::Index>(), to in "[A-Za-z0-9_.-]") {
             let sealer = sealer(1, &[]);
-            let token = resumption().token(&sealer).unwrap();
+            let token = resumption().encode(&sealer).unwrap();
             let place = place.index(token.len());
             let changed = format!("{}{to}{}", &token[..place], &token[place + 1..]);
-            let found = Resumption::of(&changed, &sealer, at(HOUR));
+            let found = ResumeTokenContent::decode(&changed, &sealer, at(HOUR));
             prop_assert!(changed == token || found.is_err());
         }
 
         #[test]
         fn any_text_is_refused(text in any::<String>()) {
-            prop_assert!(Resumption::of(&text, &sealer(1, &[]), at(HOUR)).is_err());
+            prop_assert!(ResumeTokenContent::decode(&text, &sealer(1, &[]), at(HOUR)).is_err());
         }
     }
 }

@@ -24,29 +24,29 @@ const ROUND_BYTES: usize = 4 << 20;
 pub(super) struct SharedTail {
     pub tail: Arc<Tail>,
     dispatch: Arc<Dispatch>,
-    own: ServiceWork,
+    work: ServiceWork,
     audiences: Mutex<ChannelAudiences>,
-    queue: Mutex<WorkspaceRequests>,
+    queue: Mutex<PendingRequests>,
 }
 
 /// Cached audiences of channels, valid for one epoch.
 #[derive(Default)]
 struct ChannelAudiences {
     epoch: i64,
-    known: HashMap<ChannelId, Audience>,
+    by_channel: HashMap<ChannelId, Audience>,
 }
 
 /// The requests of a workspace's subscribers that wait for a round.
 #[derive(Default)]
-struct WorkspaceRequests {
+struct PendingRequests {
     requests: Vec<SubscriberRequest>,
-    is_running: bool,
+    is_round_running: bool,
 }
 
 /// One subscriber's request for the data to deliver some events.
 struct SubscriberRequest {
     events: Vec<Arc<FeedEvent>>,
-    done: oneshot::Sender<Result<Arc<RoundResult>>>,
+    result_sender: oneshot::Sender<Result<Arc<RoundResult>>>,
 }
 
 /// The data that a round has read.
@@ -60,15 +60,15 @@ pub(super) struct RoundResult {
 
 impl RoundResult {
     /// Returns whether a caller with this visibility may see an event of the round.
-    pub fn shows(&self, event: &FeedEvent, visibility: Visibility) -> bool {
-        is_seen_by(event, visibility, |channel| self.audiences.get(&channel).cloned()).unwrap_or(false)
+    pub fn is_visible(&self, event: &FeedEvent, visibility: Visibility) -> bool {
+        is_visible_to(event, visibility, |channel| self.audiences.get(&channel).cloned()).unwrap_or(false)
     }
 }
 
 /// Returns whether a caller with this visibility may see an event.
 ///
 /// Returns `None` if the answer depends on a channel whose audience `audience` does not return.
-pub(super) fn is_seen_by(
+pub(super) fn is_visible_to(
     event: &FeedEvent,
     visibility: Visibility,
     audience: impl Fn(ChannelId) -> Option<Audience>,
@@ -80,27 +80,27 @@ pub(super) fn is_seen_by(
 }
 
 impl SharedTail {
-    pub fn new(dispatch: &Arc<Dispatch>, own: ServiceWork, tail: Arc<Tail>) -> Arc<Self> {
+    pub fn new(dispatch: &Arc<Dispatch>, work: ServiceWork, tail: Arc<Tail>) -> Arc<Self> {
         let dispatch = Arc::clone(dispatch);
         let audiences = Mutex::default();
         let queue = Mutex::default();
-        Arc::new(Self { tail, dispatch, own, audiences, queue })
+        Arc::new(Self { tail, dispatch, work, audiences, queue })
     }
 
     /// Returns whether a caller with this visibility may see an event at `epoch`.
     ///
     /// Returns `None` if the audience of the event's channel is not cached for that epoch.
-    pub fn shows(&self, event: &FeedEvent, visibility: Visibility, epoch: i64) -> Option<bool> {
+    pub fn is_visible_at_epoch(&self, event: &FeedEvent, visibility: Visibility, epoch: i64) -> Option<bool> {
         let known = lock(&self.audiences);
-        is_seen_by(event, visibility, |channel| {
-            if known.epoch == epoch { known.known.get(&channel).cloned() } else { None }
+        is_visible_to(event, visibility, |channel| {
+            if known.epoch == epoch { known.by_channel.get(&channel).cloned() } else { None }
         })
     }
 
     /// Reads the audiences and message content that are needed to deliver these events.
     pub async fn request_data(self: &Arc<Self>, events: Vec<Arc<FeedEvent>>) -> Result<Arc<RoundResult>> {
-        let (done, receiver) = oneshot::channel();
-        if !self.enqueue(SubscriberRequest { events, done }) {
+        let (result_sender, receiver) = oneshot::channel();
+        if !self.enqueue(SubscriberRequest { events, result_sender }) {
             self.start_round();
         }
         receiver.await.map_err(Error::internal)?
@@ -112,16 +112,16 @@ impl SharedTail {
     fn enqueue(&self, request: SubscriberRequest) -> bool {
         let mut queue = lock(&self.queue);
         queue.requests.push(request);
-        std::mem::replace(&mut queue.is_running, true)
+        std::mem::replace(&mut queue.is_round_running, true)
     }
 
     /// Starts a round for the queued requests that fit into one round. Does nothing if no request is queued.
     fn start_round(self: &Arc<Self>) {
         let mut queue = lock(&self.queue);
         // A subscriber whose connection has ended needs no data.
-        queue.requests.retain(|request| !request.done.is_closed());
+        queue.requests.retain(|request| !request.result_sender.is_closed());
         let requests = take_first_requests(&mut queue.requests);
-        queue.is_running = !requests.is_empty();
+        queue.is_round_running = !requests.is_empty();
         drop(queue);
         if requests.is_empty() {
             return;
@@ -134,23 +134,24 @@ impl SharedTail {
         let events: Vec<Arc<FeedEvent>> = events.into_values().collect();
         let shared = Arc::clone(self);
         let done = move |outcome: Result<RoundResult>| shared.finish_round(requests, outcome.map(Arc::new));
-        self.dispatch.submit_as_instance(self.own, move |cx| read_round(cx, &events), done);
+        self.dispatch.submit_as_instance(self.work, move |cx| read_round(cx, &events), done);
     }
 
+    /// Sends the result of a round to its subscribers, caches the audiences, and starts the next round.
     fn finish_round(self: &Arc<Self>, requests: Vec<SubscriberRequest>, outcome: Result<Arc<RoundResult>>) {
         if let Ok(round) = &outcome {
             let mut audiences = lock(&self.audiences);
             if audiences.epoch < round.epoch {
-                *audiences = ChannelAudiences { epoch: round.epoch, known: HashMap::new() };
+                *audiences = ChannelAudiences { epoch: round.epoch, by_channel: HashMap::new() };
             }
             if audiences.epoch == round.epoch {
                 let found = round.audiences.iter();
-                audiences.known.extend(found.map(|(channel, audience)| (*channel, audience.clone())));
+                audiences.by_channel.extend(found.map(|(channel, audience)| (*channel, audience.clone())));
             }
         }
         for request in requests {
             // The subscriber may be gone; then nothing receives the result.
-            let _ = request.done.send(outcome.clone());
+            let _ = request.result_sender.send(outcome.clone());
         }
         self.start_round();
     }
@@ -168,6 +169,7 @@ fn take_first_requests(requests: &mut Vec<SubscriberRequest>) -> Vec<SubscriberR
     requests.drain(..count).collect()
 }
 
+/// Reads the audiences of the channels of these events, and the frames of events with message content.
 fn read_round(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Result<RoundResult> {
     let mut channels: Vec<ChannelId> = events.iter().filter_map(|event| event.subject.channel_id).collect();
     channels.sort_unstable();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::consumers::Consumer;
 use super::page::{LogPage, PageOutcome, PageRequest, read_page};
 use super::request::WantedEvents;
-use super::resume::Resumption;
+use super::resume::ResumeTokenContent;
 use super::rounds::SharedTail;
 use super::wakeup::{CallerLookup, ListenerGuard, Wakeup};
 use crate::conversation::messages::is_content_event;
@@ -26,9 +26,9 @@ use crate::stream::events::broken_log;
 use crate::time::Monotonic;
 
 /// Maximum time between checks of a credential while its workspace's epoch is unchanged.
-const CALLER_CHECK_EVERY: Duration = Duration::from_secs(10);
+const CALLER_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Pause after a failure of the database.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Limits of a batch of events.
 #[derive(Clone, Copy, Debug)]
@@ -84,17 +84,18 @@ pub struct Subscriber {
     /// The position up to which events were taken from the log.
     pub(super) after: i64,
     /// The last batch that was returned. Its events are recorded as sent when the next batch is requested.
-    pub(super) offered: Option<OfferedBatch>,
+    pub(super) offered_batch: Option<OfferedBatch>,
     /// The verified position up to which the log itself was read; `None` if events came from the tail.
     pub(super) cursor: Option<ChainCursor>,
     /// The number of events sent since the subscriber was last up to date.
-    pub(super) ahead: usize,
+    pub(super) sent_while_behind: usize,
     pub(super) consumer: Option<Consumer>,
     /// The position to which the client wants to move its consumer.
     pub(super) requested_position: Option<i64>,
     pub(super) wakeup: Arc<Wakeup>,
-    /// Value of [`Wakeup::contests`] when this subscriber last checked that it still holds its consumer.
-    pub(super) contests_checked: u64,
+    /// Value of [`Wakeup::holder_check_requests`] when this subscriber last checked that it still holds its
+    /// consumer.
+    pub(super) handled_check_requests: u64,
     pub(super) _listening: ListenerGuard,
     /// Registration that counts the member as online while this subscriber exists.
     pub(super) _connection: Option<MemberConnection>,
@@ -110,6 +111,7 @@ pub(super) struct OfferedBatch {
 
 /// The result of one attempt to take the next events.
 enum TakeOutcome {
+    /// The positions and frames of the next events, and the position up to which the log was read.
     Batch(Vec<(i64, FrameBytes)>, i64),
     /// The position has advanced past events that the caller does not receive. There may be more events.
     Advanced,
@@ -137,7 +139,7 @@ impl Subscriber {
         wait: Duration,
         epoch: i64,
     ) -> Result<EventBatch> {
-        self.confirm_offered();
+        self.confirm_offered_batch();
         let until = self.dispatch.clock.deadline(wait);
         loop {
             let idle_until = match self.take_next(bounds).await {
@@ -151,30 +153,37 @@ impl Subscriber {
                 }
                 Ok(TakeOutcome::Idle(due)) => due,
                 Err(error) if matches!(error.code(), Code::Overloaded | Code::Unavailable) => {
-                    self.wakeup.sleep(&self.dispatch, self.dispatch.clock.deadline(RETRY_AFTER)).await;
+                    self.wakeup.sleep_until(&self.dispatch, self.dispatch.clock.deadline(RETRY_PAUSE)).await;
                     continue;
                 }
                 Err(error) => return Err(error),
             };
-            let check = self.lookup.checked.plus(CALLER_CHECK_EVERY);
+            let check = self.lookup.checked_at.plus(CALLER_CHECK_INTERVAL);
             let consumer = self.consumer.as_ref();
-            let due = [idle_until, consumer.and_then(Consumer::write_due), consumer.map(Consumer::check_at)];
-            let moment = due.into_iter().flatten().fold(until.min(check), Monotonic::min);
-            self.wakeup.sleep(&self.dispatch, moment).await;
+            let due = [
+                idle_until,
+                consumer.and_then(Consumer::position_write_time),
+                consumer.map(Consumer::next_holder_check),
+            ];
+            let deadline = due.into_iter().flatten().fold(until.min(check), Monotonic::min);
+            self.wakeup.sleep_until(&self.dispatch, deadline).await;
         }
     }
 
     /// Discards the last batch, so that the next batch begins at the same position.
     pub fn put_back(&mut self) {
-        self.offered = None;
+        self.offered_batch = None;
     }
 
     /// Moves the position past the last batch, and records the events of that batch as sent.
-    fn confirm_offered(&mut self) {
-        let Some(OfferedBatch { end_position, positions, reaches_end }) = self.offered.take() else { return };
+    fn confirm_offered_batch(&mut self) {
+        let Some(OfferedBatch { end_position, positions, reaches_end }) = self.offered_batch.take() else {
+            return;
+        };
         self.after = end_position;
         // Later events do not count as sent ahead for a subscriber that was up to date.
-        self.ahead = if reaches_end { 0 } else { self.ahead.saturating_add(positions.len()) };
+        self.sent_while_behind =
+            if reaches_end { 0 } else { self.sent_while_behind.saturating_add(positions.len()) };
         if let Some(consumer) = &mut self.consumer {
             consumer.record_sent(positions.into_iter());
         }
@@ -189,7 +198,7 @@ impl Subscriber {
 
     /// Returns the position up to which events were returned, including the last batch.
     pub fn position(&self) -> i64 {
-        self.offered.as_ref().map_or(self.after, |offered| offered.end_position)
+        self.offered_batch.as_ref().map_or(self.after, |offered| offered.end_position)
     }
 
     /// Returns the last known position in the log.
@@ -202,7 +211,7 @@ impl Subscriber {
     /// Without a consumer, a later position skips the events in between, and an earlier one only allows more
     /// events to be sent. A consumer is moved to the position, forward or back, before more events are taken.
     pub fn continue_from(&mut self, position: i64) -> Result<()> {
-        self.confirm_offered();
+        self.confirm_offered_batch();
         let last = self.room_lsn();
         if position > last {
             return Err(Error::in_field("after_id", format!("the log ends at {last}")));
@@ -212,7 +221,7 @@ impl Subscriber {
             None if position > self.after => (self.after, self.cursor) = (position, None),
             None => {}
         }
-        self.ahead = 0;
+        self.sent_while_behind = 0;
         Ok(())
     }
 
@@ -228,7 +237,7 @@ impl Subscriber {
 
     /// Acknowledges all events up to `position`. Fails with 400 if the subscription is not durable.
     pub fn acknowledge(&mut self, position: i64) -> Result<()> {
-        self.confirm_offered();
+        self.confirm_offered_batch();
         let sent = self.after;
         match &mut self.consumer {
             Some(consumer) => consumer.acknowledge(position, sent),
@@ -238,22 +247,23 @@ impl Subscriber {
 
     /// Returns a resume token with which a new subscription can continue from `position`.
     pub fn resume_token(&self, position: i64) -> Result<String> {
-        let resumption = Resumption {
+        let content = ResumeTokenContent {
             workspace_id: self.lookup.caller.workspace_id,
             member_id: self.lookup.caller.member,
             wanted: self.wanted.clone(),
             after_id: position,
             issued_at: self.dispatch.clock.now().micros(),
         };
-        resumption.token(&self.dispatch.shared.sealer)
+        content.encode(&self.dispatch.shared.sealer)
     }
 
+    /// Returns a batch with these frames, and stores it until its events are recorded as sent.
     fn offer_batch(&mut self, frames: Vec<(i64, FrameBytes)>, end_position: i64) -> EventBatch {
         let positions: Vec<i64> = frames.iter().map(|(position, _)| *position).collect();
-        let ahead = self.ahead.saturating_add(positions.len());
+        let ahead = self.sent_while_behind.saturating_add(positions.len());
         let room_lsn = self.room_lsn().max(end_position);
         let reaches_end = end_position >= room_lsn;
-        self.offered = Some(OfferedBatch { end_position, positions, reaches_end });
+        self.offered_batch = Some(OfferedBatch { end_position, positions, reaches_end });
         let replay_max = self.dispatch.shared.settings.replay_max;
         let state = match reaches_end {
             true => FeedState::Live,
@@ -264,12 +274,17 @@ impl Subscriber {
         EventBatch { frames, after_id: end_position, room_lsn, state }
     }
 
+    /// Updates the consumer and the caller, and returns the next events or the reason why there are none.
     async fn take_next(&mut self, bounds: BatchBounds) -> Result<TakeOutcome> {
         self.update_consumer().await?;
         self.refresh_caller().await?;
         let unacknowledged_left = self.consumer.as_ref().map_or(usize::MAX, Consumer::sendable_count);
         let replay_max = self.dispatch.shared.settings.replay_max;
-        let ahead = if self.consumer.is_some() { usize::MAX } else { replay_max.saturating_sub(self.ahead) };
+        let ahead = if self.consumer.is_some() {
+            usize::MAX
+        } else {
+            replay_max.saturating_sub(self.sent_while_behind)
+        };
         let bounds = BatchBounds { events: bounds.events.min(unacknowledged_left).min(ahead), ..bounds };
         if bounds.events == 0 {
             return Ok(TakeOutcome::Idle(None));
@@ -281,7 +296,9 @@ impl Subscriber {
         match view {
             TailView::Broken(broken) => Err(broken_log(self.workspace_id(), broken)),
             TailView::Behind => self.read_log(bounds).await,
-            TailView::Events { events, up_to, head } => self.take_live(bounds, events, up_to, head).await,
+            TailView::Events { events, up_to, head } => {
+                self.take_from_tail(bounds, events, up_to, head).await
+            }
         }
     }
 
@@ -290,7 +307,7 @@ impl Subscriber {
     }
 
     /// Returns the next events from the shared tail, or the reason why none can be returned now.
-    async fn take_live(
+    async fn take_from_tail(
         &mut self,
         bounds: BatchBounds,
         mut events: Vec<Arc<FeedEvent>>,
@@ -309,7 +326,7 @@ impl Subscriber {
                 self.after = up_to;
                 return Ok(TakeOutcome::Advanced);
             }
-            self.ahead = 0;
+            self.sent_while_behind = 0;
             return Ok(TakeOutcome::Idle(None));
         };
         let end_position = if events.len() == all { up_to } else { last.lsn };
@@ -325,26 +342,26 @@ impl Subscriber {
     ///
     /// Returns when the first removed event will be old enough, or `None` if no event was removed.
     fn drop_recent(&self, events: &mut Vec<Arc<FeedEvent>>) -> Option<Monotonic> {
-        let stability = self.stability()?;
+        let min_event_age = self.min_event_age()?;
         let now = self.dispatch.clock.now();
-        let young = RecentTimes::than(stability, now);
+        let young = RecentTimes::than(min_event_age, now);
         let young = events.iter().position(|event| young.contains(event.at))?;
-        let first = events.get(young).map(|event| event.at.plus(stability).since(now))?;
+        let first = events.get(young).map(|event| event.at.plus(min_event_age).since(now))?;
         events.truncate(young);
         Some(self.dispatch.clock.deadline(first))
     }
 
     /// Returns the minimum age of the events to deliver, or `None` for no minimum.
-    fn stability(&self) -> Option<Duration> {
+    fn min_event_age(&self) -> Option<Duration> {
         self.consumer.as_ref().map(|_| self.dispatch.shared.settings.delivery_stability)
     }
 
     /// Removes the events after the event that reaches the byte limit of a batch.
-    fn drop_excess(&self, events: &mut Vec<Arc<FeedEvent>>, bytes: usize) {
+    fn drop_excess(&self, events: &mut Vec<Arc<FeedEvent>>, max_bytes: usize) {
         let mut weight: usize = 0;
         let filling = events.iter().position(|event| {
             weight = weight.saturating_add(event.weight());
-            weight >= bytes
+            weight >= max_bytes
         });
         events.truncate(filling.map_or(events.len(), |place| place.saturating_add(1)));
     }
@@ -361,7 +378,7 @@ impl Subscriber {
         let visibility = self.lookup.caller.visibility;
         let epoch = self.lookup.epoch;
         let shown: Option<Vec<bool>> =
-            events.iter().map(|event| self.shared.shows(event, visibility, epoch)).collect();
+            events.iter().map(|event| self.shared.is_visible_at_epoch(event, visibility, epoch)).collect();
         let form = self.form;
         let has_content = |event: &FeedEvent| form == FrameForm::Full && is_content_event(event);
         if let Some(shown) = shown {
@@ -390,7 +407,7 @@ impl Subscriber {
                 let opened = round.frames.get(&event.lsn).filter(|_| has_content(event)).cloned();
                 Ok((event.lsn, opened.map_or_else(|| event.frame(form), Ok)?))
             };
-            return events.iter().filter(|event| round.shows(event, visibility)).map(frame).collect();
+            return events.iter().filter(|event| round.is_visible(event, visibility)).map(frame).collect();
         }
     }
 
@@ -401,18 +418,18 @@ impl Subscriber {
             after: self.after,
             filter: self.filter.clone(),
             form: self.form,
-            events: bounds.events,
-            bytes: bounds.bytes,
-            stability: self.stability(),
+            max_events: bounds.events,
+            max_bytes: bounds.bytes,
+            min_age: self.min_event_age(),
         };
         let LogPage { caller, epoch, range, outcome } =
             self.read_as_caller(true, move |cx| read_page(cx, &request)).await?;
-        self.lookup = CallerLookup { caller, epoch, checked: self.dispatch.clock.monotonic() };
+        self.lookup = CallerLookup { caller, epoch, checked_at: self.dispatch.clock.monotonic() };
         self.range = LogRange { head: self.range.head.max(range.head), ..range };
         match outcome {
             PageOutcome::TooOld => Err(range.must_refetch(self.workspace_id())),
             PageOutcome::Broken(broken) => Err(broken_log(self.workspace_id(), broken)),
-            PageOutcome::Read { frames, cursor } => {
+            PageOutcome::Events { frames, cursor } => {
                 let end_position = cursor.lsn();
                 self.cursor = Some(*cursor);
                 match (frames.is_empty(), end_position > self.after) {
@@ -423,7 +440,7 @@ impl Subscriber {
                     }
                     // The next events are too recent, or were not committed when the snapshot was taken.
                     (true, false) => {
-                        let soon = self.stability().unwrap_or(RETRY_AFTER).max(Duration::from_millis(10));
+                        let soon = self.min_event_age().unwrap_or(RETRY_PAUSE).max(Duration::from_millis(10));
                         Ok(TakeOutcome::Idle(Some(self.dispatch.clock.deadline(soon))))
                     }
                 }
@@ -437,17 +454,17 @@ impl Subscriber {
     /// due.
     async fn update_consumer(&mut self) -> Result<()> {
         let Some(consumer) = &mut self.consumer else { return Ok(()) };
-        let contests = self.wakeup.contests();
-        let is_due = self.dispatch.clock.remaining(consumer.check_at()).is_zero();
-        if is_due || contests != self.contests_checked {
+        let check_requests = self.wakeup.holder_check_requests();
+        let is_due = self.dispatch.clock.remaining(consumer.next_holder_check()).is_zero();
+        if is_due || check_requests != self.handled_check_requests {
             consumer.check_holder(&self.dispatch).await?;
-            self.contests_checked = contests;
+            self.handled_check_requests = check_requests;
         }
         if let Some(position) = self.requested_position {
             consumer.move_to(&self.dispatch, position, self.after).await?;
             (self.after, self.cursor, self.requested_position) = (position, None, None);
         }
-        if consumer.write_due().is_some_and(|due| self.dispatch.clock.remaining(due).is_zero()) {
+        if consumer.position_write_time().is_some_and(|due| self.dispatch.clock.remaining(due).is_zero()) {
             consumer.write_position(&self.dispatch).await?;
         }
         Ok(())
@@ -457,22 +474,23 @@ impl Subscriber {
     async fn refresh_caller(&mut self) -> Result<()> {
         self.lookup.caller.check_live(self.dispatch.clock.now())?;
         let now = self.dispatch.clock.monotonic();
-        if now < self.lookup.checked.plus(CALLER_CHECK_EVERY) {
+        if now < self.lookup.checked_at.plus(CALLER_CHECK_INTERVAL) {
             return Ok(());
         }
         let head = self.shared.tail.head();
-        if self.lookup.epoch == head.epoch && now < head.read_at.plus(CALLER_CHECK_EVERY) {
-            self.lookup.checked = now;
+        if self.lookup.epoch == head.epoch && now < head.read_at.plus(CALLER_CHECK_INTERVAL) {
+            self.lookup.checked_at = now;
         } else {
             self.look_up_caller().await?;
         }
         Ok(())
     }
 
+    /// Looks up the caller's visibility and the epoch of its workspace.
     async fn look_up_caller(&mut self) -> Result<()> {
         let found = |cx: &Read<'_>| Ok((cx.caller().clone(), cx.epoch()));
         let (caller, epoch) = self.read_as_caller(false, found).await?;
-        self.lookup = CallerLookup { caller, epoch, checked: self.dispatch.clock.monotonic() };
+        self.lookup = CallerLookup { caller, epoch, checked_at: self.dispatch.clock.monotonic() };
         Ok(())
     }
 
@@ -484,8 +502,8 @@ impl Subscriber {
         self.dispatch.read_for(&self.operation, self.admission.clone(), is_long, run).await
     }
 
-    fn has_passed(&self, moment: Monotonic) -> bool {
-        self.dispatch.clock.remaining(moment).is_zero()
+    fn has_passed(&self, deadline: Monotonic) -> bool {
+        self.dispatch.clock.remaining(deadline).is_zero()
     }
 }
 

@@ -20,7 +20,7 @@ use crate::timers::TimerId;
 pub(super) struct Wakeup {
     notify: Notify,
     /// Number of times that another connection of this process has taken the same consumer.
-    contests: AtomicU64,
+    holder_check_requests: AtomicU64,
 }
 
 impl Wakeup {
@@ -29,20 +29,20 @@ impl Wakeup {
     }
 
     /// Makes the subscriber check immediately whether it still holds its consumer.
-    pub fn contest(&self) {
-        self.contests.fetch_add(1, Ordering::SeqCst);
+    pub fn request_holder_check(&self) {
+        self.holder_check_requests.fetch_add(1, Ordering::SeqCst);
         self.wake();
     }
 
     /// Returns how many times the subscriber had to check its consumer.
-    pub fn contests(&self) -> u64 {
-        self.contests.load(Ordering::SeqCst)
+    pub fn holder_check_requests(&self) -> u64 {
+        self.holder_check_requests.load(Ordering::SeqCst)
     }
 
-    /// Sleeps until the subscriber is woken, or until `moment`.
-    pub async fn sleep(self: &Arc<Self>, dispatch: &Arc<Dispatch>, moment: Monotonic) {
+    /// Sleeps until the subscriber is woken, or until `deadline`.
+    pub async fn sleep_until(self: &Arc<Self>, dispatch: &Arc<Dispatch>, deadline: Monotonic) {
         let wakeup = Arc::clone(self);
-        let timer = dispatch.timers.at(moment, move || wakeup.wake());
+        let timer = dispatch.timers.at(deadline, move || wakeup.wake());
         let _timer = TimerGuard(dispatch, timer);
         self.notify.notified().await;
     }
@@ -53,52 +53,52 @@ pub(super) struct CallerLookup {
     pub caller: Caller,
     pub epoch: i64,
     /// The time at which the caller was last looked up, or the epoch was last found unchanged.
-    pub checked: Monotonic,
+    pub checked_at: Monotonic,
 }
 
 /// A listener on the bus. Dropping this guard removes the listener.
 pub(super) struct ListenerGuard {
     pub dispatch: Arc<Dispatch>,
     pub workspace: WorkspaceId,
-    pub number: u64,
+    pub listener_id: u64,
 }
 
 impl ListenerGuard {
-    /// Registers a listener, which wakes `wakeup` when an event after `seen` matches `filter`.
+    /// Registers a listener, which wakes `wakeup` when an event after `after_lsn` matches `filter`.
     pub fn begin(
         dispatch: &Arc<Dispatch>,
         workspace: WorkspaceId,
-        seen: i64,
+        after_lsn: i64,
         filter: EventFilter,
         wakeup: &Arc<Wakeup>,
     ) -> Self {
-        let number = dispatch.rounds.next_number();
+        let listener_id = dispatch.rounds.next_number();
         let wakeup = Arc::clone(wakeup);
         let wake: Wake = Arc::new(move |_: &[NewEvent]| wakeup.wake());
-        dispatch.bus.listen(workspace, number, seen, filter, wake);
-        Self { dispatch: Arc::clone(dispatch), workspace, number }
+        dispatch.bus.listen(workspace, listener_id, after_lsn, filter, wake);
+        Self { dispatch: Arc::clone(dispatch), workspace, listener_id }
     }
 }
 
 impl Drop for ListenerGuard {
     fn drop(&mut self) {
-        self.dispatch.bus.unlisten(self.workspace, self.number);
+        self.dispatch.bus.unlisten(self.workspace, self.listener_id);
     }
 }
 
-/// Awaits `work` for at most `span`, then fails with 503 `unavailable`.
+/// Awaits `work` for at most `timeout`, then fails with 503 `unavailable`.
 pub(super) async fn with_timeout<T>(
     dispatch: &Arc<Dispatch>,
-    span: Duration,
+    timeout: Duration,
     work: impl Future<Output = Result<T>>,
 ) -> Result<T> {
-    let (over, is_over) = oneshot::channel();
-    let timer = dispatch.timers.after(span, move || {
+    let (timeout_sender, timeout_receiver) = oneshot::channel();
+    let timer = dispatch.timers.after(timeout, move || {
         // The work may have finished already.
-        let _ = over.send(());
+        let _ = timeout_sender.send(());
     });
     let _timer = TimerGuard(dispatch, timer);
-    match select(pin!(work), is_over).await {
+    match select(pin!(work), timeout_receiver).await {
         Either::Left((outcome, _)) => outcome,
         Either::Right(_) => Err(Error::new(Code::Unavailable, "the database did not respond in time")),
     }

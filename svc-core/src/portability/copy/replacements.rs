@@ -14,8 +14,8 @@ use crate::spool::SpoolFolder;
 use crate::store::Scratch;
 
 /// The ids and hashes of a file, each with its replacement in a copy.
-pub(super) struct Renames {
-    known: Scratch,
+pub(super) struct Replacements {
+    by_original: Scratch,
     /// Seed for generating new ids.
     seed: [u8; 32],
 }
@@ -24,11 +24,11 @@ pub(super) struct Renames {
 const ID_LEN: usize = 36;
 /// Length in bytes of a hash in text, with its prefix.
 const HASH_LEN: usize = 71;
-const HASH_BEGINS: &str = "sha256:";
+const HASH_PREFIX: &str = "sha256:";
 
-impl Renames {
+impl Replacements {
     pub fn new(spools: &SpoolFolder, seed: [u8; 32]) -> Result<Self> {
-        Ok(Self { known: Scratch::create(spools)?, seed })
+        Ok(Self { by_original: Scratch::create(spools)?, seed })
     }
 
     /// Adds an id of the file, with a generated replacement.
@@ -42,27 +42,28 @@ impl Renames {
 
     /// Sets the replacement of an id.
     pub fn set_id(&self, old: Uuid, new: Uuid) -> Result<()> {
-        self.known.put(old.as_bytes(), new.as_bytes())
+        self.by_original.put(old.as_bytes(), new.as_bytes())
     }
 
     /// Sets the replacement of a hash.
     pub fn set_hash(&self, old: [u8; 32], new: [u8; 32]) -> Result<()> {
-        self.known.put(&old, &new)
+        self.by_original.put(&old, &new)
     }
 
     /// Returns the replacement of an id, or the id itself if the file does not contain the id.
     pub fn replacement_id(&self, old: Uuid) -> Result<Uuid> {
-        Ok(self.known_id(old)?.unwrap_or(old))
+        Ok(self.find_replacement_id(old)?.unwrap_or(old))
     }
 
     /// Returns the replacement of a hash, or `None` if the file does not contain the hash.
     pub fn replacement_hash(&self, old: &str) -> Result<Option<String>> {
         let Some(old) = parse_hash(old) else { return Ok(None) };
-        Ok(self.known.get::<[u8; 32]>(&old)?.map(|new| hash_text(&new)))
+        Ok(self.by_original.get::<[u8; 32]>(&old)?.map(|new| hash_text(&new)))
     }
 
-    fn known_id(&self, old: Uuid) -> Result<Option<Uuid>> {
-        Ok(self.known.get(old.as_bytes())?.map(Uuid::from_bytes))
+    /// Returns the replacement of an id, or `None` if the file does not contain the id.
+    fn find_replacement_id(&self, old: Uuid) -> Result<Option<Uuid>> {
+        Ok(self.by_original.get(old.as_bytes())?.map(Uuid::from_bytes))
     }
 
     /// Generates an id with the same time, version and variant as `old`.
@@ -80,17 +81,17 @@ impl Renames {
     pub fn replace_in<'t>(&self, text: &'t str) -> Result<Cow<'t, str>> {
         let mut renamed = String::new();
         let mut copied = 0;
-        let mut at = 0;
-        while at < text.len() {
-            let found = if begins_at(text, at) { self.replacement_at(text, at)? } else { None };
+        let mut offset = 0;
+        while offset < text.len() {
+            let found = if can_begin_at(text, offset) { self.replacement_at(text, offset)? } else { None };
             let Some((len, new)) = found else {
-                at = at.saturating_add(1);
+                offset = offset.saturating_add(1);
                 continue;
             };
             renamed.push_str(text.get(copied..at).unwrap_or_default());
             renamed.push_str(&new);
-            at = at.saturating_add(len);
-            copied = at;
+            offset = offset.saturating_add(len);
+            copied = offset;
         }
         if copied == 0 {
             return Ok(Cow::Borrowed(text));
@@ -100,21 +101,21 @@ impl Renames {
     }
 
     /// Returns the length of the id or hash at a position of a text, and its replacement.
-    fn replacement_at(&self, text: &str, at: usize) -> Result<Option<(usize, String)>> {
-        let Some(rest) = text.get(at..) else { return Ok(None) };
-        if let Some(id) = rest.get(..ID_LEN).filter(|id| has_hyphens(id) && ends_at(rest, ID_LEN)) {
+    fn replacement_at(&self, text: &str, offset: usize) -> Result<Option<(usize, String)>> {
+        let Some(rest) = text.get(offset..) else { return Ok(None) };
+        if let Some(id) = rest.get(..ID_LEN).filter(|id| has_uuid_hyphens(id) && can_end_at(rest, ID_LEN)) {
             let Ok(id) = Uuid::try_parse(id) else { return Ok(None) };
-            return Ok(self.known_id(id)?.map(|new| (ID_LEN, new.to_string())));
+            return Ok(self.find_replacement_id(id)?.map(|new| (ID_LEN, new.to_string())));
         }
-        if rest.starts_with(HASH_BEGINS) && ends_at(rest, HASH_LEN) {
+        if rest.starts_with(HASH_PREFIX) && can_end_at(rest, HASH_LEN) {
             let Some(hash) = rest.get(..HASH_LEN).and_then(parse_hash) else { return Ok(None) };
-            return Ok(self.known.get(&hash)?.map(|new| (HASH_LEN, hash_text(&new))));
+            return Ok(self.by_original.get(&hash)?.map(|new| (HASH_LEN, hash_text(&new))));
         }
         Ok(None)
     }
 }
 
-fn has_hyphens(id: &str) -> bool {
+fn has_uuid_hyphens(id: &str) -> bool {
     [8, 13, 18, 23].iter().all(|place| id.as_bytes().get(*place) == Some(&b'-'))
 }
 
@@ -122,7 +123,7 @@ fn has_hyphens(id: &str) -> bool {
 ///
 /// An id or hash may also begin after a JSON escape sequence, so that the same ids and hashes are found in a
 /// text and in its JSON form.
-fn begins_at(text: &str, at: usize) -> bool {
+fn can_begin_at(text: &str, offset: usize) -> bool {
     let Some(before) = text.get(..at) else { return false };
     let is_letter = before.bytes().next_back().is_some_and(|last| last.is_ascii_alphanumeric());
     let ends_with_escape = || {
@@ -133,8 +134,8 @@ fn begins_at(text: &str, at: usize) -> bool {
     !is_letter || ends_with_escape()
 }
 
-fn ends_at(text: &str, at: usize) -> bool {
-    text.as_bytes().get(at).is_none_or(|next| !next.is_ascii_alphanumeric())
+fn can_end_at(text: &str, offset: usize) -> bool {
+    text.as_bytes().get(offset).is_none_or(|next| !next.is_ascii_alphanumeric())
 }
 
 #[cfg(test)]
@@ -144,11 +145,11 @@ mod tests {
     use super::*;
     use crate::spool::SpoolLimits;
 
-    fn renames() -> (tempfile::TempDir, Renames) {
+    fn replacements() -> (tempfile::TempDir, Replacements) {
         let folder = tempfile::tempdir().unwrap();
         let spools = SpoolFolder::new(folder.path().to_owned(), SpoolLimits::default());
-        let renames = Renames::new(&spools, [3; 32]).unwrap();
-        (folder, renames)
+        let replacements = Replacements::new(&spools, [3; 32]).unwrap();
+        (folder, replacements)
     }
 
     const KNOWN: Uuid = Uuid::from_u128(0x0190_aaaa_bbbb_7ccc_8ddd_eeee_ffff_0001);
@@ -156,23 +157,23 @@ mod tests {
 
     #[test]
     fn a_fresh_id_keeps_time_version_and_variant() {
-        let (_folder, renames) = renames();
-        renames.add_id(KNOWN).unwrap();
-        renames.add_id(Uuid::nil()).unwrap();
-        let new = renames.replacement_id(KNOWN).unwrap();
+        let (_folder, replacements) = replacements();
+        replacements.add_id(KNOWN).unwrap();
+        replacements.add_id(Uuid::nil()).unwrap();
+        let new = replacements.replacement_id(KNOWN).unwrap();
         assert_ne!(new, KNOWN);
         assert_eq!(new.as_bytes()[..6], KNOWN.as_bytes()[..6]);
         assert_eq!((new.get_version_num(), new.get_variant()), (7, KNOWN.get_variant()));
-        assert_eq!(renames.replacement_id(OTHER).unwrap(), OTHER);
-        assert_eq!(renames.replacement_id(Uuid::nil()).unwrap(), Uuid::nil());
+        assert_eq!(replacements.replacement_id(OTHER).unwrap(), OTHER);
+        assert_eq!(replacements.replacement_id(Uuid::nil()).unwrap(), Uuid::nil());
     }
 
     #[test]
     fn whole_ids_and_hashes_of_the_file_are_replaced_and_nothing_else() {
-        let (_folder, renames) = renames();
-        renames.add_id(KNOWN).unwrap();
-        renames.set_hash([1; 32], [2; 32]).unwrap();
-        let new = renames.replacement_id(KNOWN).unwrap();
+        let (_folder, replacements) = replacements();
+        replacements.add_id(KNOWN).unwrap();
+        replacements.set_hash([1; 32], [2; 32]).unwrap();
+        let new = replacements.replacement_id(KNOWN).unwrap();
         let old_hash = hash_text(&[1; 32]);
         let new_hash = hash_text(&[2; 32]);
         let upper = KNOWN.to_string().to_uppercase();
@@ -190,7 +191,7 @@ mod tests {
         for (text, renamed) in cases {
             // Text right after a replaced hash may be replaced too.
             let renamed = renamed.replace(&format!(">{old_hash}"), &format!(">{new_hash}"));
-            assert_eq!(renames.replace_in(&text).unwrap(), renamed, "{text}");
+            assert_eq!(replacements.replace_in(&text).unwrap(), renamed, "{text}");
         }
     }
 
@@ -201,16 +202,16 @@ mod tests {
             before in "\\PC{0,8}[\n\t\u{1}\"\\\\ a]?",
             after in "\\PC{0,8}",
         ) {
-            let (_folder, renames) = renames();
-            renames.add_id(KNOWN).unwrap();
+            let (_folder, replacements) = replacements();
+            replacements.add_id(KNOWN).unwrap();
             let text = format!("{before}{KNOWN}{after}");
-            let renamed = renames.replace_in(&text).unwrap().into_owned();
+            let renamed = replacements.replace_in(&text).unwrap().into_owned();
             prop_assert_eq!(renamed.len(), text.len());
-            let new = renames.replacement_id(KNOWN).unwrap().to_string();
+            let new = replacements.replacement_id(KNOWN).unwrap().to_string();
             let put_back = renamed.replace(&new, &KNOWN.to_string());
             prop_assert_eq!(put_back, text.as_str());
             let json = serde_json::to_string(&text).unwrap();
-            let json: String = serde_json::from_str(&renames.replace_in(&json).unwrap()).unwrap();
+            let json: String = serde_json::from_str(&replacements.replace_in(&json).unwrap()).unwrap();
             prop_assert_eq!(json, renamed);
         }
     }
