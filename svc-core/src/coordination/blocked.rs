@@ -11,7 +11,7 @@ use crate::log::replay::Replayed;
 
 /// Returns the number of unfinished threads in `awaited`, or `None` if the state of a thread in `awaited` is
 /// not known.
-pub(super) fn unfinished(event: &Replayed<'_>, awaited: &[Value]) -> Result<Option<i64>> {
+pub(super) fn count_unfinished(event: &Replayed<'_>, awaited: &[Value]) -> Result<Option<i64>> {
     let mut count: i64 = 0;
     for id in awaited {
         let thread = event.row("threads", [id.clone()])?;
@@ -27,7 +27,7 @@ fn is_finished(state: &Value) -> Option<bool> {
 }
 
 /// Adds the dependencies that the event of a new thread lists.
-pub(super) fn replay_new(event: &Replayed<'_>) -> Result<()> {
+pub(super) fn replay_initial_dependencies(event: &Replayed<'_>) -> Result<()> {
     event.list("depends_on").iter().try_for_each(|awaited| {
         let row = event.row("thread_dependencies", [awaited.clone(), event.thread()])?;
         row.made().set("lsn", event.lsn()).keep()
@@ -35,7 +35,7 @@ pub(super) fn replay_new(event: &Replayed<'_>) -> Result<()> {
 }
 
 /// Adds or removes the dependency in an event's payload, and updates `blocked` of the event's thread.
-pub(super) fn replay_change(event: &Replayed<'_>, is_added: bool) -> Result<()> {
+pub(super) fn replay_dependency_change(event: &Replayed<'_>, is_added: bool) -> Result<()> {
     let row = event.row_of("thread_dependencies", "depends_on_id $thread")?;
     if is_added {
         row.made().set("lsn", event.lsn()).keep()?
@@ -43,14 +43,14 @@ pub(super) fn replay_change(event: &Replayed<'_>, is_added: bool) -> Result<()> 
         row.remove()?
     }
     let Some(awaited) = event.field("depends_on_id") else { return Ok(()) };
-    let unfinished = unfinished(event, std::slice::from_ref(awaited))?;
+    let unfinished = count_unfinished(event, std::slice::from_ref(awaited))?;
     let change = unfinished.map(|count| if is_added { count } else { count.saturating_neg() });
-    add(event, event.thread(), change)
+    add_to_blocked(event, event.thread(), change)
 }
 
 /// Updates `blocked` of the threads that wait for an event's thread, after the state of the event's thread
 /// changed.
-pub(super) fn replay_state(event: &Replayed<'_>) -> Result<()> {
+pub(super) fn replay_state_change(event: &Replayed<'_>) -> Result<()> {
     let finished = |field| event.field(field).and_then(is_finished);
     let change = match (finished("from"), finished("to")) {
         (Some(false), Some(true)) => -1,
@@ -58,12 +58,13 @@ pub(super) fn replay_state(event: &Replayed<'_>) -> Result<()> {
         _ => return Ok(()),
     };
     event.rows("thread_dependencies", &[event.thread()], |dependency| match dependency.key() {
-        [_, waiting] => add(event, waiting.clone(), Some(change)),
+        [_, waiting] => add_to_blocked(event, waiting.clone(), Some(change)),
         _ => Ok(()),
     })
 }
 
-fn add(event: &Replayed<'_>, thread: Value, change: Option<i64>) -> Result<()> {
+/// Adds `change` to the column `blocked` of a thread, or marks the column as unknown if `change` is `None`.
+fn add_to_blocked(event: &Replayed<'_>, thread: Value, change: Option<i64>) -> Result<()> {
     let row = event.row("threads", [thread])?;
     match change {
         Some(change) => row.add("blocked", change).keep(),

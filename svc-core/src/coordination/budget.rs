@@ -55,7 +55,8 @@ impl Limit {
         }
     }
 
-    /// Returns the limit's bit in `Budget::low`, the bit set of the limits for which a notice was posted.
+    /// Returns the limit's bit in `Budget::notified_limits`, the bit set of the limits for which a notice was
+    /// posted.
     fn bit(self) -> i64 {
         match self {
             Self::Tokens => 1,
@@ -84,7 +85,7 @@ pub(in crate::coordination) struct Limits {
 
 impl Limits {
     /// Returns whether the budget has no limit.
-    pub fn are_none(&self) -> bool {
+    pub fn is_unlimited(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -130,7 +131,7 @@ pub(in crate::coordination) struct Budget {
     /// Total time under claims, in microseconds, including the claim in the thread's row.
     wall_micros: i64,
     /// Bit set of the limits for which a `budget_low` notice was posted.
-    low: i64,
+    notified_limits: i64,
 }
 
 impl Budget {
@@ -149,14 +150,14 @@ impl Budget {
     }
 
     /// Returns the limits that are used up.
-    pub fn exceeded(&self) -> Vec<Limit> {
+    pub fn exceeded_limits(&self) -> Vec<Limit> {
         let exceeded = |allowed: Option<i64>, used: i64| allowed.is_some_and(|allowed| used >= allowed);
         let amounts = self.amounts().into_iter();
         amounts.filter(|(_, allowed, used)| exceeded(*allowed, *used)).map(|(limit, ..)| limit).collect()
     }
 
     /// Returns the limits of which at least [`BUDGET_LOW_PERCENT`] percent is used.
-    fn low(&self) -> Vec<Limit> {
+    fn low_limits(&self) -> Vec<Limit> {
         let is_low = |allowed: Option<i64>, used: i64| {
             let used = i128::from(used) * 100;
             allowed.is_some_and(|allowed| used >= i128::from(allowed) * i128::from(BUDGET_LOW_PERCENT))
@@ -166,14 +167,14 @@ impl Budget {
     }
 
     /// Returns the used amount of each quantity that a budget can limit.
-    pub fn used(&self) -> Used {
+    pub fn used_amounts(&self) -> Used {
         Used { wall_secs: self.wall_micros / MICROS_PER_SEC, ..self.spent }
     }
 
     /// Returns the remaining amount of each limit.
-    pub fn remaining(&self) -> Remaining {
+    pub fn remaining_amounts(&self) -> Remaining {
         let limits = &self.limits;
-        let used = self.used();
+        let used = self.used_amounts();
         let left =
             |allowed: Option<i64>, used: i64| allowed.map(|allowed| allowed.saturating_sub(used).max(0));
         Remaining {
@@ -187,14 +188,14 @@ impl Budget {
 
     /// Returns the latest time at which a lease may end under this budget, or `None` if wall time is not
     /// limited.
-    pub fn last_lease_end(&self, now: Time) -> Option<Time> {
+    pub fn latest_lease_end(&self, now: Time) -> Option<Time> {
         let allowed = self.limits.max_wall_secs?.saturating_mul(MICROS_PER_SEC);
         Some(now.shifted(allowed.saturating_sub(self.wall_micros).max(0)))
     }
 
     /// Returns this budget with its limits replaced by `limits`.
     #[must_use]
-    pub fn limited_to(self, limits: Limits) -> Self {
+    pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
@@ -206,7 +207,7 @@ impl Budget {
 
     /// Returns this budget with one more attempt, for a claim that ended without a result.
     #[must_use]
-    pub fn with_attempt(self) -> Self {
+    pub fn with_one_more_attempt(self) -> Self {
         let attempts = self.spent.attempts.saturating_add(1);
         Self { spent: Used { attempts, ..self.spent }, ..self }
     }
@@ -217,14 +218,14 @@ struct StoredBudget {
     budget: Budget,
     worked_micros: i64,
     claimed_at: Option<Time>,
-    until: Option<Time>,
+    lease_end: Option<Time>,
 }
 
 columns! {
     stored_columns: StoredBudget as t {
         worked_micros,
         claimed_at,
-        until = assignment_expires_at,
+        lease_end = assignment_expires_at,
     }
     read {
         max_tokens = "b.max_tokens",
@@ -243,7 +244,7 @@ columns! {
             limits: Limits { max_tokens, max_usd_micros, max_turns, max_wall_secs, max_attempts },
             spent: Used { tokens, usd_micros, turns, attempts, wall_secs: 0 },
             wall_micros: 0,
-            low,
+            notified_limits: low,
         },
     }
 }
@@ -253,7 +254,7 @@ pub(in crate::coordination) fn load(cx: &Read<'_>, thread: ThreadId) -> Result<B
     let found: Option<StoredBudget> = cx.one(LOAD, &[&thread])?;
     let stored = found.ok_or_else(|| Error::not_found("thread"))?;
     // Time counts from the beginning of a claim until its lease lapses.
-    let running = stored.claimed_at.zip(stored.until).map_or(0, |(from, until)| {
+    let running = stored.claimed_at.zip(stored.lease_end).map_or(0, |(from, until)| {
         let until = cx.now().min(until);
         until.micros().saturating_sub(from.micros()).max(0)
     });
@@ -267,37 +268,37 @@ const LOAD: &str = concat!(
 );
 
 /// Loads the budget of a thread, or returns `None` if the budget has no limits.
-pub(in crate::coordination) fn of(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
+pub(in crate::coordination) fn load_if_limited(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
     if thread.budgeted { load(cx, thread.id).map(Some) } else { Ok(None) }
 }
 
 /// Returns the current budget of a thread, or `None` if the budget has no limits.
 ///
 /// A lapsed claim in the thread's row already counts as an attempt, even if no caller has ended it yet.
-fn load_limited_now(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
+fn load_current_if_limited(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
     if thread.budgeted { load_current(cx, thread).map(Some) } else { Ok(None) }
 }
 
 /// Returns the current budget of a thread, even if the budget has no limits.
 pub(in crate::coordination) fn load_current(cx: &Read<'_>, thread: &Thread) -> Result<Budget> {
     let budget = load(cx, thread.id)?;
-    Ok(if thread.has_lapsed(cx.now()) { budget.with_attempt() } else { budget })
+    Ok(if thread.has_lapsed(cx.now()) { budget.with_one_more_attempt() } else { budget })
 }
 
 /// Fails if a limit of a thread's budget is used up. Returns the budget, or `None` if the budget has no
 /// limits.
-pub(in crate::coordination) fn check_left(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
-    let budget = load_limited_now(cx, thread)?;
-    match budget.as_ref().map(Budget::exceeded) {
+pub(in crate::coordination) fn check_not_exhausted(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
+    let budget = load_current_if_limited(cx, thread)?;
+    match budget.as_ref().map(Budget::exceeded_limits) {
         Some(exceeded) if !exceeded.is_empty() => Err(exhausted_error(&exceeded)),
         _ => Ok(budget),
     }
 }
 
 /// Returns a thread's budget with zero attempts. Fails if a limit would still be used up.
-pub(in crate::coordination) fn check_requeue(cx: &Read<'_>, thread: &Thread) -> Result<Budget> {
+pub(in crate::coordination) fn budget_after_requeue(cx: &Read<'_>, thread: &Thread) -> Result<Budget> {
     let budget = load(cx, thread.id)?.without_attempts();
-    match budget.exceeded() {
+    match budget.exceeded_limits() {
         exceeded if exceeded.is_empty() => Ok(budget),
         exceeded if exceeded == [Limit::Attempts] => {
             let detail = "the thread's max_attempts of 0 allows no claim: raise it first";
@@ -308,9 +309,9 @@ pub(in crate::coordination) fn check_requeue(cx: &Read<'_>, thread: &Thread) -> 
 }
 
 /// Returns whether the end of the lapsed claim in a thread's row would add a dead letter.
-pub(in crate::coordination) fn lapse_adds_dead_letter(cx: &Read<'_>, thread: &Thread) -> Result<bool> {
+pub(in crate::coordination) fn has_lapsed_over_budget(cx: &Read<'_>, thread: &Thread) -> Result<bool> {
     Ok(thread.has_lapsed(cx.now())
-        && load_limited_now(cx, thread)?.is_some_and(|found| !found.exceeded().is_empty()))
+        && load_current_if_limited(cx, thread)?.is_some_and(|found| !found.exceeded_limits().is_empty()))
 }
 
 /// Returns the error for a thread whose limits `exceeded` are used up.
@@ -327,18 +328,22 @@ pub(in crate::coordination) fn set_limits(
     limits: Limits,
 ) -> Result<()> {
     let Limits { max_tokens, max_usd_micros, max_turns, max_wall_secs, max_attempts } = limits;
-    cx.execute(1, SET, &[&thread, &max_tokens, &max_usd_micros, &max_turns, &max_wall_secs, &max_attempts])?;
-    cx.execute(1, MARK, &[&thread, &!limits.are_none()])
+    cx.execute(
+        1,
+        SET_LIMITS,
+        &[&thread, &max_tokens, &max_usd_micros, &max_turns, &max_wall_secs, &max_attempts],
+    )?;
+    cx.execute(1, SET_BUDGETED, &[&thread, &!limits.is_unlimited()])
 }
 
-const SET: &str = "
+const SET_LIMITS: &str = "
     insert into thread_budgets (thread_id, max_tokens, max_usd_micros, max_turns, max_wall_secs, max_attempts)
     values ($1, $2, $3, $4, $5, $6)
     on conflict (thread_id) do update set max_tokens = excluded.max_tokens,
         max_usd_micros = excluded.max_usd_micros, max_turns = excluded.max_turns,
         max_wall_secs = excluded.max_wall_secs, max_attempts = excluded.max_attempts";
 
-const MARK: &str = "update threads set budgeted = $2 where id = $1";
+const SET_BUDGETED: &str = "update threads set budgeted = $2 where id = $1";
 
 /// Updates the thread's column `exhausted` after a change of the budget, and posts a notice for each newly
 /// low limit.
@@ -346,22 +351,22 @@ const MARK: &str = "update threads set budgeted = $2 where id = $1";
 /// A limit is low once [`BUDGET_LOW_PERCENT`] percent of it is used. Another notice for the same limit can
 /// follow after the limit was raised or its used amount was reset. `budget` must be the budget that the
 /// thread's row has at the end of the transaction.
-pub(in crate::coordination) fn update_exhausted(
+pub(in crate::coordination) fn update_exhausted_column(
     cx: &mut Write<'_>,
     thread: &Thread,
     budget: &Budget,
 ) -> Result<()> {
-    let exhausted = !budget.exceeded().is_empty();
+    let exhausted = !budget.exceeded_limits().is_empty();
     if exhausted != thread.exhausted {
         cx.execute(1, SET_EXHAUSTED, &[&thread.id, &exhausted])?;
     }
-    let now_low = budget.low();
+    let now_low = budget.low_limits();
     let bits = now_low.iter().fold(0, |bits, limit| bits | limit.bit());
-    if bits != budget.low {
+    if bits != budget.notified_limits {
         cx.execute(1, SET_LOW, &[&thread.id, &bits])?;
     }
     for (limit, allowed, used) in budget.amounts() {
-        if now_low.contains(&limit) && budget.low & limit.bit() == 0 {
+        if now_low.contains(&limit) && budget.notified_limits & limit.bit() == 0 {
             post_low_notice(cx, thread.id, limit, allowed.unwrap_or_default(), used)?;
         }
     }
@@ -372,24 +377,29 @@ const SET_EXHAUSTED: &str = "update threads set exhausted = $2 where id = $1";
 
 const SET_LOW: &str = "update thread_budgets set low = $2 where thread_id = $1";
 
-/// Replays the column `exhausted` of an event's thread, which [`update_exhausted`] has set.
+/// Replays the column `exhausted` of an event's thread, which [`update_exhausted_column`] has set.
 ///
-/// `running` is the time under the claim in the thread's row, in microseconds, or `None` if that time is not
-/// known.
-pub(in crate::coordination) fn replay_exhausted(event: &Replayed<'_>, running: Option<i64>) -> Result<()> {
+/// `claim_micros` is the time under the claim in the thread's row, in microseconds, or `None` if that time is
+/// not known.
+pub(in crate::coordination) fn replay_exhausted_column(
+    event: &Replayed<'_>,
+    claim_micros: Option<i64>,
+) -> Result<()> {
     let thread = event.row("threads", [event.thread()])?;
     if thread.value("budgeted") == Some(&false.into()) {
         return Ok(());
     }
     let limits = event.row("thread_budgets", [event.thread()])?;
-    let exhausted = is_exhausted(&thread, &limits, running);
+    let exhausted = is_exhausted(&thread, &limits, claim_micros);
     thread.set_known("exhausted", exhausted.map(Value::from)).keep()
 }
 
 /// Returns whether a limit is used up, or `None` if an amount or limit is not known.
-fn is_exhausted(thread: &RowChange<'_>, limits: &RowChange<'_>, running: Option<i64>) -> Option<bool> {
+fn is_exhausted(thread: &RowChange<'_>, limits: &RowChange<'_>, claim_micros: Option<i64>) -> Option<bool> {
     let number = |column| thread.value(column).and_then(Value::as_i64);
-    let worked = number("worked_micros").zip(running).map(|(worked, running)| worked.saturating_add(running));
+    let worked = number("worked_micros")
+        .zip(claim_micros)
+        .map(|(worked, claim_micros)| worked.saturating_add(claim_micros));
     let amounts = [
         (Limit::Tokens, number("spent_tokens")),
         (Limit::UsdMicros, number("spent_usd_micros")),
@@ -407,7 +417,7 @@ fn is_exhausted(thread: &RowChange<'_>, limits: &RowChange<'_>, running: Option<
 
 /// Returns the time under the current claim of an event's thread, in microseconds, or `None` if it is not
 /// known.
-pub(in crate::coordination) fn running_micros(event: &Replayed<'_>) -> Result<Option<i64>> {
+pub(in crate::coordination) fn current_claim_micros(event: &Replayed<'_>) -> Result<Option<i64>> {
     let thread = event.row("threads", [event.thread()])?;
     let Some(from) = thread.value("claimed_at").filter(|from| !from.is_null()) else {
         return Ok(thread.value("claimed_at").map(|_| 0));
@@ -416,7 +426,8 @@ pub(in crate::coordination) fn running_micros(event: &Replayed<'_>) -> Result<Op
     Ok(micros_between(from, &event.at()).zip(lease).map(|(running, lease)| running.min(lease)))
 }
 
-/// Returns the microseconds between two times, or 0 if `until` is not later than `from`.
+/// Returns the microseconds between two times in JSON, or 0 if `until` is not later than `from`. Returns
+/// `None` if a value is not a time.
 pub(in crate::coordination) fn micros_between(from: &Value, until: &Value) -> Option<i64> {
     let micros = |time: &Value| serde_json::from_value::<Time>(time.clone()).ok().map(Time::micros);
     Some(micros(until)?.saturating_sub(micros(from)?).max(0))
@@ -451,7 +462,7 @@ mod tests {
     const NOW: Time = Time::from_micros(1_000 * MICROS_PER_SEC);
 
     fn budget(limits: Limits, spent: Used, wall_secs: i64) -> Budget {
-        Budget { limits, spent, wall_micros: wall_secs * MICROS_PER_SEC, low: 0 }
+        Budget { limits, spent, wall_micros: wall_secs * MICROS_PER_SEC, notified_limits: 0 }
     }
 
     #[test]
@@ -468,7 +479,7 @@ mod tests {
             let spent = Used { tokens: used, usd_micros: used, turns: used, wall_secs: 0, attempts: used };
             let budget = budget(all, spent, used);
             assert_eq!(
-                (budget.low().len(), budget.exceeded().len()),
+                (budget.low_limits().len(), budget.exceeded_limits().len()),
                 (if low { 5 } else { 0 }, if exceeded { 5 } else { 0 }),
                 "{used}"
             );
@@ -485,14 +496,14 @@ mod tests {
                 wall_secs: 0,
                 attempts: over(4),
             };
-            let found = budget(all, spent, over(3)).exceeded();
+            let found = budget(all, spent, over(3)).exceeded_limits();
             assert_eq!(json!(found), json!([limit]));
             assert_eq!(found.iter().map(|limit| limit.name()).collect::<Vec<_>>(), [limit]);
         }
         let much = Used { tokens: i64::MAX, usd_micros: 1, turns: 1, wall_secs: 0, attempts: 1 };
-        assert_eq!(budget(Limits::default(), much, 1).exceeded(), []);
+        assert_eq!(budget(Limits::default(), much, 1).exceeded_limits(), []);
         let nothing = Limits { max_turns: Some(0), ..Limits::default() };
-        assert_eq!(budget(nothing, Used::default(), 0).exceeded(), [Limit::Turns]);
+        assert_eq!(budget(nothing, Used::default(), 0).exceeded_limits(), [Limit::Turns]);
     }
 
     #[test]
@@ -500,8 +511,8 @@ mod tests {
         let limits = Limits { max_tokens: Some(5), max_wall_secs: Some(3), ..Limits::default() };
         let spent = Used { tokens: 7, ..Used::default() };
         let budget = Budget { wall_micros: 1_999_999, ..budget(limits, spent, 0) };
-        assert_eq!((budget.used().wall_secs, budget.remaining().wall_secs), (1, Some(2)));
-        assert_eq!((budget.remaining().tokens, budget.remaining().turns), (Some(0), None));
+        assert_eq!((budget.used_amounts().wall_secs, budget.remaining_amounts().wall_secs), (1, Some(2)));
+        assert_eq!((budget.remaining_amounts().tokens, budget.remaining_amounts().turns), (Some(0), None));
     }
 
     #[test]
@@ -510,7 +521,7 @@ mod tests {
         for (allowed, used, left) in
             [(None, 5, None), (Some(60), 0, Some(60)), (Some(60), 45, Some(15)), (Some(60), 61, Some(0))]
         {
-            let found = budget(limited(allowed), Used::default(), used).last_lease_end(NOW);
+            let found = budget(limited(allowed), Used::default(), used).latest_lease_end(NOW);
             assert_eq!(found, left.map(|left: i64| NOW.shifted(left * MICROS_PER_SEC)), "{allowed:?} {used}");
         }
     }

@@ -31,7 +31,7 @@ pub(crate) fn feature() -> Feature {
             .ids("thread_id member_id")
             .times("at")
             .ints("lsn")
-            .words("checkpoint", purge_some)
+            .words("checkpoint", purge_checkpoints)
             .proven("thread_id", "member_id at lsn")
             .purge_removes_rows()
             .unproven("checkpoint", "content, which can be destroyed"),
@@ -97,7 +97,7 @@ pub(in crate::coordination) struct Checkpoint {
 struct StoredContent(Map<String, Value>);
 
 impl StoredContent {
-    fn of(stored: Value) -> Self {
+    fn from_json(stored: Value) -> Self {
         // Models often send an object as a string.
         let written = stored.as_str().and_then(|text| serde_json::from_str(text).ok());
         Self(match (stored, written) {
@@ -109,7 +109,7 @@ impl StoredContent {
 
 impl FromValue for StoredContent {
     fn from_value(value: StoredValue) -> Result<Self> {
-        Value::from_value(value).map(Self::of)
+        Value::from_value(value).map(Self::from_json)
     }
 }
 
@@ -135,14 +135,14 @@ impl Event for ClaimCheckpointed {
 }
 
 /// Replaces a thread's checkpoint with a new one, or does nothing if there is no new checkpoint.
-pub(in crate::coordination) fn replace(
+pub(in crate::coordination) fn replace_checkpoint(
     cx: &mut Write<'_>,
     thread: &Thread,
-    left: Option<&NewCheckpoint>,
+    checkpoint: Option<&NewCheckpoint>,
 ) -> Result<()> {
-    let Some(NewCheckpoint(text)) = left else { return Ok(()) };
+    let Some(NewCheckpoint(text)) = checkpoint else { return Ok(()) };
     if thread.has_checkpoint
-        && let Some((version, before)) = cx.one::<(i64, String)>(BEFORE, &[&thread.id])?
+        && let Some((version, before)) = cx.one::<(i64, String)>(LOAD_REPLACED, &[&thread.id])?
         && before != *text
     {
         cx.keep_replaced(TABLE, thread.id.uuid(), version, &before)?;
@@ -155,12 +155,12 @@ pub(in crate::coordination) fn replace(
     cx.execute(1, REPLACE, &[&thread.id, &member, &now, &lsn, text])?;
     workers::add_delegate(cx, thread.id, lsn)?;
     if !thread.has_checkpoint {
-        cx.execute(1, MARK, &[&thread.id])?;
+        cx.execute(1, SET_HAS_CHECKPOINT, &[&thread.id])?;
     }
     Ok(())
 }
 
-const BEFORE: &str = "select lsn, checkpoint from claim_checkpoints where thread_id = $1";
+const LOAD_REPLACED: &str = "select lsn, checkpoint from claim_checkpoints where thread_id = $1";
 
 const REPLACE: &str = "
     insert into claim_checkpoints (thread_id, member_id, at, lsn, checkpoint) values ($1, $2, $3, $4, $5)
@@ -168,19 +168,19 @@ const REPLACE: &str = "
         member_id = excluded.member_id, at = excluded.at, lsn = excluded.lsn,
         checkpoint = excluded.checkpoint";
 
-const MARK: &str = "update threads set has_checkpoint = true where id = $1";
+const SET_HAS_CHECKPOINT: &str = "update threads set has_checkpoint = true where id = $1";
 
 /// Deletes the checkpoints that a purge covers, because a checkpoint without content is useless.
-fn purge_some(
+fn purge_checkpoints(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
     (_, up_to): (i64, i64),
-    most: i64,
+    limit: i64,
 ) -> Result<Option<(i64, i64)>> {
-    let found: Vec<(ThreadId,)> = cx.query(TO_PURGE, &[&cx.caller().workspace_id, &up_to, &most])?;
+    let found: Vec<(ThreadId,)> = cx.query(TO_PURGE, &[&cx.caller().workspace_id, &up_to, &limit])?;
     for (thread,) in &found {
         cx.execute(1, PURGE, &[thread])?;
-        cx.execute(1, UNMARK, &[thread])?;
+        cx.execute(1, CLEAR_HAS_CHECKPOINT, &[thread])?;
     }
     purged(u64::try_from(found.len()).map_err(Error::internal)?)
 }
@@ -191,7 +191,7 @@ const TO_PURGE: &str = "
 
 const PURGE: &str = "delete from claim_checkpoints where thread_id = $1";
 
-const UNMARK: &str = "update threads set has_checkpoint = false where id = $1";
+const CLEAR_HAS_CHECKPOINT: &str = "update threads set has_checkpoint = false where id = $1";
 
 /// Returns the last checkpoint of a thread, or `None` if no holder has stored one.
 pub(in crate::coordination) fn last_checkpoint(cx: &Read<'_>, thread: &Thread) -> Result<Option<Checkpoint>> {
@@ -217,7 +217,7 @@ mod tests {
             (json!([1]), json!({"checkpoint": [1]})),
             (json!(false), json!({"checkpoint": false})),
         ] {
-            assert_eq!(serde_json::to_value(StoredContent::of(stored)).unwrap(), wanted);
+            assert_eq!(serde_json::to_value(StoredContent::from_json(stored)).unwrap(), wanted);
         }
         for left in [json!("{}"), json!([]), json!(1)] {
             assert!(serde_json::from_value::<NewCheckpoint>(left.clone()).is_err(), "{left}");

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
 use crate::conversation::visibility;
-use crate::coordination::claims::{self, ClaimedThread, LeaseSecs, expire_first};
+use crate::coordination::claims::{self, ClaimedThread, LeaseSecs, expire_lapsed_claims};
 use crate::coordination::context::{self, ThreadContext};
 use crate::coordination::footprint::{self, Repo};
 use crate::coordination::obstacles::{self, BlockingConflict};
@@ -29,7 +29,7 @@ pub(crate) fn feature() -> Feature {
             changing("claim_next_thread", Effect::Write)
                 .wants(|_| WriteNeeds::next_thread())
                 .in_steps(claim_next_thread)
-                .after(expire_first)
+                .after(expire_lapsed_claims)
                 .title("Claim a channel's next thread")
                 .when(
                     "Claim the next thread to work on in one channel. Use `claim_next_workspace_thread` to \
@@ -42,7 +42,7 @@ pub(crate) fn feature() -> Feature {
             changing("claim_next_workspace_thread", Effect::Write)
                 .wants(|_| WriteNeeds::next_thread())
                 .in_steps(claim_next_workspace_thread)
-                .after(expire_first)
+                .after(expire_lapsed_claims)
                 .title("Claim the workspace's next thread")
                 .when(
                     "Claim the next thread to work on in any channel. Use `claim_thread` for a specific \
@@ -56,7 +56,7 @@ pub(crate) fn feature() -> Feature {
                        "include_context": true})
                 }),
             write("claim_thread", claim_thread)
-                .after(expire_first)
+                .after(expire_lapsed_claims)
                 .title("Claim a thread")
                 .when(
                     "Claim a specific thread. Use `claim_next_workspace_thread` to let the service choose \
@@ -85,7 +85,8 @@ struct ClaimOptions {
 
 /// A thread that the caller has claimed, with the thread's context if requested.
 #[derive(Serialize, JsonSchema)]
-struct Taken {
+#[schemars(rename = "Taken")]
+struct ClaimWithContext {
     #[serde(flatten)]
     claimed: ClaimedThread,
     /// The context of the thread, as `get_thread_context` returns it; absent unless requested.
@@ -93,7 +94,7 @@ struct Taken {
     context: Option<Box<ThreadContext>>,
 }
 
-impl<I> Answer<I> for Taken {
+impl<I> Answer<I> for ClaimWithContext {
     /// The ids of the claimed thread and of the lease, and whether the context was requested.
     type Kept = ((ThreadId, LeaseId), bool);
     const REFUSES: &'static [Code] = &[Code::StaleClaim];
@@ -103,20 +104,21 @@ impl<I> Answer<I> for Taken {
     }
 
     fn answer_repeat(cx: &Read<'_>, input: &I, (claimed, include_context): Self::Kept) -> Result<Self> {
-        with_context(cx, ClaimedThread::answer_repeat(cx, input, claimed)?, include_context)
+        add_context(cx, ClaimedThread::answer_repeat(cx, input, claimed)?, include_context)
     }
 }
 
 /// The claimed thread, or `{}` if no thread can be claimed.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
-enum Next {
-    Thread(Box<Taken>),
+#[schemars(rename = "Next")]
+enum NextClaim {
+    Thread(Box<ClaimWithContext>),
     Nothing {},
 }
 
-impl<I> Answer<I> for Next {
-    type Kept = <Taken as Answer<I>>::Kept;
+impl<I> Answer<I> for NextClaim {
+    type Kept = <ClaimWithContext as Answer<I>>::Kept;
     const REFUSES: &'static [Code] = &[Code::StaleClaim];
 
     fn kept(&self) -> Option<Self::Kept> {
@@ -127,7 +129,7 @@ impl<I> Answer<I> for Next {
     }
 
     fn answer_repeat(cx: &Read<'_>, input: &I, kept: Self::Kept) -> Result<Self> {
-        Taken::answer_repeat(cx, input, kept).map(|taken| Self::Thread(Box::new(taken)))
+        ClaimWithContext::answer_repeat(cx, input, kept).map(|taken| Self::Thread(Box::new(taken)))
     }
 }
 
@@ -168,11 +170,11 @@ struct ClaimNextThread {
     resume: bool,
 }
 
-fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Option<Next>> {
+fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Option<NextClaim>> {
     visibility::visible_channel(cx, input.channel_id)?;
     let ClaimNextThread { lease_secs, acknowledge, include_context, resume, .. } = *input;
-    let terms = ClaimOptions { lease_secs, acknowledge, include_context, resume };
-    claim_next(cx, QueueScope::Channel(input.channel_id), terms, input.repo.as_ref())
+    let options = ClaimOptions { lease_secs, acknowledge, include_context, resume };
+    claim_next(cx, QueueScope::Channel(input.channel_id), options, input.repo.as_ref())
 }
 
 /// Claims the next ready thread of the workspace, and returns the thread with its claim, or `{}` if no thread
@@ -209,11 +211,14 @@ struct ClaimNextWorkspaceThread {
     resume: bool,
 }
 
-fn claim_next_workspace_thread(cx: &mut Write<'_>, input: &ClaimNextWorkspaceThread) -> Result<Option<Next>> {
+fn claim_next_workspace_thread(
+    cx: &mut Write<'_>,
+    input: &ClaimNextWorkspaceThread,
+) -> Result<Option<NextClaim>> {
     input.workspace_id.of(cx)?;
     let ClaimNextWorkspaceThread { lease_secs, acknowledge, include_context, resume, .. } = *input;
-    let terms = ClaimOptions { lease_secs, acknowledge, include_context, resume };
-    claim_next(cx, QueueScope::Workspace, terms, input.repo.as_ref())
+    let options = ClaimOptions { lease_secs, acknowledge, include_context, resume };
+    claim_next(cx, QueueScope::Workspace, options, input.repo.as_ref())
 }
 
 /// Claims the next thread for the caller, and parks the blocked threads that are found before it.
@@ -222,20 +227,22 @@ fn claim_next_workspace_thread(cx: &mut Write<'_>, input: &ClaimNextWorkspaceThr
 fn claim_next(
     cx: &mut Write<'_>,
     scope: QueueScope,
-    terms: ClaimOptions,
+    options: ClaimOptions,
     repo: Option<&Repo>,
-) -> Result<Option<Next>> {
+) -> Result<Option<NextClaim>> {
     let wanted = QueueRequest { scope, repo: repo.map(Repo::key) };
-    if terms.resume {
+    if options.resume {
         let channel = if let QueueScope::Channel(channel) = scope { Some(channel) } else { None };
-        if let Some(held) = claims::newest_claim_of_caller(cx, channel, wanted.repo.as_ref())? {
+        if let Some(held) = claims::find_newest_claimed_thread(cx, channel, wanted.repo.as_ref())? {
             let thread = visible_thread(cx, held)?;
-            return resume_held(cx, thread, terms).map(|taken| Some(Next::Thread(Box::new(taken))));
+            return resume_claim(cx, thread, options).map(|taken| Some(NextClaim::Thread(Box::new(taken))));
         }
     }
     let mut parked: usize = 0;
     for _ in 0..CHECKED_MAX {
-        let Some(found) = queue::first(cx, &wanted, &[])? else { return Ok(Some(Next::Nothing {})) };
+        let Some(found) = queue::first_ready_thread(cx, &wanted, &[])? else {
+            return Ok(Some(NextClaim::Nothing {}));
+        };
         if let Some(blocked) = find_conflict(cx, found.footprint)? {
             parked = parked.saturating_add(queue::park(cx, found.thread_id, &blocked)?);
             if parked >= PARKED_MAX {
@@ -244,7 +251,7 @@ fn claim_next(
             continue;
         }
         let thread = visible_thread(cx, found.thread_id)?;
-        return claim_unchecked(cx, thread, terms).map(|taken| Some(Next::Thread(Box::new(taken))));
+        return claim_unchecked(cx, thread, options).map(|taken| Some(NextClaim::Thread(Box::new(taken))));
     }
     Ok(None)
 }
@@ -256,8 +263,8 @@ const CHECKED_MAX: usize = 64;
 const PARKED_MAX: usize = 1000;
 
 /// Returns one conflict with a footprint, or `None` if nothing conflicts.
-fn find_conflict(cx: &Read<'_>, footprint: i64) -> Result<Option<BlockingConflict>> {
-    let Some(touched) = footprint::load(cx, footprint)? else { return Ok(None) };
+fn find_conflict(cx: &Read<'_>, footprint_id: i64) -> Result<Option<BlockingConflict>> {
+    let Some(touched) = footprint::load(cx, footprint_id)? else { return Ok(None) };
     Ok(obstacles::conflicts_with(cx, &touched, None, 1)?.pop())
 }
 
@@ -296,43 +303,43 @@ struct ClaimThread {
     resume: bool,
 }
 
-fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<Taken> {
+fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<ClaimWithContext> {
     let thread = visible_thread(cx, input.thread_id)?;
     let ClaimThread { lease_secs, acknowledge, include_context, resume, .. } = *input;
-    let terms = ClaimOptions { lease_secs, acknowledge, include_context, resume };
+    let options = ClaimOptions { lease_secs, acknowledge, include_context, resume };
     if resume && thread.assignee_id == Some(cx.caller().member_id()?) {
-        return resume_held(cx, thread, terms);
+        return resume_claim(cx, thread, options);
     }
     check_claimable(cx, &thread)?;
-    claim_unchecked(cx, thread, terms)
+    claim_unchecked(cx, thread, options)
 }
 
 /// Claims a thread for the caller, without checking the rules for claims.
-fn claim_unchecked(cx: &mut Write<'_>, thread: Thread, terms: ClaimOptions) -> Result<Taken> {
+fn claim_unchecked(cx: &mut Write<'_>, thread: Thread, options: ClaimOptions) -> Result<ClaimWithContext> {
     let holder = cx.caller().member_id()?;
-    let mut claimed = claims::begin(cx, thread, holder, terms.lease_secs)?;
-    if let Some(held) = claimed.thread.held.filter(|_| terms.acknowledge) {
+    let mut claimed = claims::begin(cx, thread, holder, options.lease_secs)?;
+    if let Some(held) = claimed.thread.held.filter(|_| options.acknowledge) {
         claims::acknowledge(cx, &mut claimed.thread, held)?;
     }
-    with_context(cx, claimed, terms.include_context)
+    add_context(cx, claimed, options.include_context)
 }
 
 /// Returns the live claim that the caller already holds on a thread, with the lease unchanged.
-fn resume_held(cx: &mut Write<'_>, mut thread: Thread, terms: ClaimOptions) -> Result<Taken> {
-    if let Some(held) = thread.held.filter(|_| terms.acknowledge && thread.acknowledged_at.is_none()) {
+fn resume_claim(cx: &mut Write<'_>, mut thread: Thread, options: ClaimOptions) -> Result<ClaimWithContext> {
+    if let Some(held) = thread.held.filter(|_| options.acknowledge && thread.acknowledged_at.is_none()) {
         claims::acknowledge(cx, &mut thread, held)?;
     }
-    let claimed = claims::as_claimed_thread(cx, thread)?;
-    with_context(cx, claimed, terms.include_context)
+    let claimed = claims::load_claimed_thread(cx, thread)?;
+    add_context(cx, claimed, options.include_context)
 }
 
 /// Returns a claimed thread, with the thread's context if requested.
-fn with_context(cx: &Read<'_>, claimed: ClaimedThread, include_context: bool) -> Result<Taken> {
+fn add_context(cx: &Read<'_>, claimed: ClaimedThread, include_context: bool) -> Result<ClaimWithContext> {
     let context = match include_context {
         true => Some(Box::new(context::load_context(cx, claimed.thread.clone(), None, false)?)),
         false => None,
     };
-    Ok(Taken { claimed, context })
+    Ok(ClaimWithContext { claimed, context })
 }
 
 #[cfg(test)]
@@ -341,6 +348,6 @@ mod tests {
 
     #[test]
     fn nothing_is_an_empty_object() {
-        assert_eq!(serde_json::to_value(Next::Nothing {}).unwrap(), json!({}));
+        assert_eq!(serde_json::to_value(NextClaim::Nothing {}).unwrap(), json!({}));
     }
 }

@@ -32,7 +32,7 @@ const WAITING_LOOKUPS_MAX: usize = 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
-pub(in crate::coordination) enum Reason {
+pub(in crate::coordination) enum DeferralReason {
     Dependencies,
     Skills,
     Budget,
@@ -84,10 +84,10 @@ columns! {
 pub(in crate::coordination) fn candidate_horizon(
     cx: &Read<'_>,
     sql: &'static str,
-    list: &[&dyn ToParam],
+    params: &[&dyn ToParam],
     after: i64,
 ) -> Result<ScanHorizon> {
-    cx.horizon_within(sql, list, after, WAITING_SCAN_MAX)
+    cx.horizon_within(sql, params, after, WAITING_SCAN_MAX)
 }
 
 /// The level of detail at which conflicts with a footprint are reported.
@@ -101,7 +101,7 @@ pub(in crate::coordination) enum ConflictDetail {
 
 /// The obstacles that one page has found for its threads.
 pub(in crate::coordination) struct ConflictReport {
-    reason: Option<Reason>,
+    reason: Option<DeferralReason>,
     /// The conflicts of each footprint, by its id, for the footprints that one page can check.
     by_footprint: HashMap<i64, Vec<Conflict>>,
     /// Whether some active, unfrozen member has all skills of a set, by the id of the set.
@@ -118,7 +118,7 @@ impl ConflictReport {
     /// With [`ConflictDetail::Any`], all conflicts with a footprint are reported as one.
     pub fn find(
         cx: &Read<'_>,
-        reason: Option<Reason>,
+        reason: Option<DeferralReason>,
         detail: ConflictDetail,
         candidates: &[WaitingCandidate],
     ) -> Result<Self> {
@@ -127,7 +127,7 @@ impl ConflictReport {
         let touched: Vec<&Footprint> = footprints.iter().map(|(_, footprint)| footprint).collect();
         let conflicts: Vec<Vec<Conflict>> = match detail {
             _ if touched.is_empty() => Vec::new(),
-            ConflictDetail::All => obstacles::conflicts_of_each(cx, &touched)?
+            ConflictDetail::All => obstacles::conflicts_with_each(cx, &touched)?
                 .into_iter()
                 .map(|found| found.into_iter().map(|blocked| blocked.conflict).collect())
                 .collect(),
@@ -145,21 +145,26 @@ impl ConflictReport {
         Ok(Self { reason, by_footprint, by_skills, holders, lookups: 0 })
     }
 
-    fn includes_reason(&self, reason: Reason) -> bool {
-        self.reason.is_some_and(|asked| asked == reason || asked == Reason::Any)
+    /// Returns whether the list includes threads that cannot be claimed for this reason.
+    fn includes_reason(&self, reason: DeferralReason) -> bool {
+        self.reason.is_some_and(|asked| asked == reason || asked == DeferralReason::Any)
     }
 
     /// Returns everything that blocks a thread, or `None` if the page must end before this thread.
     ///
     /// The result for the first candidate of a page is never `None`.
-    pub fn obstacles(&mut self, cx: &Read<'_>, thread: &WaitingCandidate) -> Result<Option<Vec<Conflict>>> {
+    pub fn find_obstacles(
+        &mut self,
+        cx: &Read<'_>,
+        thread: &WaitingCandidate,
+    ) -> Result<Option<Vec<Conflict>>> {
         if self.lookups >= WAITING_LOOKUPS_MAX {
             return Ok(None);
         }
         let Some(conflicts) = self.by_footprint.get(&thread.footprint).cloned() else { return Ok(None) };
-        let for_budget = self.includes_reason(Reason::Budget);
-        let for_letter = self.includes_reason(Reason::DeadLetter);
-        let fails = (for_budget || for_letter) && self.gets_dead_letter(cx, thread)?;
+        let for_budget = self.includes_reason(DeferralReason::Budget);
+        let for_letter = self.includes_reason(DeferralReason::DeadLetter);
+        let fails = (for_budget || for_letter) && self.has_lapsed_over_budget(cx, thread)?;
         let mut found = Vec::new();
         if for_budget && (thread.exhausted || fails) {
             found.push(Conflict::without_claim(ConflictReason::Budget));
@@ -167,10 +172,10 @@ impl ConflictReport {
         if for_letter && (thread.dead || fails) {
             found.push(Conflict::without_claim(ConflictReason::DeadLetter));
         }
-        if self.includes_reason(Reason::Dependencies) && thread.blocked > 0 {
+        if self.includes_reason(DeferralReason::Dependencies) && thread.blocked > 0 {
             found.push(Conflict::without_claim(ConflictReason::Dependencies));
         }
-        if self.includes_reason(Reason::Skills) && !self.has_capable_member(cx, thread.skill_set)? {
+        if self.includes_reason(DeferralReason::Skills) && !self.has_capable_member(cx, thread.skill_set)? {
             found.push(Conflict::without_claim(ConflictReason::Skills));
         }
         found.extend(conflicts);
@@ -178,20 +183,21 @@ impl ConflictReport {
     }
 
     /// Returns whether the thread would get a dead letter when its lapsed claim is ended.
-    fn gets_dead_letter(&mut self, cx: &Read<'_>, thread: &WaitingCandidate) -> Result<bool> {
+    fn has_lapsed_over_budget(&mut self, cx: &Read<'_>, thread: &WaitingCandidate) -> Result<bool> {
         if !thread.is_lapsing {
             return Ok(false);
         }
-        self.lookups = self.lookups.saturating_add(LOOKUPS_OF_A_BUDGET);
+        self.lookups = self.lookups.saturating_add(LOOKUPS_PER_BUDGET_CHECK);
         thread_of_workspace(cx, thread.id)?
-            .map_or(Ok(false), |thread| budget::lapse_adds_dead_letter(cx, &thread))
+            .map_or(Ok(false), |thread| budget::has_lapsed_over_budget(cx, &thread))
     }
 
+    /// Returns whether an active, unfrozen member has all skills of a set.
     fn has_capable_member(&mut self, cx: &Read<'_>, skill_set: i64) -> Result<bool> {
         if let Some(known) = self.by_skills.get(&skill_set) {
             return Ok(*known);
         }
-        let required = skill_sets::names_of(cx, skill_set)?;
+        let required = skill_sets::load_names(cx, skill_set)?;
         let unknown: Vec<&str> =
             required.iter().map(String::as_str).filter(|skill| !self.holders.contains_key(*skill)).collect();
         let mut rows: usize = 0;
@@ -201,7 +207,7 @@ impl ConflictReport {
             self.holders.extend(unknown.iter().map(|skill| ((*skill).to_owned(), BTreeSet::new())));
             self.holders.extend(found);
         }
-        self.lookups = self.lookups.saturating_add(2).saturating_add(rows / HOLDERS_OF_A_LOOKUP);
+        self.lookups = self.lookups.saturating_add(2).saturating_add(rows / HOLDERS_PER_LOOKUP);
         let mut holders: Vec<&BTreeSet<MemberId>> =
             required.iter().filter_map(|skill| self.holders.get(skill)).collect();
         holders.sort_by_key(|members| members.len());
@@ -214,10 +220,10 @@ impl ConflictReport {
 }
 
 /// Number of statements that a check of one thread's budget is counted as.
-const LOOKUPS_OF_A_BUDGET: usize = 4;
+const LOOKUPS_PER_BUDGET_CHECK: usize = 4;
 
 /// Number of read rows, each a member with a skill, that are counted as one statement.
-const HOLDERS_OF_A_LOOKUP: usize = 200;
+const HOLDERS_PER_LOOKUP: usize = 200;
 
 /// Loads the footprints `ids`, in order and without duplicates, up to [`WAITING_ITEMS_MAX`] items in total.
 fn load_footprints(cx: &Read<'_>, ids: impl Iterator<Item = i64>) -> Result<Vec<(i64, Footprint)>> {
@@ -226,7 +232,7 @@ fn load_footprints(cx: &Read<'_>, ids: impl Iterator<Item = i64>) -> Result<Vec<
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let mut footprints = footprint::load_some(cx, &ids)?;
+    let mut footprints = footprint::load_many(cx, &ids)?;
     let mut items: usize = 0;
     let too_many = footprints.iter().position(|(_, footprint)| {
         items = items.saturating_add(footprint.items.len());

@@ -126,7 +126,7 @@ pub(in crate::coordination) fn load_context(
     };
     Ok(ThreadContext {
         fsm: Fsm { state: thread.state, transitions },
-        claim_refusals: rules::refusals(cx, &thread)?,
+        claim_refusals: rules::claim_refusals(cx, &thread)?,
         close_refusals,
         checkpoint: checkpoint::last_checkpoint(cx, &thread)?,
         boot,

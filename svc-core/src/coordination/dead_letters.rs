@@ -125,14 +125,14 @@ impl Event for DeadLetterRequeued {
     const KIND: &'static str = "DeadLetterRequeued";
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
-        replay_settled(event)?;
+        replay_settlement(event)?;
         event.row_of("threads", "thread_id")?.set("dead", false).set("attempts", 0).keep()?;
-        budget::replay_exhausted(event, Some(0))
+        budget::replay_exhausted_column(event, Some(0))
     }
 }
 
 /// Settles the unsettled dead letter of an event's thread, if the thread has one.
-pub(in crate::coordination) fn replay_settled(event: &Replayed<'_>) -> Result<()> {
+pub(in crate::coordination) fn replay_settlement(event: &Replayed<'_>) -> Result<()> {
     event.rows("dead_letters", &[event.thread()], |letter| match letter.value("settled_at") {
         Some(Value::Null) => letter.set("settled_at", event.at()).keep(),
         _ => Ok(()),
@@ -188,13 +188,13 @@ impl<I> Answer<I> for DeadLetter {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, id: DeadLetterId) -> Result<Self> {
-        visible_letter(cx, id)
+        load_visible_letter(cx, id)
     }
 }
 
 /// Adds a dead letter to a thread whose claim `held` ends without a result while the limits `exceeded` are
 /// used up.
-pub(in crate::coordination) fn add(
+pub(in crate::coordination) fn add_dead_letter(
     cx: &mut Write<'_>,
     thread: &Thread,
     held: HeldClaim,
@@ -270,12 +270,12 @@ const LIST: &str = concat!(
     " order by d.lsn limit $7"
 );
 
-/// Counts the unsettled dead letters of threads that the caller may see, among the oldest `most` letters.
-pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<BoundedCount> {
+/// Counts the unsettled dead letters of threads that the caller may see, among the oldest `limit` letters.
+pub(in crate::coordination) fn count_unsettled(cx: &Read<'_>, limit: i64) -> Result<BoundedCount> {
     let params = cx.caller().visibility.params();
-    let found: Option<(i64, i64)> = cx.one(COUNT, &params.and(&[&cx.caller().workspace_id, &most]))?;
-    let (count, looked_at) = found.unwrap_or_default();
-    Ok(BoundedCount::of(count, looked_at, most))
+    let found: Option<(i64, i64)> = cx.one(COUNT, &params.and(&[&cx.caller().workspace_id, &limit]))?;
+    let (count, examined) = found.unwrap_or_default();
+    Ok(BoundedCount::of(count, examined, limit))
 }
 
 const COUNT: &str = concat!(
@@ -309,23 +309,23 @@ struct RequeueDeadLetter {
 
 fn requeue_dead_letter(cx: &mut Write<'_>, input: &RequeueDeadLetter) -> Result<DeadLetter> {
     input.workspace_id.of(cx)?;
-    let letter = visible_letter(cx, input.dead_letter_id)?;
+    let letter = load_visible_letter(cx, input.dead_letter_id)?;
     if letter.settled_at.is_some() {
         return Ok(letter);
     }
     let thread = visible_thread(cx, letter.thread_id)?;
-    let budget = budget::check_requeue(cx, &thread)?;
+    let budget = budget::budget_after_requeue(cx, &thread)?;
     settle(cx, &thread)?;
-    cx.execute(1, FORGET_ATTEMPTS, &[&thread.id])?;
-    budget::update_exhausted(cx, &thread, &budget)?;
+    cx.execute(1, RESET_ATTEMPTS, &[&thread.id])?;
+    budget::update_exhausted_column(cx, &thread, &budget)?;
     cx.emit(thread.place(), &DeadLetterRequeued { dead_letter_id: letter.id, thread_id: thread.id })?;
     Ok(DeadLetter { settled_at: Some(cx.now()), ..letter })
 }
 
-const FORGET_ATTEMPTS: &str = "update threads set attempts = 0 where id = $1";
+const RESET_ATTEMPTS: &str = "update threads set attempts = 0 where id = $1";
 
 /// Loads a dead letter. Fails if the caller may not see the dead letter's thread.
-fn visible_letter(cx: &Read<'_>, id: DeadLetterId) -> Result<DeadLetter> {
+fn load_visible_letter(cx: &Read<'_>, id: DeadLetterId) -> Result<DeadLetter> {
     let visibility = cx.caller().visibility.params();
     let found = cx.one(VISIBLE, &visibility.and(&[&id, &cx.caller().workspace_id]))?;
     found.ok_or_else(|| Error::not_found("dead letter"))

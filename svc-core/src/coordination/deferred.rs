@@ -12,7 +12,7 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::visibility::visible;
 use crate::coordination::conflicts::{
-    self, ConflictDetail, ConflictReport, Reason, WaitingCandidate, candidate_columns, is_waiting,
+    self, ConflictDetail, ConflictReport, DeferralReason, WaitingCandidate, candidate_columns, is_waiting,
 };
 use crate::coordination::footprint::{Footprint, Repo, RepoKey};
 use crate::coordination::obstacles::Conflict;
@@ -56,7 +56,7 @@ struct ListDeferredThreads {
     /// Also list threads that wait for unfinished threads (`dependencies`), whose required skills no active,
     /// unfrozen member has (`skills`), with a used-up budget limit (`budget`), or with an unsettled dead
     /// letter (`dead-letter`); `any` for all these reasons. Default: only threads whose footprint conflicts.
-    reason: Option<Reason>,
+    reason: Option<DeferralReason>,
     /// Only threads whose footprint is in this repository: `owner/name` or a clone URL.
     repo: Option<Repo>,
     cursor: Option<Cursor>,
@@ -100,9 +100,9 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
     let mut deferred = Vec::new();
     let mut bytes = 0_usize;
     let mut covered = after;
-    let most = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
+    let max_rows = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
     for candidate in candidates {
-        let Some(obstacles) = waiting.obstacles(cx, &candidate)? else {
+        let Some(obstacles) = waiting.find_obstacles(cx, &candidate)? else {
             horizon = ScanHorizon(Some(covered));
             break;
         };
@@ -115,7 +115,7 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
             bytes = bytes.saturating_add(json_bytes(&row)?);
             deferred.push(row);
         }
-        if deferred.len() >= most || bytes >= PAGE_BYTES {
+        if deferred.len() >= max_rows || bytes >= PAGE_BYTES {
             break;
         }
         if ends {
@@ -130,7 +130,7 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
 /// Counts the open threads without a claim whose footprints conflict.
 ///
 /// The count covers as many threads with a footprint as one page would.
-pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<BoundedCount> {
+pub(in crate::coordination) fn count_deferred(cx: &Read<'_>) -> Result<BoundedCount> {
     let workspace = cx.caller().workspace_id;
     let horizon = conflicts::candidate_horizon(cx, HORIZON_OF_FOOTPRINTS, &[&workspace], 0)?;
     let (repo, after, last, now): (Option<RepoKey>, i64, _, _) = (None, 0, horizon.up_to(), cx.now());
@@ -141,7 +141,7 @@ pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<BoundedCount> {
     let mut count = 0_i64;
     let mut is_all = horizon.0.is_none();
     for candidate in candidates {
-        let Some(obstacles) = waiting.obstacles(cx, &candidate)? else {
+        let Some(obstacles) = waiting.find_obstacles(cx, &candidate)? else {
             is_all = false;
             break;
         };

@@ -99,7 +99,7 @@ impl Event for ThreadDependencyAdded {
     const KIND: &'static str = "ThreadDependencyAdded";
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
-        blocked::replay_change(event, true)
+        blocked::replay_dependency_change(event, true)
     }
 }
 
@@ -114,7 +114,7 @@ impl Event for ThreadDependencyRemoved {
     const KIND: &'static str = "ThreadDependencyRemoved";
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
-        blocked::replay_change(event, false)
+        blocked::replay_dependency_change(event, false)
     }
 }
 
@@ -177,7 +177,7 @@ fn add_thread_dependency(cx: &mut Write<'_>, input: &AddThreadDependency) -> Res
     }
     let (dependents,): (i64,) =
         cx.one(DEPENDENTS, &[&awaited.id])?.ok_or_else(|| Error::internal("a count returned no row"))?;
-    check_room_for_dependent(dependents)?;
+    check_dependent_limit(dependents)?;
     check_no_cycle(cx, &thread, &awaited)?;
     let added = cx.emit(thread.place(), &ThreadDependencyAdded { depends_on_id: awaited.id })?;
     cx.execute(1, INSERT, &[&thread.id, &awaited.id, &added.lsn])?;
@@ -195,7 +195,7 @@ const COUNT: &str = "
 const DEPENDENTS: &str = "select count(*) from thread_dependencies where depends_on_id = $1";
 
 /// Fails if a thread that has `dependents` dependents cannot have one more.
-fn check_room_for_dependent(dependents: i64) -> Result<()> {
+fn check_dependent_limit(dependents: i64) -> Result<()> {
     if dependents >= DEPENDENTS_MAX {
         return Err(Error::wrong_state(format!(
             "{DEPENDENTS_MAX} threads wait for that thread, the maximum: wait for one of these instead"
@@ -217,8 +217,8 @@ fn check_no_cycle(cx: &Read<'_>, thread: &Thread, awaited: &Thread) -> Result<()
     if thread.id == awaited.id {
         return refusal("a thread cannot wait for itself");
     }
-    let found = match walk(cx, DOWNSTREAM, thread.id, awaited.id)? {
-        DependencyWalk::Unfinished => walk(cx, UPSTREAM, awaited.id, thread.id)?,
+    let found = match walk_dependencies(cx, DOWNSTREAM, thread.id, awaited.id)? {
+        DependencyWalk::Unfinished => walk_dependencies(cx, UPSTREAM, awaited.id, thread.id)?,
         found => found,
     };
     match found {
@@ -242,7 +242,13 @@ enum DependencyWalk {
     Unfinished,
 }
 
-fn walk(cx: &Read<'_>, sql: &'static str, from: ThreadId, to: ThreadId) -> Result<DependencyWalk> {
+/// Searches for the thread `to` along dependencies from the thread `from`. `sql` determines the direction.
+fn walk_dependencies(
+    cx: &Read<'_>,
+    sql: &'static str,
+    from: ThreadId,
+    to: ThreadId,
+) -> Result<DependencyWalk> {
     let (visited, met): (i64, bool) = cx
         .one(sql, &[&from, &to, &DEPENDENCY_WALK_MAX])?
         .ok_or_else(|| Error::internal("a count returned no row"))?;
@@ -395,30 +401,34 @@ pub(super) struct NewDependencies {
 
 /// Loads the threads `ids`. Fails unless the caller, and every member who may see `channel`, may see all
 /// these threads.
-pub(super) fn load_awaited(cx: &Read<'_>, ids: &[ThreadId], channel: ChannelId) -> Result<NewDependencies> {
+pub(super) fn load_dependencies(
+    cx: &Read<'_>,
+    ids: &[ThreadId],
+    channel: ChannelId,
+) -> Result<NewDependencies> {
     let ids: Vec<ThreadId> = ids.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let found = channels_and_states(cx, &ids)?;
     if found.len() != ids.len() {
-        return Err(not_found_in_list());
+        return Err(dependency_not_found());
     }
     let visible = |(at, _, _): &(ChannelId, ThreadState, i64)| visibility::visible_channel(cx, *at);
-    let stand_in = found.iter().map(visible).collect::<Result<Vec<_>>>().map_err(as_hidden_in_list)?;
-    stand_in.iter().try_for_each(|place| visibility::check_visible_to_all(place, channel))?;
+    let channels = found.iter().map(visible).collect::<Result<Vec<_>>>().map_err(as_dependency_not_found)?;
+    channels.iter().try_for_each(|place| visibility::check_visible_to_all(place, channel))?;
     let mut unfinished: i64 = 0;
     for (_, state, dependents) in found {
-        check_room_for_dependent(dependents)?;
+        check_dependent_limit(dependents)?;
         unfinished = unfinished.saturating_add(i64::from(!state.is_finished()));
     }
     Ok(NewDependencies { ids, unfinished })
 }
 
-fn not_found_in_list() -> Error {
+fn dependency_not_found() -> Error {
     Error::not_found("thread").with("field", "depends_on")
 }
 
 /// Replaces the error of a channel that the caller may not see with the error of a missing thread.
-fn as_hidden_in_list(error: Error) -> Error {
-    if error.code() == Code::NotFound { not_found_in_list() } else { error }
+fn as_dependency_not_found(error: Error) -> Error {
+    if error.code() == Code::NotFound { dependency_not_found() } else { error }
 }
 
 /// Returns, for each thread in `ids`, its channel, its state and its number of dependents.
@@ -456,25 +466,34 @@ const STATES_SQLITE: &str = states_sql!("$1");
 const STATES_POSTGRES: &str = states_sql!("any($1)");
 
 /// Inserts the dependencies of a new thread, whose `blocked` already includes them.
-pub(super) fn insert(cx: &mut Write<'_>, thread: ThreadId, awaited: &[ThreadId], lsn: i64) -> Result<()> {
-    awaited.iter().try_for_each(|id| cx.execute(1, INSERT, &[&thread, id, &lsn]))
+pub(super) fn insert_dependencies(
+    cx: &mut Write<'_>,
+    thread: ThreadId,
+    depends_on: &[ThreadId],
+    lsn: i64,
+) -> Result<()> {
+    depends_on.iter().try_for_each(|id| cx.execute(1, INSERT, &[&thread, id, &lsn]))
 }
 
 /// Decreases `blocked` of each thread that waits for the `finished` thread.
 ///
-/// Each thread that can be claimed now is announced by a ThreadReady event if `announce`, and otherwise only
-/// added to the ready queue.
-pub(crate) fn unblock_dependents(cx: &mut Write<'_>, finished: &Thread, announce: bool) -> Result<()> {
+/// Each thread that can be claimed now is announced by a ThreadReady event if `emits_ready_events`, and
+/// otherwise only added to the ready queue.
+pub(crate) fn unblock_dependents(
+    cx: &mut Write<'_>,
+    finished: &Thread,
+    emits_ready_events: bool,
+) -> Result<()> {
     if cx.change(UNBLOCK_ALL, &[&finished.id])? == 0 {
         return Ok(());
     }
     let freed: Vec<(ThreadId,)> = cx.query(NEWLY_CLAIMABLE, &[&finished.id])?;
     let freed: Vec<ThreadId> = freed.into_iter().map(|(thread,)| thread).collect();
     for thread in threads_of_workspace(cx, &freed)? {
-        if announce {
+        if emits_ready_events {
             cx.emit(thread.place(), &ThreadReady { thread_id: thread.id })?;
         } else {
-            queue::refresh(cx, &thread)?;
+            queue::refresh_thread(cx, &thread)?;
         }
     }
     Ok(())
@@ -500,7 +519,7 @@ pub(crate) fn block_dependents(cx: &mut Write<'_>, reopened: &Thread) -> Result<
     }
     let blocked: Vec<(ThreadId,)> = cx.query(NEWLY_BLOCKED, &[&reopened.id])?;
     let blocked: Vec<ThreadId> = blocked.into_iter().map(|(thread,)| thread).collect();
-    threads_of_workspace(cx, &blocked)?.iter().try_for_each(|thread| queue::refresh(cx, thread))
+    threads_of_workspace(cx, &blocked)?.iter().try_for_each(|thread| queue::refresh_thread(cx, thread))
 }
 
 const BLOCK_ALL: &str = "

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::{MessagePost, WorkspaceRead};
 use crate::conversation::channels::direct::{self, DirectMessage, ListedDm, Participant, participants_of};
-use crate::coordination::lifecycle::open_conversation;
+use crate::coordination::lifecycle::create_dm_thread;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::identity::members::{Member, load_member};
@@ -127,7 +127,7 @@ fn open_dm(cx: &mut Write<'_>, input: &OpenDm) -> Result<Dm> {
         return load_dm(cx, known);
     }
     let channel = direct::create(cx, &set)?;
-    open_conversation(cx, &channel, "Direct message")?;
+    create_dm_thread(cx, &channel, "Direct message")?;
     load_dm(cx, channel.id)
 }
 
@@ -186,7 +186,7 @@ struct AddDmParticipant {
 fn add_dm_participant(cx: &mut Write<'_>, input: &AddDmParticipant) -> Result<Dm> {
     let found = direct::load(cx, input.channel_id)?;
     let member = load_member(cx, input.member_id)?;
-    let set = participant_set(cx, found.id)?;
+    let set = load_participants(cx, found.id)?;
     if set.contains(&member.id) {
         return load_dm(cx, found.id);
     }
@@ -200,14 +200,14 @@ fn add_dm_participant(cx: &mut Write<'_>, input: &AddDmParticipant) -> Result<Dm
     load_dm(cx, found.id)
 }
 
-fn check_group(found: &DirectMessage) -> Result<()> {
-    if found.is_group {
+fn check_group(dm: &DirectMessage) -> Result<()> {
+    if dm.is_group {
         return Ok(());
     }
     Err(Error::wrong_state("the direct message was opened for two members, and cannot have others"))
 }
 
-fn participant_set(cx: &Read<'_>, id: ChannelId) -> Result<BTreeSet<MemberId>> {
+fn load_participants(cx: &Read<'_>, id: ChannelId) -> Result<BTreeSet<MemberId>> {
     let participants = participants_of(cx, &[id])?.remove(&id).unwrap_or_default();
     Ok(participants.into_iter().map(|participant| participant.member_id).collect())
 }
@@ -252,7 +252,7 @@ fn leave_dm(cx: &mut Write<'_>, input: &LeaveDm) -> Result<LeftDm> {
     let found = direct::load(cx, input.channel_id)?;
     let member_id = cx.caller().member_id()?;
     check_group(&found)?;
-    let set = participant_set(cx, found.id)?;
+    let set = load_participants(cx, found.id)?;
     let archived = direct::leave(cx, found.id, set, member_id)?;
     Ok(LeftDm { channel_id: found.id, member_id, archived })
 }

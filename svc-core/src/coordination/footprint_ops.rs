@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
-use crate::coordination::claims::{expire_first, release_footprint};
+use crate::coordination::claims::{expire_lapsed_claims, release_footprint};
 use crate::coordination::footprint::{self, Footprint, Item, Mode, Repo};
 use crate::coordination::obstacles::{self, Conflict};
 use crate::coordination::rules::live_claim;
@@ -30,7 +30,7 @@ pub(crate) fn feature() -> Feature {
             "footprints",
             vec![
                 idempotent("set_thread_footprint", set_thread_footprint)
-                    .after(expire_first)
+                    .after(expire_lapsed_claims)
                     .title("Set a thread's footprint")
                     .when(
                         "Declare the files and resources that a thread will touch. Use before work that may \
@@ -78,7 +78,7 @@ pub(crate) fn feature() -> Feature {
                 .after("workspaces")
                 .ids("workspace_id")
                 .ints("id")
-                .digest("digest", |row| footprint::digest_of(&footprint::footprint_in_row(row)?))
+                .digest("digest", |row| footprint::footprint_digest(&footprint::footprint_in_row(row)?))
                 .derives_ids(|workspace, row| {
                     Ok(obstacles::obstacle_ids(workspace, &footprint::footprint_in_row(row)?))
                 })
@@ -134,11 +134,11 @@ fn set_thread_footprint(cx: &mut Write<'_>, input: &SetThreadFootprint) -> Resul
     let thread = visible_thread(cx, input.thread_id)?;
     thread.check_not_archived()?;
     let sent = Footprint { repo: input.repo.clone(), mode: input.mode, items: input.items.clone() };
-    let wanted = sent.checked("repo")?;
+    let wanted = sent.into_stored_form("repo")?;
     if wanted != thread.footprint {
         let is_live = live_claim(&thread, cx.now()).is_some();
         if let Some(touched) = wanted.as_ref().filter(|_| is_live) {
-            obstacles::check_free(cx, touched, Some(thread.id))?;
+            obstacles::check_no_conflicts(cx, touched, Some(thread.id))?;
         }
         let id = footprint::intern(cx, wanted.as_ref())?;
         cx.execute(1, SET_FOOTPRINT, &[&thread.id, &id])?;
@@ -146,7 +146,7 @@ fn set_thread_footprint(cx: &mut Write<'_>, input: &SetThreadFootprint) -> Resul
             release_footprint(cx, thread.id, touched)?;
         }
         if let Some(touched) = wanted.as_ref().filter(|_| is_live) {
-            obstacles::begin(cx, thread.id, touched)?;
+            obstacles::insert_live_items(cx, thread.id, touched)?;
         }
         cx.emit(thread.place(), &ThreadFootprintChanged { footprint: wanted.as_ref() })?;
     }
@@ -210,7 +210,7 @@ fn check_footprint(cx: &Read<'_>, input: &CheckFootprint) -> Result<FootprintChe
     input.workspace_id.of(cx)?;
     let thread = input.thread_id.map(|id| visible_thread(cx, id)).transpose()?;
     let touched = match (&input.footprint, &thread) {
-        (Some(sent), _) => sent.clone().checked("footprint.repo")?,
+        (Some(sent), _) => sent.clone().into_stored_form("footprint.repo")?,
         (None, Some(thread)) => thread.footprint.clone(),
         (None, None) => None,
     };

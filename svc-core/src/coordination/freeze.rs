@@ -79,7 +79,7 @@ pub(crate) fn feature() -> Feature {
         )
 }
 
-type Reason = Prose<1, FREEZE_REASON_MAX>;
+type FreezeReason = Prose<1, FREEZE_REASON_MAX>;
 
 /// A member was frozen. Later events end the member's claims.
 #[derive(Serialize, JsonSchema)]
@@ -136,7 +136,7 @@ pub struct FreezeMember {
     pub member_id: MemberId,
     /// The reason, for administrators and readers of the log.
     #[schemars(transform = default_is("none"))]
-    pub reason: Option<Reason>,
+    pub reason: Option<FreezeReason>,
 }
 
 /// The freeze of a member, and the number of claims that it ended.
@@ -179,15 +179,15 @@ struct FreezeProgress {
 fn freeze_member(
     cx: &mut Write<'_>,
     input: &FreezeMember,
-    begun: &mut Option<FreezeProgress>,
+    progress: &mut Option<FreezeProgress>,
 ) -> Result<Option<FrozenMember>> {
-    let member = member_of(cx, input.workspace_id, input.member_id)?;
+    let member = load_member_of_workspace(cx, input.workspace_id, input.member_id)?;
     check_is_other(cx.caller(), member.id, "freeze itself")?;
     check_reaches_no_further(cx, member.id)?;
     let present = members::freeze_of(cx, &member)?;
-    let freeze = match (present, begun.as_ref()) {
+    let freeze = match (present, progress.as_ref()) {
         (Some(freeze), None) => freeze,
-        (Some(freeze), Some(begun)) if freeze.frozen_at == begun.frozen_at => freeze,
+        (Some(freeze), Some(progress)) if freeze.frozen_at == progress.frozen_at => freeze,
         // Another caller has lifted the freeze since the first step.
         (_, Some(_)) => return Err(Error::not_found("freeze")),
         (None, None) => {
@@ -196,21 +196,21 @@ fn freeze_member(
             let frozen = MemberFrozen { member_id: member.id, reason, claims_released };
             cx.emit(Subject::WORKSPACE.about(member.id), &frozen)?;
             let freeze = members::freeze(cx, &member, reason)?;
-            *begun = Some(FreezeProgress { frozen_at: freeze.frozen_at, claims_released });
+            *progress = Some(FreezeProgress { frozen_at: freeze.frozen_at, claims_released });
             freeze
         }
     };
     let frozen_at = freeze.frozen_at;
     let claims_released =
-        begun.get_or_insert(FreezeProgress { frozen_at, claims_released: 0 }).claims_released;
-    if claims::end_some(cx, member.id, ClaimEnd::Frozen)?.more {
+        progress.get_or_insert(FreezeProgress { frozen_at, claims_released: 0 }).claims_released;
+    if claims::end_first_claims(cx, member.id, ClaimEnd::Frozen)?.has_more {
         return Ok(None);
     }
     Ok(Some(FrozenMember { freeze, claims_released }))
 }
 
 /// Loads a member of the caller's workspace. Fails if the request names a different workspace.
-fn member_of(cx: &Read<'_>, workspace: OwnWorkspaceId, member: MemberId) -> Result<Member> {
+fn load_member_of_workspace(cx: &Read<'_>, workspace: OwnWorkspaceId, member: MemberId) -> Result<Member> {
     workspace.of(cx)?;
     load_member(cx, member)
 }
@@ -233,13 +233,13 @@ pub struct UnfreezeMember {
 pub const UNFREEZE_MEMBER: TypedOperation<UnfreezeMember, Member> = TypedOperation::new("unfreeze_member");
 
 fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Option<Member>> {
-    let member = member_of(cx, input.workspace_id, input.member_id)?;
+    let member = load_member_of_workspace(cx, input.workspace_id, input.member_id)?;
     if !member.frozen {
         return Ok(Some(member));
     }
     // An interrupted freeze may not have ended all claims. The remaining claims end now, because unfreezing
     // must not restore them.
-    if claims::end_some(cx, member.id, ClaimEnd::Frozen)?.more {
+    if claims::end_first_claims(cx, member.id, ClaimEnd::Frozen)?.has_more {
         return Ok(None);
     }
     cx.emit(Subject::WORKSPACE.about(member.id), &MemberUnfrozen { member_id: member.id })?;

@@ -10,16 +10,18 @@ use crate::log::event::{Event, Recorded};
 use crate::op::{Feature, Write};
 
 pub(crate) fn feature() -> Feature {
-    Feature::new().ends_some(end_some_claims).projector(&[MemberDeactivated::KIND], end_claims)
+    Feature::new()
+        .ends_some(end_first_claims)
+        .projector(&[MemberDeactivated::KIND], end_claims_of_deactivated_members)
 }
 
-fn end_some_claims(cx: &mut Write<'_>, member: MemberId) -> Result<bool> {
-    Ok(claims::end_some(cx, member, ClaimEnd::Deactivated)?.more)
+fn end_first_claims(cx: &mut Write<'_>, member: MemberId) -> Result<bool> {
+    Ok(claims::end_first_claims(cx, member, ClaimEnd::Deactivated)?.has_more)
 }
 
-fn end_claims(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+fn end_claims_of_deactivated_members(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     for member in events.iter().filter_map(|event| event.subject.member_id) {
-        end_some_claims(cx, member)?;
+        end_first_claims(cx, member)?;
     }
     Ok(())
 }

@@ -108,14 +108,14 @@ struct GetWorkspaceOccupancy {
 
 fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Result<Occupancy> {
     input.workspace_id.of(cx)?;
-    let (mut busy, claimed) = busy_members(cx)?;
-    let idle = idle_members(cx, &busy)?;
+    let (mut busy, claimed) = load_busy_members(cx)?;
+    let idle = load_idle_members(cx, &busy)?;
     busy.truncate(usize::try_from(OCCUPANCY_MEMBERS_MAX).unwrap_or(usize::MAX));
-    let ready = queue::count(cx, OCCUPANCY_COUNT_MAX)?;
+    let ready = queue::count_ready(cx, OCCUPANCY_COUNT_MAX)?;
     let ready = BoundedCount::of(ready, ready, OCCUPANCY_COUNT_MAX);
-    let deferred = deferred::count(cx)?;
+    let deferred = deferred::count_deferred(cx)?;
     let in_review = count_in_review(cx)?;
-    let dead = dead_letters::count(cx, OCCUPANCY_COUNT_MAX)?;
+    let dead = dead_letters::count_unsettled(cx, OCCUPANCY_COUNT_MAX)?;
     let counts = [
         ("ready", ready),
         ("deferred", deferred),
@@ -132,19 +132,19 @@ fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Resu
         dead: dead.count,
         at_least,
     };
-    Ok(Occupancy { busy, idle, slots: slots::used_slots(cx)?, pauses: pauses::all_pauses(cx)?, threads })
+    Ok(Occupancy { busy, idle, slots: slots::used_slots(cx)?, pauses: pauses::load_pauses(cx)?, threads })
 }
 
 /// Returns the members with live, visible claims, those with the most claims first, and the number of all
 /// these claims.
-fn busy_members(cx: &Read<'_>) -> Result<(Vec<BusyMember>, BoundedCount)> {
+fn load_busy_members(cx: &Read<'_>) -> Result<(Vec<BusyMember>, BoundedCount)> {
     let visibility = cx.caller().visibility.params();
     let workspace = cx.caller().workspace_id;
     let now = cx.now();
     let rows: Vec<(MemberId, i64, i64)> =
         cx.query(BUSY, &visibility.and(&[&workspace, &now, &OCCUPANCY_COUNT_MAX]))?;
-    let sums = rows.iter().fold((0_i64, 0_i64), |(claims, looked_at), row| {
-        (claims.saturating_add(row.1), looked_at.saturating_add(row.2))
+    let sums = rows.iter().fold((0_i64, 0_i64), |(claims, examined), row| {
+        (claims.saturating_add(row.1), examined.saturating_add(row.2))
     });
     let members = rows.into_iter().map(|(member_id, claims, _)| BusyMember { member_id, claims });
     let busy = members.filter(|member| member.claims > 0).collect();
@@ -162,7 +162,7 @@ const BUSY: &str = concat!(
      group by t.assignee_id order by claims desc, t.assignee_id"
 );
 
-fn idle_members(cx: &Read<'_>, busy: &[BusyMember]) -> Result<Vec<IdleMember>> {
+fn load_idle_members(cx: &Read<'_>, busy: &[BusyMember]) -> Result<Vec<IdleMember>> {
     let busy: BTreeSet<MemberId> = busy.iter().map(|busy| busy.member_id).collect();
     let able = members::available_members(cx, OCCUPANCY_MEMBERS_MAX)?.into_iter();
     let idle = able.filter(|(member, _)| !busy.contains(member));
@@ -174,8 +174,8 @@ fn count_in_review(cx: &Read<'_>) -> Result<BoundedCount> {
     let workspace = cx.caller().workspace_id;
     let found: Option<(i64, i64)> =
         cx.one(IN_REVIEW, &visibility.and(&[&workspace, &OCCUPANCY_COUNT_MAX]))?;
-    let (count, looked_at) = found.unwrap_or_default();
-    Ok(BoundedCount::of(count, looked_at, OCCUPANCY_COUNT_MAX))
+    let (count, examined) = found.unwrap_or_default();
+    Ok(BoundedCount::of(count, examined, OCCUPANCY_COUNT_MAX))
 }
 
 const IN_REVIEW: &str = concat!(

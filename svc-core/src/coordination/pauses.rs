@@ -90,7 +90,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-type Reason = Prose<1, PAUSE_REASON_MAX>;
+type PauseReason = Prose<1, PAUSE_REASON_MAX>;
 
 /// A repository was paused, or the reason of its pause was changed.
 #[derive(Serialize, JsonSchema)]
@@ -174,7 +174,7 @@ impl<I> Answer<I> for RepoPause {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, lsn: i64) -> Result<Self> {
-        let pause = all_pauses(cx)?.into_iter().find(|pause| pause.lsn == lsn);
+        let pause = load_pauses(cx)?.into_iter().find(|pause| pause.lsn == lsn);
         pause.ok_or_else(|| Error::not_found("repository pause"))
     }
 }
@@ -195,7 +195,7 @@ struct PauseRepo {
     repo: Repo,
     /// The reason for the pause.
     #[schemars(transform = default_is("none"))]
-    reason: Option<Reason>,
+    reason: Option<PauseReason>,
 }
 
 fn pause_repo(cx: &mut Write<'_>, input: &PauseRepo) -> Result<RepoPause> {
@@ -273,7 +273,7 @@ fn resume_repo(cx: &mut Write<'_>, input: &ResumeRepo) -> Result<RepoPause> {
     cx.execute(1, RESUME, &[&workspace, &repo_key])?;
     cx.emit(Subject::WORKSPACE, &RepoResumed { repo: &pause.repo })?;
     cx.audit("repo.resume", json!({"repo": pause.repo}))?;
-    queue::free(cx, Obstacle::pause(workspace, &repo_key))?;
+    queue::unpark_behind(cx, Obstacle::pause(workspace, &repo_key))?;
     Ok(pause)
 }
 
@@ -298,7 +298,7 @@ fn list_repo_pauses(cx: &Read<'_>, input: &ListRepoPauses) -> Result<Page<RepoPa
 }
 
 /// Returns every paused repository of the workspace.
-pub(in crate::coordination) fn all_pauses(cx: &Read<'_>) -> Result<Vec<RepoPause>> {
+pub(in crate::coordination) fn load_pauses(cx: &Read<'_>) -> Result<Vec<RepoPause>> {
     cx.query(PAUSES, &[&cx.caller().workspace_id, &0_i64, &PAUSES_MAX])
 }
 

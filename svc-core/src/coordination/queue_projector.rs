@@ -14,7 +14,9 @@ use crate::coordination::dependencies::{ThreadDependencyAdded, ThreadDependencyR
 use crate::coordination::footprint_ops::ThreadFootprintChanged;
 use crate::coordination::lifecycle::transition::ThreadStateChanged;
 use crate::coordination::lifecycle::{ThreadCreated, ThreadPriorityChanged, ThreadSkillsChanged};
-use crate::coordination::queue::{move_pool, refresh, refresh_channel, refresh_with_parked};
+use crate::coordination::queue::{
+    move_to_current_pool, refresh_channel, refresh_ready_and_parked, refresh_thread,
+};
 use crate::coordination::results::ThreadResultSet;
 use crate::coordination::thread_row::threads_of_workspace;
 use crate::id::{ChannelId, ThreadId};
@@ -23,7 +25,7 @@ use crate::op::{Feature, Records, Write};
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
-        .projector(&MOVES_A_THREAD, refresh_threads)
+        .projector(&QUEUE_EVENTS, refresh_threads)
         .projector(&[ChannelUpdated::KIND], move_pools)
         .projector(&[ChannelArchived::KIND, ChannelUnarchived::KIND], refresh_channels)
         .records(vec![
@@ -34,8 +36,11 @@ pub(crate) fn feature() -> Feature {
                 .ints("skill_set urgency lsn footprint")
                 .texts("repo_key")
                 .bools("exclusive")
-                .unproven("channel_id thread_id pool came_from skill_set urgency lsn footprint", QUEUE)
-                .unproven("repo_key exclusive", QUEUE),
+                .unproven(
+                    "channel_id thread_id pool came_from skill_set urgency lsn footprint",
+                    UNPROVEN_REASON,
+                )
+                .unproven("repo_key exclusive", UNPROVEN_REASON),
             Records::table("parked", "channel_id obstacle skill_set repo_key exclusive urgency lsn")
                 .through("channel_id", "channels")
                 .after("threads")
@@ -43,16 +48,19 @@ pub(crate) fn feature() -> Feature {
                 .ints("skill_set urgency lsn footprint")
                 .texts("repo_key")
                 .bools("exclusive")
-                .unproven("obstacle channel_id thread_id pool skill_set urgency lsn footprint", QUEUE)
-                .unproven("repo_key exclusive", QUEUE),
+                .unproven(
+                    "obstacle channel_id thread_id pool skill_set urgency lsn footprint",
+                    UNPROVEN_REASON,
+                )
+                .unproven("repo_key exclusive", UNPROVEN_REASON),
         ])
 }
 
 /// The reason why the columns of the queue are not compared with the log.
-const QUEUE: &str = "a queue, which follows from the threads";
+const UNPROVEN_REASON: &str = "a queue, which follows from the threads";
 
 /// The kinds of events after which the event's thread may enter, leave or move in the queue.
-const MOVES_A_THREAD: [&str; 13] = [
+const QUEUE_EVENTS: [&str; 13] = [
     ThreadCreated::KIND,
     ThreadStateChanged::KIND,
     ThreadReady::KIND,
@@ -77,13 +85,13 @@ fn refresh_threads(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     }
     let ids: Vec<ThreadId> = threads.keys().copied().collect();
     threads_of_workspace(cx, &ids)?.iter().try_for_each(|thread| match threads.get(&thread.id) {
-        Some(true) => refresh_with_parked(cx, thread.id),
-        _ => refresh(cx, thread),
+        Some(true) => refresh_ready_and_parked(cx, thread.id),
+        _ => refresh_thread(cx, thread),
     })
 }
 
 fn move_pools(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
-    channels_of(events).into_iter().try_for_each(|channel| move_pool(cx, channel))
+    channels_of(events).into_iter().try_for_each(|channel| move_to_current_pool(cx, channel))
 }
 
 fn refresh_channels(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {

@@ -27,13 +27,13 @@ use crate::sync::lock;
 
 pub(crate) fn feature() -> Feature {
     let every = |settings: &Settings| settings.reap_tick;
-    let ticks = ReaperTicks::default();
+    let reaper = Reaper::default();
     Feature::new().events(vec![EventKind::of::<ClaimUnacknowledged>()]).chore(Chore {
         name: "reaper",
         every,
-        lease: LEASE,
+        lease: LEADER_LEASE,
         who: ChoreProcesses::OneLeader,
-        run: Box::new(move |round| ticks.step(round)),
+        run: Box::new(move |round| reaper.step(round)),
     })
 }
 
@@ -64,11 +64,11 @@ const THREADS_PER_WORKSPACE: i64 = 100;
 
 /// Length of the lease on the role of reaper: two default ticks. If the process dies, another process becomes
 /// the reaper when this lease ends.
-const LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
+const LEADER_LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
 
 /// The state of the reaper between steps. The steps of one tick together handle up to [`REAP_MAX`] threads.
 #[derive(Default)]
-struct ReaperTicks {
+struct Reaper {
     progress: Mutex<ReaperProgress>,
 }
 
@@ -91,11 +91,11 @@ struct ReaperProgress {
     last_error: Option<Error>,
 }
 
-impl ReaperTicks {
+impl Reaper {
     /// Runs one step of a tick. Threads that are still due after the last step are handled in the next tick.
     fn step(&self, round: &ChoreRound<'_>) -> Result<StepOutcome> {
         let before = std::mem::take(&mut *lock(&self.progress));
-        let (mut after, is_over) = match reap_some(round, before)? {
+        let (mut after, is_over) = match reap_next_workspaces(round, before)? {
             ReapOutcome::Handled(after) => {
                 let is_over = after.handled_in_tick >= REAP_MAX;
                 (after, is_over)
@@ -141,10 +141,10 @@ enum ReapOutcome {
 }
 
 /// Handles the due threads of the next workspaces. A failure in one workspace does not affect the others.
-fn reap_some(round: &ChoreRound<'_>, before: ReaperProgress) -> Result<ReapOutcome> {
+fn reap_next_workspaces(round: &ChoreRound<'_>, before: ReaperProgress) -> Result<ReapOutcome> {
     let last = before.last_workspace;
-    let most = REAP_MAX.saturating_sub(before.handled_in_tick);
-    let due = round.read(move |cx| due_threads(cx, last, most))?;
+    let limit = REAP_MAX.saturating_sub(before.handled_in_tick);
+    let due = round.read(move |cx| due_threads(cx, last, limit))?;
     let Some((last, _)) = due.last().copied() else { return Ok(ReapOutcome::RoundOver(before)) };
     let Some(lead) = round.lead()? else { return Ok(ReapOutcome::NotLeading) };
     let mut after = ReaperProgress { last_workspace: Some(last), ..before };
@@ -167,10 +167,10 @@ fn reap_some(round: &ChoreRound<'_>, before: ReaperProgress) -> Result<ReapOutco
 }
 
 /// Returns the first due threads of each workspace after `last`, grouped by workspace.
-fn due_threads(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Result<Vec<(WorkspaceId, ThreadId)>> {
+fn due_threads(cx: &Read<'_>, last: Option<WorkspaceId>, limit: i64) -> Result<Vec<(WorkspaceId, ThreadId)>> {
     let after = last.map(WorkspaceId::uuid).unwrap_or_default();
     let found: BTreeSet<(WorkspaceId, ThreadId)> =
-        cx.query(DUE, &[&cx.now(), &after, &THREADS_PER_WORKSPACE, &most])?.into_iter().collect();
+        cx.query(DUE, &[&cx.now(), &after, &THREADS_PER_WORKSPACE, &limit])?.into_iter().collect();
     Ok(found.into_iter().collect())
 }
 
@@ -207,7 +207,7 @@ fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<i64> {
 /// Reports a claim that was not acknowledged in time, once per claim. Returns whether this call reported the
 /// claim.
 fn report_unacknowledged(cx: &mut Write<'_>, thread: &Thread) -> Result<bool> {
-    if cx.change(REMINDED, &[&thread.id, &cx.now()])? == 0 {
+    if cx.change(CLEAR_DEADLINE, &[&thread.id, &cx.now()])? == 0 {
         return Ok(false);
     }
     let event = ClaimUnacknowledged {
@@ -223,4 +223,5 @@ fn report_unacknowledged(cx: &mut Write<'_>, thread: &Thread) -> Result<bool> {
     Ok(true)
 }
 
-const REMINDED: &str = "update threads set acknowledge_by = null where id = $1 and acknowledge_by <= $2";
+const CLEAR_DEADLINE: &str =
+    "update threads set acknowledge_by = null where id = $1 and acknowledge_by <= $2";

@@ -31,57 +31,57 @@ struct ClaimRule {
     /// Fails if the rule does not allow the member to claim the thread.
     check: fn(&Read<'_>, &ClaimCandidate<'_>) -> Result<()>,
     /// Whether the rule also applies to the receiver of a hand-off.
-    at_hand_off: bool,
+    applies_at_hand_off: bool,
     /// The rule as an SQL condition on the thread `t` and its channel `c`; `None` if the rule depends on the
     /// claimer.
     ///
     /// The queue contains only threads that meet the condition.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with the statements"))]
-    in_queue: Option<&'static str>,
+    queue_condition: Option<&'static str>,
 }
 
 impl ClaimRule {
     const fn new(check: fn(&Read<'_>, &ClaimCandidate<'_>) -> Result<()>) -> Self {
-        Self { check, at_hand_off: false, in_queue: None }
+        Self { check, applies_at_hand_off: false, queue_condition: None }
     }
 
-    const fn at_hand_off(self) -> Self {
-        Self { at_hand_off: true, ..self }
+    const fn applied_at_hand_off(self) -> Self {
+        Self { applies_at_hand_off: true, ..self }
     }
 
-    const fn in_queue(self, condition: &'static str) -> Self {
-        Self { in_queue: Some(condition), ..self }
+    const fn with_queue_condition(self, condition: &'static str) -> Self {
+        Self { queue_condition: Some(condition), ..self }
     }
 }
 
 /// Every rule for claiming a thread.
 const RULES: &[ClaimRule] = &[
-    ClaimRule::new(is_unclaimed).in_queue("t.assignee_id is null"),
-    ClaimRule::new(is_open).in_queue("t.state = 'open'"),
-    ClaimRule::new(has_no_result).in_queue("not t.has_result"),
-    ClaimRule::new(has_budget_left).at_hand_off().in_queue("not t.exhausted"),
-    ClaimRule::new(has_no_dead_letter).in_queue("not t.dead"),
-    ClaimRule::new(waits_for_nothing).in_queue("t.blocked = 0"),
-    ClaimRule::new(is_not_holder).at_hand_off(),
-    ClaimRule::new(is_unfrozen).at_hand_off(),
-    ClaimRule::new(has_the_skills).at_hand_off(),
-    ClaimRule::new(sees_the_channel).at_hand_off(),
-    ClaimRule::new(is_in_task_channel).in_queue("c.archived_at is null and not c.dm"),
-    ClaimRule::new(is_unobstructed),
+    ClaimRule::new(check_unclaimed).with_queue_condition("t.assignee_id is null"),
+    ClaimRule::new(check_open).with_queue_condition("t.state = 'open'"),
+    ClaimRule::new(check_no_result).with_queue_condition("not t.has_result"),
+    ClaimRule::new(check_budget_left).applied_at_hand_off().with_queue_condition("not t.exhausted"),
+    ClaimRule::new(check_no_dead_letter).with_queue_condition("not t.dead"),
+    ClaimRule::new(check_dependencies_finished).with_queue_condition("t.blocked = 0"),
+    ClaimRule::new(check_not_holder).applied_at_hand_off(),
+    ClaimRule::new(check_unfrozen).applied_at_hand_off(),
+    ClaimRule::new(check_skills).applied_at_hand_off(),
+    ClaimRule::new(check_sees_channel).applied_at_hand_off(),
+    ClaimRule::new(check_task_channel).with_queue_condition("c.archived_at is null and not c.dm"),
+    ClaimRule::new(check_unobstructed),
 ];
 
 /// The conditions of the queue on a thread `t`, except that the thread is unclaimed.
-macro_rules! is_able {
+macro_rules! is_claimable_if_unclaimed {
     () => {
         "t.state = 'open' and not t.has_result and not t.exhausted and not t.dead and t.blocked = 0"
     };
 }
-pub(in crate::coordination) use is_able;
+pub(in crate::coordination) use is_claimable_if_unclaimed;
 
 /// The conditions of the queue on a thread `t`.
 macro_rules! is_claimable {
     () => {
-        concat!("t.assignee_id is null and ", $crate::coordination::rules::is_able!())
+        concat!("t.assignee_id is null and ", $crate::coordination::rules::is_claimable_if_unclaimed!())
     };
 }
 pub(in crate::coordination) use is_claimable;
@@ -103,7 +103,7 @@ pub(in crate::coordination) fn check_claimable(cx: &Read<'_>, thread: &Thread) -
 /// Returns every problem that prevents the caller from claiming a thread now.
 ///
 /// A problem with a list of conflicts contains only the first [`REFUSAL_CONFLICTS_MAX`] conflicts.
-pub(in crate::coordination) fn refusals(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Problem>> {
+pub(in crate::coordination) fn claim_refusals(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Problem>> {
     let caller = cx.caller();
     if !caller.is_member() || !caller.capabilities.has(ThreadTransition) {
         let refusal = Error::forbidden("only a member with thread:transition can claim a thread");
@@ -128,9 +128,13 @@ pub(in crate::coordination) fn refusals(cx: &Read<'_>, thread: &Thread) -> Resul
 }
 
 /// Fails if a member cannot receive the claim on a thread in a hand-off.
-pub(in crate::coordination) fn check_receiver(cx: &Read<'_>, thread: &Thread, to: MemberId) -> Result<()> {
-    let candidate = ClaimCandidate { thread, member: to, is_caller: false };
-    check_rules(cx, &candidate, RULES.iter().filter(|rule| rule.at_hand_off))
+pub(in crate::coordination) fn check_receiver(
+    cx: &Read<'_>,
+    thread: &Thread,
+    receiver: MemberId,
+) -> Result<()> {
+    let candidate = ClaimCandidate { thread, member: receiver, is_caller: false };
+    check_rules(cx, &candidate, RULES.iter().filter(|rule| rule.applies_at_hand_off))
 }
 
 fn check_rules<'r>(
@@ -151,7 +155,7 @@ pub(in crate::coordination) fn live_claim(thread: &Thread, now: Time) -> Option<
     thread.held.filter(|held| held.is_live(now))
 }
 
-fn is_unclaimed(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
+fn check_unclaimed(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     let Some(held) = live_claim(candidate.thread, cx.now()) else { return Ok(()) };
     let detail = if held.holder == candidate.member {
         "you hold its live claim already: renew it instead"
@@ -162,14 +166,14 @@ fn is_unclaimed(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     Err(refusal.with("holder", held.holder).with("lease_expires_at", held.until))
 }
 
-fn is_open(_: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
+fn check_open(_: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
     if thread.state == ThreadState::Open {
         return Ok(());
     }
     Err(not_claimable("state", "it is not open").with("state", thread.state))
 }
 
-fn has_no_result(_: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
+fn check_no_result(_: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
     if thread.has_result {
         let detail = "it has a result: close and reopen it to have it done again";
         return Err(not_claimable("has-result", detail));
@@ -177,19 +181,22 @@ fn has_no_result(_: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_
     Ok(())
 }
 
-fn has_budget_left(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
-    budget::check_left(cx, thread).map(|_| ())
+fn check_budget_left(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
+    budget::check_not_exhausted(cx, thread).map(|_| ())
 }
 
 /// Fails if the thread has an unsettled dead letter, or will have one once its lapsed claim is ended.
-fn has_no_dead_letter(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
-    if thread.dead || budget::lapse_adds_dead_letter(cx, thread)? {
+fn check_no_dead_letter(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
+    if thread.dead || budget::has_lapsed_over_budget(cx, thread)? {
         return Err(not_claimable("dead-letter", "it failed over its budget: requeue its dead letter"));
     }
     Ok(())
 }
 
-fn waits_for_nothing(_: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
+fn check_dependencies_finished(
+    _: &Read<'_>,
+    ClaimCandidate { thread, .. }: &ClaimCandidate<'_>,
+) -> Result<()> {
     if thread.blocked > 0 {
         let refusal = not_claimable("blocked", "it waits for unfinished threads");
         return Err(refusal.with("blocked", thread.blocked));
@@ -197,9 +204,9 @@ fn waits_for_nothing(_: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidat
     Ok(())
 }
 
-/// Fails if the receiver of a hand-off holds the claim already. For a caller, [`is_unclaimed`] checks the
+/// Fails if the receiver of a hand-off holds the claim already. For a caller, [`check_unclaimed`] checks the
 /// same.
-fn is_not_holder(_: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
+fn check_not_holder(_: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     if !candidate.is_caller && candidate.thread.assignee_id == Some(candidate.member) {
         return Err(not_claimable("claimed", "the member holds the claim already"));
     }
@@ -208,7 +215,7 @@ fn is_not_holder(_: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
 
 /// Fails if the caller is frozen, or if the receiver of a hand-off is frozen, deactivated or not in the
 /// workspace.
-fn is_unfrozen(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
+fn check_unfrozen(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     if candidate.is_caller {
         return cx.caller().check_not_frozen();
     }
@@ -228,7 +235,7 @@ fn as_not_claimable(error: Error) -> Error {
     }
 }
 
-fn has_the_skills(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
+fn check_skills(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     let skills = members::skills_of(cx, candidate.member)?;
     let required = candidate.thread.required_skills.iter();
     let missing: Vec<&String> = required.filter(|skill| !skills.contains(skill)).collect();
@@ -245,7 +252,7 @@ fn has_the_skills(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
 
 /// Fails if the receiver of a hand-off may not see the thread's channel. A caller who has loaded the thread
 /// may see it.
-fn sees_the_channel(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
+fn check_sees_channel(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     if candidate.is_caller
         || visibility::channel_visible_to(cx, candidate.thread.channel_id, candidate.member)?
     {
@@ -254,7 +261,7 @@ fn sees_the_channel(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()>
     Err(not_claimable("channel", "the member may not see its channel: add the member to it first"))
 }
 
-fn is_in_task_channel(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
+fn check_task_channel(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
     let channel = visibility::visible_channel(cx, thread.channel_id)?;
     if channel.dm {
         return Err(not_claimable("dm", "it is in a direct message, and is not a task"));
@@ -266,8 +273,11 @@ fn is_in_task_channel(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandid
     Ok(())
 }
 
-fn is_unobstructed(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
-    thread.footprint.as_ref().map_or(Ok(()), |touched| obstacles::check_free(cx, touched, Some(thread.id)))
+fn check_unobstructed(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
+    thread
+        .footprint
+        .as_ref()
+        .map_or(Ok(()), |touched| obstacles::check_no_conflicts(cx, touched, Some(thread.id)))
 }
 
 #[cfg(test)]
@@ -276,7 +286,7 @@ mod tests {
 
     #[test]
     fn the_statements_have_the_conditions_of_the_rules() {
-        let conditions: Vec<&str> = RULES.iter().filter_map(|rule| rule.in_queue).collect();
+        let conditions: Vec<&str> = RULES.iter().filter_map(|rule| rule.queue_condition).collect();
         assert_eq!(is_ready!(), conditions.join(" and "));
     }
 }

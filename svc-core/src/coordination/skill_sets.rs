@@ -63,21 +63,21 @@ impl FromValue for SkillSet {
 /// Fails with `wrong-state` if the set is new and the workspace already has [`SKILL_SETS_MAX`] sets.
 pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
     let text = set.text();
-    if let Some(id) = cached_sets(cx)?.id_of(&text) {
+    if let Some(id) = load_cached_sets(cx)?.id_of(&text) {
         return Ok(id);
     }
-    let known = all_sets(cx)?;
+    let known = load_all_sets(cx)?;
     if let Some(id) = known.id_of(&text) {
         return Ok(id);
     }
-    if known.in_order.len() >= SKILL_SETS_MAX {
+    if known.by_id.len() >= SKILL_SETS_MAX {
         return Err(Error::wrong_state(format!(
             "the workspace has {SKILL_SETS_MAX} different sets of required skills: use a set that a thread \
              requires or once required"
         )));
     }
     let workspace_id = cx.caller().workspace_id;
-    let id = known.newest().saturating_add(1);
+    let id = known.newest_id().saturating_add(1);
     let hash = hash_of(&text);
     cx.insert(&new_row!("insert into skill_sets" { workspace_id, id, skills: text, hash }))?;
     Ok(id)
@@ -90,7 +90,7 @@ pub(crate) fn skills_in_event(event: &Replayed<'_>) -> Option<String> {
 }
 
 /// SQL expression for the stored text of the skill set of the thread `t`.
-pub(crate) const OF_ROW: &str =
+pub(crate) const SKILLS_TEXT_SQL: &str =
     "(select s.skills from skill_sets s where s.workspace_id = t.workspace_id and s.id = t.skill_set)";
 
 /// Returns the hash of a set's text, by which the set is looked up.
@@ -103,7 +103,9 @@ pub(crate) fn hash_of(text: &str) -> [u8; 32] {
 /// Sets are never changed or removed, so cached ones stay valid, and only newer ones can be missing.
 #[derive(Clone, Default)]
 pub(crate) struct SkillSets {
-    in_order: Arc<Vec<(i64, Arc<[String]>)>>,
+    /// The id and the sorted skill names of each set, in ascending order of the ids.
+    by_id: Arc<Vec<(i64, Arc<[String]>)>>,
+    /// The id of each set, by its stored text.
     by_text: Arc<HashMap<String, i64>>,
 }
 
@@ -113,14 +115,14 @@ impl Cached for SkillSets {
 
 impl SkillSets {
     /// Returns the id of the newest cached set, or 0 if there is none.
-    pub fn newest(&self) -> i64 {
-        self.in_order.last().map_or(0, |(id, _)| *id)
+    pub fn newest_id(&self) -> i64 {
+        self.by_id.last().map_or(0, |(id, _)| *id)
     }
 
     /// Returns the cached sets that are newer than the set with this id.
-    pub fn after(&self, id: i64) -> &[(i64, Arc<[String]>)] {
-        let known = self.in_order.partition_point(|(other, _)| *other <= id);
-        self.in_order.get(known..).unwrap_or_default()
+    pub fn newer_than(&self, id: i64) -> &[(i64, Arc<[String]>)] {
+        let known = self.by_id.partition_point(|(other, _)| *other <= id);
+        self.by_id.get(known..).unwrap_or_default()
     }
 
     fn id_of(&self, text: &str) -> Option<i64> {
@@ -128,10 +130,10 @@ impl SkillSets {
     }
 
     fn extend(&mut self, rows: Vec<(i64, String)>) {
-        let in_order = Arc::make_mut(&mut self.in_order);
+        let by_id = Arc::make_mut(&mut self.by_id);
         let by_text = Arc::make_mut(&mut self.by_text);
         for (id, text) in rows {
-            in_order.push((id, SkillSet::parse(&text).into_names().into()));
+            by_id.push((id, SkillSet::parse(&text).into_names().into()));
             by_text.insert(text, id);
         }
     }
@@ -139,24 +141,24 @@ impl SkillSets {
 
 /// Returns the cached sets of the caller's workspace, and reads all sets first if the connection has cached
 /// none.
-pub(crate) fn cached_sets(cx: &Read<'_>) -> Result<SkillSets> {
+pub(crate) fn load_cached_sets(cx: &Read<'_>) -> Result<SkillSets> {
     match cx.cached(&SINGLE_ENTRY) {
         Some(known) => Ok(known),
-        None => all_sets(cx),
+        None => load_all_sets(cx),
     }
 }
 
 /// Returns every set of the caller's workspace, after reading the sets that are not cached.
-pub(crate) fn all_sets(cx: &Read<'_>) -> Result<SkillSets> {
+pub(crate) fn load_all_sets(cx: &Read<'_>) -> Result<SkillSets> {
     cx.with_cached(&SINGLE_ENTRY, |known: &mut SkillSets| {
-        let newer = cx.query(SETS_AFTER, &[&cx.caller().workspace_id, &known.newest()])?;
+        let newer = cx.query(SETS_AFTER, &[&cx.caller().workspace_id, &known.newest_id()])?;
         known.extend(newer);
         Ok(known.clone())
     })
 }
 
 /// Returns the sorted names of the skills in the set with this id.
-pub(crate) fn names_of(cx: &Read<'_>, id: i64) -> Result<Vec<String>> {
+pub(crate) fn load_names(cx: &Read<'_>, id: i64) -> Result<Vec<String>> {
     let found: Option<(SkillSet,)> = cx.one(SET, &[&cx.caller().workspace_id, &id])?;
     let (set,) = found.ok_or_else(|| Error::internal("a thread's set of required skills is missing"))?;
     Ok(set.into_names())
@@ -187,14 +189,14 @@ mod tests {
     #[test]
     fn sets_are_known_up_to_the_newest() {
         let mut sets = SkillSets::default();
-        assert_eq!((sets.newest(), sets.after(0).len()), (0, 0));
+        assert_eq!((sets.newest_id(), sets.newer_than(0).len()), (0, 0));
         sets.extend(vec![(1, String::new()), (2, "rust".to_owned())]);
         let earlier = sets.clone();
         sets.extend(vec![(3, "go,rust".to_owned())]);
-        assert_eq!((sets.newest(), earlier.newest()), (3, 2));
+        assert_eq!((sets.newest_id(), earlier.newest_id()), (3, 2));
         assert_eq!((sets.id_of("go,rust"), earlier.id_of("go,rust")), (Some(3), None));
-        assert_eq!(sets.after(1).iter().map(|(id, _)| *id).collect::<Vec<_>>(), [2, 3]);
-        assert_eq!(*sets.after(2)[0].1, ["go", "rust"]);
+        assert_eq!(sets.newer_than(1).iter().map(|(id, _)| *id).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(*sets.newer_than(2)[0].1, ["go", "rust"]);
     }
 
     #[test]

@@ -173,13 +173,13 @@ fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<Slot
     let slot_key = slot_key(&input.slot);
     let capacity = input.capacity.get();
     let obstacle = Obstacle::slot(workspace_id, &slot_key);
-    let slot = match stored_capacity(cx, &slot_key)? {
+    let slot = match load_capacity_row(cx, &slot_key)? {
         Some((_, slot, present)) if present == capacity => {
             return Ok(SlotCapacity { workspace_id, slot, capacity: Some(capacity) });
         }
         Some((stored_key, slot, _)) => {
             cx.execute(1, SET, &[&workspace_id, &stored_key, &capacity])?;
-            free_former_key(cx, workspace_id, (&stored_key, &slot_key))?;
+            unpark_behind_former_key(cx, workspace_id, (&stored_key, &slot_key))?;
             slot
         }
         None => {
@@ -196,14 +196,14 @@ fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<Slot
     };
     cx.emit(Subject::WORKSPACE, &SlotCapacitySet { slot: &slot, capacity })?;
     cx.audit("slot.capacity.set", json!({"slot": slot, "capacity": capacity}))?;
-    queue::free(cx, obstacle)?;
+    queue::unpark_behind(cx, obstacle)?;
     Ok(SlotCapacity { workspace_id, slot, capacity: Some(capacity) })
 }
 
 /// Returns the key, name and capacity of a slot, or `None` if the slot has no capacity.
 ///
 /// The stored key may have an earlier form than the keys by which slots are now compared.
-fn stored_capacity(cx: &Read<'_>, key: &str) -> Result<Option<(String, String, i64)>> {
+fn load_capacity_row(cx: &Read<'_>, key: &str) -> Result<Option<(String, String, i64)>> {
     let workspace = cx.caller().workspace_id;
     let exact = cx.one(CAPACITY, &[&workspace, &key])?;
     if exact.is_some() {
@@ -241,7 +241,7 @@ fn current_capacity(
     slot: &SlotName,
 ) -> Result<Option<SlotCapacity>> {
     let workspace_id = workspace.of(cx)?;
-    let known = stored_capacity(cx, &slot_key(slot))?;
+    let known = load_capacity_row(cx, &slot_key(slot))?;
     Ok(known.map(|(_, slot, capacity)| SlotCapacity { workspace_id, slot, capacity: Some(capacity) }))
 }
 
@@ -262,12 +262,12 @@ fn clear_slot_capacity(cx: &mut Write<'_>, input: &ClearSlotCapacity) -> Result<
     let workspace = workspace_id;
     let slot_key = slot_key(&input.slot);
     let (stored_key, slot, _) =
-        stored_capacity(cx, &slot_key)?.ok_or_else(|| Error::not_found("slot capacity"))?;
+        load_capacity_row(cx, &slot_key)?.ok_or_else(|| Error::not_found("slot capacity"))?;
     cx.execute(1, CLEAR, &[&workspace, &stored_key])?;
     cx.emit(Subject::WORKSPACE, &SlotCapacityCleared { slot: &slot })?;
     cx.audit("slot.capacity.clear", json!({"slot": slot}))?;
-    free_former_key(cx, workspace, (&stored_key, &slot_key))?;
-    queue::free(cx, Obstacle::slot(workspace, &slot_key))?;
+    unpark_behind_former_key(cx, workspace, (&stored_key, &slot_key))?;
+    queue::unpark_behind(cx, Obstacle::slot(workspace, &slot_key))?;
     Ok(SlotCapacity { workspace_id: workspace, slot, capacity: None })
 }
 
@@ -287,8 +287,12 @@ impl Answer<ClearSlotCapacity> for SlotCapacity {
 
 /// Frees the threads that are parked behind a slot under its stored key, if the stored key differs from the
 /// current key.
-fn free_former_key(cx: &mut Write<'_>, workspace: WorkspaceId, (stored, key): (&str, &str)) -> Result<()> {
-    if stored == key { Ok(()) } else { queue::free(cx, Obstacle::slot(workspace, stored)) }
+fn unpark_behind_former_key(
+    cx: &mut Write<'_>,
+    workspace: WorkspaceId,
+    (stored, key): (&str, &str),
+) -> Result<()> {
+    if stored == key { Ok(()) } else { queue::unpark_behind(cx, Obstacle::slot(workspace, stored)) }
 }
 
 const CLEAR: &str = "delete from slots where workspace_id = $1 and slot_key = $2";
@@ -341,13 +345,13 @@ fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
     let mut slots = slots_in_use(cx)?;
     let mut left = SLOT_LIST_HOLDERS_MAX;
     for (key, slot) in slots.iter_mut().filter(|(_, slot)| slot.used > 0) {
-        let most = left.min(SLOT_HOLDERS_MAX);
-        if most == 0 {
+        let limit = left.min(SLOT_HOLDERS_MAX);
+        if limit == 0 {
             break;
         }
-        left = left.saturating_sub(slot.used.min(most));
+        left = left.saturating_sub(slot.used.min(limit));
         let obstacle = Obstacle::slot(workspace_id, key);
-        slot.holders = obstacles::slot_holders(cx, obstacle, slot.used, most)?
+        slot.holders = obstacles::load_slot_claims(cx, obstacle, slot.used, limit)?
             .into_iter()
             .map(|(holder, lease_expires_at, thread, is_visible)| SlotHolder {
                 holder,
@@ -402,7 +406,7 @@ fn slots_in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
     let used = SlotUseCounts::count(cx, stored.iter().map(|(obstacle, _)| *obstacle).collect())?;
     for (obstacle, key) in stored {
         let Some(slot) = slots.get_mut(&key) else { continue };
-        let (used, at_least) = used.count_of(obstacle);
+        let (used, at_least) = used.uses_of(obstacle);
         slot.used = slot.used.saturating_add(used);
         slot.at_least |= at_least;
     }
@@ -413,7 +417,7 @@ fn slots_in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
 /// Returns the keys of the used slots that are not in `limited`, up to [`SLOTS_MAX`].
 fn other_slots_in_use(cx: &Read<'_>, limited: HashSet<&str>) -> Result<Vec<String>> {
     let named = SLOTS_MAX.saturating_add(i64::try_from(limited.len()).unwrap_or(i64::MAX));
-    let named: Vec<(String,)> = cx.query(NAMED, &[&cx.caller().workspace_id, &named])?;
+    let named: Vec<(String,)> = cx.query(USED_SLOT_KEYS, &[&cx.caller().workspace_id, &named])?;
     let others = named.into_iter().map(|(key,)| key).filter(|key| !limited.contains(&**key));
     Ok(others.take(usize::try_from(SLOTS_MAX).unwrap_or(usize::MAX)).collect())
 }
@@ -422,7 +426,7 @@ fn other_slots_in_use(cx: &Read<'_>, limited: HashSet<&str>) -> Result<Vec<Strin
 struct SlotUseCounts {
     uses_by_slot: BTreeMap<Obstacle, i64>,
     /// Maximum claims that are counted per slot.
-    most: i64,
+    limit_per_slot: i64,
 }
 
 impl SlotUseCounts {
@@ -434,28 +438,29 @@ impl SlotUseCounts {
         let share = |of: i64, slots: usize| {
             of.checked_div(i64::try_from(slots).unwrap_or(i64::MAX)).unwrap_or_default().max(1)
         };
-        let mut most = share(SLOT_CLAIMS_COUNTED_MAX, slots.len());
-        let mut uses_by_slot = obstacles::count_uses(cx, &slots, most)?;
-        let (cut, whole): (Vec<_>, Vec<_>) = uses_by_slot.iter().partition(|(_, used)| **used >= most);
+        let mut limit_per_slot = share(SLOT_CLAIMS_COUNTED_MAX, slots.len());
+        let mut uses_by_slot = obstacles::count_uses(cx, &slots, limit_per_slot)?;
+        let (cut, whole): (Vec<_>, Vec<_>) =
+            uses_by_slot.iter().partition(|(_, used)| **used >= limit_per_slot);
         let counted = whole.into_iter().fold(0_i64, |all, (_, used)| all.saturating_add(*used));
         let cut: Vec<Obstacle> = cut.into_iter().map(|(slot, _)| *slot).collect();
         let larger = share(SLOT_CLAIMS_COUNTED_MAX.saturating_sub(counted), cut.len());
-        if !cut.is_empty() && larger > most {
-            most = larger;
-            uses_by_slot.extend(obstacles::count_uses(cx, &cut, most)?);
+        if !cut.is_empty() && larger > limit_per_slot {
+            limit_per_slot = larger;
+            uses_by_slot.extend(obstacles::count_uses(cx, &cut, limit_per_slot)?);
         }
-        Ok(Self { uses_by_slot, most })
+        Ok(Self { uses_by_slot, limit_per_slot })
     }
 
     /// Returns how many claims use a slot, and whether more claims may use it.
-    fn count_of(&self, slot: Obstacle) -> (i64, bool) {
+    fn uses_of(&self, slot: Obstacle) -> (i64, bool) {
         let used = self.uses_by_slot.get(&slot).copied().unwrap_or_default();
-        (used, used >= self.most)
+        (used, used >= self.limit_per_slot)
     }
 }
 
 /// Selects the keys of the slots that claims use, with one index lookup per slot.
-const NAMED: &str = "
+const USED_SLOT_KEYS: &str = "
     with recursive named (slot_key) as (
         select (
             select l.prefix from live_items l

@@ -138,12 +138,12 @@ struct ListThreads {
 
 fn list_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
     if input.newest_first {
-        return newest_threads_in(cx, input);
+        return list_newest_threads(cx, input);
     }
     threads_in(cx, input.channel_id, input.state, input.cursor, input.limit)
 }
 
-fn newest_threads_in(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
+fn list_newest_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
     let channel = visibility::visible_channel(cx, input.channel_id)?;
     let before = Cursor::before(input.cursor);
     let rows = rows_to_read(input.limit);
@@ -152,7 +152,7 @@ fn newest_threads_in(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>>
         None => ScanHorizon(None),
     };
     let params: [&dyn ToParam; 5] = [&channel.id, &before, &input.state, &rows, &horizon.down_to()];
-    Ok(thread_page(horizon, thread_row::select(cx, NEWEST_IN_CHANNEL, &params)?, input.limit))
+    Ok(thread_page(horizon, thread_row::select_page(cx, NEWEST_IN_CHANNEL, &params)?, input.limit))
 }
 
 const NEWEST_IN_CHANNEL: &str = thread_select!(
@@ -179,7 +179,7 @@ pub(crate) fn threads_in(
         None => ScanHorizon(None),
     };
     let params: [&dyn ToParam; 5] = [&channel.id, &after, &state, &rows, &horizon.up_to()];
-    Ok(thread_page(horizon, thread_row::select(cx, IN_CHANNEL, &params)?, limit))
+    Ok(thread_page(horizon, thread_row::select_page(cx, IN_CHANNEL, &params)?, limit))
 }
 
 const IN_CHANNEL: &str = thread_select!(
@@ -208,7 +208,7 @@ fn list_child_threads(cx: &Read<'_>, input: &ListChildThreads) -> Result<Page<Th
     let parent = visible_thread(cx, input.thread_id)?;
     let after = Cursor::after(input.cursor);
     let rows = rows_to_read(input.limit);
-    let threads = thread_row::select(cx, CHILDREN, &[&parent.id, &after, &rows])?;
+    let threads = thread_row::select_page(cx, CHILDREN, &[&parent.id, &after, &rows])?;
     Ok(thread_page(ScanHorizon(None), threads, input.limit))
 }
 
@@ -222,7 +222,7 @@ pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
     if !caller.is_member() || !caller.capabilities.has(ThreadTransition) || caller.frozen {
         return Ok(None);
     }
-    let next = queue::next(cx, &QueueRequest { scope: QueueScope::Workspace, repo: None })?;
+    let next = queue::find_next_thread(cx, &QueueRequest { scope: QueueScope::Workspace, repo: None })?;
     next.map(|next| visible_thread(cx, next.thread_id)).transpose()
 }
 

@@ -150,7 +150,7 @@ struct StoredThread(Thread);
 
 impl StoredThread {
     /// Returns the thread at the time `now`, whose claim is shown only if it is live.
-    fn at(self, now: Time) -> Thread {
+    fn at_time(self, now: Time) -> Thread {
         let Self(thread) = self;
         let held = thread.held;
         thread.with_claim(held, now)
@@ -195,12 +195,12 @@ columns! {
         until = assignment_expires_at,
     }
     make {
-        uri: uri(workspace_id, channel_id, id),
+        uri: thread_uri(workspace_id, channel_id, id),
         required_skills: skills.into_names(),
         footprint: mode.zip(items).map(|(mode, StoredItems(items))| Footprint { repo, mode, items }),
         tools: tool_names.map_or_else(|| Ok(Vec::new()), serde_json::from_value).map_err(Error::internal)?,
         cancelled: cancelled_at.is_some(),
-        // The fields of a claim depend on the time, so `StoredThread::at` sets them.
+        // The fields of a claim depend on the time, so `StoredThread::at_time` sets them.
         held: HeldClaim::of(holder, lease_id, until),
         assignee_id: None,
         claim_lease_id: None,
@@ -210,15 +210,19 @@ columns! {
 }
 
 /// Runs a [`thread_select`] statement, and returns one page of the selected threads.
-pub(crate) fn select(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) -> Result<PageRows<Thread>> {
+pub(crate) fn select_page(
+    cx: &Read<'_>,
+    sql: &'static str,
+    params: &[&dyn ToParam],
+) -> Result<PageRows<Thread>> {
     let found: PageRows<StoredThread> = cx.rows(sql, params)?;
-    Ok(found.map(|stored| stored.at(cx.now())))
+    Ok(found.map(|stored| stored.at_time(cx.now())))
 }
 
 /// Runs a [`thread_select`] statement, and returns as many of the selected threads as fit on a page.
 pub(crate) fn select_first(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Thread>> {
     let found: Vec<StoredThread> = cx.first_rows(sql, params)?;
-    Ok(found.into_iter().map(|stored| stored.at(cx.now())).collect())
+    Ok(found.into_iter().map(|stored| stored.at_time(cx.now())).collect())
 }
 
 /// A statement that selects whole threads as `t`; `$rest` contains the clauses after `from`.
@@ -237,7 +241,11 @@ macro_rules! thread_select {
 pub(crate) use thread_select;
 
 /// Returns the address of a thread, as in `Thread::uri`.
-pub(in crate::coordination) fn uri(workspace: WorkspaceId, channel: ChannelId, thread: ThreadId) -> String {
+pub(in crate::coordination) fn thread_uri(
+    workspace: WorkspaceId,
+    channel: ChannelId,
+    thread: ThreadId,
+) -> String {
     format!("svc://{workspace}/channels/{channel}/threads/{thread}")
 }
 
@@ -295,7 +303,7 @@ impl Cached for StoredThread {
 /// Loads the thread `id` of the caller's workspace, without checking that the caller may see the thread.
 pub(in crate::coordination) fn thread_of_workspace(cx: &Read<'_>, id: ThreadId) -> Result<Option<Thread>> {
     match cx.cached::<StoredThread>(&(id, cx.caller().workspace_id)) {
-        Some(stored) => Ok(Some(stored.at(cx.now()))),
+        Some(stored) => Ok(Some(stored.at_time(cx.now()))),
         None => Ok(threads_of_workspace(cx, &[id])?.pop()),
     }
 }
@@ -324,11 +332,11 @@ pub(in crate::coordination) fn threads_of_workspace(cx: &Read<'_>, ids: &[Thread
         found.into_iter().for_each(|stored| cx.keep(&(stored.0.id, workspace), stored));
     }
     let found = ids.iter().filter_map(|id| cx.cached::<StoredThread>(&(*id, workspace)));
-    Ok(found.map(|stored| stored.at(cx.now())).collect())
+    Ok(found.map(|stored| stored.at_time(cx.now())).collect())
 }
 
 /// Updates the row of the thread `id`, and applies `change` to the cached thread too.
-pub(in crate::coordination) fn save(
+pub(in crate::coordination) fn update_thread_row(
     cx: &mut Write<'_>,
     id: ThreadId,
     sql: &'static str,
@@ -341,10 +349,10 @@ pub(in crate::coordination) fn save(
         let changed = change(thread);
         // A budget can limit a claim to less time than a lookup of lapsed claims searches ahead.
         let lapse = changed.held.map(|held| held.until);
-        if let (Some(lapse), Some(NoLapseUntil(next))) = (lapse, cx.cached(&SINGLE_ENTRY))
+        if let (Some(lapse), Some(EarliestLapse(next))) = (lapse, cx.cached(&SINGLE_ENTRY))
             && lapse < next
         {
-            cx.keep(&SINGLE_ENTRY, NoLapseUntil(lapse));
+            cx.keep(&SINGLE_ENTRY, EarliestLapse(lapse));
         }
         cx.keep(&key, StoredThread(changed));
     }
@@ -355,16 +363,16 @@ pub(in crate::coordination) fn save(
 ///
 /// Saving a claim that lapses earlier lowers the time.
 #[derive(Clone, Copy)]
-pub(in crate::coordination) struct NoLapseUntil(pub Time);
+pub(in crate::coordination) struct EarliestLapse(pub Time);
 
-impl Cached for NoLapseUntil {
+impl Cached for EarliestLapse {
     const LIFETIME: Lifetime = Lifetime::Transaction;
 }
 
 /// Loads the thread `id`. Fails if the caller may not see the thread.
 pub(crate) fn visible_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
     let thread = thread_of_workspace(cx, id)?.ok_or_else(|| Error::not_found("thread"))?;
-    visibility::visible_channel(cx, thread.channel_id).map_err(as_hidden_thread)?;
+    visibility::visible_channel(cx, thread.channel_id).map_err(as_thread_not_found)?;
     Ok(thread)
 }
 
@@ -385,12 +393,12 @@ impl<I> Answer<I> for Thread {
 }
 
 /// Replaces the error of a channel that the caller may not see with the error of a missing thread.
-fn as_hidden_thread(error: Error) -> Error {
+fn as_thread_not_found(error: Error) -> Error {
     if error.code() == Code::NotFound { Error::not_found("thread") } else { error }
 }
 
 /// Inserts the row of a new thread.
-pub(in crate::coordination) fn insert(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
+pub(in crate::coordination) fn insert_thread_row(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
     thread.with_new_row(|row| cx.insert(row))?;
     if !thread.tools.is_empty() {
         cx.execute(1, SET_TOOLS, &[&thread.id, &json!(thread.tools).to_string()])?;
@@ -403,11 +411,11 @@ const SET_TOOLS: &str = "update threads set tools = $2 where id = $1";
 
 /// Returns a new, unchanged thread for unit tests of rules.
 #[cfg(test)]
-pub(crate) fn untouched() -> Thread {
+pub(crate) fn test_thread() -> Thread {
     let id = uuid::Uuid::from_u128;
     Thread {
         id: id(3).into(),
-        uri: uri(id(1).into(), id(2).into(), id(3).into()),
+        uri: thread_uri(id(1).into(), id(2).into(), id(3).into()),
         workspace_id: id(1).into(),
         channel_id: id(2).into(),
         parent_id: None,
@@ -451,7 +459,7 @@ mod tests {
         let id = uuid::Uuid::from_u128;
         let until = Time::from_micros(100);
         let held = Some(HeldClaim { holder: id(5).into(), lease_id: id(6).into(), until });
-        let row = || StoredThread(Thread { held, acknowledged_at: Some(until), ..untouched() });
+        let row = || StoredThread(Thread { held, acknowledged_at: Some(until), ..test_thread() });
         let live = row().at(Time::from_micros(99));
         assert_eq!((live.assignee_id, live.assignment_expires_at), (Some(id(5).into()), Some(until)));
         assert_eq!((live.claim_lease_id, live.acknowledged_at), (Some(id(6).into()), Some(until)));
@@ -464,7 +472,7 @@ mod tests {
     #[test]
     fn finished_threads_reject_work_and_archived_ones_every_change() {
         for &state in ThreadState::ALL {
-            let thread = Thread { state, ..untouched() };
+            let thread = Thread { state, ..test_thread() };
             assert_eq!(
                 thread.check_unfinished().is_ok(),
                 matches!(state, ThreadState::Open | ThreadState::InReview)
@@ -475,7 +483,7 @@ mod tests {
 
     #[test]
     fn fields_for_the_service_alone_are_not_serialized() {
-        let thread = serde_json::to_value(untouched()).unwrap();
+        let thread = serde_json::to_value(test_thread()).unwrap();
         assert!(thread.get("depth").is_none() && thread.get("skill_set").is_none());
         assert!(thread["assignee_id"].is_null() && thread["cancelled"] == json!(false));
     }
@@ -483,7 +491,7 @@ mod tests {
     #[test]
     fn an_address_names_workspace_channel_and_thread() {
         let id = uuid::Uuid::from_u128;
-        let address = uri(id(1).into(), id(2).into(), id(3).into());
+        let address = thread_uri(id(1).into(), id(2).into(), id(3).into());
         assert_eq!(address, format!("svc://{}/channels/{}/threads/{}", id(1), id(2), id(3)));
     }
 }

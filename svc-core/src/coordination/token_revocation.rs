@@ -108,7 +108,7 @@ struct RevocationProgress {
 fn revoke_token(
     cx: &mut Write<'_>,
     input: &RevokeToken,
-    begun: &mut RevocationProgress,
+    progress: &mut RevocationProgress,
 ) -> Result<Option<Revocation>> {
     let found = RevocableToken::load(cx, input.token_id)?;
     let member = found.member();
@@ -118,25 +118,25 @@ fn revoke_token(
         && !has_credential(cx, member, &ending)?
         && !acts_for_installed_app(cx, member)?;
     let ended = match releases {
-        true => claims::end_some(cx, member, ClaimEnd::Released)?,
-        false => EndedClaims { live: 0, more: false },
+        true => claims::end_first_claims(cx, member, ClaimEnd::Released)?,
+        false => EndedClaims { live_count: 0, has_more: false },
     };
     // A token that revokes itself is revoked in the last step, because it authorises the steps before.
     let is_own = cx.caller().token_id.is_some_and(|own| ending.contains(&own));
-    let ends_now = begun.revoked.is_none() && !(is_own && ended.more);
+    let ends_now = progress.revoked.is_none() && !(is_own && ended.has_more);
     let ended_ids = if ends_now { ending } else { Vec::new() };
     if ends_now {
-        begun.revoked = Some((ended_ids.clone(), found.revoke(cx)?));
+        progress.revoked = Some((ended_ids.clone(), found.revoke(cx)?));
     }
-    begun.claims_released = begun.claims_released.saturating_add(ended.live);
-    found.audit(cx, &ended_ids, ended.live)?;
+    progress.claims_released = progress.claims_released.saturating_add(ended.live_count);
+    found.audit(cx, &ended_ids, ended.live_count)?;
     let keeps_claims = claims::has_live_claim(cx, member)?;
-    let revoked = begun.revoked.clone().filter(|_| !ended.more);
+    let revoked = progress.revoked.clone().filter(|_| !ended.has_more);
     Ok(revoked.map(|(revoked_ids, revoked_at)| Revocation {
         id: input.token_id,
         revoked_at,
         revoked_ids,
-        claims_released: begun.claims_released,
+        claims_released: progress.claims_released,
         keeps_claims,
     }))
 }

@@ -72,7 +72,7 @@ struct WaitForReady {
 
 impl LongPoll for WaitForReady {
     fn filter(&self) -> EventFilter {
-        filter(self.channel_id)
+        ready_event_filter(self.channel_id)
     }
 
     fn timeout(&self) -> Duration {
@@ -80,7 +80,7 @@ impl LongPoll for WaitForReady {
     }
 
     fn supply(&self) -> Option<CountAvailable> {
-        Some(queue::count_made_ready)
+        Some(queue::count_newly_ready)
     }
 }
 
@@ -105,9 +105,12 @@ fn wait_for_ready(cx: &Read<'_>, input: &mut WaitForReady) -> Result<Poll<ReadyT
         return Ok(Poll::Pending);
     }
     let wanted = QueueRequest { scope, repo: None };
-    Ok(queue::next(cx, &wanted)?.map_or(Poll::Pending, |NextThread { thread_id, channel_id, .. }| {
-        Poll::Ready(ReadyThread { ready: true, thread_id, channel_id })
-    }))
+    Ok(queue::find_next_thread(cx, &wanted)?.map_or(
+        Poll::Pending,
+        |NextThread { thread_id, channel_id, .. }| {
+            Poll::Ready(ReadyThread { ready: true, thread_id, channel_id })
+        },
+    ))
 }
 
 /// The kinds of events that can make a thread in the event's channel ready.
@@ -145,7 +148,7 @@ const MEMBER_EVENTS: [&str; 4] = [
 ];
 
 /// Returns a filter for the events that can make a thread ready for the caller, in one channel or in any.
-fn filter(channel: Option<ChannelId>) -> EventFilter {
+fn ready_event_filter(channel: Option<ChannelId>) -> EventFilter {
     let elsewhere = EventFilter::on(WORKSPACE_EVENTS).or(EventFilter::on(MEMBER_EVENTS).about_me());
     EventFilter::on(CHANNEL_EVENTS).in_channel(channel).or(elsewhere)
 }

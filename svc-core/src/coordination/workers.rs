@@ -17,7 +17,7 @@ use crate::op::{Read, Write};
 ///
 /// Under delegation, both the member for whom the caller acts and the delegate are added. `lsn` is the
 /// position of the event.
-pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: MemberId) -> Result<()> {
+pub(super) fn add_workers(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: MemberId) -> Result<()> {
     let caller = cx.caller();
     let mut workers = BTreeSet::from([holder]);
     workers.extend(caller.member.into_iter().chain(caller.actor));
@@ -51,18 +51,18 @@ const ADD: &str =
     "insert into thread_workers (thread_id, member_id, lsn) values ($1, $2, $3) on conflict do nothing";
 
 /// Adds the holder, the acting member and the delegate of an event to the thread's workers.
-pub(super) fn replay(event: &Replayed<'_>, holder: Value) -> Result<()> {
+pub(super) fn replay_workers(event: &Replayed<'_>, holder: Value) -> Result<()> {
     let workers = [holder, event.subject(), event.actor()];
-    workers.into_iter().try_for_each(|worker| replay_one(event, worker))
+    workers.into_iter().try_for_each(|worker| replay_worker(event, worker))
 }
 
 /// Adds the delegate of an event to the thread's workers, if a delegate acted.
 pub(super) fn replay_delegate(event: &Replayed<'_>) -> Result<()> {
     let actor = event.actor();
-    if actor == event.subject() { Ok(()) } else { replay_one(event, actor) }
+    if actor == event.subject() { Ok(()) } else { replay_worker(event, actor) }
 }
 
-fn replay_one(event: &Replayed<'_>, worker: Value) -> Result<()> {
+fn replay_worker(event: &Replayed<'_>, worker: Value) -> Result<()> {
     let row = event.row("thread_workers", [event.thread(), worker.clone()])?;
     if worker.is_null() || row.exists() {
         return Ok(());

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::Result;
 use crate::conversation::visibility::visible;
 use crate::coordination::conflicts::{
-    self, ConflictDetail, ConflictReport, Reason, WaitingCandidate, candidate_columns,
+    self, ConflictDetail, ConflictReport, DeferralReason, WaitingCandidate, candidate_columns,
 };
 use crate::coordination::thread_row::{self, Thread, ThreadState, thread_of_workspace, thread_select};
 use crate::id::{MemberId, WorkspaceId};
@@ -55,9 +55,9 @@ pub(in crate::coordination) fn list_workspace_threads(
     let excludes = is_claimed && (input.claimed == Some(false) || input.claimable == Some(true));
     match (input.assignee_id, input.claimable) {
         _ if excludes => Ok(Page::whole(Vec::new())),
-        (Some(holder), _) => held_by(cx, input, workspace, holder),
-        (None, Some(wanted)) if !is_claimed => by_claimability(cx, input, workspace, wanted),
-        (None, _) => in_workspace(cx, input, workspace),
+        (Some(holder), _) => list_held_by(cx, input, workspace, holder),
+        (None, Some(wanted)) if !is_claimed => list_by_claimability(cx, input, workspace, wanted),
+        (None, _) => list_all_in_workspace(cx, input, workspace),
     }
 }
 
@@ -69,27 +69,27 @@ struct PageSpan {
 }
 
 impl PageSpan {
-    /// Returns the span of the page that `input` requests; the statements `of` select where a page ends.
+    /// Returns the span of the page that `input` requests; `horizon_statements` select where a page ends.
     fn of(
         cx: &Read<'_>,
         input: &ListWorkspaceThreads,
-        of: &OrderedStatements,
+        horizon_statements: &OrderedStatements,
         params: &[&dyn ToParam],
     ) -> Result<Self> {
         let from = Cursor::beyond(input.cursor, input.newest_first);
-        let horizon = cx.horizon(of.in_order(input), params, from)?;
+        let horizon = cx.horizon(horizon_statements.in_order(input), params, from)?;
         Ok(Self::up_to(horizon, input))
     }
 
     /// Like [`PageSpan::of`], for a page that looks up obstacles and therefore covers fewer threads.
-    fn of_waiting(
+    fn of_candidates(
         cx: &Read<'_>,
         input: &ListWorkspaceThreads,
-        of: &OrderedStatements,
+        horizon_statements: &OrderedStatements,
         params: &[&dyn ToParam],
     ) -> Result<Self> {
         let from = Cursor::beyond(input.cursor, input.newest_first);
-        let horizon = conflicts::candidate_horizon(cx, of.in_order(input), params, from)?;
+        let horizon = conflicts::candidate_horizon(cx, horizon_statements.in_order(input), params, from)?;
         Ok(Self::up_to(horizon, input))
     }
 
@@ -115,13 +115,17 @@ impl OrderedStatements {
     }
 }
 
-fn in_workspace(cx: &Read<'_>, input: &ListWorkspaceThreads, workspace: WorkspaceId) -> Result<Page<Thread>> {
+fn list_all_in_workspace(
+    cx: &Read<'_>,
+    input: &ListWorkspaceThreads,
+    workspace: WorkspaceId,
+) -> Result<Page<Thread>> {
     let PageSpan { first, last, horizon } = PageSpan::of(cx, input, &HORIZON, &[&workspace])?;
     let now = cx.now();
     let rows = rows_to_read(input.limit);
     let params: [&dyn ToParam; 7] = [&workspace, &now, &first, &last, &input.state, &input.claimed, &rows];
     let sql = IN_WORKSPACE.in_order(input);
-    let threads = thread_row::select(cx, sql, &cx.caller().visibility.params().and(&params))?;
+    let threads = thread_row::select_page(cx, sql, &cx.caller().visibility.params().and(&params))?;
     Ok(Page::within(horizon, threads, input.limit, |thread| thread.lsn))
 }
 
@@ -156,39 +160,40 @@ const HORIZON: OrderedStatements = OrderedStatements {
         select lsn from threads where workspace_id = $1 and lsn < $2 order by lsn desc limit 1 offset $3",
 };
 
-/// Returns the threads that a member could claim now if `wanted`, or all other threads if not.
-fn by_claimability(
+/// Returns the threads that a member could claim now if `is_claimable`, or all other threads if not.
+fn list_by_claimability(
     cx: &Read<'_>,
     input: &ListWorkspaceThreads,
     workspace: WorkspaceId,
-    wanted: bool,
+    is_claimable: bool,
 ) -> Result<Page<Thread>> {
-    let PageSpan { first, last, mut horizon } = PageSpan::of_waiting(cx, input, &HORIZON, &[&workspace])?;
+    let PageSpan { first, last, mut horizon } = PageSpan::of_candidates(cx, input, &HORIZON, &[&workspace])?;
     let now = cx.now();
     let params: [&dyn ToParam; 6] = [&workspace, &now, &first, &last, &input.state, &input.claimed];
     let sql = CANDIDATES.in_order(input);
     let candidates: Vec<WaitingCandidate> = cx.query(sql, &cx.caller().visibility.params().and(&params))?;
-    let mut waiting = ConflictReport::find(cx, Some(Reason::Any), ConflictDetail::Any, &candidates)?;
+    let mut waiting = ConflictReport::find(cx, Some(DeferralReason::Any), ConflictDetail::Any, &candidates)?;
     let mut threads = Vec::new();
     let mut bytes = 0_usize;
     let mut covered = None;
-    let most = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
+    let max_rows = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
     for candidate in candidates {
         let obstacles =
-            if candidate.is_waiting { waiting.obstacles(cx, &candidate)? } else { Some(Vec::new()) };
+            if candidate.is_waiting { waiting.find_obstacles(cx, &candidate)? } else { Some(Vec::new()) };
         let Some(obstacles) = obstacles else {
             horizon = ScanHorizon(covered);
             break;
         };
         covered = Some(candidate.lsn);
         let ends = cx.page_ends();
-        let claimable = candidate.is_waiting && obstacles.is_empty();
-        let thread = if claimable == wanted { thread_of_workspace(cx, candidate.id)? } else { None };
+        let can_be_claimed = candidate.is_waiting && obstacles.is_empty();
+        let thread =
+            if can_be_claimed == is_claimable { thread_of_workspace(cx, candidate.id)? } else { None };
         if let Some(thread) = thread {
             bytes = bytes.saturating_add(json_bytes(&thread)?);
             threads.push(thread);
         }
-        if threads.len() >= most || bytes >= PAGE_BYTES {
+        if threads.len() >= max_rows || bytes >= PAGE_BYTES {
             break;
         }
         if ends {
@@ -218,7 +223,7 @@ const CANDIDATES: OrderedStatements = OrderedStatements {
 };
 
 /// Returns the threads that one member has claimed, by the index of claimed threads.
-fn held_by(
+fn list_held_by(
     cx: &Read<'_>,
     input: &ListWorkspaceThreads,
     workspace: WorkspaceId,
@@ -230,7 +235,7 @@ fn held_by(
     let rows = rows_to_read(input.limit);
     let params: [&dyn ToParam; 7] = [&workspace, &now, &first, &last, &input.state, &holder, &rows];
     let sql = HELD_BY.in_order(input);
-    let threads = thread_row::select(cx, sql, &cx.caller().visibility.params().and(&params))?;
+    let threads = thread_row::select_page(cx, sql, &cx.caller().visibility.params().and(&params))?;
     Ok(Page::within(horizon, threads, input.limit, |thread| thread.lsn))
 }
 

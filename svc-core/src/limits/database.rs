@@ -1,4 +1,4 @@
-//! Limits on database connections, their timeouts, and the threads that use them.
+//! Limits on database connections, their timeouts, and the background threads that use them.
 
 use std::time::Duration;
 
@@ -30,22 +30,24 @@ pub const POSTGRES_CONNECTIONS: usize = 17;
 /// Maximum Postgres connections in the pool of one process.
 ///
 /// The pool contains all connections except those of the writers, the listener and the rate limits: one for
-/// each thread that takes a connection, so that no thread has to wait.
+/// each background thread that takes a connection, so that no background thread has to wait.
 pub const POSTGRES_POOLED: usize = POSTGRES_CONNECTIONS - WRITER_LANES - 2;
-/// Number of threads per process for reads of a whole workspace. Each workspace can occupy one of these
-/// threads.
+/// Number of background threads per process for reads of a whole workspace. Each workspace can occupy one of
+/// these background threads.
 pub const SCANNERS: usize = 2;
 /// Number of Postgres connections per process for writes.
 pub const WRITER_LANES: usize = 2;
-/// Number of threads per process for reads from SQLite. Each workspace can occupy two of these threads.
+/// Number of background threads per process for reads from SQLite. Each workspace can occupy two of these
+/// background threads.
 pub const READERS: usize = 3;
-/// Number of Postgres connections per process for reads. It exceeds [`READERS`], because each statement waits
-/// for the network.
+/// Number of Postgres connections per process for reads. The number exceeds [`READERS`], because each
+/// statement waits for the network.
 pub const POSTGRES_READERS: usize = 6;
-/// Number of Postgres connections per process for reads on callers' own threads.
+/// Number of Postgres connections per process for reads that run on the operating-system thread of the
+/// caller.
 ///
 /// Only programs that wait for each reply use these connections.
 pub const POSTGRES_INLINE_READERS: usize = 1;
-/// Maximum SQLite connections per process for reads on callers' own threads. A process opens one more than
-/// the machine has cores, up to this maximum.
+/// Maximum SQLite connections per process for reads that run on the operating-system thread of the caller. A
+/// process opens one connection more than the machine has cores, up to this maximum.
 pub const INLINE_READERS: usize = 9;

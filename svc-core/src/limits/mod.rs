@@ -42,7 +42,7 @@ pub const REACTIONS_COUNTED_MAX: i64 = 4000;
 pub const EMOJI_MAX: usize = 64;
 /// Maximum mentions in one message that can notify members.
 pub const MENTIONS_MAX: usize = 50;
-/// Maximum members that a group mention may notify without the capability `channel:admin`.
+/// Maximum members that a group mention may notify if its author lacks the capability `channel:admin`.
 pub const GROUP_MENTION_FREE: i64 = 15;
 /// Maximum members that a group mention in a message may notify.
 pub const GROUP_MENTION_MAX: i64 = 1000;
@@ -275,7 +275,7 @@ pub const GATE_EXPIRY_MIN_SECS: i64 = 60;
 pub const GATE_EXPIRY_MAX_SECS: i64 = 2_592_000;
 /// Lifetime in seconds of a link to an approval gate.
 pub const APPROVAL_LINK_SECS: i64 = 3600;
-/// Maximum ids listed for one unmet requirement of a close.
+/// Maximum ids listed for one requirement that prevents a thread from closing.
 pub const REASON_IDS_MAX: i64 = 10;
 /// Maximum notices returned by one read of a thread.
 pub const NOTICES_MAX: i64 = 10;
@@ -348,7 +348,8 @@ pub const LEASE_MIN_SECS: i64 = 1;
 pub const LEASE_MAX_SECS: i64 = 604_800;
 /// Default claim lease, in seconds (`SVC_CLAIM_DEFAULT_LEASE_SECS`).
 pub const LEASE_DEFAULT_SECS: i64 = 600;
-/// Step of the system clock above which the service's time does not follow immediately.
+/// Maximum step of the system clock that the service's time follows immediately. A larger step must first
+/// persist for [`CLOCK_STEP_COUNTS_AFTER`].
 pub const CLOCK_STEP_MIN: Duration = Duration::from_secs(10);
 /// Time for which a larger step of the system clock must persist before the service's time follows it.
 pub const CLOCK_STEP_COUNTS_AFTER: Duration = Duration::from_secs(60);
@@ -451,7 +452,7 @@ pub const EXPORT_SPACES_MAX: usize = 64 << 10;
 pub const FILES_READ_MAX: usize = 2;
 /// Maximum time that a request waits until the server begins to read the uploaded file.
 pub const FILES_READ_WAIT: Duration = Duration::from_secs(30);
-/// Maximum calls that one process prepares on separate threads at the same time.
+/// Maximum calls that one process prepares on separate background threads at the same time.
 pub const CALLS_PREPARED_MAX: usize = 4;
 /// Maximum bytes of a file that an operation returns or accepts over MCP.
 pub const CONTENT_IN_MEMORY_MAX: u64 = 4 << 20;
@@ -460,7 +461,7 @@ pub const CONTENT_IN_MEMORY_MAX: u64 = 4 << 20;
 pub const LONG_READ_MAX: Duration = Duration::from_secs(60);
 /// Milliseconds between polls of the log heads on Postgres, in case a notification was lost.
 pub const DELIVERY_RECONCILE_MS: i64 = 1000;
-/// Pause of the bus and of the notification listener after a failure.
+/// Time that the bus and the notification listener wait after a failure before they retry.
 pub const BUS_RETRY: Duration = Duration::from_millis(1000);
 /// Maximum recent events of one workspace's log that a process keeps in memory (the tail) for subscribers.
 pub const FEED_RING_EVENTS: usize = 4096;
@@ -509,11 +510,12 @@ pub const PRUNE_READ_BYTES: usize = 4 << 20;
 pub const PRUNE_COUNTS_MAX: usize = 500;
 /// Maximum pruned events that are removed in one step.
 pub const PRUNE_ROWS: i64 = 1000;
-/// Number of new events in a log after which the census adds these events to its stored counts.
+/// Number of new events in a log after which the census (the counts of events) adds these events to its
+/// stored counts.
 pub const CENSUS_LAG: i64 = 1000;
 /// Maximum events that one step adds to the stored counts of the census.
 pub const CENSUS_STEP: i64 = 5000;
-/// Maximum events that a census counts directly, in addition to the stored counts.
+/// Maximum events that a census counts by reading them, in addition to the stored counts.
 pub const CENSUS_TAIL_MAX: i64 = 20_000;
 /// Maximum events, or stored counts of events, that one page of a census reads.
 pub const CENSUS_PAGE: i64 = 3000;

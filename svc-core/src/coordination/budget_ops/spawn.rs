@@ -168,21 +168,23 @@ fn get_spawn_budget(cx: &Read<'_>, input: &GetSpawnBudget) -> Result<SpawnBudget
 }
 
 fn load_spawn_budget(cx: &Read<'_>, workspace: WorkspaceId) -> Result<SpawnBudget> {
-    Ok(cx.one(STORED, &[&workspace])?.unwrap_or_default())
+    Ok(cx.one(LOAD, &[&workspace])?.unwrap_or_default())
 }
 
-const STORED: &str =
+const LOAD: &str =
     concat!("select ", spawn_budget_columns!(), " from spawn_budgets b where b.workspace_id = $1");
 
-/// Fails, and records an event, if the spawn budget does not allow `parent` another child with `tools` tools.
-pub(in crate::coordination) fn check_child(
+/// Fails, and records an event, if the spawn budget does not allow `parent` another child with `tool_count`
+/// tools.
+pub(in crate::coordination) fn check_spawn_budget(
     cx: &mut Write<'_>,
     parent: &Thread,
-    tools: usize,
+    tool_count: usize,
 ) -> Result<(), RecordedRefusal> {
     let budget = load_spawn_budget(cx, parent.workspace_id)?;
-    let tools = i64::try_from(tools).unwrap_or(i64::MAX);
-    let Some((limit, allowed)) = exceeded_limit(budget, parent.children_ever, parent.depth, tools) else {
+    let tool_count = i64::try_from(tool_count).unwrap_or(i64::MAX);
+    let Some((limit, allowed)) = exceeded_limit(budget, parent.children_ever, parent.depth, tool_count)
+    else {
         return Ok(());
     };
     cx.emit(parent.place(), &ThreadSpawnDenied { limit, allowed, parent_id: parent.id })?;
@@ -205,7 +207,7 @@ fn exceeded_limit(budget: SpawnBudget, children: i64, depth: i64, tools: i64) ->
 }
 
 /// Increases the number of children in the row of `parent` by one.
-pub(in crate::coordination) fn count_child(cx: &mut Write<'_>, parent: ThreadId) -> Result<()> {
+pub(in crate::coordination) fn increment_child_count(cx: &mut Write<'_>, parent: ThreadId) -> Result<()> {
     cx.execute(1, COUNT_CHILD, &[&parent])
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::coordination::budget::{self, Amount, Budget, Limit, Limits, Remaining, Used, WallSecs};
-use crate::coordination::claims::{expire_first, shorten_lease};
+use crate::coordination::claims::{expire_lapsed_claims, shorten_lease};
 use crate::coordination::thread_row::visible_thread;
 use crate::error::Code;
 use crate::id::ThreadId;
@@ -25,7 +25,7 @@ pub(crate) fn feature() -> Feature {
             "budgets",
             vec![
                 idempotent("set_thread_budget", set_thread_budget)
-                    .after(expire_first)
+                    .after(expire_lapsed_claims)
                     .title("Set a thread's budget")
                     .when(
                         "Set all limits of a thread's budget; omitted limits are removed. Use \
@@ -39,7 +39,7 @@ pub(crate) fn feature() -> Feature {
                                "max_attempts": 3})
                     }),
                 idempotent("update_thread_budget", update_thread_budget)
-                    .after(expire_first)
+                    .after(expire_lapsed_claims)
                     .title("Change a thread's budget")
                     .when(
                         "Change individual limits of a thread's budget. Use `set_thread_budget` to replace \
@@ -65,13 +65,13 @@ pub(crate) fn feature() -> Feature {
                 .through("thread_id", "threads")
                 .ids("thread_id")
                 .ints("max_tokens max_usd_micros max_turns max_wall_secs max_attempts low")
-                .proven("thread_id", LIMITS)
+                .proven("thread_id", LIMIT_COLUMNS)
                 .unproven("low", "which notices were posted, which follows from the limits and what is used"),
         ])
 }
 
 /// The columns of the limits, named as in the event.
-const LIMITS: &str = "max_tokens max_usd_micros max_turns max_wall_secs max_attempts";
+const LIMIT_COLUMNS: &str = "max_tokens max_usd_micros max_turns max_wall_secs max_attempts";
 
 /// The limits of a thread's budget were set.
 #[derive(Serialize, JsonSchema)]
@@ -84,12 +84,12 @@ impl Event for ThreadBudgetSet {
     const KIND: &'static str = "ThreadBudgetSet";
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
-        event.row_of("thread_budgets", "$thread")?.made().copy(LIMITS).keep()?;
-        let is_limited = LIMITS.split(' ').any(|limit| event.int(limit).is_some());
+        event.row_of("thread_budgets", "$thread")?.made().copy(LIMIT_COLUMNS).keep()?;
+        let is_limited = LIMIT_COLUMNS.split(' ').any(|limit| event.int(limit).is_some());
         let thread = event.row_of("threads", "$thread")?.set("budgeted", is_limited);
         let thread = if is_limited { thread } else { thread.set("exhausted", false) };
         thread.keep()?;
-        budget::replay_exhausted(event, budget::running_micros(event)?)
+        budget::replay_exhausted_column(event, budget::current_claim_micros(event)?)
     }
 }
 
@@ -110,9 +110,9 @@ struct ThreadBudget {
 
 impl ThreadBudget {
     fn of(thread_id: ThreadId, budget: &Budget) -> Self {
-        let used = budget.used();
-        let remaining = budget.remaining();
-        let exceeded = budget.exceeded();
+        let used = budget.used_amounts();
+        let remaining = budget.remaining_amounts();
+        let exceeded = budget.exceeded_limits();
         Self { thread_id, limits: budget.limits, used, remaining, exceeded }
     }
 }
@@ -169,7 +169,7 @@ fn set_thread_budget(cx: &mut Write<'_>, input: &SetThreadBudget) -> Result<Thre
         max_wall_secs: input.max_wall_secs.map(Count::get),
         max_attempts: amount(input.max_attempts),
     };
-    apply_limits(cx, input.thread_id, |_| limits)
+    change_limits(cx, input.thread_id, |_| limits)
 }
 
 /// Changes some limits of a thread's budget, and returns the budget.
@@ -201,7 +201,7 @@ struct UpdateThreadBudget {
 }
 
 fn update_thread_budget(cx: &mut Write<'_>, input: &UpdateThreadBudget) -> Result<ThreadBudget> {
-    apply_limits(cx, input.thread_id, |before| Limits {
+    change_limits(cx, input.thread_id, |before| Limits {
         max_tokens: changed_limit(before.max_tokens, &input.max_tokens),
         max_usd_micros: changed_limit(before.max_usd_micros, &input.max_usd_micros),
         max_turns: changed_limit(before.max_turns, &input.max_turns),
@@ -210,6 +210,7 @@ fn update_thread_budget(cx: &mut Write<'_>, input: &UpdateThreadBudget) -> Resul
     })
 }
 
+/// Returns a limit after a change: the limit `before`, no limit, or the new limit.
 fn changed_limit<const MAX: i64>(before: Option<i64>, change: &Patch<Count<0, MAX>>) -> Option<i64> {
     match change {
         Patch::Keep => before,
@@ -218,7 +219,8 @@ fn changed_limit<const MAX: i64>(before: Option<i64>, change: &Patch<Count<0, MA
     }
 }
 
-fn apply_limits(
+/// Replaces the limits of a thread's budget by the result of `change`, and returns the budget.
+fn change_limits(
     cx: &mut Write<'_>,
     id: ThreadId,
     change: impl FnOnce(Limits) -> Limits,
@@ -226,12 +228,12 @@ fn apply_limits(
     let thread = visible_thread(cx, id)?;
     thread.check_not_archived()?;
     let before = budget::load(cx, id)?;
-    let budget = before.limited_to(change(before.limits));
+    let budget = before.with_limits(change(before.limits));
     if budget.limits != before.limits {
         budget::set_limits(cx, id, budget.limits)?;
         cx.emit(thread.place(), &ThreadBudgetSet { limits: budget.limits })?;
         shorten_lease(cx, &thread, &budget)?;
-        budget::update_exhausted(cx, &thread, &budget)?;
+        budget::update_exhausted_column(cx, &thread, &budget)?;
     }
     // Load the thread again, because its lease may have been shortened to end at this moment.
     let thread = visible_thread(cx, id)?;

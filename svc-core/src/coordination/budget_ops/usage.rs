@@ -82,7 +82,12 @@ pub(crate) fn feature() -> Feature {
                 .texts("report_id model answer")
                 .digest("digest", |row| {
                     let numbers = ["tokens", "usd_micros", "turns"].map(|column| row.int(column));
-                    Ok(digest_of(row.id("member_id"), row.id("claim_lease_id"), numbers, row.text("model")))
+                    Ok(report_digest(
+                        row.id("member_id"),
+                        row.id("claim_lease_id"),
+                        numbers,
+                        row.text("model"),
+                    ))
                 })
                 .ints("tokens usd_micros turns lsn")
                 .times("reported_at")
@@ -137,7 +142,7 @@ impl Event for UsageReported<'_> {
         let row = row.set("member_id", event.subject()).set("actor_id", event.actor());
         row.set("reported_at", event.at()).keep()?;
         workers::replay_delegate(event)?;
-        budget::replay_exhausted(event, budget::running_micros(event)?)
+        budget::replay_exhausted_column(event, budget::current_claim_micros(event)?)
     }
 }
 
@@ -197,13 +202,18 @@ impl ReportUsage {
         let UsageAmounts { tokens, usd_micros, turns } = self.amounts();
         let member = Some(member.uuid());
         let lease = Some(self.claim_lease_id.uuid());
-        digest_of(member, lease, [tokens, usd_micros, turns], self.model.as_deref())
+        report_digest(member, lease, [tokens, usd_micros, turns], self.model.as_deref())
     }
 }
 
 /// Returns a digest of a report without its id, to compare a repeated report with the stored report.
-fn digest_of(member: Option<Uuid>, lease: Option<Uuid>, numbers: [i64; 3], model: Option<&str>) -> [u8; 32] {
-    let [tokens, usd_micros, turns] = numbers;
+fn report_digest(
+    member: Option<Uuid>,
+    lease: Option<Uuid>,
+    amounts: [i64; 3],
+    model: Option<&str>,
+) -> [u8; 32] {
+    let [tokens, usd_micros, turns] = amounts;
     sha256(json!([member, lease, tokens, usd_micros, turns, model]).to_string().as_bytes())
 }
 
@@ -235,7 +245,7 @@ impl Answer<ReportUsage> for ReportedUsage {
 
     fn answer_repeat(cx: &Read<'_>, input: &ReportUsage, (): ()) -> Result<Self> {
         let thread = visible_thread(cx, input.thread_id)?;
-        let known = stored_answer(cx, thread.id, input)?;
+        let known = find_stored_answer(cx, thread.id, input)?;
         known.ok_or_else(|| Error::not_found("usage report"))
     }
 }
@@ -244,7 +254,7 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
     let thread = visible_thread(cx, input.thread_id)?;
     let member_id = cx.caller().member_id()?;
     // Checked before the fence: a repeated report is answered even if the claim has ended.
-    if let Some(known) = stored_answer(cx, thread.id, input)? {
+    if let Some(known) = find_stored_answer(cx, thread.id, input)? {
         return Ok(known);
     }
     check_holder(cx, &thread, Some(input.claim_lease_id))?;
@@ -262,19 +272,19 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
     let now = cx.now();
     let actor_id = cx.caller().actor;
     workers::add_delegate(cx, thread.id, lsn)?;
-    cx.execute(1, SPEND, &[&thread.id, &tokens, &usd_micros, &turns])?;
-    let day = day_of(now);
+    cx.execute(1, ADD_USAGE, &[&thread.id, &tokens, &usd_micros, &turns])?;
+    let day = day_number(now);
     let key = summed_model_name(cx, day, member_id, model)?;
-    cx.execute(1, SUM, &[&thread.workspace_id, &day, &member_id, &key, &tokens, &usd_micros, &turns])?;
+    cx.execute(1, ADD_TO_SUM, &[&thread.workspace_id, &day, &member_id, &key, &tokens, &usd_micros, &turns])?;
     let budget = budget::load(cx, thread.id)?;
     let answer = ReportedUsage {
         thread_id: thread.id,
         report_id: input.report_id.to_string(),
         reported_at: now,
         lsn,
-        used: budget.used(),
-        remaining: budget.remaining(),
-        exceeded: budget.exceeded(),
+        used: budget.used_amounts(),
+        remaining: budget.remaining_amounts(),
+        exceeded: budget.exceeded_limits(),
     };
     cx.insert(&new_row!("insert into usage_reports" {
         thread_id: thread.id,
@@ -292,15 +302,15 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
         reported_at: now,
         lsn,
     }))?;
-    budget::update_exhausted(cx, &thread, &budget)?;
+    budget::update_exhausted_column(cx, &thread, &budget)?;
     Ok(answer)
 }
 
 /// Returns the stored answer to a usage report, or `None` if no report with this id is stored.
 ///
 /// Fails with 409 `report-taken` if a different report has this id.
-fn stored_answer(cx: &Read<'_>, thread: ThreadId, input: &ReportUsage) -> Result<Option<ReportedUsage>> {
-    let known: Option<([u8; 32], Value)> = cx.one(KNOWN, &[&thread, &input.report_id])?;
+fn find_stored_answer(cx: &Read<'_>, thread: ThreadId, input: &ReportUsage) -> Result<Option<ReportedUsage>> {
+    let known: Option<([u8; 32], Value)> = cx.one(FIND_REPORT, &[&thread, &input.report_id])?;
     let Some((digest, answer)) = known else { return Ok(None) };
     if digest != input.digest(cx.caller().member_id()?) {
         let taken = "a different report of the thread has this `report_id`";
@@ -309,16 +319,17 @@ fn stored_answer(cx: &Read<'_>, thread: ThreadId, input: &ReportUsage) -> Result
     serde_json::from_value(answer).map(Some).map_err(Error::internal)
 }
 
-const KNOWN: &str = "select digest, answer from usage_reports where thread_id = $1 and report_id = $2";
+const FIND_REPORT: &str = "select digest, answer from usage_reports where thread_id = $1 and report_id = $2";
 
 /// Microseconds of one day. Days are counted from the beginning of 1970, in UTC.
 const DAY_MICROS: i64 = 86_400_000_000;
 
-fn day_of(time: Time) -> i64 {
+/// Returns the number of the UTC day that contains a time, counted from the beginning of 1970.
+fn day_number(time: Time) -> i64 {
     time.micros().div_euclid(DAY_MICROS)
 }
 
-const SPEND: &str = "
+const ADD_USAGE: &str = "
     update threads set spent_tokens = spent_tokens + $2, spent_usd_micros = spent_usd_micros + $3,
         spent_turns = spent_turns + $4
     where id = $1";
@@ -335,7 +346,7 @@ fn summed_model_name<'m>(
 ) -> Result<&'m str> {
     let Some(model) = model else { return Ok("") };
     let place: [&dyn ToParam; 5] = [&cx.caller().workspace_id, &day, &member, &model, &USAGE_MODELS_MAX];
-    let apart: Option<(bool,)> = cx.one(HAS_A_SUM, &place)?;
+    let apart: Option<(bool,)> = cx.one(HAS_OWN_SUM, &place)?;
     Ok(if apart.is_some_and(|(apart,)| apart) { model } else { OTHER_MODELS })
 }
 
@@ -343,14 +354,14 @@ fn summed_model_name<'m>(
 const OTHER_MODELS: &str = "other";
 
 /// Selects whether a model has its own sum, or a new sum can be added for the model.
-const HAS_A_SUM: &str = "
+const HAS_OWN_SUM: &str = "
     select exists (
         select 1 from usage_totals where workspace_id = $1 and day = $2 and member_id = $3 and model = $4)
     or $5 > (
         select count(*) from usage_totals
         where workspace_id = $1 and day = $2 and member_id = $3 and model not in ('', 'other'))";
 
-const SUM: &str = "
+const ADD_TO_SUM: &str = "
     insert into usage_totals (workspace_id, day, member_id, model, reports, tokens, usd_micros, turns)
     values ($1, $2, $3, $4, 1, $5, $6, $7)
     on conflict (workspace_id, day, member_id, model) do update set

@@ -13,19 +13,19 @@ use crate::op::{Read, Write};
 
 /// Notifies the holder that the caller released or handed off the holder's claim, and writes an audit row.
 ///
-/// The server posts a notice on the thread and adds an item to the holder's inbox. `to` is the member that
-/// received the claim, or `None` if the claim was released.
-pub(super) fn notify_holder(
+/// The server posts a notice on the thread and adds an item to the holder's inbox. `receiver` is the member
+/// that received the claim, or `None` if the claim was released.
+pub(super) fn notify_former_holder(
     cx: &mut Write<'_>,
     thread: &Thread,
-    taken: HeldClaim,
-    to: Option<MemberId>,
+    ended_claim: HeldClaim,
+    receiver: Option<MemberId>,
 ) -> Result<()> {
     let administrator = cx.caller().member_id()?;
     let handle = |cx: &Read<'_>, member| load_member(cx, member).map(|member| member.handle);
-    let holder = handle(cx, taken.holder)?;
+    let holder = handle(cx, ended_claim.holder)?;
     let by = handle(cx, administrator)?;
-    let (name, action, text) = match to {
+    let (name, action, text) = match receiver {
         None => ("claim_released", "claim.release", format!("{by} has released the claim of {holder}")),
         Some(to) => {
             let to = handle(cx, to)?;
@@ -36,14 +36,14 @@ pub(super) fn notify_holder(
             )
         }
     };
-    let HeldClaim { holder: member_id, lease_id: claim_lease_id, .. } = taken;
-    let data = json!({"member_id": member_id, "claim_lease_id": claim_lease_id, "to_member_id": to,
+    let HeldClaim { holder: member_id, lease_id: claim_lease_id, .. } = ended_claim;
+    let data = json!({"member_id": member_id, "claim_lease_id": claim_lease_id, "to_member_id": receiver,
         "administrator_id": administrator});
     let data = data.as_object().cloned().unwrap_or_default();
     let (recorded, message) =
         post_notice_with_event(cx, thread.id, None, &NewNotice { name, text: &text, data })?;
     inbox::notify(cx, &recorded, InboxReason::ClaimTaken, Some(message), Recipients::Members(&[member_id]))?;
     let metadata = json!({"thread_id": thread.id, "member_id": member_id, "claim_lease_id": claim_lease_id,
-        "to_member_id": to});
+        "to_member_id": receiver});
     cx.audit(action, metadata)
 }

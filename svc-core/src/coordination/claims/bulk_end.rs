@@ -15,9 +15,9 @@ use crate::op::{Read, Write};
 pub fn end_all_claims(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<i64> {
     let mut live: i64 = 0;
     loop {
-        let ended = end_some(cx, member, end)?;
-        live = live.saturating_add(ended.live);
-        if !ended.more {
+        let ended = end_first_claims(cx, member, end)?;
+        live = live.saturating_add(ended.live_count);
+        if !ended.has_more {
             return Ok(live);
         }
     }
@@ -25,7 +25,7 @@ pub fn end_all_claims(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Re
 
 /// Returns the number of live claims that a member of the caller's workspace holds.
 pub(in crate::coordination) fn count_live_claims(cx: &Read<'_>, member: MemberId) -> Result<i64> {
-    let counted: Option<(i64,)> = cx.one(LIVE_OF, &[&cx.caller().workspace_id, &member, &cx.now()])?;
+    let counted: Option<(i64,)> = cx.one(COUNT_LIVE, &[&cx.caller().workspace_id, &member, &cx.now()])?;
     Ok(counted.map_or(0, |(count,)| count))
 }
 
@@ -44,29 +44,29 @@ const HAS_LIVE: &str = "
 /// The number of claims that a step has ended, and whether more remain.
 pub(in crate::coordination) struct EndedClaims {
     /// Number of the ended claims that were live.
-    pub live: i64,
+    pub live_count: i64,
     /// Whether more claims of the member may remain.
-    pub more: bool,
+    pub has_more: bool,
 }
 
 /// Ends a member's claims, on the oldest threads first, up to [`ENDED_MAX`] claims, and counts the ended
 /// claims.
 ///
 /// Repeated calls in several steps end all claims only if the member cannot begin a claim in between.
-pub(in crate::coordination) fn end_some(
+pub(in crate::coordination) fn end_first_claims(
     cx: &mut Write<'_>,
     member: MemberId,
     end: ClaimEnd,
 ) -> Result<EndedClaims> {
-    let mut live: i64 = 0;
+    let mut live_count: i64 = 0;
     let held: Vec<(ThreadId,)> = cx.query(HELD_BY, &[&cx.caller().workspace_id, &member, &ENDED_MAX])?;
     let held: Vec<ThreadId> = held.into_iter().map(|(id,)| id).collect();
     for thread in threads_of_workspace(cx, &held)? {
         let is_live = thread.held.is_some_and(|held| held.is_live(cx.now()));
-        live = live.saturating_add(i64::from(is_live));
+        live_count = live_count.saturating_add(i64::from(is_live));
         end_claim(cx, &thread, end)?;
     }
-    Ok(EndedClaims { live, more: i64::try_from(held.len()).unwrap_or(i64::MAX) >= ENDED_MAX })
+    Ok(EndedClaims { live_count, has_more: i64::try_from(held.len()).unwrap_or(i64::MAX) >= ENDED_MAX })
 }
 
 /// Maximum claims of a member that end in one step.
@@ -76,7 +76,7 @@ const ENDED_MAX: i64 = 128;
 const HELD_BY: &str =
     "select id from threads where workspace_id = $1 and assignee_id = $2 order by lsn limit $3";
 
-const LIVE_OF: &str = "
+const COUNT_LIVE: &str = "
     select count(*) from threads
     where workspace_id = $1 and assignee_id = $2 and assignment_expires_at > $3";
 
@@ -86,19 +86,19 @@ const LIVE_OF: &str = "
 /// Changes that begin a claim run this step first: the log then records the end of a lapsed claim before the
 /// next claim begins, and no thread stays parked behind a lapsed claim. Changes of a budget, closes and
 /// cancels also run this step, because they would change how a lapsed claim counts.
-pub(in crate::coordination) fn expire_first(cx: &mut Write<'_>) -> Result<bool> {
+pub(in crate::coordination) fn expire_lapsed_claims(cx: &mut Write<'_>) -> Result<bool> {
     // Two rounds are usually enough; if very many claims have lapsed, other jobs can run in between.
-    Ok(expire_some(cx)? && expire_some(cx)?)
+    Ok(expire_first_lapsed_claims(cx)? && expire_first_lapsed_claims(cx)?)
 }
 
 /// Ends the first lapsed claims of the caller's workspace. Returns whether more lapsed claims may exist.
-fn expire_some(cx: &mut Write<'_>) -> Result<bool> {
-    let lapsed = lapsed_claims::lapsed_threads(cx)?;
+fn expire_first_lapsed_claims(cx: &mut Write<'_>) -> Result<bool> {
+    let lapsed = lapsed_claims::threads_with_lapsed_claims(cx)?;
     for thread in threads_of_workspace(cx, &lapsed)? {
         end_claim(cx, &thread, ClaimEnd::Expired)?;
         // The next claim may be of this thread, so its queue row is updated before the projector runs.
         if let Some(ended) = thread_of_workspace(cx, thread.id)? {
-            queue::refresh(cx, &ended)?;
+            queue::refresh_thread(cx, &ended)?;
         }
     }
     Ok(!lapsed.is_empty())

@@ -13,26 +13,27 @@ use crate::id::{LeaseId, MemberId};
 use crate::op::Read;
 use crate::time::Time;
 
-/// Fails if the caller does not hold the live claim on `thread`, or if the lease id `named` is not current.
+/// Fails if the caller does not hold the live claim on `thread`, or if `lease_id` is not the id of the live
+/// claim.
 pub(in crate::coordination) fn check_holder(
     cx: &Read<'_>,
     thread: &Thread,
-    named: Option<LeaseId>,
+    lease_id: Option<LeaseId>,
 ) -> Result<()> {
-    fence(thread.held, cx.caller().member_id()?, false, named, cx.now()).map(|_| ())
+    check_fence(thread.held, cx.caller().member_id()?, false, lease_id, cx.now()).map(|_| ())
 }
 
 /// Fails if the caller may not release or hand off the live claim on `thread`.
 ///
-/// Also fails if the lease id `named` is not current. Returns the claim if another member holds it.
+/// Also fails if `lease_id` is not the id of the live claim. Returns the claim if another member holds it.
 pub(super) fn check_may_end_claim(
     cx: &Read<'_>,
     thread: &Thread,
-    named: Option<LeaseId>,
+    lease_id: Option<LeaseId>,
 ) -> Result<Option<HeldClaim>> {
     let caller = cx.caller();
-    let may_take = caller.capabilities.has(ChannelAdmin);
-    fence(thread.held, caller.member_id()?, may_take, named, cx.now()).map_err(|error| {
+    let may_end_others = caller.capabilities.has(ChannelAdmin);
+    check_fence(thread.held, caller.member_id()?, may_end_others, lease_id, cx.now()).map_err(|error| {
         if error.code() != Code::ClaimNotHeld || thread.held.is_none() {
             return error;
         }
@@ -42,50 +43,55 @@ pub(super) fn check_may_end_claim(
 }
 
 /// Fails unless the caller holds the live claim, or may release or hand off another member's claim
-/// (`may_take`).
+/// (`may_end_others`).
 ///
 /// The lease id is a fence, not a credential: it identifies the claim under which the caller wants to act.
-/// The caller must also hold that claim, or have `may_take`. Returns the claim if another member holds it.
-fn fence(
+/// The caller must also hold that claim, or have `may_end_others`. Returns the claim if another member holds
+/// it.
+fn check_fence(
     held: Option<HeldClaim>,
     caller: MemberId,
-    may_take: bool,
-    named: Option<LeaseId>,
+    may_end_others: bool,
+    lease_id: Option<LeaseId>,
     now: Time,
 ) -> Result<Option<HeldClaim>> {
     let Some(held) = held else {
-        return Err(if named.is_some() {
-            stale("that claim is over")
+        return Err(if lease_id.is_some() {
+            stale_claim_error("that claim is over")
         } else {
-            not_held("no member holds a claim")
+            not_held_error("no member holds a claim")
         });
     };
-    if named.is_some_and(|lease| lease != held.lease_id) {
-        return Err(stale("another claim is live"));
+    if lease_id.is_some_and(|lease| lease != held.lease_id) {
+        return Err(stale_claim_error("another claim is live"));
     }
-    if named.is_none() && held.holder != caller {
-        return Err(not_held("another member holds the claim"));
+    if lease_id.is_none() && held.holder != caller {
+        return Err(not_held_error("another member holds the claim"));
     }
     if !held.is_live(now) {
-        return Err(stale(format!("the lease of the claim ended at {}", held.until)));
+        return Err(stale_claim_error(format!("the lease of the claim ended at {}", held.until)));
     }
-    match (held.holder == caller, may_take) {
+    match (held.holder == caller, may_end_others) {
         (true, _) => Ok(None),
         (false, true) => Ok(Some(held)),
-        (false, false) => Err(not_held("another member holds the claim")),
+        (false, false) => Err(not_held_error("another member holds the claim")),
     }
 }
 
-/// Fails if the claim with this lease id has ended, regardless of its holder.
-pub(super) fn check_live(thread: &Thread, lease: LeaseId) -> Result<()> {
-    if thread.claim_lease_id == Some(lease) { Ok(()) } else { Err(stale("that claim is over")) }
+/// Fails if the claim with this lease id has ended, regardless of which member held it.
+pub(super) fn check_lease_is_current(thread: &Thread, lease_id: LeaseId) -> Result<()> {
+    if thread.claim_lease_id == Some(lease_id) {
+        Ok(())
+    } else {
+        Err(stale_claim_error("that claim is over"))
+    }
 }
 
-fn stale(why: impl Into<Cow<'static, str>>) -> Error {
+fn stale_claim_error(why: impl Into<Cow<'static, str>>) -> Error {
     Error::new(Code::StaleClaim, why)
 }
 
-fn not_held(why: &str) -> Error {
+fn not_held_error(why: &str) -> Error {
     Error::new(Code::ClaimNotHeld, format!("{why} on this thread"))
 }
 
@@ -132,11 +138,11 @@ mod tests {
             (None, other, old, before, stale),
         ];
         for (held, caller, named, now, wanted) in table {
-            let found = fence(held, caller, false, named, now);
+            let found = check_fence(held, caller, false, named, now);
             assert_eq!(found.err().map(|error| error.code()), wanted, "{held:?} {caller} {named:?} {now}");
             // A caller with `may_take` needs the current lease id, and is otherwise rejected like any other
             // member.
-            let found = fence(held, caller, true, named, now);
+            let found = check_fence(held, caller, true, named, now);
             let takes = (caller == other && named == live && now == before).then_some(held).flatten();
             let wanted = if takes.is_some() { ok } else { wanted };
             assert_eq!(found.as_ref().ok().copied().flatten(), takes, "{held:?} {caller} {named:?} {now}");

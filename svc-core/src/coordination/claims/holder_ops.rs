@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::holder_check::check_may_end_claim;
 use super::{
-    ClaimEnd, ClaimedThread, LeaseSecs, admin_takeover, check_holder, end_claim, expire_first, lease_end,
-    transfer_claim,
+    ClaimEnd, ClaimedThread, LeaseSecs, admin_takeover, check_holder, end_claim, expire_lapsed_claims,
+    lease_end, transfer_claim,
 };
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
@@ -70,7 +70,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .refuses(&[Code::StaleClaim, Code::ClaimNotHeld])
             .example(|w| json!({"thread_id": w.id("claimed_thread"), "claim_lease_id": w.id("lease")})),
         write("hand_off_claim", hand_off_claim)
-            .after(expire_first)
+            .after(expire_lapsed_claims)
             .title("Hand off a claim")
             .when(
                 "Transfer your claim to another member. Use `release_claim` to let any member claim the \
@@ -135,7 +135,7 @@ impl<I> Answer<I> for Claim {
 
     fn answer_repeat(cx: &Read<'_>, _: &I, (thread, lease): Self::Kept) -> Result<Self> {
         let thread = visible_thread(cx, thread)?;
-        let held = own_claim(cx, &thread, Some(lease))?;
+        let held = require_own_claim(cx, &thread, Some(lease))?;
         Ok(Self::of(thread, held))
     }
 }
@@ -154,7 +154,7 @@ columns! {
 }
 
 /// Loads an unfinished thread. Fails if the thread is finished, because its claim ended when it closed.
-fn unfinished_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
+fn load_unfinished_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
     let thread = visible_thread(cx, id)?;
     if thread.state.is_finished() { Err(Error::not_found("claim")) } else { Ok(thread) }
 }
@@ -170,14 +170,14 @@ struct GetClaim {
 }
 
 fn get_claim(cx: &Read<'_>, input: &GetClaim) -> Result<Claim> {
-    let thread = unfinished_thread(cx, input.thread_id)?;
+    let thread = load_unfinished_thread(cx, input.thread_id)?;
     let held = live_claim(&thread, cx.now()).ok_or_else(|| Error::not_found("claim"))?;
     Ok(Claim::of(thread, held))
 }
 
 /// Returns the live claim on a thread. Fails if the caller does not hold the claim.
-fn own_claim(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<HeldClaim> {
-    check_holder(cx, thread, named)?;
+fn require_own_claim(cx: &Read<'_>, thread: &Thread, lease_id: Option<LeaseId>) -> Result<HeldClaim> {
+    check_holder(cx, thread, lease_id)?;
     thread.held.ok_or_else(|| Error::internal("a claim that is held is missing"))
 }
 
@@ -222,8 +222,8 @@ struct AcknowledgeClaim {
 }
 
 fn acknowledge_claim(cx: &mut Write<'_>, input: &AcknowledgeClaim) -> Result<Claim> {
-    let mut thread = unfinished_thread(cx, input.thread_id)?;
-    let held = own_claim(cx, &thread, input.claim_lease_id)?;
+    let mut thread = load_unfinished_thread(cx, input.thread_id)?;
+    let held = require_own_claim(cx, &thread, input.claim_lease_id)?;
     if thread.acknowledged_at.is_none() {
         acknowledge(cx, &mut thread, held)?;
     }
@@ -238,7 +238,13 @@ pub(in crate::coordination) fn acknowledge(
 ) -> Result<()> {
     let now = cx.now();
     let acknowledge = |thread| Thread { acknowledged_at: Some(now), ..thread };
-    thread_row::save(cx, thread.id, ACKNOWLEDGE, &[&thread.id, &held.lease_id, &now], acknowledge)?;
+    thread_row::update_thread_row(
+        cx,
+        thread.id,
+        ACKNOWLEDGE,
+        &[&thread.id, &held.lease_id, &now],
+        acknowledge,
+    )?;
     let acknowledged =
         ClaimAcknowledged { thread_id: thread.id, member_id: held.holder, claim_lease_id: held.lease_id };
     let lsn = cx.emit(thread.place().about(held.holder), &acknowledged)?.lsn;
@@ -305,10 +311,10 @@ struct RenewClaim {
 }
 
 fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
-    let thread = unfinished_thread(cx, input.thread_id)?;
-    let held = own_claim(cx, &thread, input.claim_lease_id)?;
-    let limited = budget::check_left(cx, &thread)?;
-    checkpoint::replace(cx, &thread, input.checkpoint.as_ref())?;
+    let thread = load_unfinished_thread(cx, input.thread_id)?;
+    let held = require_own_claim(cx, &thread, input.claim_lease_id)?;
+    let limited = budget::check_not_exhausted(cx, &thread)?;
+    checkpoint::replace_checkpoint(cx, &thread, input.checkpoint.as_ref())?;
     let renewed = HeldClaim { until: lease_end(cx, input.lease_secs, limited.as_ref()), ..held };
     // At the end of the wall time the lease stays the same, but a new delegate is recorded as a worker.
     if renewed != held || workers::is_new_delegate(cx, thread.id)? {
@@ -316,23 +322,29 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
         workers::add_delegate(cx, thread.id, lsn)?;
     }
     if let Some(budget) = &limited {
-        budget::update_exhausted(cx, &thread, budget)?;
+        budget::update_exhausted_column(cx, &thread, budget)?;
     }
     Ok(Claim::of(thread, renewed))
 }
 
 /// Changes the end of a claim's lease to `changed.until`, and returns the position of the event.
-fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: HeldClaim, shortened: bool) -> Result<i64> {
-    let renew = |thread| Thread { held: Some(changed), ..thread };
-    thread_row::save(cx, thread.id, RENEW, &[&thread.id, &changed.lease_id, &changed.until], renew)?;
+fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, claim: HeldClaim, shortened: bool) -> Result<i64> {
+    let renew = |thread| Thread { held: Some(claim), ..thread };
+    thread_row::update_thread_row(
+        cx,
+        thread.id,
+        SET_LEASE_END,
+        &[&thread.id, &claim.lease_id, &claim.until],
+        renew,
+    )?;
     let event = ClaimRenewed {
         thread_id: thread.id,
-        member_id: changed.holder,
-        claim_lease_id: changed.lease_id,
-        expires_at: changed.until,
+        member_id: claim.holder,
+        claim_lease_id: claim.lease_id,
+        expires_at: claim.until,
         shortened,
     };
-    Ok(cx.emit(thread.place().about(changed.holder), &event)?.lsn)
+    Ok(cx.emit(thread.place().about(claim.holder), &event)?.lsn)
 }
 
 /// Shortens the lease of a thread's live claim to the remaining wall time of its budget.
@@ -342,7 +354,7 @@ pub(in crate::coordination) fn shorten_lease(
     budget: &Budget,
 ) -> Result<()> {
     let held = live_claim(thread, cx.now());
-    match held.zip(budget.last_lease_end(cx.now())) {
+    match held.zip(budget.latest_lease_end(cx.now())) {
         Some((held, last)) if last < held.until => {
             set_lease_end(cx, thread, HeldClaim { until: last, ..held }, true).map(|_| ())
         }
@@ -350,7 +362,8 @@ pub(in crate::coordination) fn shorten_lease(
     }
 }
 
-const RENEW: &str = "update threads set assignment_expires_at = $3 where id = $1 and claim_lease_id = $2";
+const SET_LEASE_END: &str =
+    "update threads set assignment_expires_at = $3 where id = $1 and claim_lease_id = $2";
 
 /// Releases the claim that you hold, and returns the thread, which other members can then claim.
 ///
@@ -373,11 +386,11 @@ struct ReleaseClaim {
 
 fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let taken = check_may_end_claim(cx, &thread, Some(input.claim_lease_id))?;
-    store_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
+    let others_claim = check_may_end_claim(cx, &thread, Some(input.claim_lease_id))?;
+    store_checkpoint(cx, &thread, others_claim, input.checkpoint.as_ref())?;
     end_claim(cx, &thread, ClaimEnd::Released)?;
-    if let Some(taken) = taken {
-        admin_takeover::notify_holder(cx, &thread, taken, None)?;
+    if let Some(others_claim) = others_claim {
+        admin_takeover::notify_former_holder(cx, &thread, others_claim, None)?;
     }
     // The end of the claim may have changed the fields that follow from the budget.
     if thread.budgeted { visible_thread(cx, thread.id) } else { Ok(thread.with_claim(None, cx.now())) }
@@ -390,14 +403,14 @@ fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
 fn store_checkpoint(
     cx: &mut Write<'_>,
     thread: &Thread,
-    taken: Option<HeldClaim>,
-    left: Option<&NewCheckpoint>,
+    others_claim: Option<HeldClaim>,
+    checkpoint: Option<&NewCheckpoint>,
 ) -> Result<()> {
-    if taken.is_some() && left.is_some() {
+    if others_claim.is_some() && checkpoint.is_some() {
         let detail = "only the holder of the claim can store a checkpoint: omit the field";
         return Err(Error::in_field("checkpoint", detail));
     }
-    checkpoint::replace(cx, thread, left)
+    checkpoint::replace_checkpoint(cx, thread, checkpoint)
 }
 
 /// Hands off the claim that you hold to another member, and returns the thread with the new claim.
@@ -432,13 +445,13 @@ struct HandOffClaim {
 
 fn hand_off_claim(cx: &mut Write<'_>, input: &HandOffClaim) -> Result<ClaimedThread> {
     let mut thread = visible_thread(cx, input.thread_id)?;
-    let taken = check_may_end_claim(cx, &thread, input.claim_lease_id)?;
+    let others_claim = check_may_end_claim(cx, &thread, input.claim_lease_id)?;
     check_receiver(cx, &thread, input.to_member_id)?;
-    store_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
+    store_checkpoint(cx, &thread, others_claim, input.checkpoint.as_ref())?;
     thread.has_checkpoint |= input.checkpoint.is_some();
     let claimed = transfer_claim(cx, thread, input.to_member_id, input.lease_secs)?;
-    if let Some(taken) = taken {
-        admin_takeover::notify_holder(cx, &claimed.thread, taken, Some(input.to_member_id))?;
+    if let Some(others_claim) = others_claim {
+        admin_takeover::notify_former_holder(cx, &claimed.thread, others_claim, Some(input.to_member_id))?;
     }
     Ok(claimed)
 }

@@ -6,15 +6,15 @@
 use std::time::Duration;
 
 use crate::Result;
-use crate::coordination::thread_row::NoLapseUntil;
+use crate::coordination::thread_row::EarliestLapse;
 use crate::id::ThreadId;
 use crate::log::cache::SINGLE_ENTRY;
 use crate::op::Read;
 use crate::time::Time;
 
 /// Returns the first threads of the caller's workspace whose claims have lapsed, ordered by lease end.
-pub(super) fn lapsed_threads(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
-    if cx.cached(&SINGLE_ENTRY).is_some_and(|NoLapseUntil(next)| cx.now() < next) {
+pub(super) fn threads_with_lapsed_claims(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
+    if cx.cached(&SINGLE_ENTRY).is_some_and(|EarliestLapse(next)| cx.now() < next) {
         return Ok(Vec::new());
     }
     let horizon = cx.now().plus(LOOK_AHEAD);
@@ -22,7 +22,7 @@ pub(super) fn lapsed_threads(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
     let (lapsed, live): (Vec<_>, Vec<_>) = ending.into_iter().partition(|(_, until)| *until <= cx.now());
     if lapsed.is_empty() {
         let next = live.first().map_or(horizon, |(_, until)| *until);
-        cx.keep(&SINGLE_ENTRY, NoLapseUntil(next));
+        cx.keep(&SINGLE_ENTRY, EarliestLapse(next));
     }
     Ok(lapsed.into_iter().map(|(thread, _)| thread).collect())
 }

@@ -44,13 +44,13 @@ use crate::text::{Count, described};
 use crate::time::Time;
 pub use bulk_end::end_all_claims;
 pub(in crate::coordination) use bulk_end::{
-    EndedClaims, count_live_claims, end_some, expire_first, has_live_claim,
+    EndedClaims, count_live_claims, end_first_claims, expire_lapsed_claims, has_live_claim,
 };
 pub(in crate::coordination) use expired::ClaimExpired;
 pub(super) use holder_check::check_holder;
 pub(in crate::coordination) use holder_ops::{acknowledge, shorten_lease};
-pub(in crate::coordination) use replay::without_claim;
-pub(in crate::coordination) use resume::{as_claimed_thread, newest_claim_of_caller};
+pub(in crate::coordination) use replay::clear_claim;
+pub(in crate::coordination) use resume::{find_newest_claimed_thread, load_claimed_thread};
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -83,7 +83,7 @@ pub(crate) fn feature() -> Feature {
 pub(in crate::coordination) struct LeaseSecs(Count<LEASE_MIN_SECS, LEASE_MAX_SECS>);
 
 impl LeaseSecs {
-    fn length(self) -> Duration {
+    fn duration(self) -> Duration {
         Duration::from_secs(self.0.get().unsigned_abs())
     }
 }
@@ -138,7 +138,8 @@ pub(in crate::coordination) struct ClaimedThread {
 /// The reason why the holder of a thread changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Reason {
+#[schemars(rename = "Reason")]
+enum AssignmentReason {
     Claimed,
     HandedOff,
     Released,
@@ -173,7 +174,7 @@ pub enum ClaimEnd {
 impl ClaimEnd {
     /// Returns the position of the result that ends the claim, or `None` if the claim ends for another
     /// reason.
-    fn result(self) -> Option<i64> {
+    fn result_lsn(self) -> Option<i64> {
         match self {
             Self::Result(lsn) => Some(lsn),
             _ => None,
@@ -189,7 +190,7 @@ impl ClaimEnd {
     }
 }
 
-impl From<ClaimEnd> for Reason {
+impl From<ClaimEnd> for AssignmentReason {
     fn from(end: ClaimEnd) -> Self {
         match end {
             ClaimEnd::Released => Self::Released,
@@ -224,7 +225,7 @@ pub(in crate::coordination) struct ThreadAssignmentChanged {
     /// previous holder.
     worked_until: Option<Time>,
     /// The reason why the holder changed.
-    reason: Reason,
+    reason: AssignmentReason,
     /// Id of the administrator who released or handed off another member's claim; absent if the holder did
     /// so.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -239,7 +240,7 @@ impl Event for ThreadAssignmentChanged {
     }
 }
 
-/// The terms of a new claim.
+/// The terms of a new claim: its holder, lease and acknowledgement deadline.
 struct LeaseTerms {
     holder: MemberId,
     lease_id: LeaseId,
@@ -262,8 +263,8 @@ impl LeaseTerms {
 
 /// Returns the end of a lease that begins now. A budget may end the lease earlier than requested.
 fn lease_end(cx: &Read<'_>, lease: Option<LeaseSecs>, budget: Option<&Budget>) -> Time {
-    let asked = cx.now().plus(lease.map_or(cx.settings().lease_default, LeaseSecs::length));
-    let last = budget.and_then(|budget| budget.last_lease_end(cx.now()));
+    let asked = cx.now().plus(lease.map_or(cx.settings().lease_default, LeaseSecs::duration));
+    let last = budget.and_then(|budget| budget.latest_lease_end(cx.now()));
     last.map_or(asked, |last| asked.min(last))
 }
 
@@ -274,20 +275,20 @@ pub(in crate::coordination) fn begin(
     holder: MemberId,
     lease: Option<LeaseSecs>,
 ) -> Result<ClaimedThread> {
-    let limited = budget::of(cx, &thread)?;
+    let limited = budget::load_if_limited(cx, &thread)?;
     let now = cx.now();
     let terms = LeaseTerms::new(cx, holder, lease, limited.as_ref())?;
     let LeaseTerms { lease_id, until, acknowledge_by, .. } = &terms;
-    let recorded = record_assignment(cx, &thread, &terms, Reason::Claimed)?;
+    let recorded = record_assignment(cx, &thread, &terms, AssignmentReason::Claimed)?;
     let params: [&dyn ToParam; 7] =
         [&thread.id, &holder, lease_id, &now, until, acknowledge_by, &recorded.lsn];
     let held = Some(HeldClaim { holder, lease_id: *lease_id, until: *until });
     let begin = |thread| Thread { held, acknowledged_at: None, ..thread };
-    thread_row::save(cx, thread.id, BEGIN, &params, begin)?;
+    thread_row::update_thread_row(cx, thread.id, BEGIN, &params, begin)?;
     if let Some(touched) = &thread.footprint {
-        obstacles::begin(cx, thread.id, touched)?;
+        obstacles::insert_live_items(cx, thread.id, touched)?;
     }
-    newly_claimed(cx, thread, &terms, &recorded)
+    new_claimed_thread(cx, thread, &terms, &recorded)
 }
 
 const BEGIN: &str = "
@@ -299,22 +300,22 @@ const BEGIN: &str = "
 fn transfer_claim(
     cx: &mut Write<'_>,
     thread: Thread,
-    to: MemberId,
+    receiver: MemberId,
     lease: Option<LeaseSecs>,
 ) -> Result<ClaimedThread> {
-    let limited = budget::of(cx, &thread)?;
+    let limited = budget::load_if_limited(cx, &thread)?;
     let now = cx.now();
-    let terms = LeaseTerms::new(cx, to, lease, limited.as_ref())?;
+    let terms = LeaseTerms::new(cx, receiver, lease, limited.as_ref())?;
     let old = thread.held.map(|held| held.lease_id);
-    let recorded = record_assignment(cx, &thread, &terms, Reason::HandedOff)?;
+    let recorded = record_assignment(cx, &thread, &terms, AssignmentReason::HandedOff)?;
     let LeaseTerms { lease_id, until, acknowledge_by, .. } = &terms;
     let params: [&dyn ToParam; 8] =
-        [&thread.id, &to, lease_id, &now, until, acknowledge_by, &old, &recorded.lsn];
+        [&thread.id, &receiver, lease_id, &now, until, acknowledge_by, &old, &recorded.lsn];
     cx.execute(1, HAND_OVER, &params)?;
     if let Some(budget) = &limited {
-        budget::update_exhausted(cx, &thread, budget)?;
+        budget::update_exhausted_column(cx, &thread, budget)?;
     }
-    newly_claimed(cx, thread, &terms, &recorded)
+    new_claimed_thread(cx, thread, &terms, &recorded)
 }
 
 const HAND_OVER: &str = "
@@ -330,7 +331,7 @@ fn record_assignment(
     cx: &mut Write<'_>,
     thread: &Thread,
     terms: &LeaseTerms,
-    reason: Reason,
+    reason: AssignmentReason,
 ) -> Result<Recorded> {
     let changed = ThreadAssignmentChanged {
         thread_id: thread.id,
@@ -340,13 +341,13 @@ fn record_assignment(
         claimed_at: Some(cx.now()),
         expires_at: Some(terms.until),
         acknowledge_by: terms.acknowledge_by,
-        worked_until: (reason == Reason::HandedOff).then(|| cx.now()),
+        worked_until: (reason == AssignmentReason::HandedOff).then(|| cx.now()),
         reason,
         administrator_id: caller_unless_holder(cx, thread.assignee_id),
     };
     let recorded = cx.emit(thread.place().about(terms.holder), &changed)?;
-    workers::add(cx, thread.id, recorded.lsn, terms.holder)?;
-    if reason == Reason::HandedOff {
+    workers::add_workers(cx, thread.id, recorded.lsn, terms.holder)?;
+    if reason == AssignmentReason::HandedOff {
         inbox::notify(cx, &recorded, InboxReason::Assigned, None, Recipients::Members(&[terms.holder]))?;
     }
     Ok(recorded)
@@ -358,7 +359,7 @@ fn caller_unless_holder(cx: &Read<'_>, holder: Option<MemberId>) -> Option<Membe
 }
 
 /// Returns the thread with its new claim, in the form that claiming operations return.
-fn newly_claimed(
+fn new_claimed_thread(
     cx: &Read<'_>,
     thread: Thread,
     terms: &LeaseTerms,
@@ -380,27 +381,27 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     let Some(held) = thread.held else { return Ok(()) };
     let end = if held.is_live(cx.now()) { end } else { ClaimEnd::Expired };
     let is_attempt = end.is_attempt();
-    let mut budget = budget::of(cx, thread)?;
+    let mut budget = budget::load_if_limited(cx, thread)?;
     if is_attempt {
-        budget = budget.map(Budget::with_attempt);
+        budget = budget.map(Budget::with_one_more_attempt);
     }
     // Time after the end of the lease is not counted as work, however late the lapse is noticed. If the clock
     // was set back, the time worked is zero.
     let worked_until = cx.now().min(held.until);
-    let result = end.result();
+    let result = end.result_lsn();
     let params: [&dyn ToParam; 5] =
         [&thread.id, &held.lease_id, &worked_until, &i64::from(is_attempt), &result];
-    thread_row::save(cx, thread.id, END, &params, |thread| Thread {
+    thread_row::update_thread_row(cx, thread.id, END, &params, |thread| Thread {
         held: None,
         acknowledged_at: None,
         has_result: thread.has_result || result.is_some(),
         judged_from: result.unwrap_or(thread.judged_from),
         ..thread
     })?;
-    let exceeded = budget.as_ref().filter(|_| is_attempt).map(Budget::exceeded).unwrap_or_default();
+    let exceeded = budget.as_ref().filter(|_| is_attempt).map(Budget::exceeded_limits).unwrap_or_default();
     let is_expired = end == ClaimEnd::Expired;
     let ended = match (exceeded.is_empty(), is_expired) {
-        (false, _) => Some(dead_letters::add(cx, thread, held, &exceeded)?),
+        (false, _) => Some(dead_letters::add_dead_letter(cx, thread, held, &exceeded)?),
         (true, true) => Some(expired::record_lapse(cx, thread, held)?),
         (true, false) => None,
     };
@@ -417,27 +418,31 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
         expires_at: None,
         acknowledge_by: None,
         worked_until: Some(worked_until),
-        reason: if exceeded.is_empty() { end.into() } else { Reason::Failed },
+        reason: if exceeded.is_empty() { end.into() } else { AssignmentReason::Failed },
         administrator_id: caller_unless_holder(cx, Some(held.holder)).filter(|_| end == ClaimEnd::Released),
     };
     cx.emit(thread.place().about(held.holder), &changed)?;
     if let Some(touched) = &thread.footprint {
         release_footprint(cx, thread.id, touched)?;
     }
-    budget.map_or(Ok(()), |budget| budget::update_exhausted(cx, thread, &budget))
+    budget.map_or(Ok(()), |budget| budget::update_exhausted_column(cx, thread, &budget))
 }
 
 /// Removes the items and slots of a claim, and returns the threads that were parked behind them to the queue.
-pub(super) fn release_footprint(cx: &mut Write<'_>, thread: ThreadId, touched: &Footprint) -> Result<()> {
+pub(super) fn release_footprint(cx: &mut Write<'_>, thread: ThreadId, footprint: &Footprint) -> Result<()> {
     // For a few items, it is cheaper to free each item than to find out first which items threads wait for.
-    let waited_for =
-        if touched.items.len() > FEW_ITEMS { Some(queue::obstacles_waited_for(cx, thread)?) } else { None };
-    let mut freed = obstacles::end(cx, thread, touched)?;
+    let waited_for = if footprint.items.len() > ITEMS_WITHOUT_LOOKUP_MAX {
+        Some(queue::find_awaited_obstacles(cx, thread)?)
+    } else {
+        None
+    };
+    let mut freed = obstacles::remove_live_items(cx, thread, footprint)?;
     freed.retain(|obstacle| waited_for.as_ref().is_none_or(|waited_for| waited_for.contains(obstacle)));
-    freed.into_iter().try_for_each(|obstacle| queue::free(cx, obstacle))
+    freed.into_iter().try_for_each(|obstacle| queue::unpark_behind(cx, obstacle))
 }
 
-const FEW_ITEMS: usize = 4;
+/// Maximum items of a footprint that are freed without a lookup of the items for which threads wait.
+const ITEMS_WITHOUT_LOOKUP_MAX: usize = 4;
 
 const END: &str = "
     update threads set
@@ -461,8 +466,8 @@ mod tests {
             (ClaimEnd::Frozen, "frozen"),
             (ClaimEnd::Deactivated, "deactivated"),
         ] {
-            assert_eq!(serde_json::to_value(Reason::from(end)).unwrap(), json!(wanted));
+            assert_eq!(serde_json::to_value(AssignmentReason::from(end)).unwrap(), json!(wanted));
         }
-        assert_eq!(serde_json::to_value(Reason::HandedOff).unwrap(), json!("handed_off"));
+        assert_eq!(serde_json::to_value(AssignmentReason::HandedOff).unwrap(), json!("handed_off"));
     }
 }

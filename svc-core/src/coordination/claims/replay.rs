@@ -22,26 +22,26 @@ fn replay_begin(event: &Replayed<'_>, holder: Value) -> Result<()> {
     let row = row.copy("assignee_id claim_lease_id claimed_at acknowledge_by");
     let row = row.set_to("assignment_expires_at", "expires_at").clear("acknowledged_at");
     row.set("claim_lsn", event.lsn()).keep()?;
-    workers::replay(event, holder)?;
+    workers::replay_workers(event, holder)?;
     // The time worked before the hand-off has just been added.
-    if is_handed_off { budget::replay_exhausted(event, Some(0)) } else { Ok(()) }
+    if is_handed_off { budget::replay_exhausted_column(event, Some(0)) } else { Ok(()) }
 }
 
 fn replay_end(event: &Replayed<'_>) -> Result<()> {
     let row = add_worked_time(event, event.row_of("threads", "thread_id")?);
-    let row = without_claim(row);
-    let is_attempt = event.text("reason").is_some_and(|reason| ATTEMPTS.contains(&reason));
+    let row = clear_claim(row);
+    let is_attempt = event.text("reason").is_some_and(|reason| ATTEMPT_REASONS.contains(&reason));
     row.add("attempts", i64::from(is_attempt)).keep()?;
-    budget::replay_exhausted(event, Some(0))
+    budget::replay_exhausted_column(event, Some(0))
 }
 
 /// Clears the claim in a thread's row.
-pub(in crate::coordination) fn without_claim(row: RowChange<'_>) -> RowChange<'_> {
-    CLAIM.into_iter().fold(row, RowChange::clear)
+pub(in crate::coordination) fn clear_claim(row: RowChange<'_>) -> RowChange<'_> {
+    CLAIM_COLUMNS.into_iter().fold(row, RowChange::clear)
 }
 
 /// The columns of a thread's row that describe its claim.
-const CLAIM: [&str; 7] = [
+const CLAIM_COLUMNS: [&str; 7] = [
     "assignee_id",
     "claim_lease_id",
     "claimed_at",
@@ -52,7 +52,7 @@ const CLAIM: [&str; 7] = [
 ];
 
 /// The reasons for which the end of a claim counts as a failed attempt.
-const ATTEMPTS: [&str; 5] = ["released", "expired", "failed", "frozen", "deactivated"];
+const ATTEMPT_REASONS: [&str; 5] = ["released", "expired", "failed", "frozen", "deactivated"];
 
 /// Adds the time under the claim in the thread's row to the thread's wall time.
 fn add_worked_time<'e>(event: &Replayed<'_>, row: RowChange<'e>) -> RowChange<'e> {

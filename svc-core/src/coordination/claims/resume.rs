@@ -1,6 +1,6 @@
 //! Resuming a claim: a claiming operation returns a claim that the caller already holds.
 
-use super::holder_check::check_live;
+use super::holder_check::check_lease_is_current;
 use super::{ClaimedThread, Pin};
 use crate::Result;
 use crate::conversation::visibility::visible;
@@ -17,7 +17,7 @@ use crate::store::ToParam;
 /// Returns the thread of the caller's newest live claim, optionally only in one channel or in one repository.
 ///
 /// Searches the newest 2000 claims of the caller.
-pub(in crate::coordination) fn newest_claim_of_caller(
+pub(in crate::coordination) fn find_newest_claimed_thread(
     cx: &Read<'_>,
     channel: Option<ChannelId>,
     repo: Option<&RepoKey>,
@@ -55,22 +55,22 @@ impl<I> Answer<I> for ClaimedThread {
 
     fn answer_repeat(cx: &Read<'_>, _: &I, (thread, lease): Self::Kept) -> Result<Self> {
         let thread = visible_thread(cx, thread)?;
-        check_live(&thread, lease)?;
-        as_claimed_thread(cx, thread)
+        check_lease_is_current(&thread, lease)?;
+        load_claimed_thread(cx, thread)
     }
 }
 
 /// Returns a thread with a live claim in the form that the claiming operations return.
-pub(in crate::coordination) fn as_claimed_thread(cx: &Read<'_>, thread: Thread) -> Result<ClaimedThread> {
+pub(in crate::coordination) fn load_claimed_thread(cx: &Read<'_>, thread: Thread) -> Result<ClaimedThread> {
     let checkpoint = checkpoint::last_checkpoint(cx, &thread)?;
-    let pin = pin_of(cx, thread.id)?;
+    let pin = load_pin(cx, thread.id)?;
     Ok(ClaimedThread { thread_id: thread.id, thread, pin, checkpoint })
 }
 
 /// Returns a reference to the event that created a thread's claim, or `None` if the log no longer contains
 /// the event.
-fn pin_of(cx: &Read<'_>, thread: ThreadId) -> Result<Option<Pin>> {
-    let found: Option<(Option<i64>,)> = cx.one(CLAIMED_BY, &[&thread])?;
+fn load_pin(cx: &Read<'_>, thread: ThreadId) -> Result<Option<Pin>> {
+    let found: Option<(Option<i64>,)> = cx.one(CLAIM_LSN, &[&thread])?;
     let Some((Some(lsn),)) = found else { return Ok(None) };
     let hash = match cx.hash_of_new(lsn) {
         Some(hash) => Some(hash),
@@ -79,4 +79,4 @@ fn pin_of(cx: &Read<'_>, thread: ThreadId) -> Result<Option<Pin>> {
     Ok(hash.map(|hash| Pin::of(lsn, &hash)))
 }
 
-const CLAIMED_BY: &str = "select claim_lsn from threads where id = $1";
+const CLAIM_LSN: &str = "select claim_lsn from threads where id = $1";

@@ -9,7 +9,7 @@
 
 use percent_encoding::percent_decode_str;
 
-use super::names::{is_invisible, nfc};
+use super::names::{is_invisible, to_nfc};
 
 /// The schemes that a clone URL may have.
 const SCHEMES: [&str; 13] = [
@@ -28,24 +28,24 @@ const SCHEMES: [&str; 13] = [
     "ftps",
 ];
 
-const SUFFIX: &str = ".git";
+const GIT_SUFFIX: &str = ".git";
 
 /// Returns the path of a repository, such as `owner/name`, or `None` if the text does not name a repository.
 ///
 /// A path with only one segment, or whose beginning looks like a host, would be parsed differently and is
 /// returned with a leading `/`. Parsing the result returns it unchanged.
-pub(super) fn path_of(text: &str) -> Option<String> {
+pub(super) fn repository_path(text: &str) -> Option<String> {
     let (path, place) = split_location(text)?;
     let decoded = percent_decode_str(path).decode_utf8().ok()?;
     let mut parts: Vec<String> =
-        nfc(&decoded).split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        to_nfc(&decoded).split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
     if let Some(place) = &place {
         parts = place.repository_segments(parts);
     }
     while parts.first().is_some_and(|first| first == "~") {
         parts.remove(0);
     }
-    drop_suffix(&mut parts);
+    remove_git_suffix(&mut parts);
     let is_short = is_stable_path(&parts);
     let is_whole = !parts.is_empty() && parts.iter().all(|part| is_valid_segment(part));
     let is_meant = is_short || place.is_some() || is_path(path);
@@ -85,16 +85,16 @@ fn is_valid_segment(part: &str) -> bool {
 ///
 /// `.git` may be the end of the last segment, or the whole last segment, as in the path of a working tree. A
 /// repository may itself be named `.git`.
-fn drop_suffix(parts: &mut Vec<String>) {
+fn remove_git_suffix(parts: &mut Vec<String>) {
     while let Some(mut last) = parts.pop() {
         while let Some((name, end)) =
-            last.len().checked_sub(SUFFIX.len()).and_then(|at| last.split_at_checked(at))
-            && end.eq_ignore_ascii_case(SUFFIX)
+            last.len().checked_sub(GIT_SUFFIX.len()).and_then(|at| last.split_at_checked(at))
+            && end.eq_ignore_ascii_case(GIT_SUFFIX)
             && is_valid_segment(name)
         {
             last = name.to_owned();
         }
-        if !last.eq_ignore_ascii_case(SUFFIX) || parts.len() < 2 {
+        if !last.eq_ignore_ascii_case(GIT_SUFFIX) || parts.len() < 2 {
             parts.push(last);
             return;
         }
@@ -216,7 +216,7 @@ impl<'t> Location<'t> {
             // The URL is a page of a GitLab project.
             parts.truncate(page.saturating_add(2));
         }
-        let parts = self.of_azure(parts);
+        let parts = self.azure_segments(parts);
         let is = |part: &String, word: &str| part.eq_ignore_ascii_case(word);
         // Clone URLs and pages of Bitbucket Server contain `projects` or `users`, and `repos`.
         let page = parts.windows(4).find_map(|four| match four {
@@ -236,14 +236,14 @@ impl<'t> Location<'t> {
     }
 
     /// Returns `organisation/project/repository` for the URLs of Azure DevOps and its predecessors.
-    fn of_azure(&self, mut parts: Vec<String>) -> Vec<String> {
-        const OLD: &str = ".visualstudio.com";
+    fn azure_segments(&self, mut parts: Vec<String>) -> Vec<String> {
+        const OLD_HOST_SUFFIX: &str = ".visualstudio.com";
         const COLLECTION: &str = "DefaultCollection";
         let host = self.host.to_ascii_lowercase();
         let Some(first) = parts.first() else { return parts };
         if first == "v3" && ["ssh.dev.azure.com", "vs-ssh.visualstudio.com"].contains(&&*host) {
             parts.remove(0);
-        } else if let Some(organisation) = host.strip_suffix(OLD) {
+        } else if let Some(organisation) = host.strip_suffix(OLD_HOST_SUFFIX) {
             let organisation = if organisation == "vs-ssh" { self.user } else { organisation };
             parts.insert(0, organisation.to_owned());
         }
@@ -255,7 +255,7 @@ impl<'t> Location<'t> {
         let Some(name) = name else { return parts };
         parts.truncate(at);
         let is_collection = |part: &String| part.eq_ignore_ascii_case(COLLECTION);
-        if host.ends_with(OLD) {
+        if host.ends_with(OLD_HOST_SUFFIX) {
             parts.retain(|part| !is_collection(part));
         }
         // The URL omits a project with the same name as its repository.
@@ -440,15 +440,15 @@ mod tests {
     #[test]
     fn every_form_of_a_clone_url_names_the_path() {
         for (text, wanted) in FORMS {
-            assert_eq!(path_of(text).as_deref(), Some(*wanted), "{text}");
-            assert_eq!(path_of(wanted).as_deref(), Some(*wanted), "{wanted}, read again");
+            assert_eq!(repository_path(text).as_deref(), Some(*wanted), "{text}");
+            assert_eq!(repository_path(wanted).as_deref(), Some(*wanted), "{wanted}, read again");
         }
     }
 
     #[test]
     fn what_names_no_repository_is_refused() {
         for text in REFUSED {
-            assert_eq!(path_of(text), None, "{text:?}");
+            assert_eq!(repository_path(text), None, "{text:?}");
         }
     }
 
@@ -522,10 +522,10 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_accepted_is_read_as_the_same_again(text in hostile()) {
-            if let Some(path) = path_of(&text) {
+            if let Some(path) = repository_path(&text) {
                 let parts: Vec<&str> = path.strip_prefix('/').unwrap_or(&path).split('/').collect();
                 prop_assert!(parts.iter().all(|part| is_valid_segment(part)), "{path:?}");
-                prop_assert_eq!(path_of(&path), Some(path), "{:?}", text);
+                prop_assert_eq!(repository_path(&path), Some(path), "{:?}", text);
             }
         }
 
@@ -542,11 +542,11 @@ mod tests {
             let wanted = format!("{owner}/{}", others.join("/"));
             let port = port.map(|port| format!(":{port}")).unwrap_or_default();
             let url = format!("{scheme}://{credentials}{host}{port}/{wanted}{suffix}");
-            prop_assert_eq!(path_of(&url), Some(wanted.clone()), "{}", url);
+            prop_assert_eq!(repository_path(&url), Some(wanted.clone()), "{}", url);
             let upper = format!("{}://{credentials}{host}{port}/{wanted}{suffix}", scheme.to_uppercase());
-            prop_assert_eq!(path_of(&upper), Some(wanted.clone()), "{}", upper);
+            prop_assert_eq!(repository_path(&upper), Some(wanted.clone()), "{}", upper);
             let by_ssh = format!("git@{host}:{wanted}{suffix}");
-            prop_assert_eq!(path_of(&by_ssh), Some(wanted.clone()), "{}", by_ssh);
+            prop_assert_eq!(repository_path(&by_ssh), Some(wanted.clone()), "{}", by_ssh);
         }
 
         /// Checks that names from before longer paths were supported are parsed unchanged.
@@ -556,8 +556,8 @@ mod tests {
             name in "[A-Za-z0-9._-]{0,6}[A-Za-z0-9_-]",
         ) {
             let name = format!("{owner}/{name}");
-            let is_suffixed = name.to_ascii_lowercase().ends_with(SUFFIX);
-            prop_assert!(is_suffixed || path_of(&name).as_ref() == Some(&name), "{name}");
+            let is_suffixed = name.to_ascii_lowercase().ends_with(GIT_SUFFIX);
+            prop_assert!(is_suffixed || repository_path(&name).as_ref() == Some(&name), "{name}");
         }
     }
 }

@@ -58,7 +58,7 @@ pub(crate) fn load(cx: &Read<'_>, id: i64) -> Result<Option<Footprint>> {
 }
 
 /// Loads the footprints `ids`, in this order and with their ids, as many as fit on a page.
-pub(crate) fn load_some(cx: &Read<'_>, ids: &[i64]) -> Result<Vec<(i64, Footprint)>> {
+pub(crate) fn load_many(cx: &Read<'_>, ids: &[i64]) -> Result<Vec<(i64, Footprint)>> {
     let sql = match cx.engine() {
         Engine::Sqlite => BY_IDS_SQLITE,
         Engine::Postgres => BY_IDS_POSTGRES,
@@ -91,7 +91,7 @@ const BY_IDS_POSTGRES: &str = "
 const BY_ID: &str = "select repo, mode, items from footprints where workspace_id = $1 and id = $2";
 
 /// Returns the digest by which a stored footprint is looked up.
-pub(crate) fn digest_of(footprint: &Footprint) -> Result<[u8; 32]> {
+pub(crate) fn footprint_digest(footprint: &Footprint) -> Result<[u8; 32]> {
     Ok(sha256(&serde_json::to_vec(footprint).map_err(Error::internal)?))
 }
 
@@ -106,7 +106,8 @@ pub(crate) fn footprint_in_row(row: &RowColumns<'_>) -> Result<Footprint> {
     })
 }
 
-/// Returns the footprint in an event's payload in the form that [`OF_ROW`] selects; null without a footprint.
+/// Returns the footprint in an event's payload in the form that [`FOOTPRINT_TEXT_SQL`] selects; null without
+/// a footprint.
 pub(crate) fn footprint_in_event(event: &Replayed<'_>) -> Option<Json> {
     let footprint = event.field("footprint")?;
     if footprint.is_null() {
@@ -119,7 +120,7 @@ pub(crate) fn footprint_in_event(event: &Replayed<'_>) -> Option<Json> {
 }
 
 /// SQL expression for the footprint of the thread `t` as one text; null if the thread has no footprint.
-pub(crate) const OF_ROW: &str = "
+pub(crate) const FOOTPRINT_TEXT_SQL: &str = "
     case when t.footprint <> 0 then coalesce(
         (select coalesce(f.repo, '') || ' ' || f.mode || ' ' || f.items from footprints f
          where f.workspace_id = t.workspace_id and f.id = t.footprint),
@@ -130,7 +131,7 @@ pub(crate) const OF_ROW: &str = "
 /// without a footprint.
 pub(crate) fn intern(cx: &mut Write<'_>, footprint: Option<&Footprint>) -> Result<i64> {
     let Some(footprint) = footprint else { return Ok(0) };
-    let digest = digest_of(footprint)?;
+    let digest = footprint_digest(footprint)?;
     let workspace_id = cx.caller().workspace_id;
     let found: Option<(Option<i64>, Option<i64>)> = cx.one(FIND, &[&workspace_id, &digest])?;
     let (known, newest) = found.unwrap_or_default();

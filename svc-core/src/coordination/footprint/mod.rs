@@ -11,9 +11,10 @@ mod overlap;
 mod interned;
 
 pub(crate) use interned::{
-    OF_ROW, StoredItems, digest_of, footprint_in_event, footprint_in_row, intern, load, load_some,
+    FOOTPRINT_TEXT_SQL, StoredItems, footprint_digest, footprint_in_event, footprint_in_row, intern, load,
+    load_many,
 };
 pub(crate) use names::slot_key;
-pub(crate) use overlap::{Extent, ItemSpace, all_extents, extents};
+pub(crate) use overlap::{Extent, ItemSpace, current_and_earlier_extents, extents};
 pub(crate) use repo::{Repo, RepoKey};
 pub(crate) use value::{Footprint, Item, Mode, SlotName};

@@ -26,22 +26,22 @@ pub(crate) enum ItemKind {
 }
 
 /// The prefix of a branch's full name.
-const BRANCHES: &str = "refs/heads/";
+const BRANCH_PREFIX: &str = "refs/heads/";
 
 /// Parses a name from a caller, and returns the name in its stored form.
 ///
 /// Parsing the result returns it unchanged.
-pub(super) fn parse_name(kind: ItemKind, sent: &str) -> Result<String, String> {
-    if let Some(found) = sent.chars().find(|c| is_invisible(*c)) {
+pub(super) fn parse_name(kind: ItemKind, input: &str) -> Result<String, String> {
+    if let Some(found) = input.chars().find(|c| is_invisible(*c)) {
         return Err(format!("the character U+{:04X} is not allowed: it is invisible", u32::from(found)));
     }
-    let name = nfc(sent);
+    let name = to_nfc(input);
     let name = match kind {
         ItemKind::Path | ItemKind::Glob => parse_path(&name)?,
         ItemKind::Branch => parse_branch(&name)?.to_owned(),
         ItemKind::Lane | ItemKind::Crate | ItemKind::Slot => name.into_owned(),
     };
-    if [sent, &name].iter().any(|text| *text != text.trim()) {
+    if [input, &name].iter().any(|text| *text != text.trim()) {
         return Err("expected no blanks at the beginning or the end".to_owned());
     }
     let length = name.chars().count();
@@ -61,7 +61,7 @@ pub(super) fn parse_stored_name(kind: ItemKind, text: &str) -> Result<String, St
 
 /// Returns the form in which a stored name is compared. A result of [`parse_name`] already has that form.
 pub(super) fn comparison_form(kind: ItemKind, stored: &str) -> Cow<'_, str> {
-    match (kind, nfc(stored)) {
+    match (kind, to_nfc(stored)) {
         (ItemKind::Branch, Cow::Borrowed(name)) => Cow::Borrowed(short_branch_name(name)),
         (ItemKind::Branch, Cow::Owned(name)) => Cow::Owned(short_branch_name(&name).to_owned()),
         (_, name) => name,
@@ -75,17 +75,17 @@ pub(crate) fn slot_key(slot: &str) -> String {
 
 /// Returns a name in NFC and without case differences, for comparison.
 pub(super) fn fold_case(name: &str) -> String {
-    nfc(&without_case(&nfc(name))).into_owned()
+    to_nfc(&unify_case(&to_nfc(name))).into_owned()
 }
 
 /// Returns a text without case differences.
-pub(super) fn without_case(text: &str) -> String {
+pub(super) fn unify_case(text: &str) -> String {
     // Some letters have two lower-case forms, such as the Greek sigma.
     text.to_uppercase().to_lowercase()
 }
 
 /// Returns a text in Unicode's normalization form C (NFC).
-pub(super) fn nfc(text: &str) -> Cow<'_, str> {
+pub(super) fn to_nfc(text: &str) -> Cow<'_, str> {
     ComposingNormalizerBorrowed::new_nfc().normalize(text)
 }
 
@@ -145,7 +145,7 @@ fn parse_branch(name: &str) -> Result<&str, String> {
 
 /// Returns the name of a branch without `refs/heads/`.
 fn short_branch_name(mut name: &str) -> &str {
-    while let Some(rest) = name.strip_prefix(BRANCHES) {
+    while let Some(rest) = name.strip_prefix(BRANCH_PREFIX) {
         name = rest;
     }
     name

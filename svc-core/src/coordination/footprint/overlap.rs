@@ -6,7 +6,7 @@
 //! first wildcard. Two paths or globs overlap if one prefix begins with the other. Nothing here reads the
 //! database.
 
-use super::names::{ItemKind, comparison_form, slot_key, without_case};
+use super::names::{ItemKind, comparison_form, slot_key, unify_case};
 use super::repo::RepoKey;
 use super::value::{Footprint, Item, Mode};
 use crate::limits::FOOTPRINT_ITEM_MAX;
@@ -68,12 +68,12 @@ impl Extent {
 
     /// Returns the extent that earlier versions recorded for an item, or `None` if it equals the current
     /// extent.
-    fn former(item: &Item, repo: &RepoKey, mode: Mode) -> Option<Self> {
+    fn of_earlier_version(item: &Item, repo: &RepoKey, mode: Mode) -> Option<Self> {
         let prefix = match item.kind {
             ItemKind::Lane | ItemKind::Crate | ItemKind::Branch => item.value.clone(),
             ItemKind::Path => path_prefix(&item.value),
             ItemKind::Glob => glob_prefix(&item.value),
-            ItemKind::Slot => without_case(&item.value),
+            ItemKind::Slot => unify_case(&item.value),
         };
         let former = Self::new(item.kind, prefix, repo, mode);
         Some(former).filter(|former| *former != Self::of(item, repo, mode))
@@ -99,7 +99,7 @@ impl Extent {
     ///
     /// The prefix of a path or glob covers all texts that begin with it; the prefix of other items covers
     /// only itself.
-    pub fn end(&self) -> String {
+    pub fn upper_bound(&self) -> String {
         if self.space != ItemSpace::Path {
             // A value contains no control characters, so no other value sorts before this text.
             return format!("{}\u{1}", self.prefix);
@@ -138,10 +138,12 @@ pub(crate) fn extents(footprint: &Footprint) -> Vec<Extent> {
 }
 
 /// Returns the current extents of a footprint, followed by the extents that earlier versions recorded for it.
-pub(crate) fn all_extents(footprint: &Footprint) -> Vec<Extent> {
+pub(crate) fn current_and_earlier_extents(footprint: &Footprint) -> Vec<Extent> {
     let repo = footprint.repo_key();
     let mut all = extents(footprint);
-    all.extend(footprint.items.iter().filter_map(|item| Extent::former(item, &repo, footprint.mode)));
+    all.extend(
+        footprint.items.iter().filter_map(|item| Extent::of_earlier_version(item, &repo, footprint.mode)),
+    );
     all
 }
 
@@ -234,9 +236,9 @@ mod tests {
             let new = stored(kind, new);
             let extent = |item| Extent::of(item, &repo, Mode::Exclusive);
             assert_eq!(extent(&old), extent(&new), "{kind:?}");
-            let former = Extent::former(&old, &repo, Mode::Exclusive).unwrap();
+            let former = Extent::of_earlier_version(&old, &repo, Mode::Exclusive).unwrap();
             assert!(former.prefix.starts_with(&old.value.to_lowercase()), "{former:?}");
-            assert_eq!(Extent::former(&new, &repo, Mode::Exclusive), None, "{kind:?}");
+            assert_eq!(Extent::of_earlier_version(&new, &repo, Mode::Exclusive), None, "{kind:?}");
         }
     }
 
@@ -356,7 +358,7 @@ mod tests {
             let wanted = overlaps_naively((one.0, &one.1), (other.0, &other.1));
             prop_assert_eq!(a.overlaps(&b), wanted);
             // The comparison that the database makes has the same result.
-            let below = b.prefix >= a.prefix && b.prefix < a.end();
+            let below = b.prefix >= a.prefix && b.prefix < a.upper_bound();
             prop_assert_eq!(a.prefix.starts_with(&b.prefix) || below, wanted);
         }
     }

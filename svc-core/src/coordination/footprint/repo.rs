@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::clone_url::path_of;
+use super::clone_url::repository_path;
 use super::names::fold_case;
 use crate::Result;
 use crate::limits::REPO_MAX;
@@ -35,7 +35,7 @@ impl Repo {
         if length > REPO_URL_MAX {
             return Err(format!("expected at most {REPO_URL_MAX} characters, found {length}"));
         }
-        let name = path_of(text).ok_or(
+        let name = repository_path(text).ok_or(
             "expected a repository as owner/name, such as acme/app, or as a clone URL, such as \
              https://git.example/acme/app.git or git@git.example:acme/app.git",
         )?;

@@ -210,14 +210,14 @@ impl Footprint {
 
     /// Returns the footprint in its stored form, without repeated items, or `None` if it has no items.
     ///
-    /// Fails with `malformed` for the input field `repo` if not all items are slots and the footprint has no
-    /// repository.
-    pub fn checked(mut self, repo: &str) -> Result<Option<Self>> {
+    /// Fails with `malformed` for the input field `repo_field` if not all items are slots and the footprint
+    /// has no repository.
+    pub fn into_stored_form(mut self, repo_field: &str) -> Result<Option<Self>> {
         if self.items.is_empty() {
             return Ok(None);
         }
         if self.repo.is_none() && self.items.iter().any(|item| item.kind != ItemKind::Slot) {
-            return Err(Error::in_field(repo, "missing, although not all items are slots"));
+            return Err(Error::in_field(repo_field, "missing, although not all items are slots"));
         }
         let mut seen = HashSet::new();
         self.items.retain(|item| {
@@ -241,7 +241,7 @@ mod tests {
 
     fn footprint(value: Value) -> Result<Option<Value>> {
         let sent: Footprint = serde_json::from_value(value).map_err(|e| Error::malformed(e.to_string()))?;
-        Ok(sent.checked("repo")?.map(|footprint| serde_json::to_value(footprint).unwrap()))
+        Ok(sent.into_stored_form("repo")?.map(|footprint| serde_json::to_value(footprint).unwrap()))
     }
 
     #[test]
@@ -328,7 +328,7 @@ mod tests {
             let leaves = sent.split('/').any(|part| part == "..") || sent.contains('\\');
             let hides = sent.contains(names::is_invisible);
             // Normalising keeps the order of segments, and the path that a caller could have meant.
-            let nfc = names::nfc(&sent);
+            let nfc = names::to_nfc(&sent);
             let meant: Vec<&str> = nfc.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
             let stored = if meant.is_empty() { ".".to_owned() } else { meant.join("/") };
             let has_ends = sent.trim() == sent && stored.trim() == stored;

@@ -30,7 +30,7 @@ pub(crate) fn feature() -> Feature {
             "threads",
             vec![
                 changing("cancel_thread", Effect::Destructive).prepare(seal_reason).run(cancel_thread)
-                    .after(claims::expire_first)
+                    .after(claims::expire_lapsed_claims)
                     .title("Cancel a thread")
                     .when(
                         "Cancel a thread whose task should not be done. Use `transition_thread` to close a \
@@ -48,7 +48,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 /// The subject of the notice that reports a cancel, also contained in the metadata of the notice's message.
-const NOTICE: &str = "cancelled";
+const NOTICE_KIND: &str = "cancelled";
 
 /// A thread was cancelled. Members should stop working on the thread.
 #[derive(Serialize, JsonSchema)]
@@ -66,7 +66,7 @@ impl Event for ThreadCancelled<'_> {
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
         event.row_of("threads", "$thread")?.set("cancelled_at", event.at()).keep()?;
-        notices::replay_notice(event, NOTICE.into())
+        notices::replay_notice(event, NOTICE_KIND.into())
     }
 }
 
@@ -90,12 +90,12 @@ struct CancelThread {
 }
 
 fn seal_reason(input: &CancelThread, shared: &SharedState, now: Time) -> Result<SealedPost> {
-    messages::seal_post(shared, now, &input.reason, &json!({"notice": NOTICE}))
+    messages::seal_post(shared, now, &input.reason, &json!({"notice": NOTICE_KIND}))
 }
 
 fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) -> Result<Thread> {
     let thread = visible_thread(cx, input.thread_id)?;
-    if !may_cancel(cx.caller(), &thread) {
+    if !can_cancel(cx.caller(), &thread) {
         return Err(Error::forbidden(
             "only the member who created a thread, or a caller with thread:transition, can cancel it",
         ));
@@ -119,13 +119,13 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
     dead_letters::settle(cx, &thread)?;
     dependencies::unblock_dependents(cx, &thread, false)?;
     messages::post_sealed(cx, &place, cancelled_by, post)?;
-    notices::add_notice(cx, thread.id, cancelled.lsn, NOTICE, &input.reason, message_id)?;
+    notices::add_notice(cx, thread.id, cancelled.lsn, NOTICE_KIND, &input.reason, message_id)?;
     visible_thread(cx, thread.id)
 }
 
 /// Returns whether the caller may cancel the thread: its creator may, and so may a caller with
 /// `thread:transition`.
-fn may_cancel(caller: &Caller, thread: &Thread) -> bool {
+fn can_cancel(caller: &Caller, thread: &Thread) -> bool {
     let created = caller.is_member() && thread.created_by == caller.member;
     created || caller.capabilities.has(ThreadTransition)
 }
@@ -134,10 +134,10 @@ fn may_cancel(caller: &Caller, thread: &Thread) -> bool {
 mod tests {
     use super::*;
     use crate::capability::Capability;
-    use crate::coordination::thread_row::untouched;
+    use crate::coordination::thread_row::test_thread;
 
     fn caller(member: Option<MemberId>, capabilities: &[Capability]) -> Caller {
-        let workspace = untouched().workspace_id;
+        let workspace = test_thread().workspace_id;
         let Some(member) = member else {
             let mut service = Caller::instance(workspace);
             service.capabilities = capabilities.iter().copied().collect();
@@ -148,16 +148,16 @@ mod tests {
 
     #[test]
     fn the_creator_cancels_by_writing_and_others_by_transition() {
-        let thread = untouched();
+        let thread = test_thread();
         let stranger = Some(MemberId::from(uuid::Uuid::from_u128(9)));
-        assert!(may_cancel(&caller(thread.created_by, &[WorkspaceWrite]), &thread));
-        assert!(may_cancel(&caller(stranger, &[WorkspaceWrite, ThreadTransition]), &thread));
-        assert!(!may_cancel(&caller(stranger, &[WorkspaceWrite]), &thread));
+        assert!(can_cancel(&caller(thread.created_by, &[WorkspaceWrite]), &thread));
+        assert!(can_cancel(&caller(stranger, &[WorkspaceWrite, ThreadTransition]), &thread));
+        assert!(!can_cancel(&caller(stranger, &[WorkspaceWrite]), &thread));
     }
 
     #[test]
     fn the_service_has_created_nothing() {
-        let thread = Thread { created_by: None, ..untouched() };
-        assert!(!may_cancel(&caller(None, &[WorkspaceWrite]), &thread));
+        let thread = Thread { created_by: None, ..test_thread() };
+        assert!(!can_cancel(&caller(None, &[WorkspaceWrite]), &thread));
     }
 }

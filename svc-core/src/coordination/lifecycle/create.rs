@@ -16,7 +16,7 @@ use crate::conversation::messages::{self, SealedPost};
 use crate::conversation::visibility::{self, ChannelPlace, ThreadPlace};
 use crate::coordination::blocked;
 use crate::coordination::budget_ops::spawn;
-use crate::coordination::claims::without_claim;
+use crate::coordination::claims::clear_claim;
 use crate::coordination::dependencies::{self, DependsOn};
 use crate::coordination::footprint::{self, Footprint};
 use crate::coordination::skill_sets::{self, Skill, SkillSet};
@@ -73,10 +73,10 @@ impl Event for ThreadCreated<'_> {
         let row = row.set_known("skill_set", skill_sets::skills_in_event(event).map(Value::from));
         let row = row.set_known("footprint", footprint::footprint_in_event(event));
         let row = row.set_known("depth", above.map(|above| above.saturating_add(1).into()));
-        let blocked = blocked::unfinished(event, event.list("depends_on"))?;
+        let blocked = blocked::count_unfinished(event, event.list("depends_on"))?;
         let row = row.set_known("blocked", blocked.map(Value::from));
         set_initial_columns(row).set("created_at", event.at()).set("lsn", event.lsn()).keep()?;
-        blocked::replay_new(event)
+        blocked::replay_initial_dependencies(event)
     }
 }
 
@@ -92,7 +92,7 @@ fn set_initial_columns(row: RowChange<'_>) -> RowChange<'_> {
         "children_ever",
     ];
     let no = ["has_result", "budgeted", "exhausted", "dead"];
-    let row = without_claim(row).clear("cancelled_at");
+    let row = clear_claim(row).clear("cancelled_at");
     let row = zero.into_iter().fold(row, |row, column| row.set(column, 0));
     no.into_iter().fold(row, |row, column| row.set(column, false))
 }
@@ -124,7 +124,7 @@ macro_rules! creates_thread {
             /// The tools that you advise the thread's worker to use. Default: none in particular.
             #[schemars(transform = brief("Suggested tools."))]
             #[serde(default)]
-            tools: Items<Tool, TOOLS_MAX>,
+            tools: Items<ToolName, TOOLS_MAX>,
             /// The footprint, as in `set_thread_footprint`.
             #[schemars(transform = default_is("nothing"), transform = explained_elsewhere)]
             footprint: Option<Footprint>,
@@ -155,7 +155,7 @@ macro_rules! creates_thread {
             }
 
             fn answer_repeat(cx: &Read<'_>, _: &$name, (thread, first): Self::Kept) -> Result<Self> {
-                load_created(cx, thread, first)
+                load_created_thread(cx, thread, first)
             }
         }
     };
@@ -167,7 +167,7 @@ struct NewTask<'a> {
     priority: Option<Priority>,
     required_skills: &'a [Skill],
     depends_on: &'a [ThreadId],
-    tools: &'a [Tool],
+    tools: &'a [ToolName],
     footprint: Option<&'a Footprint>,
 }
 
@@ -194,9 +194,13 @@ struct FirstMessage {
 
 /// Answers a repeated call: returns the created thread, and the members that its first message would reach
 /// now.
-fn load_created(cx: &Read<'_>, thread: ThreadId, first: Option<MessageId>) -> Result<CreatedThread> {
+fn load_created_thread(
+    cx: &Read<'_>,
+    thread: ThreadId,
+    first_message: Option<MessageId>,
+) -> Result<CreatedThread> {
     let thread = visible_thread(cx, thread)?;
-    let Some(first_message_id) = first else { return Ok(CreatedThread { thread, first: None }) };
+    let Some(first_message_id) = first_message else { return Ok(CreatedThread { thread, first: None }) };
     let first =
         messages::reaches(cx, first_message_id)?.map(|ReachedMembers { mentioned, not_reached, .. }| {
             FirstMessage { first_message_id, mentioned, not_reached }
@@ -205,7 +209,7 @@ fn load_created(cx: &Read<'_>, thread: ThreadId, first: Option<MessageId>) -> Re
 }
 
 /// The name of a tool.
-type Tool = Text<1, TOOL_MAX>;
+type ToolName = Text<1, TOOL_MAX>;
 
 creates_thread! {
     /// Creates a thread, which is a task, in a channel and returns the thread.
@@ -241,7 +245,7 @@ pub(super) fn create_thread(
     check_may_post(cx, first.as_ref())?;
     let channel = visibility::visible_channel(cx, input.channel_id)?;
     visibility::check_not_archived(&channel)?;
-    let thread = create_unchecked(cx, &channel, None, &input.task())?;
+    let thread = create_thread_unchecked(cx, &channel, None, &input.task())?;
     post_first_message(cx, &channel, thread, first.as_ref())
 }
 
@@ -286,9 +290,9 @@ pub(super) fn create_child_thread(
         let detail = format!("threads can be nested at most {THREAD_DEPTH_MAX} deep");
         return Err(Error::wrong_state(detail).into());
     }
-    spawn::check_child(cx, &parent, input.tools.len())?;
-    let child = create_unchecked(cx, &channel, Some(&parent), &input.task())?;
-    spawn::count_child(cx, parent.id)?;
+    spawn::check_spawn_budget(cx, &parent, input.tools.len())?;
+    let child = create_thread_unchecked(cx, &channel, Some(&parent), &input.task())?;
+    spawn::increment_child_count(cx, parent.id)?;
     Ok(post_first_message(cx, &channel, child, first.as_ref())?)
 }
 
@@ -325,26 +329,26 @@ fn post_first_message(
 }
 
 /// Creates a thread in a direct message, without checking the channel. Such a thread is not a task.
-pub(in crate::coordination) fn open_conversation(
+pub(in crate::coordination) fn create_dm_thread(
     cx: &mut Write<'_>,
     channel: &ChannelPlace,
     title: &str,
 ) -> Result<Thread> {
     let task =
         NewTask { title, priority: None, required_skills: &[], depends_on: &[], tools: &[], footprint: None };
-    create_unchecked(cx, channel, None, &task)
+    create_thread_unchecked(cx, channel, None, &task)
 }
 
 /// Creates a thread in a channel, as a child of `parent` if not `None`, without checking the channel or the
 /// parent.
-fn create_unchecked(
+fn create_thread_unchecked(
     cx: &mut Write<'_>,
     channel: &ChannelPlace,
     parent: Option<&Thread>,
     task: &NewTask<'_>,
 ) -> Result<Thread> {
-    let awaited = dependencies::load_awaited(cx, task.depends_on, channel.id)?;
-    let touched = task.footprint.cloned().map_or(Ok(None), |sent| sent.checked("footprint.repo"))?;
+    let awaited = dependencies::load_dependencies(cx, task.depends_on, channel.id)?;
+    let touched = task.footprint.cloned().map_or(Ok(None), |sent| sent.into_stored_form("footprint.repo"))?;
     let set = SkillSet::of(task.required_skills);
     let skill_set = skill_sets::intern(cx, &set)?;
     let required_skills = set.into_names();
@@ -367,7 +371,7 @@ fn create_unchecked(
     let lsn = cx.emit(Subject::thread(channel.id, id), &created)?.lsn;
     let thread = Thread {
         id,
-        uri: thread_row::uri(channel.workspace_id, channel.id, id),
+        uri: thread_row::thread_uri(channel.workspace_id, channel.id, id),
         workspace_id: channel.workspace_id,
         channel_id: channel.id,
         parent_id,
@@ -400,7 +404,7 @@ fn create_unchecked(
         has_checkpoint: false,
         held: None,
     };
-    thread_row::insert(cx, &thread)?;
-    dependencies::insert(cx, thread.id, &awaited.ids, thread.lsn)?;
+    thread_row::insert_thread_row(cx, &thread)?;
+    dependencies::insert_dependencies(cx, thread.id, &awaited.ids, thread.lsn)?;
     Ok(thread)
 }

@@ -22,7 +22,7 @@ use change::{
     update_thread,
 };
 pub(in crate::coordination) use change::{ThreadPriorityChanged, ThreadSkillsChanged};
-pub(in crate::coordination) use create::{ThreadCreated, open_conversation};
+pub(in crate::coordination) use create::{ThreadCreated, create_dm_thread};
 use create::{create_child_thread, create_thread, seal_first_message, seal_first_message_of_child};
 
 type Title = Text<1, TITLE_MAX>;
@@ -144,8 +144,8 @@ pub(crate) fn feature() -> Feature {
                      acknowledge_by claim_lsn worked_micros attempts spent_tokens spent_usd_micros \
                      spent_turns budgeted exhausted dead",
                 )
-                .proven_as("skill_set", Class::Text, skill_sets::OF_ROW)
-                .proven_as("footprint", Class::Text, footprint::OF_ROW)
+                .proven_as("skill_set", Class::Text, skill_sets::SKILLS_TEXT_SQL)
+                .proven_as("footprint", Class::Text, footprint::FOOTPRINT_TEXT_SQL)
                 .unproven("has_checkpoint", "follows from the checkpoint of the claim, which is compared"),
             Records::table("thread_workers", "thread_id member_id")
                 .through("thread_id", "threads")

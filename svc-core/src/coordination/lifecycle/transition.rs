@@ -128,9 +128,9 @@ impl Event for ThreadStateChanged {
         };
         row.keep()?;
         if event.text("to") == Some("closed") {
-            dead_letters::replay_settled(event)?;
+            dead_letters::replay_settlement(event)?;
         }
-        blocked::replay_state(event)
+        blocked::replay_state_change(event)
     }
 }
 
@@ -165,14 +165,15 @@ struct TransitionThread {
 
 /// The state of a thread after a transition.
 #[derive(Serialize, JsonSchema)]
-pub(in crate::coordination) struct Moved {
+#[schemars(rename = "Moved")]
+pub(in crate::coordination) struct StateAfterTransition {
     /// The thread's new state.
     pub state: ThreadState,
     /// The holder of the live claim; null if the thread has no live claim.
     assignee_id: Option<MemberId>,
 }
 
-impl Answer<TransitionThread> for Moved {
+impl Answer<TransitionThread> for StateAfterTransition {
     type Kept = ();
 
     fn kept(&self) -> Option<()> {
@@ -185,9 +186,9 @@ impl Answer<TransitionThread> for Moved {
     }
 }
 
-fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Option<Moved>> {
+fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Option<StateAfterTransition>> {
     // A lapsed claim is ended as expired first. If this adds a dead letter, the dead letter is settled below.
-    if input.action == Action::Close && claims::expire_first(cx)? {
+    if input.action == Action::Close && claims::expire_lapsed_claims(cx)? {
         return Ok(None);
     }
     let thread = visible_thread(cx, input.thread_id)?;
@@ -202,35 +203,39 @@ pub(in crate::coordination) fn make_transition(
     cx: &mut Write<'_>,
     thread: &Thread,
     action: Action,
-) -> Result<Moved> {
-    let transition = possible_transition(cx, thread, action)?;
+) -> Result<StateAfterTransition> {
+    let transition = find_possible_transition(cx, thread, action)?;
     enter_state(cx, thread, transition.to, transition.name, None)?;
     match transition.action {
         Action::Close => {
             claims::end_claim(cx, thread, ClaimEnd::Closed)?;
             dead_letters::settle(cx, thread)?;
             dependencies::unblock_dependents(cx, thread, true)?;
-            return Ok(Moved { state: transition.to, assignee_id: None });
+            return Ok(StateAfterTransition { state: transition.to, assignee_id: None });
         }
         Action::Reopen => dependencies::block_dependents(cx, thread)?,
         Action::StartReview | Action::ReturnToOpen | Action::Archive => {}
     }
-    Ok(Moved { state: transition.to, assignee_id: thread.assignee_id })
+    Ok(StateAfterTransition { state: transition.to, assignee_id: thread.assignee_id })
 }
 
 /// Fails if a transition of a thread is not possible now.
-pub(in crate::coordination) fn check_possible(cx: &Read<'_>, thread: &Thread, action: Action) -> Result<()> {
-    possible_transition(cx, thread, action).map(drop)
+pub(in crate::coordination) fn check_transition(
+    cx: &Read<'_>,
+    thread: &Thread,
+    action: Action,
+) -> Result<()> {
+    find_possible_transition(cx, thread, action).map(drop)
 }
 
-fn possible_transition(cx: &Read<'_>, thread: &Thread, action: Action) -> Result<&'static Transition> {
-    let transition = allowed_transition(action, thread.state)?;
+fn find_possible_transition(cx: &Read<'_>, thread: &Thread, action: Action) -> Result<&'static Transition> {
+    let transition = find_transition(action, thread.state)?;
     check_conditions(cx, thread, transition)?;
     Ok(transition)
 }
 
 /// Returns the entry of the transition table for `action`. Fails if the action does not start at `state`.
-fn allowed_transition(action: Action, state: ThreadState) -> Result<&'static Transition> {
+fn find_transition(action: Action, state: ThreadState) -> Result<&'static Transition> {
     let line = TRANSITIONS.iter().find(|line| line.action == action);
     let line = line.ok_or_else(|| Error::internal("an action has no entry in the table"))?;
     if line.from.contains(&state) {
@@ -243,6 +248,7 @@ fn allowed_transition(action: Action, state: ThreadState) -> Result<&'static Tra
 
 /// A condition of a transition that a thread does not meet.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Reason")]
 pub(crate) struct Reason {
     /// The name of the condition.
     condition: &'static str,
@@ -307,7 +313,7 @@ const PARENT: &str =
 /// Returns the conditions that now prevent a thread from closing, or an empty list if the thread is already
 /// finished.
 pub(crate) fn unmet_close_conditions(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Reason>> {
-    allowed_transition(Action::Close, thread.state)
+    find_transition(Action::Close, thread.state)
         .map_or_else(|_| Ok(Vec::new()), |line| unmet_conditions(cx, thread, line.name))
 }
 
@@ -340,7 +346,7 @@ pub(crate) fn possible_actions(
 /// Stores a thread's new state, and emits the event of the change.
 ///
 /// A thread that becomes open loses its current result and its cancelled mark, and earlier reviews no longer
-/// count.
+/// count. `cancelled_now` is the time of the cancel if the change cancels the thread, and otherwise `None`.
 pub(crate) fn enter_state(
     cx: &mut Write<'_>,
     thread: &Thread,
@@ -353,10 +359,10 @@ pub(crate) fn enter_state(
     let cancelled_at = if opens { None } else { cancelled_now.or(thread.cancelled_at) };
     let lsn = cx.emit(thread.place(), &ThreadStateChanged { from: thread.state, to, action })?.lsn;
     let judged_from = if opens { lsn } else { thread.judged_from };
-    cx.execute(1, ENTER, &[&thread.id, &to, &has_result, &cancelled_at, &judged_from])
+    cx.execute(1, SET_STATE, &[&thread.id, &to, &has_result, &cancelled_at, &judged_from])
 }
 
-const ENTER: &str = "
+const SET_STATE: &str = "
     update threads set state = $2, has_result = $3, cancelled_at = $4, judged_from = $5 where id = $1";
 
 #[cfg(test)]
@@ -391,7 +397,7 @@ mod tests {
             for &from in ThreadState::ALL {
                 let wanted =
                     allowed_moves.iter().find(|(a, f, _)| (*a, *f) == (action, from)).map(|(_, _, to)| *to);
-                match allowed_transition(action, from) {
+                match find_transition(action, from) {
                     Ok(line) => assert_eq!(Some(line.to), wanted, "{action:?} from {from:?}"),
                     Err(error) => {
                         assert_eq!(

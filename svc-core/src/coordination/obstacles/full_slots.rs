@@ -22,43 +22,48 @@ type SlotClaim = (MemberId, Time, ThreadId, bool);
 pub(super) struct FullSlots(BTreeSet<Obstacle>);
 
 impl FullSlots {
-    /// Finds the full slots of all footprints in one statement, without counting a claim on the thread `own`.
+    /// Finds the full slots of all footprints in one statement, without counting a claim on `ignored_thread`.
     pub fn find(
         cx: &Read<'_>,
         footprints: &[&Footprint],
-        limited: &WorkspaceLimits,
-        own: Option<ThreadId>,
+        workspace_limits: &WorkspaceLimits,
+        ignored_thread: Option<ThreadId>,
     ) -> Result<Self> {
         let items = footprints.iter().flat_map(|footprint| footprint.items.iter());
         let limits: BTreeMap<Obstacle, i64> =
-            items.filter_map(|item| slot_with_capacity(cx, item, limited)).collect();
+            items.filter_map(|item| slot_with_capacity(cx, item, workspace_limits)).collect();
         // A slot of capacity 0 is full without any claim.
         let (closed, open): (Vec<_>, Vec<_>) = limits.into_iter().partition(|(_, capacity)| *capacity == 0);
         let mut full: BTreeSet<Obstacle> = closed.into_iter().map(|(slot, _)| slot).collect();
         if !open.is_empty() {
-            full.extend(slots_used_up(cx, open, own)?);
+            full.extend(find_used_up_slots(cx, open, ignored_thread)?);
         }
         Ok(Self(full))
     }
 
     /// Returns whether any slot of a footprint is full.
-    pub fn blocks(&self, cx: &Read<'_>, footprint: &Footprint) -> bool {
+    pub fn has_full_slot(&self, cx: &Read<'_>, footprint: &Footprint) -> bool {
         footprint.items.iter().filter_map(|item| slot_obstacle(cx, item)).any(|slot| self.0.contains(&slot))
     }
 
-    /// Returns up to `most` claims that use the full slots, ordered by lease end within each slot.
-    pub fn holders(&self, cx: &Read<'_>, own: Option<ThreadId>, most: i64) -> Result<SlotClaims> {
+    /// Returns up to `limit` claims that use the full slots, ordered by lease end within each slot.
+    pub fn load_claims(
+        &self,
+        cx: &Read<'_>,
+        ignored_thread: Option<ThreadId>,
+        limit: i64,
+    ) -> Result<SlotClaims> {
         let mut holders = SlotClaims(self.0.iter().map(|slot| (*slot, Vec::new())).collect());
         if self.0.is_empty() {
             return Ok(holders);
         }
         let slots: Vec<Obstacle> = self.0.iter().copied().collect();
-        let sql = sql_of_engine(cx, HOLDERS_SQLITE, HOLDERS_POSTGRES);
-        let own = own_id(own);
+        let sql = sql_for_engine(cx, HOLDERS_SQLITE, HOLDERS_POSTGRES);
+        let ignored_thread = thread_id_or_nil(ignored_thread);
         let params = cx.caller().visibility.params();
-        let asked = slots_param(slots.iter().copied());
+        let asked = encode_slots(slots.iter().copied());
         let rows: Vec<(i64, MemberId, Time, ThreadId, bool)> =
-            cx.query(sql, &params.and(&[&asked, &own, &cx.now(), &most]))?;
+            cx.query(sql, &params.and(&[&asked, &ignored_thread, &cx.now(), &limit]))?;
         for (number, holder, until, thread, is_visible) in rows {
             let slot = usize::try_from(number).ok().and_then(|number| slots.get(number));
             if let Some(of_slot) = slot.and_then(|slot| holders.0.get_mut(slot)) {
@@ -104,20 +109,24 @@ impl SlotClaims {
 
 /// Returns the obstacle and the capacity of an item's slot, or `None` if the item is no slot or the slot has
 /// no capacity.
-fn slot_with_capacity(cx: &Read<'_>, item: &Item, limited: &WorkspaceLimits) -> Option<(Obstacle, i64)> {
+fn slot_with_capacity(
+    cx: &Read<'_>,
+    item: &Item,
+    workspace_limits: &WorkspaceLimits,
+) -> Option<(Obstacle, i64)> {
     let key = item.slot_key()?;
-    Some((Obstacle::slot(cx.caller().workspace_id, &key), limited.capacity(&key)?))
+    Some((Obstacle::slot(cx.caller().workspace_id, &key), workspace_limits.capacity(&key)?))
 }
 
 fn slot_obstacle(cx: &Read<'_>, item: &Item) -> Option<Obstacle> {
     Some(Obstacle::slot(cx.caller().workspace_id, &item.slot_key()?))
 }
 
-fn own_id(own: Option<ThreadId>) -> Uuid {
-    own.map(ThreadId::uuid).unwrap_or_default()
+fn thread_id_or_nil(thread: Option<ThreadId>) -> Uuid {
+    thread.map(ThreadId::uuid).unwrap_or_default()
 }
 
-fn sql_of_engine(cx: &Read<'_>, sqlite: &'static str, postgres: &'static str) -> &'static str {
+fn sql_for_engine(cx: &Read<'_>, sqlite: &'static str, postgres: &'static str) -> &'static str {
     match cx.engine() {
         Engine::Sqlite => sqlite,
         Engine::Postgres => postgres,
@@ -125,7 +134,7 @@ fn sql_of_engine(cx: &Read<'_>, sqlite: &'static str, postgres: &'static str) ->
 }
 
 /// Encodes slots as the JSON parameter that `slots_sqlite!` and `slots_postgres!` read.
-fn slots_param(slots: impl Iterator<Item = Obstacle>) -> String {
+fn encode_slots(slots: impl Iterator<Item = Obstacle>) -> String {
     let slots: Vec<Value> = slots.map(|slot| json!(slot.uuid().simple().to_string())).collect();
     Value::from(slots).to_string()
 }
@@ -148,18 +157,18 @@ macro_rules! slots_postgres {
     };
 }
 
-/// Returns the slots whose whole capacity is used by live claims, without counting a claim on the thread
-/// `own`.
+/// Returns the slots whose whole capacity is used by live claims, without counting a claim on
+/// `ignored_thread`.
 ///
 /// The stored counts change only as claims begin and end, so they include lapsed claims that have not been
 /// ended. The uses by the first [`LAPSED_MAX`] lapsed claims are subtracted.
-fn slots_used_up(
+fn find_used_up_slots(
     cx: &Read<'_>,
     slots: Vec<(Obstacle, i64)>,
-    own: Option<ThreadId>,
+    ignored_thread: Option<ThreadId>,
 ) -> Result<impl Iterator<Item = Obstacle>> {
-    let asked = slots_param(slots.iter().map(|(slot, _)| *slot));
-    let counted: Vec<(i64, i64)> = cx.query(sql_of_engine(cx, USES_SQLITE, USES_POSTGRES), &[&asked])?;
+    let asked = encode_slots(slots.iter().map(|(slot, _)| *slot));
+    let counted: Vec<(i64, i64)> = cx.query(sql_for_engine(cx, USES_SQLITE, USES_POSTGRES), &[&asked])?;
     let mut left: BTreeMap<Obstacle, i64> = BTreeMap::new();
     for (number, uses) in counted {
         let slot = usize::try_from(number).ok().and_then(|number| slots.get(number));
@@ -167,8 +176,10 @@ fn slots_used_up(
     }
     left.retain(|_, left| *left <= 0);
     if !left.is_empty() {
-        let freed: Vec<(Obstacle,)> =
-            cx.query(FREED, &[&cx.caller().workspace_id, &cx.now(), &own_id(own), &LAPSED_MAX])?;
+        let freed: Vec<(Obstacle,)> = cx.query(
+            UNCOUNTED_USES,
+            &[&cx.caller().workspace_id, &cx.now(), &thread_id_or_nil(ignored_thread), &LAPSED_MAX],
+        )?;
         for (slot,) in freed {
             if let Some(left) = left.get_mut(&slot) {
                 *left = left.saturating_add(1);
@@ -192,7 +203,7 @@ const USES_SQLITE: &str = uses_of!(slots_sqlite!("$1"));
 const USES_POSTGRES: &str = uses_of!(slots_postgres!("$1"));
 
 /// Selects each use of a slot by the claim on `$3` or by a lapsed claim, as one row.
-const FREED: &str = "
+const UNCOUNTED_USES: &str = "
     select l.obstacle from (
         select t.id from threads t
         where t.workspace_id = $1 and t.assignment_expires_at <= $2 and t.assignment_expires_at is not null
@@ -202,15 +213,15 @@ const FREED: &str = "
     union all
     select l.obstacle from live_items l where l.thread_id = $3 and l.space = 'slot'";
 
-/// Returns the number of live claims that use each slot in `slots`, counting up to `most` claims per slot.
+/// Returns the number of live claims that use each slot in `slots`, counting up to `limit` claims per slot.
 pub(in crate::coordination) fn count_uses(
     cx: &Read<'_>,
     slots: &[Obstacle],
-    most: i64,
+    limit: i64,
 ) -> Result<BTreeMap<Obstacle, i64>> {
-    let sql = sql_of_engine(cx, USED_SQLITE, USED_POSTGRES);
-    let asked = slots_param(slots.iter().copied());
-    let used: Vec<(i64, i64)> = cx.query(sql, &[&asked, &cx.now(), &most])?;
+    let sql = sql_for_engine(cx, USED_SQLITE, USED_POSTGRES);
+    let asked = encode_slots(slots.iter().copied());
+    let used: Vec<(i64, i64)> = cx.query(sql, &[&asked, &cx.now(), &limit])?;
     let slot_at = |number: i64| usize::try_from(number).ok().and_then(|number| slots.get(number));
     Ok(used.into_iter().filter_map(|(number, used)| Some((*slot_at(number)?, used))).collect())
 }
@@ -257,16 +268,16 @@ const HOLDERS_SQLITE: &str = holders!(slots_sqlite!("$5"));
 
 const HOLDERS_POSTGRES: &str = holders!(slots_postgres!("$5"));
 
-/// Returns up to `most` live claims that use a slot, ordered by lease end.
+/// Returns up to `limit` live claims that use a slot, ordered by lease end.
 ///
-/// Only the first `counted` claims that are read are considered.
-pub(in crate::coordination) fn slot_holders(
+/// Only the first `scan_limit` claims that are read are considered.
+pub(in crate::coordination) fn load_slot_claims(
     cx: &Read<'_>,
     slot: Obstacle,
-    counted: i64,
-    most: i64,
+    scan_limit: i64,
+    limit: i64,
 ) -> Result<Vec<SlotClaim>> {
-    cx.query(HOLDERS, &cx.caller().visibility.params().and(&[&slot, &cx.now(), &most, &counted]))
+    cx.query(HOLDERS, &cx.caller().visibility.params().and(&[&slot, &cx.now(), &limit, &scan_limit]))
 }
 
 const HOLDERS: &str = concat!(

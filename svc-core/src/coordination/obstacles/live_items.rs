@@ -4,13 +4,13 @@
 
 use super::Obstacle;
 use crate::Result;
-use crate::coordination::footprint::{Footprint, ItemSpace, all_extents, extents};
+use crate::coordination::footprint::{Footprint, ItemSpace, current_and_earlier_extents, extents};
 use crate::id::{ThreadId, WorkspaceId};
 use crate::op::Write;
 use crate::store::new_row;
 
 /// Records the items of a thread's new claim.
-pub(in crate::coordination) fn begin(
+pub(in crate::coordination) fn insert_live_items(
     cx: &mut Write<'_>,
     thread_id: ThreadId,
     footprint: &Footprint,
@@ -61,7 +61,7 @@ macro_rules! uses {
 pub(in crate::coordination) use uses;
 
 /// Removes the items of a thread's claim, and returns them as obstacles.
-pub(in crate::coordination) fn end(
+pub(in crate::coordination) fn remove_live_items(
     cx: &mut Write<'_>,
     thread_id: ThreadId,
     footprint: &Footprint,
@@ -82,7 +82,7 @@ const END: &str = "delete from live_items where thread_id = $1";
 /// Returns the obstacles that block other threads while a claim has this footprint.
 fn obstacles_of_claim(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Obstacle> {
     let mut touched: Vec<Obstacle> =
-        all_extents(footprint).iter().map(|extent| Obstacle::of(workspace, extent)).collect();
+        current_and_earlier_extents(footprint).iter().map(|extent| Obstacle::of(workspace, extent)).collect();
     touched.sort();
     touched.dedup();
     touched

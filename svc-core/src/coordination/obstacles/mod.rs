@@ -17,7 +17,9 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::Result;
-use crate::coordination::footprint::{Extent, Footprint, Item, ItemSpace, RepoKey, all_extents};
+use crate::coordination::footprint::{
+    Extent, Footprint, Item, ItemSpace, RepoKey, current_and_earlier_extents,
+};
 use crate::error::{Code, Error};
 use crate::hash::sha256;
 use crate::id::{MemberId, ThreadId, WorkspaceId};
@@ -26,9 +28,9 @@ use crate::op::Read;
 use crate::store::{FromValue, Param, ToParam, Value};
 use crate::time::Time;
 use full_slots::FullSlots;
-pub(in crate::coordination) use full_slots::{count_uses, slot_holders};
-pub(in crate::coordination) use live_items::{begin, end, uses};
-use workspace_limits::{WorkspaceLimits, load_limits};
+pub(in crate::coordination) use full_slots::{count_uses, load_slot_claims};
+pub(in crate::coordination) use live_items::{insert_live_items, remove_live_items, uses};
+use workspace_limits::{WorkspaceLimits, load_workspace_limits};
 
 /// The id of an obstacle, which is an item, a slot or a pause. The id is unique across workspaces.
 ///
@@ -72,7 +74,8 @@ impl Obstacle {
 
 /// Returns the ids of the obstacles that could block a footprint: its items, and a pause of its repository.
 pub(in crate::coordination) fn obstacle_ids(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Uuid> {
-    let touched = all_extents(footprint).into_iter().map(|extent| Obstacle::of(workspace, &extent));
+    let touched =
+        current_and_earlier_extents(footprint).into_iter().map(|extent| Obstacle::of(workspace, &extent));
     let paused = Obstacle::pause(workspace, &footprint.repo_key());
     touched.chain([paused]).map(Obstacle::uuid).collect()
 }
@@ -142,42 +145,43 @@ pub(in crate::coordination) struct BlockingConflict {
     pub conflict: Conflict,
     /// The thread of the conflicting claim, even if the caller may not see it; `None` without such a claim.
     pub thread: Option<ThreadId>,
+    /// The obstacle that causes the conflict.
     pub obstacle: Obstacle,
     /// Whether the footprint's item conflicts with shared claims too.
     pub exclusive: bool,
 }
 
-/// Returns the conflicts with a footprint, up to `most`.
+/// Returns the conflicts with a footprint, up to `limit`.
 ///
-/// A claim on the thread `own` is ignored.
+/// A claim on `ignored_thread` is ignored.
 pub(in crate::coordination) fn conflicts_with(
     cx: &Read<'_>,
     footprint: &Footprint,
-    own: Option<ThreadId>,
-    most: i64,
+    ignored_thread: Option<ThreadId>,
+    limit: i64,
 ) -> Result<Vec<BlockingConflict>> {
-    let limited = load_limits(cx)?;
+    let limits = load_workspace_limits(cx)?;
     let mut found = Vec::new();
-    found.extend(limited.pause_of(cx.caller().workspace_id, footprint));
-    let full = FullSlots::find(cx, &[footprint], &limited, own)?;
-    found.extend(full.holders(cx, own, most)?.conflicts_with(cx, footprint));
-    found.extend(probe::overlaps(cx, footprint, own, most)?);
-    found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    found.extend(limits.pause_conflict(cx.caller().workspace_id, footprint));
+    let full = FullSlots::find(cx, &[footprint], &limits, ignored_thread)?;
+    found.extend(full.load_claims(cx, ignored_thread, limit)?.conflicts_with(cx, footprint));
+    found.extend(probe::find_overlaps(cx, footprint, ignored_thread, limit)?);
+    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(found)
 }
 
 /// Returns the conflicts with each footprint. If one read cannot find all overlaps, only the first footprints
 /// are covered, at least one.
-pub(in crate::coordination) fn conflicts_of_each(
+pub(in crate::coordination) fn conflicts_with_each(
     cx: &Read<'_>,
     footprints: &[&Footprint],
 ) -> Result<Vec<Vec<BlockingConflict>>> {
-    let limited = load_limits(cx)?;
-    let full = FullSlots::find(cx, footprints, &limited, None)?.holders(cx, None, CONFLICTS_MAX)?;
-    let overlaps = probe::overlaps_of_each(cx, footprints, CONFLICTS_MAX)?;
+    let limits = load_workspace_limits(cx)?;
+    let full = FullSlots::find(cx, footprints, &limits, None)?.load_claims(cx, None, CONFLICTS_MAX)?;
+    let overlaps = probe::find_overlaps_of_each(cx, footprints, CONFLICTS_MAX)?;
     let of_each = footprints.iter().zip(overlaps).map(|(footprint, overlaps)| {
         let mut found: Vec<BlockingConflict> = Vec::new();
-        found.extend(limited.pause_of(cx.caller().workspace_id, footprint));
+        found.extend(limits.pause_conflict(cx.caller().workspace_id, footprint));
         found.extend(full.conflicts_with(cx, footprint));
         found.extend(overlaps);
         found.truncate(usize::try_from(CONFLICTS_MAX).unwrap_or(usize::MAX));
@@ -188,25 +192,25 @@ pub(in crate::coordination) fn conflicts_of_each(
 
 /// Returns, for each footprint, whether anything conflicts with it.
 pub(in crate::coordination) fn are_blocked(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<Vec<bool>> {
-    let limited = load_limits(cx)?;
-    let full = FullSlots::find(cx, footprints, &limited, None)?;
-    let overlapped = probe::overlapped_footprints(cx, footprints)?;
+    let limits = load_workspace_limits(cx)?;
+    let full = FullSlots::find(cx, footprints, &limits, None)?;
+    let overlapped = probe::find_overlapped_footprints(cx, footprints)?;
     let workspace = cx.caller().workspace_id;
     let is_blocked = footprints.iter().enumerate().map(|(number, footprint)| {
-        limited.pause_of(workspace, footprint).is_some()
-            || full.blocks(cx, footprint)
+        limits.pause_conflict(workspace, footprint).is_some()
+            || full.has_full_slot(cx, footprint)
             || overlapped.contains(&number)
     });
     Ok(is_blocked.collect())
 }
 
 /// Fails with `footprint-conflict` if anything conflicts with a footprint.
-pub(in crate::coordination) fn check_free(
+pub(in crate::coordination) fn check_no_conflicts(
     cx: &Read<'_>,
     footprint: &Footprint,
-    own: Option<ThreadId>,
+    ignored_thread: Option<ThreadId>,
 ) -> Result<()> {
-    let found = conflicts_with(cx, footprint, own, CONFLICTS_MAX)?;
+    let found = conflicts_with(cx, footprint, ignored_thread, CONFLICTS_MAX)?;
     if found.is_empty() {
         return Ok(());
     }

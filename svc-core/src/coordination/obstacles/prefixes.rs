@@ -25,30 +25,29 @@ impl PrefixScope {
     }
 }
 
-/// Texts whose nearest prefix must still be looked up, each with a length.
-///
-/// Another entry finds the prefixes up to that length.
+/// Texts whose nearest prefix must still be looked up, each with the number of its first bytes that another
+/// entry covers: shorter prefixes are found by that entry.
 type PendingTexts = BTreeMap<(PrefixScope, String), usize>;
 
 /// Returns beginnings of the texts in `texts`, including every known prefix with which one of these texts
 /// begins.
 ///
-/// `nearest` returns, for each text, the greatest prefix that sorts before the text, or `None`. It is called
-/// up to a dozen times, because each call halves the remaining text. A beginning that several texts of one
-/// scope share is looked up once.
-pub(super) fn beginnings(
+/// `find_nearest` returns, for each text, the greatest prefix that sorts before the text, or `None`. It is
+/// called up to a dozen times, because each call halves the remaining text. A beginning that several texts of
+/// one scope share is looked up once.
+pub(super) fn candidate_prefixes(
     texts: impl IntoIterator<Item = (PrefixScope, String)>,
-    mut nearest: impl FnMut(&[&(PrefixScope, String)]) -> Result<Vec<Option<String>>>,
+    mut find_nearest: impl FnMut(&[&(PrefixScope, String)]) -> Result<Vec<Option<String>>>,
 ) -> Result<BTreeMap<PrefixScope, BTreeSet<String>>> {
     let mut found: BTreeMap<PrefixScope, BTreeSet<String>> = BTreeMap::new();
     let mut open: PendingTexts = texts.into_iter().map(|text| (text, 0)).collect();
     while !open.is_empty() {
         let asked: Vec<&(PrefixScope, String)> = open.keys().collect();
-        let before = nearest(&asked)?;
+        let before = find_nearest(&asked)?;
         let mut left = PendingTexts::new();
         for (((place, text), &from), before) in open.iter().zip(before) {
             let Some(before) = before else { continue };
-            let common = common_beginning(text, &before);
+            let common = common_prefix(text, &before);
             if common.len() < from {
                 continue;
             }
@@ -69,9 +68,9 @@ pub(super) fn beginnings(
 }
 
 /// Returns the common beginning of two texts.
-fn common_beginning<'t>(one: &'t str, other: &str) -> &'t str {
-    let end = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-    one.split_at(one.floor_char_boundary(end)).0
+fn common_prefix<'t>(text: &'t str, other: &str) -> &'t str {
+    let end = text.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    text.split_at(text.floor_char_boundary(end)).0
 }
 
 #[cfg(test)]
@@ -84,12 +83,13 @@ mod tests {
     fn walk(prefixes: &BTreeSet<String>, texts: &[String]) -> (BTreeSet<String>, usize, usize) {
         let mut rounds = 0;
         let mut steps = 0;
-        let found = beginnings(texts.iter().map(|text| (PrefixScope::default(), text.clone())), |asked| {
-            rounds += 1;
-            steps += asked.len();
-            let before = |text: &str| prefixes.range(..text.to_owned()).next_back().cloned();
-            Ok(asked.iter().map(|(_, text)| before(text)).collect())
-        });
+        let found =
+            candidate_prefixes(texts.iter().map(|text| (PrefixScope::default(), text.clone())), |asked| {
+                rounds += 1;
+                steps += asked.len();
+                let before = |text: &str| prefixes.range(..text.to_owned()).next_back().cloned();
+                Ok(asked.iter().map(|(_, text)| before(text)).collect())
+            });
         (found.unwrap().remove(&PrefixScope::default()).unwrap_or_default(), rounds, steps)
     }
 

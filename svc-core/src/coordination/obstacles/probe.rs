@@ -1,7 +1,7 @@
 //! Finds the live claims that conflict with footprints, by the indexes of the table `live_items`.
 //!
 //! An item overlaps the items that begin with it, which form one span of the sort order, and the items with
-//! which it begins itself, which `prefixes_above` finds. One statement reads these spans for the items of
+//! which it begins itself, which `find_live_prefixes` finds. One statement reads these spans for the items of
 //! many footprints. For a shared item the statement reads no shared items, regardless of their number: the
 //! index stores exclusive items separately.
 
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::prefixes::{PrefixScope, beginnings};
+use super::prefixes::{PrefixScope, candidate_prefixes};
 use super::{BlockingConflict, Conflict, ConflictReason, Obstacle};
 use crate::Result;
 use crate::conversation::visibility::visible;
@@ -22,7 +22,7 @@ use crate::store::{Engine, FromRow, Row, ToParam};
 use crate::time::Time;
 
 /// Maximum items of live claims that are read to find conflicts with footprints.
-const OVERLAPS_READ: i64 = 2500;
+const OVERLAPS_READ_MAX: i64 = 2500;
 
 /// A claim that overlaps an item of a footprint.
 struct OverlappingClaim {
@@ -35,7 +35,7 @@ struct OverlappingClaim {
     is_visible: bool,
     /// The first prefix of the claim that the item overlaps.
     prefix: String,
-    /// Whether the claim is live, and not on the thread `own` that the statement excludes.
+    /// Whether the claim is live, and not on the thread that the statement ignores.
     is_conflict: bool,
     /// Number of the claim's items that overlap the footprint's item.
     items: i64,
@@ -79,7 +79,7 @@ impl ProbedItems {
         if touched.is_empty() {
             return Ok(None);
         }
-        let above = prefixes_above(cx, &touched)?;
+        let above = find_live_prefixes(cx, &touched)?;
         let mut spans: Vec<Value> = Vec::new();
         for (number, (.., extent)) in touched.iter().enumerate() {
             let Extent { repo_key, space, prefix, exclusive } = extent;
@@ -89,7 +89,7 @@ impl ProbedItems {
             // An item that is not exclusive conflicts only with exclusive claims.
             let modes = if *exclusive { &[true, false][..] } else { &[true] };
             for mode in modes {
-                span(*mode, prefix, extent.end());
+                span(*mode, prefix, extent.upper_bound());
             }
             let above = above.get(&PrefixScope::of(extent)).filter(|_| *space == ItemSpace::Path);
             for beginning in above.into_iter().flatten().filter(|text| is_proper_prefix(text, prefix)) {
@@ -106,36 +106,44 @@ impl ProbedItems {
     ///
     /// A claim is one row for each item of the footprints that it overlaps, even if several of its own items
     /// overlap that item.
-    fn read_overlaps(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Vec<OverlappingClaim>> {
+    fn read_overlaps(
+        &self,
+        cx: &Read<'_>,
+        ignored_thread: Option<ThreadId>,
+    ) -> Result<Vec<OverlappingClaim>> {
         let sql = match cx.engine() {
             Engine::Sqlite => OVERLAPS_SQLITE,
             Engine::Postgres => OVERLAPS_POSTGRES,
         };
-        self.overlaps(cx, sql, own, &[&OVERLAPS_READ, &CONFLICTS_MAX])
+        self.query_overlaps(cx, sql, ignored_thread, &[&OVERLAPS_READ_MAX, &CONFLICTS_MAX])
     }
 
     /// Runs a statement that selects overlapping claims; `limits` are the statement's last parameters.
-    fn overlaps(
+    fn query_overlaps(
         &self,
         cx: &Read<'_>,
         sql: &'static str,
-        own: Option<ThreadId>,
+        ignored_thread: Option<ThreadId>,
         limits: &[&dyn ToParam],
     ) -> Result<Vec<OverlappingClaim>> {
-        let own = own.map(ThreadId::uuid).unwrap_or_default();
+        let ignored_thread = ignored_thread.map(ThreadId::uuid).unwrap_or_default();
         let workspace = cx.caller().workspace_id;
         let now = cx.now();
-        let about: [&dyn ToParam; 4] = [&workspace, &own, &now, &self.spans];
+        let about: [&dyn ToParam; 4] = [&workspace, &ignored_thread, &now, &self.spans];
         cx.query(sql, &cx.caller().visibility.params().and(&[about.as_slice(), limits].concat()))
     }
 
     /// Reads one live claim that overlaps any of the items, or returns `None` if no live claim does.
-    fn read_one(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Option<BlockingConflict>> {
+    fn read_one_overlap(
+        &self,
+        cx: &Read<'_>,
+        ignored_thread: Option<ThreadId>,
+    ) -> Result<Option<BlockingConflict>> {
         let sql = match cx.engine() {
             Engine::Sqlite => ONE_OVERLAP_SQLITE,
             Engine::Postgres => ONE_OVERLAP_POSTGRES,
         };
-        let rows = self.overlaps(cx, sql, own, &[])?;
+        let rows = self.query_overlaps(cx, sql, ignored_thread, &[])?;
         let found = rows.into_iter().map(|row| self.to_conflict(cx, row));
         Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().next().map(|(_, blocked)| blocked))
     }
@@ -176,39 +184,39 @@ fn is_proper_prefix(beginning: &str, prefix: &str) -> bool {
     beginning.len() < prefix.len() && prefix.starts_with(beginning)
 }
 
-/// Returns up to `most` live claims that overlap a footprint, in the order of its items.
+/// Returns up to `limit` live claims that overlap a footprint, in the order of its items.
 ///
-/// A claim is returned once for each item that it overlaps. If `most` is 1, any overlapping claim may be
+/// A claim is returned once for each item that it overlaps. If `limit` is 1, any overlapping claim may be
 /// returned, and no more are read. If there are very many claims, only some are read, but at least one.
-pub(super) fn overlaps(
+pub(super) fn find_overlaps(
     cx: &Read<'_>,
     footprint: &Footprint,
-    own: Option<ThreadId>,
-    most: i64,
+    ignored_thread: Option<ThreadId>,
+    limit: i64,
 ) -> Result<Vec<BlockingConflict>> {
     let Some(asked) = ProbedItems::prepare(cx, &[footprint])? else { return Ok(Vec::new()) };
-    if most == 1 {
-        return Ok(asked.read_one(cx, own)?.into_iter().collect());
+    if limit == 1 {
+        return Ok(asked.read_one_overlap(cx, ignored_thread)?.into_iter().collect());
     }
-    let rows = asked.read_overlaps(cx, own)?;
+    let rows = asked.read_overlaps(cx, ignored_thread)?;
     let is_all = is_complete(&rows);
     let found = rows.into_iter().map(|row| asked.to_conflict(cx, row)).filter_map(Result::transpose);
     let mut found = found.map(|found| found.map(|(_, blocked)| blocked)).collect::<Result<Vec<_>>>()?;
     if found.is_empty() && !is_all {
         // All claims that were read have lapsed.
-        found.extend(asked.read_one(cx, own)?);
+        found.extend(asked.read_one_overlap(cx, ignored_thread)?);
     }
-    found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(found)
 }
 
 /// Returns, for each of the first footprints, the live claims that overlap it.
 ///
 /// The result covers as many footprints as one read allows, and at least the first one.
-pub(super) fn overlaps_of_each(
+pub(super) fn find_overlaps_of_each(
     cx: &Read<'_>,
     footprints: &[&Footprint],
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<Vec<BlockingConflict>>> {
     let Some(asked) = ProbedItems::prepare(cx, footprints)? else {
         return Ok(footprints.iter().map(|_| Vec::new()).collect());
@@ -227,13 +235,16 @@ pub(super) fn overlaps_of_each(
         }
     }
     if let (true, Some(first)) = (found.is_empty(), footprints.first()) {
-        found.push(overlaps(cx, first, None, most)?);
+        found.push(find_overlaps(cx, first, None, limit)?);
     }
     Ok(found)
 }
 
 /// Returns the indexes of the footprints that a live claim overlaps.
-pub(super) fn overlapped_footprints(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<BTreeSet<usize>> {
+pub(super) fn find_overlapped_footprints(
+    cx: &Read<'_>,
+    footprints: &[&Footprint],
+) -> Result<BTreeSet<usize>> {
     let Some(asked) = ProbedItems::prepare(cx, footprints)? else { return Ok(BTreeSet::new()) };
     let sql = match cx.engine() {
         Engine::Sqlite => ANY_SQLITE,
@@ -250,14 +261,14 @@ pub(super) fn overlapped_footprints(cx: &Read<'_>, footprints: &[&Footprint]) ->
 fn is_complete(rows: &[OverlappingClaim]) -> bool {
     let items = rows.iter().fold(0_i64, |items, row| items.saturating_add(row.items));
     let claims = i64::try_from(rows.len()).unwrap_or(i64::MAX);
-    items < OVERLAPS_READ && claims < CONFLICTS_MAX
+    items < OVERLAPS_READ_MAX && claims < CONFLICTS_MAX
 }
 
 /// Returns beginnings of the paths among the items, including every live prefix of a path.
 ///
 /// A live prefix of a path is the prefix of a live claim with which the path begins. For paths that are not
 /// touched exclusively, only the prefixes of exclusive claims are included.
-fn prefixes_above(
+fn find_live_prefixes(
     cx: &Read<'_>,
     items: &[(usize, Item, Extent)],
 ) -> Result<BTreeMap<PrefixScope, BTreeSet<String>>> {
@@ -267,7 +278,7 @@ fn prefixes_above(
     };
     let paths = items.iter().filter(|(.., extent)| extent.space == ItemSpace::Path);
     let paths = paths.map(|(.., extent)| (PrefixScope::of(extent), extent.prefix.clone()));
-    beginnings(paths, |texts| {
+    candidate_prefixes(paths, |texts| {
         let sent: Vec<Value> =
             texts.iter().map(|(place, text)| json!([&*place.repo_key, place.exclusive, text])).collect();
         let found: Vec<(i64, Option<String>)> =

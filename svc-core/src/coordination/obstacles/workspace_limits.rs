@@ -33,7 +33,7 @@ impl WorkspaceLimits {
 
     /// Returns the conflict of a footprint whose repository is paused, or `None` if the repository is not
     /// paused.
-    pub fn pause_of(&self, workspace: WorkspaceId, footprint: &Footprint) -> Option<BlockingConflict> {
+    pub fn pause_conflict(&self, workspace: WorkspaceId, footprint: &Footprint) -> Option<BlockingConflict> {
         let repo = footprint.repo_key();
         self.paused.contains(&repo).then(|| BlockingConflict {
             conflict: Conflict::without_claim(ConflictReason::RepoPaused),
@@ -45,7 +45,7 @@ impl WorkspaceLimits {
 }
 
 /// Returns the limits of the caller's workspace.
-pub(super) fn load_limits(cx: &Read<'_>) -> Result<WorkspaceLimits> {
+pub(super) fn load_workspace_limits(cx: &Read<'_>) -> Result<WorkspaceLimits> {
     let workspace = cx.caller().workspace_id;
     cx.cached_or_load(&SINGLE_ENTRY, || {
         let capacities = cx.query::<(String, i64)>(CAPACITIES, &[&workspace])?.into_iter();

@@ -19,6 +19,7 @@ use crate::op::Read;
 /// The thread that a member would claim next. Threads are ordered as they are claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::coordination) struct NextThread {
+    /// The negated priority, so that more urgent threads are first in the order.
     pub(super) urgency: i64,
     pub(super) lsn: i64,
     pub thread_id: ThreadId,
@@ -28,9 +29,13 @@ pub(in crate::coordination) struct NextThread {
 }
 
 /// The criteria that determine the next thread: the channels or pools, the skill sets and the repository.
+///
+/// A pool contains the queued threads of all public channels of a workspace, or of one private channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeadCriteria {
+    /// The ids of the channels, or of the pools, to search.
     pub places: Vec<Uuid>,
+    /// The ids of the skill sets that the member covers.
     pub eligible: Arc<Vec<i64>>,
     pub repo: Option<RepoKey>,
 }
@@ -61,10 +66,10 @@ pub(super) enum CachedHead {
     Unread,
 }
 
-/// Returns the next thread that meets the criteria `sought`, according to the cache of the batch.
-pub(super) fn next_head(cx: &Read<'_>, sought: &HeadCriteria) -> Result<CachedHead> {
+/// Returns the next thread that meets `criteria`, according to the cache of the batch.
+pub(super) fn next_head(cx: &Read<'_>, criteria: &HeadCriteria) -> Result<CachedHead> {
     cx.with_cached(&SINGLE_ENTRY, |QueueHeads(window)| {
-        let window = window.as_ref().filter(|window| window.criteria == *sought);
+        let window = window.as_ref().filter(|window| window.criteria == *criteria);
         Ok(match window.map(|window| (window.threads.front(), window.is_complete)) {
             Some((Some(next), _)) => CachedHead::Known(*next),
             Some((None, true)) => CachedHead::Nothing,
@@ -81,7 +86,7 @@ pub(super) fn cache_heads(cx: &Read<'_>, criteria: HeadCriteria, first: &[NextTh
 }
 
 /// Removes a thread from the cache, because the thread has left the queue.
-pub(super) fn remove(cx: &Read<'_>, thread: ThreadId) -> Result<()> {
+pub(super) fn remove_from_cache(cx: &Read<'_>, thread: ThreadId) -> Result<()> {
     cx.with_cached(&SINGLE_ENTRY, |QueueHeads(window)| {
         window.iter_mut().for_each(|window| window.threads.retain(|next| next.thread_id != thread));
         Ok(())
@@ -89,6 +94,6 @@ pub(super) fn remove(cx: &Read<'_>, thread: ThreadId) -> Result<()> {
 }
 
 /// Drops the cached threads, because a thread has entered the queue.
-pub(super) fn forget(cx: &Read<'_>) {
+pub(super) fn clear_cache(cx: &Read<'_>) {
     cx.keep(&SINGLE_ENTRY, QueueHeads(None));
 }

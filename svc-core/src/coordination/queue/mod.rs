@@ -26,16 +26,18 @@ use crate::coordination::thread_row::Thread;
 use crate::id::{ChannelId, ThreadId};
 use crate::op::Write;
 pub(in crate::coordination) use heads::NextThread;
-pub(in crate::coordination) use next::{QueueRequest, QueueScope, count, first, next};
-pub(in crate::coordination) use parked::{free, obstacles_waited_for, park};
-pub(in crate::coordination) use supply::count_made_ready;
+pub(in crate::coordination) use next::{
+    QueueRequest, QueueScope, count_ready, find_next_thread, first_ready_thread,
+};
+pub(in crate::coordination) use parked::{find_awaited_obstacles, park, unpark_behind};
+pub(in crate::coordination) use supply::count_newly_ready;
 
 /// Updates a thread's row in the queue: removes it, and adds the thread again if it is ready.
 ///
 /// The thread's footprint must not have changed: a thread without a footprint is never parked.
-pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
+pub(in crate::coordination) fn refresh_thread(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
     if thread.footprint_id != 0 {
-        return refresh_with_parked(cx, thread.id);
+        return refresh_ready_and_parked(cx, thread.id);
     }
     if thread.has_result {
         // The thread is still not ready: its claim has ended, but now it has a result.
@@ -43,20 +45,20 @@ pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: &Thread) -> R
     }
     cx.save_any(REMOVE_THREAD, &[&thread.id])?;
     if thread.held.is_some() {
-        return heads::remove(cx, thread.id);
+        return heads::remove_from_cache(cx, thread.id);
     }
-    heads::forget(cx);
+    heads::clear_cache(cx);
     cx.save_any(ADD_THREAD, &[&thread.id])
 }
 
 /// Updates the rows of a thread in the queue and among the parked threads, whether or not the thread was
 /// parked.
-pub(in crate::coordination) fn refresh_with_parked(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
-    parked::follow(cx, thread)?;
-    parked::remove(cx, thread)?;
+pub(in crate::coordination) fn refresh_ready_and_parked(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
+    parked::return_next_of_group(cx, thread)?;
+    parked::remove_parked(cx, thread)?;
     cx.execute_any(REMOVE_THREAD, &[&thread])?;
     cx.execute_any(ADD_THREAD, &[&thread])?;
-    parked::park_with_alike(cx, thread)
+    parked::park_with_same_footprint(cx, thread)
 }
 
 /// Removes a channel's threads from the queue and adds those that are ready.
@@ -69,7 +71,7 @@ pub(in crate::coordination) fn refresh_channel(cx: &mut Write<'_>, channel: Chan
 /// Moves the queue's rows of a channel to the pool that matches the channel's privacy.
 ///
 /// All rows of a channel are in one pool, so one row shows whether the rows must be moved.
-pub(in crate::coordination) fn move_pool(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
+pub(in crate::coordination) fn move_to_current_pool(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
     let found: Option<(Option<Uuid>, Option<Uuid>, Uuid)> = cx.one(POOLS, &[&channel])?;
     let Some((ready, parked, wanted)) = found else { return Ok(()) };
     if ready.is_some_and(|pool| pool != wanted) {

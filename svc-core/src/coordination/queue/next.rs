@@ -49,13 +49,16 @@ const CHECKED_MAX: usize = 100;
 /// After [`CHECKED_MAX`] checks it returns the first thread that was not checked; a claim, which parks
 /// blocked threads, then checks that thread. So reads are short, and no read misses a thread that could be
 /// claimed. The search includes threads that will be ready once lapsed claims are ended.
-pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &QueueRequest) -> Result<Option<NextThread>> {
-    let eligible = Eligibility::of_caller(cx, wanted)?;
+pub(in crate::coordination) fn find_next_thread(
+    cx: &Read<'_>,
+    request: &QueueRequest,
+) -> Result<Option<NextThread>> {
+    let eligible = Eligibility::of_caller(cx, request)?;
     cx.with_cached(&SINGLE_ENTRY, |found: &mut QueueLookups| {
         if let Some((_, next)) = found.next.iter().find(|(of, _)| *of == eligible) {
             return Ok(*next);
         }
-        let next = best_thread(cx, &eligible, &mut FootprintChecks::new(&mut found.free))?;
+        let next = find_best_thread(cx, &eligible, &mut FootprintChecks::new(&mut found.free))?;
         found.next.push((eligible, next));
         Ok(next)
     })
@@ -72,59 +75,59 @@ pub(super) struct QueueLookups {
     /// The next thread for each set of criteria.
     next: Vec<(Eligibility, Option<NextThread>)>,
     /// Number of threads that may have become claimable because a claim ended.
-    pub freed: Option<i64>,
+    pub unblocked_count: Option<i64>,
     /// Number of threads that will become claimable once lapsed claims are ended.
-    pub left_by_lapsed: Option<i64>,
+    pub ready_after_lapses: Option<i64>,
 }
 
 impl Cached for QueueLookups {
     const LIFETIME: Lifetime = Lifetime::Transaction;
 }
 
-fn best_thread(
+fn find_best_thread(
     cx: &Read<'_>,
     eligible: &Eligibility,
     checks: &mut FootprintChecks<'_>,
 ) -> Result<Option<NextThread>> {
-    let wanted = &eligible.wanted;
-    let places = match wanted.scope {
+    let request = &eligible.request;
+    let places = match request.scope {
         QueueScope::Channel(channel) => vec![channel.uuid()],
         QueueScope::Workspace => eligible.pools.clone(),
     };
     let mut skipped: Vec<i64> = Vec::new();
     let mut others: Vec<NextThread> = Vec::new();
     let found = loop {
-        let Some(found) = first_in_places(cx, &places, wanted, &skipped)? else { break None };
+        let Some(found) = first_in_places(cx, &places, request, &skipped)? else { break None };
         if checks.is_free(cx, found.footprint)? {
             break Some(found);
         }
         skipped.push(found.footprint);
-        others.extend(best_follower(cx, eligible, found.footprint, checks)?);
+        others.extend(find_best_follower(cx, eligible, found.footprint, checks)?);
     };
-    for group in returning::threads_to_return(cx, |queue_place| eligible.covers(queue_place))? {
+    for group in returning::find_returning_threads(cx, |queue_place| eligible.includes(queue_place))? {
         others.extend(first_without_conflict(cx, group, checks)?);
     }
     Ok(found.into_iter().chain(others).min())
 }
 
-/// Counts the threads of the queue in all channels that the caller may see, up to `most`.
+/// Counts the threads of the queue in all channels that the caller may see, up to `limit`.
 ///
 /// Includes threads that the caller cannot claim, and threads that return once lapsed claims are ended.
-pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
-    let pools = pools(cx)?;
+pub(in crate::coordination) fn count_ready(cx: &Read<'_>, limit: i64) -> Result<i64> {
+    let pools = load_pools(cx)?;
     let sql = match cx.engine() {
         Engine::Sqlite => COUNT_SQLITE,
         Engine::Postgres => COUNT_POSTGRES,
     };
-    let found: Option<(i64,)> = cx.one(sql, &[&pools, &most])?;
+    let found: Option<(i64,)> = cx.one(sql, &[&pools, &limit])?;
     let mut total = found.map_or(0, |(count,)| count);
     cx.with_cached(&SINGLE_ENTRY, |found: &mut QueueLookups| {
         let mut checks = FootprintChecks::new(&mut found.free);
-        for group in returning::threads_to_return(cx, |queue_place| pools.contains(&queue_place.pool))? {
+        for group in returning::find_returning_threads(cx, |queue_place| pools.contains(&queue_place.pool))? {
             total =
                 total.saturating_add(i64::from(first_without_conflict(cx, group, &mut checks)?.is_some()));
         }
-        Ok(total.min(most))
+        Ok(total.min(limit))
     })
 }
 
@@ -137,35 +140,36 @@ const COUNT_POSTGRES: &str =
 
 /// Checks whether footprints have conflicts, and caches the results for one snapshot.
 pub(super) struct FootprintChecks<'f> {
+    /// Whether a footprint has no conflict, by the footprint's id.
     known: &'f mut HashMap<i64, bool>,
     /// Number of footprints whose conflicts the current read has looked up.
-    looked_up: usize,
+    lookups: usize,
 }
 
 impl<'f> FootprintChecks<'f> {
     pub fn new(known: &'f mut HashMap<i64, bool>) -> Self {
-        Self { known, looked_up: 0 }
+        Self { known, lookups: 0 }
     }
 
     /// Returns whether nothing conflicts with a footprint.
     ///
     /// After [`CHECKED_MAX`] lookups, unchecked footprints count as free.
-    pub fn is_free(&mut self, cx: &Read<'_>, id: i64) -> Result<bool> {
-        if id == 0 {
+    pub fn is_free(&mut self, cx: &Read<'_>, footprint_id: i64) -> Result<bool> {
+        if footprint_id == 0 {
             return Ok(true);
         }
-        if let Some(known) = self.known.get(&id) {
+        if let Some(known) = self.known.get(&footprint_id) {
             return Ok(*known);
         }
-        if self.looked_up >= CHECKED_MAX {
+        if self.lookups >= CHECKED_MAX {
             return Ok(true);
         }
-        self.looked_up += 1;
-        let is_free = match footprint::load(cx, id)? {
+        self.lookups += 1;
+        let is_free = match footprint::load(cx, footprint_id)? {
             Some(touched) => obstacles::conflicts_with(cx, &touched, None, 1)?.is_empty(),
             None => true,
         };
-        self.known.insert(id, is_free);
+        self.known.insert(footprint_id, is_free);
         Ok(is_free)
     }
 }
@@ -174,46 +178,52 @@ impl<'f> FootprintChecks<'f> {
 /// sets.
 #[derive(Clone, PartialEq, Eq)]
 struct Eligibility {
-    wanted: QueueRequest,
+    request: QueueRequest,
     /// The pools of the queue that may contain threads for the caller.
     pools: Vec<Uuid>,
     sets: Arc<Vec<i64>>,
 }
 
 impl Eligibility {
-    fn of_caller(cx: &Read<'_>, wanted: &QueueRequest) -> Result<Self> {
-        let pools = match wanted.scope {
+    fn of_caller(cx: &Read<'_>, request: &QueueRequest) -> Result<Self> {
+        let pools = match request.scope {
             QueueScope::Channel(channel) => vec![channel.uuid(), cx.caller().workspace_id.uuid()],
-            QueueScope::Workspace => pools(cx)?,
+            QueueScope::Workspace => load_pools(cx)?,
         };
-        Ok(Self { wanted: wanted.clone(), pools, sets: eligible_sets(cx, &skill_sets::cached_sets(cx)?)? })
+        Ok(Self {
+            request: request.clone(),
+            pools,
+            sets: load_eligible_sets(cx, &skill_sets::load_cached_sets(cx)?)?,
+        })
     }
 
-    fn covers(&self, queue_place: &QueuePlace) -> bool {
-        let is_in_scope = match self.wanted.scope {
+    fn includes(&self, queue_place: &QueuePlace) -> bool {
+        let is_in_scope = match self.request.scope {
             QueueScope::Channel(channel) => channel == queue_place.channel,
             QueueScope::Workspace => self.pools.contains(&queue_place.pool),
         };
         is_in_scope
-            && self.wanted.repo.as_ref().is_none_or(|repo| **repo == *queue_place.repo_key)
+            && self.request.repo.as_ref().is_none_or(|repo| **repo == *queue_place.repo_key)
             && self.sets.binary_search(&queue_place.skill_set).is_ok()
     }
 }
 
 /// Returns the best claimable parked thread among those that would replace the queued threads with the
-/// blocked footprint `skipped`.
+/// footprint `blocked_footprint`.
 ///
 /// A read cannot park those threads, so it looks up their successors here.
-fn best_follower(
+fn find_best_follower(
     cx: &Read<'_>,
     eligible: &Eligibility,
-    skipped: i64,
+    blocked_footprint: i64,
     checks: &mut FootprintChecks<'_>,
 ) -> Result<Option<NextThread>> {
     let mut best: Option<NextThread> = None;
     for pool in &eligible.pools {
-        for ((_, channel, skill_set, repo_key, _), group) in parked::followers(cx, pool, skipped)? {
-            if eligible.covers(&QueuePlace { pool: *pool, channel, skill_set, repo_key }) {
+        for ((_, channel, skill_set, repo_key, _), group) in
+            parked::find_followers(cx, pool, blocked_footprint)?
+        {
+            if eligible.includes(&QueuePlace { pool: *pool, channel, skill_set, repo_key }) {
                 best = best.into_iter().chain(first_without_conflict(cx, group, checks)?).min();
             }
         }
@@ -240,54 +250,60 @@ pub(super) fn first_without_conflict(
     Ok(None)
 }
 
-/// Returns the first thread of the queue for the caller, except for threads with the footprints `skipped`.
+/// Returns the first thread of the queue for the caller, except for threads with `skipped_footprints`.
 ///
 /// This is the oldest of the most urgent threads whose required skills the caller has. Conflicts are not
 /// checked.
-pub(in crate::coordination) fn first(
+pub(in crate::coordination) fn first_ready_thread(
     cx: &Read<'_>,
-    wanted: &QueueRequest,
-    skipped: &[i64],
+    request: &QueueRequest,
+    skipped_footprints: &[i64],
 ) -> Result<Option<NextThread>> {
-    let places = match wanted.scope {
+    let places = match request.scope {
         QueueScope::Channel(channel) => vec![channel.uuid()],
-        QueueScope::Workspace => pools(cx)?,
+        QueueScope::Workspace => load_pools(cx)?,
     };
-    first_in_places(cx, &places, wanted, skipped)
+    first_in_places(cx, &places, request, skipped_footprints)
 }
 
 /// Returns the first thread of the queue in `places`, which are one channel or the pools of the caller.
 fn first_in_places(
     cx: &Read<'_>,
     places: &[Uuid],
-    wanted: &QueueRequest,
-    skipped: &[i64],
+    request: &QueueRequest,
+    skipped_footprints: &[i64],
 ) -> Result<Option<NextThread>> {
-    let probes = match (wanted.scope, wanted.repo.is_some()) {
+    let probes = match (request.scope, request.repo.is_some()) {
         (QueueScope::Channel(_), false) => &IN_CHANNELS,
         (QueueScope::Channel(_), true) => &OF_REPO_IN_CHANNELS,
         (QueueScope::Workspace, false) => &IN_POOLS,
         (QueueScope::Workspace, true) => &OF_REPO_IN_POOLS,
     };
-    let mut sets = skill_sets::cached_sets(cx)?;
+    let mut sets = skill_sets::load_cached_sets(cx)?;
     loop {
-        let eligible = eligible_sets(cx, &sets)?;
+        let eligible = load_eligible_sets(cx, &sets)?;
         let sought = HeadCriteria {
             places: places.to_vec(),
             eligible: Arc::clone(&eligible),
-            repo: wanted.repo.clone(),
+            repo: request.repo.clone(),
         };
-        if skipped.is_empty() {
+        if skipped_footprints.is_empty() {
             match heads::next_head(cx, &sought)? {
                 heads::CachedHead::Known(next) => return Ok(Some(next)),
                 heads::CachedHead::Nothing => return Ok(None),
                 heads::CachedHead::Unread => {}
             }
         }
-        let query = QueueQuery { probes, places, eligible: &eligible, repo: &wanted.repo, skipped };
+        let query = QueueQuery {
+            probes,
+            places,
+            eligible: &eligible,
+            repo: &request.repo,
+            skipped: skipped_footprints,
+        };
         let found = match cx.engine() {
-            Engine::Sqlite => query.on_sqlite(cx, sets.newest())?,
-            Engine::Postgres => query.on_postgres(cx, sets.newest())?,
+            Engine::Sqlite => query.run_on_sqlite(cx, sets.newest_id())?,
+            Engine::Postgres => query.run_on_postgres(cx, sets.newest_id())?,
         };
         match found {
             QueueResult::First(first) => return Ok(first),
@@ -295,7 +311,7 @@ fn first_in_places(
                 heads::cache_heads(cx, sought, &first);
                 return Ok(first.first().copied());
             }
-            QueueResult::UnknownSets => sets = skill_sets::all_sets(cx)?,
+            QueueResult::UnknownSets => sets = skill_sets::load_all_sets(cx)?,
         }
     }
 }
@@ -321,7 +337,7 @@ enum QueueResult {
 
 /// Returns the pools of the caller: the pool of the workspace, and one pool for each private channel of the
 /// caller.
-fn pools(cx: &Read<'_>) -> Result<Vec<Uuid>> {
+fn load_pools(cx: &Read<'_>) -> Result<Vec<Uuid>> {
     let private = visibility::private_channels_of(cx, cx.caller().member_id()?)?;
     let workspace = cx.caller().workspace_id.uuid();
     Ok(std::iter::once(workspace).chain(private.into_iter().map(ChannelId::uuid)).collect())
@@ -343,11 +359,11 @@ impl Cached for EligibleSets {
     const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Rules);
 }
 
-fn eligible_sets(cx: &Read<'_>, sets: &SkillSets) -> Result<Arc<Vec<i64>>> {
+fn load_eligible_sets(cx: &Read<'_>, sets: &SkillSets) -> Result<Arc<Vec<i64>>> {
     let member = cx.caller().member_id()?;
     let key: (MemberId, WorkspaceId) = (member, cx.caller().workspace_id);
     if let Some(known) = cx.cached::<EligibleSets>(&key)
-        && known.newest >= sets.newest()
+        && known.newest >= sets.newest_id()
     {
         return Ok(known.sets);
     }
@@ -356,16 +372,16 @@ fn eligible_sets(cx: &Read<'_>, sets: &SkillSets) -> Result<Arc<Vec<i64>>> {
             Some(own) => own,
             None => Arc::new(members::skills_of(cx, member)?.into_iter().collect()),
         };
-        Arc::make_mut(&mut eligible.sets).extend(covered(&own, sets.after(eligible.newest)));
-        eligible.newest = sets.newest();
+        Arc::make_mut(&mut eligible.sets).extend(covered_sets(&own, sets.newer_than(eligible.newest)));
+        eligible.newest = sets.newest_id();
         eligible.own = Some(own);
         Ok(Arc::clone(&eligible.sets))
     })
 }
 
-/// Returns the ids of the skill sets whose skills are all in `own`.
-fn covered(own: &HashSet<String>, sets: &[(i64, Arc<[String]>)]) -> Vec<i64> {
-    let covers = |required: &[String]| required.iter().all(|skill| own.contains(skill));
+/// Returns the ids of the skill sets whose skills are all in `skills`.
+fn covered_sets(skills: &HashSet<String>, sets: &[(i64, Arc<[String]>)]) -> Vec<i64> {
+    let covers = |required: &[String]| required.iter().all(|skill| skills.contains(skill));
     sets.iter().filter(|(_, required)| covers(required)).map(|(id, _)| *id).collect()
 }
 
@@ -388,8 +404,8 @@ impl QueueCandidate {
 }
 
 impl QueueQuery<'_> {
-    fn on_sqlite(&self, cx: &Read<'_>, newest: i64) -> Result<QueueResult> {
-        if cx.one::<(i64,)>(UNKNOWN_SET, &[&cx.caller().workspace_id, &newest])?.is_some() {
+    fn run_on_sqlite(&self, cx: &Read<'_>, newest_cached_set: i64) -> Result<QueueResult> {
+        if cx.one::<(i64,)>(UNKNOWN_SET, &[&cx.caller().workspace_id, &newest_cached_set])?.is_some() {
             return Ok(QueueResult::UnknownSets);
         }
         let skipped = (!self.skipped.is_empty()).then(|| json!(self.skipped).to_string());
@@ -426,7 +442,7 @@ impl QueueQuery<'_> {
         }))
     }
 
-    fn on_postgres(&self, cx: &Read<'_>, newest: i64) -> Result<QueueResult> {
+    fn run_on_postgres(&self, cx: &Read<'_>, newest_cached_set: i64) -> Result<QueueResult> {
         let parts = self.places.len().saturating_mul(self.eligible.len());
         let may_read_ahead = self.skipped.is_empty() && parts <= WINDOW_PARTS_MAX;
         let takes = if may_read_ahead { cx.take_claim_count() } else { 0 };
@@ -436,7 +452,7 @@ impl QueueQuery<'_> {
             _ => self.probes.walk_postgres,
         };
         let mut params: Vec<&dyn ToParam> =
-            vec![&self.places, &self.eligible, &cx.caller().workspace_id, &newest, &self.skipped];
+            vec![&self.places, &self.eligible, &cx.caller().workspace_id, &newest_cached_set, &self.skipped];
         params.extend(self.repo.as_ref().map(|repo| -> &dyn ToParam { repo }));
         let found: Vec<CandidateRow> = cx.query(sql, &params)?;
         let (has_unknown, ..) =
@@ -519,7 +535,7 @@ mod tests {
             .zip(["", "rust", "python rust", "go", "go rust"])
             .map(|(id, required)| (id, names(required).collect()))
             .collect();
-        let covered = |own: &str| covered(&names(own).collect(), &sets);
+        let covered = |own: &str| covered_sets(&names(own).collect(), &sets);
         assert_eq!(covered(""), [1]);
         assert_eq!(covered("rust"), [1, 2]);
         assert_eq!(covered("rust python sql"), [1, 2, 3]);

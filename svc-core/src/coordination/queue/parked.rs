@@ -60,13 +60,13 @@ macro_rules! held {
 /// The thread is parked if the obstacle still blocks the parked threads, or if a thread of the same group has
 /// returned to the queue and is claimed before the new thread, which then follows that thread. So any number
 /// of new threads with one footprint adds only one thread to the queue.
-pub(super) fn park_with_alike(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
-    cx.execute_any(JOIN, &[&thread])?;
-    cx.execute_any(LEAVE_TO_JOIN, &[&thread])
+pub(super) fn park_with_same_footprint(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
+    cx.execute_any(PARK_WITH_SAME_FOOTPRINT, &[&thread])?;
+    cx.execute_any(REMOVE_IF_PARKED, &[&thread])
 }
 
 /// Uses the index of footprints, and prefers a parked thread of the same group to any other parked thread.
-const JOIN: &str = concat!(
+const PARK_WITH_SAME_FOOTPRINT: &str = concat!(
     "insert into parked (obstacle, channel_id, skill_set, repo_key, exclusive, urgency, lsn, thread_id, pool,
         footprint)
      select p.obstacle, r.channel_id, r.skill_set, r.repo_key, p.exclusive, r.urgency, r.lsn, r.thread_id,
@@ -85,46 +85,47 @@ const JOIN: &str = concat!(
              and (f.urgency, f.lsn) < (r.urgency, r.lsn)))"
 );
 
-const LEAVE_TO_JOIN: &str = "
+const REMOVE_IF_PARKED: &str = "
     delete from ready
     where thread_id = $1 and exists (select 1 from parked p where p.thread_id = $1)";
 
-/// The origin of a thread that returned to the queue: the obstacle, and the columns of the group behind the
-/// obstacle.
-pub(super) type ParkedOrigin = (Obstacle, ChannelId, i64, String, bool);
+/// The group of a parked thread: the obstacle, channel, skill set and repository key, and whether the thread
+/// conflicts with shared claims too.
+pub(super) type ParkedGroup = (Obstacle, ChannelId, i64, String, bool);
 
 /// Parks a thread of the queue, together with threads that have the same footprint and pool.
 ///
-/// Returns the number of parked threads, up to [`ALIKE_MAX`]. Further such threads in the queue are parked
-/// when a claim finds them.
+/// Returns the number of parked threads, up to [`SAME_FOOTPRINT_MAX`]. Further such threads in the queue are
+/// parked when a claim finds them.
 pub(in crate::coordination) fn park(
     cx: &mut Write<'_>,
     thread: ThreadId,
-    blocked: &BlockingConflict,
+    conflict: &BlockingConflict,
 ) -> Result<usize> {
-    let BlockingConflict { obstacle, exclusive, .. } = blocked;
-    let alike: Vec<RowToPark> = cx.query(ALIKE, &[&thread, &ALIKE_MAX.saturating_sub(1)])?;
-    let mut origins: BTreeSet<ParkedOrigin> = BTreeSet::new();
-    for (thread, came_from, channel, skill_set, repo_key, mode) in &alike {
+    let BlockingConflict { obstacle, exclusive, .. } = conflict;
+    let rows: Vec<RowToPark> = cx.query(SAME_FOOTPRINT, &[&thread, &SAME_FOOTPRINT_MAX.saturating_sub(1)])?;
+    let mut groups: BTreeSet<ParkedGroup> = BTreeSet::new();
+    for (thread, came_from, channel, skill_set, repo_key, mode) in &rows {
         cx.execute_any(PARK, &[thread, obstacle, exclusive])?;
         cx.execute_any(REMOVE_THREAD, &[thread])?;
         let elsewhere = came_from.filter(|came_from| came_from != obstacle);
-        origins.extend(elsewhere.map(|from| (from, *channel, *skill_set, repo_key.clone(), *mode)));
+        groups.extend(elsewhere.map(|from| (from, *channel, *skill_set, repo_key.clone(), *mode)));
     }
-    for (came_from, channel, skill_set, repo_key, mode) in origins {
+    for (came_from, channel, skill_set, repo_key, mode) in groups {
         cx.execute_any(NEXT_OF_GROUP, &[&came_from, &channel, &skill_set, &repo_key, &mode])?;
         cx.execute_any(UNPARK, &[&came_from])?;
     }
-    Ok(alike.len())
+    Ok(rows.len())
 }
 
-/// A row of the queue that is to be parked: its thread, and the origin of the row.
+/// A row of the queue that is to be parked: its thread, the obstacle behind which the thread was parked
+/// before, if any, and the columns of its [`ParkedGroup`].
 type RowToPark = (ThreadId, Option<Obstacle>, ChannelId, i64, String, bool);
 
 /// Maximum threads with one footprint that one call of [`park`] parks.
-const ALIKE_MAX: i64 = 256;
+const SAME_FOOTPRINT_MAX: i64 = 256;
 
-const ALIKE: &str = "
+const SAME_FOOTPRINT: &str = "
     select r.thread_id, r.came_from, r.channel_id, r.skill_set, r.repo_key, r.exclusive
     from ready r where r.thread_id = $1
     union all
@@ -175,17 +176,17 @@ const UNPARK: &str =
 /// The queued threads must have returned from behind an obstacle that is free now. A read skips a queued
 /// thread that is blocked, but cannot park that thread. So this function finds the threads that would have
 /// returned instead. Each list is one group, in order.
-pub(super) fn followers(
+pub(super) fn find_followers(
     cx: &Read<'_>,
     pool: &Uuid,
     footprint: i64,
-) -> Result<Vec<(ParkedOrigin, Vec<NextThread>)>> {
-    let origins: Vec<ParkedOrigin> = cx.query(ORIGINS_IN_POOL, &[pool, &footprint])?;
-    origins.into_iter().map(|origin| Ok((origin.clone(), group_behind(cx, &origin)?))).collect()
+) -> Result<Vec<(ParkedGroup, Vec<NextThread>)>> {
+    let groups: Vec<ParkedGroup> = cx.query(GROUPS_IN_POOL, &[pool, &footprint])?;
+    groups.into_iter().map(|group| Ok((group.clone(), load_group_behind(cx, &group)?))).collect()
 }
 
 /// Returns the obstacles among the items of a thread's claim behind which threads are parked.
-pub(in crate::coordination) fn obstacles_waited_for(
+pub(in crate::coordination) fn find_awaited_obstacles(
     cx: &Read<'_>,
     thread: ThreadId,
 ) -> Result<BTreeSet<Obstacle>> {
@@ -206,7 +207,7 @@ pub(super) struct QueuePlace {
 }
 
 /// Returns the first threads of each wanted group behind an obstacle that is free, apart from lapsed claims.
-pub(super) fn groups_behind(
+pub(super) fn load_groups_behind(
     cx: &Read<'_>,
     obstacle: Obstacle,
     is_wanted: impl Fn(&QueuePlace) -> bool,
@@ -215,15 +216,15 @@ pub(super) fn groups_behind(
     for (pool, channel, skill_set, repo_key, mode) in cx.query(GROUPS, &[&obstacle])? {
         let queue_place = QueuePlace { pool, channel, skill_set, repo_key };
         if is_wanted(&queue_place) {
-            groups.push(group_behind(cx, &(obstacle, channel, skill_set, queue_place.repo_key, mode))?);
+            groups.push(load_group_behind(cx, &(obstacle, channel, skill_set, queue_place.repo_key, mode))?);
         }
     }
     Ok(groups)
 }
 
 /// Returns the first threads of a group behind an obstacle that is free, apart from lapsed claims.
-fn group_behind(cx: &Read<'_>, origin: &ParkedOrigin) -> Result<Vec<NextThread>> {
-    let (obstacle, channel, skill_set, repo_key, mode) = origin;
+fn load_group_behind(cx: &Read<'_>, group: &ParkedGroup) -> Result<Vec<NextThread>> {
+    let (obstacle, channel, skill_set, repo_key, mode) = group;
     let rows: Vec<(i64, i64, ThreadId, ChannelId, i64)> =
         cx.query(FOLLOWING, &[obstacle, channel, skill_set, repo_key, mode, &cx.now()])?;
     let next = |(urgency, lsn, thread_id, channel_id, footprint)| NextThread {
@@ -236,7 +237,7 @@ fn group_behind(cx: &Read<'_>, origin: &ParkedOrigin) -> Result<Vec<NextThread>>
     Ok(rows.into_iter().map(next).collect())
 }
 
-const ORIGINS_IN_POOL: &str = "
+const GROUPS_IN_POOL: &str = "
     select r.came_from, r.channel_id, r.skill_set, r.repo_key, r.exclusive from ready r
     where r.pool = $1 and r.footprint = $2 and r.footprint <> 0 and r.came_from is not null";
 
@@ -267,12 +268,12 @@ const FOLLOWING: &str = concat!(
 /// Does nothing if the leaving thread did not return from behind an obstacle, or if the obstacle is not free.
 /// The leaving thread's row must still be in the queue. Neither statement has a condition that `came_from` is
 /// not null: an engine without statistics would scan all rows that meet the condition.
-pub(super) fn follow(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
-    cx.execute_any(FOLLOW, &[&thread])?;
+pub(super) fn return_next_of_group(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
+    cx.execute_any(RETURN_FOLLOWER, &[&thread])?;
     cx.execute_any(UNPARK_FOLLOWER, &[&thread])
 }
 
-const FOLLOW: &str = return_parked!(
+const RETURN_FOLLOWER: &str = return_parked!(
     "ready r join parked p on p.thread_id = (
          select n.thread_id from parked n
          where n.obstacle = r.came_from and n.channel_id = r.channel_id and n.skill_set = r.skill_set
@@ -293,7 +294,7 @@ const UNPARK_FOLLOWER: &str = "
 /// A group is skipped if a thread of the group is in the queue and is claimed before the first parked thread.
 /// The first parked thread can be more urgent than the queued thread, because it may have been parked later.
 /// Called when a claim on the obstacle has ended, or a capacity or pause has changed.
-pub(in crate::coordination) fn free(cx: &mut Write<'_>, obstacle: Obstacle) -> Result<()> {
+pub(in crate::coordination) fn unpark_behind(cx: &mut Write<'_>, obstacle: Obstacle) -> Result<()> {
     cx.execute_any(FIRST_OF_GROUPS, &[&obstacle])?;
     cx.execute_any(UNPARK, &[&obstacle])
 }
@@ -342,7 +343,7 @@ const FIRST_OF_GROUPS: &str = concat!(
 );
 
 /// Removes a thread from the parked threads, because it no longer waits behind an obstacle.
-pub(super) fn remove(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
+pub(super) fn remove_parked(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     cx.execute_any(REMOVE, &[&thread])
 }
 

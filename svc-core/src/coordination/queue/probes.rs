@@ -2,12 +2,15 @@
 
 /// The statements that query the queue by channel or by pool, for all repositories or for one.
 pub(super) struct QueueStatements {
+    /// Finds the first thread of one channel or pool with the lowest skill set that is at least a given one.
     pub first_sqlite: &'static str,
-    /// Skips threads with the footprints in the last parameter.
+    /// Like `first_sqlite`, but skips threads with the footprints in the last parameter.
     pub skipping_sqlite: &'static str,
+    /// Finds the first thread of several channels or pools with one of several skill sets.
     pub first_postgres: &'static str,
-    /// Finds the first [`WINDOW`] threads.
+    /// Like `first_postgres`, but finds the first [`WINDOW`] threads.
     pub window_postgres: &'static str,
+    /// Like `first_postgres`, but looks only at the skill sets of queued threads.
     pub walk_postgres: &'static str,
 }
 

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::conversation::visibility::audience;
 use crate::coordination::budget;
 use crate::coordination::obstacles::Obstacle;
-use crate::coordination::rules::is_able;
+use crate::coordination::rules::is_claimable_if_unclaimed;
 use crate::coordination::thread_row::thread_of_workspace;
 use crate::id::ThreadId;
 use crate::op::Read;
@@ -20,24 +20,26 @@ use crate::store::{FromRow, Row};
 ///
 /// Each list is one group, in order, and contributes its first thread that has no conflict. Covers the first
 /// [`LAPSED_MAX`] lapsed claims.
-pub(super) fn threads_to_return(
+pub(super) fn find_returning_threads(
     cx: &Read<'_>,
     is_wanted: impl Fn(&QueuePlace) -> bool,
 ) -> Result<Vec<Vec<NextThread>>> {
     let mut groups = Vec::new();
     let workspace = cx.caller().workspace_id;
     let lapsed: Vec<LapsedThread> = cx.query(LAPSED, &[&workspace, &cx.now(), &LAPSED_MAX])?;
-    let touch_something = lapsed.iter().any(|lapsed| lapsed.next.footprint != 0);
-    for LapsedThread { is_able, is_budgeted, next, queue_place } in lapsed {
-        if is_able && is_wanted(&queue_place) && !(is_budgeted && lapse_adds_dead_letter(cx, next.thread_id)?)
+    let has_footprints = lapsed.iter().any(|lapsed| lapsed.next.footprint != 0);
+    for LapsedThread { is_ready_if_unclaimed, is_budgeted, next, queue_place } in lapsed {
+        if is_ready_if_unclaimed
+            && is_wanted(&queue_place)
+            && !(is_budgeted && has_lapsed_over_budget(cx, next.thread_id)?)
         {
             groups.push(vec![next]);
         }
     }
-    if touch_something {
+    if has_footprints {
         let obstacles: Vec<(Obstacle,)> = cx.query(WAITED_FOR, &[&workspace, &cx.now(), &LAPSED_MAX])?;
         for (obstacle,) in obstacles {
-            groups.extend(parked::groups_behind(cx, obstacle, &is_wanted)?);
+            groups.extend(parked::load_groups_behind(cx, obstacle, &is_wanted)?);
         }
     }
     Ok(groups)
@@ -46,7 +48,7 @@ pub(super) fn threads_to_return(
 /// A thread with a lapsed claim.
 struct LapsedThread {
     /// Whether the thread would be in the queue if it were not claimed.
-    is_able: bool,
+    is_ready_if_unclaimed: bool,
     /// Whether the thread's budget has limits.
     is_budgeted: bool,
     next: NextThread,
@@ -55,7 +57,7 @@ struct LapsedThread {
 
 impl FromRow for LapsedThread {
     fn from_row(row: &mut Row) -> Result<Self> {
-        let is_able = row.take()?;
+        let is_ready_if_unclaimed = row.take()?;
         let is_budgeted = row.take()?;
         let urgency = row.take()?;
         let lsn = row.take()?;
@@ -67,7 +69,7 @@ impl FromRow for LapsedThread {
         let skill_set = row.take()?;
         let repo_key = row.take()?;
         Ok(Self {
-            is_able,
+            is_ready_if_unclaimed,
             is_budgeted,
             next,
             queue_place: QueuePlace { pool, channel: channel_id, skill_set, repo_key },
@@ -80,7 +82,7 @@ const LAPSED_MAX: i64 = 256;
 
 const LAPSED: &str = concat!(
     "select ",
-    is_able!(),
+    is_claimable_if_unclaimed!(),
     " and c.archived_at is null, t.budgeted, -t.priority, t.lsn, t.id, t.channel_id, t.footprint, ",
     audience!(c),
     ", t.skill_set, coalesce(f.repo_key, '')
@@ -100,6 +102,6 @@ const WAITED_FOR: &str = "
     where exists (select 1 from parked p where p.obstacle = l.obstacle)
     order by l.obstacle limit 256";
 
-fn lapse_adds_dead_letter(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
-    thread_of_workspace(cx, thread)?.map_or(Ok(false), |thread| budget::lapse_adds_dead_letter(cx, &thread))
+fn has_lapsed_over_budget(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
+    thread_of_workspace(cx, thread)?.map_or(Ok(false), |thread| budget::has_lapsed_over_budget(cx, &thread))
 }

@@ -12,20 +12,23 @@ use crate::log::cache::SINGLE_ENTRY;
 use crate::log::event::Subject;
 use crate::op::Read;
 
-/// Counts the ready threads that an event with the subject `place` may have made ready.
+/// Counts the ready threads that an event with this `subject` may have made ready.
 ///
 /// For an event of a thread, these are the thread itself, the threads that waited for it and the threads that
 /// it blocked; for an event of a channel, the threads of the channel. An event of one member counts as one
 /// thread, and an event of the workspace as the maximum. Threads that become ready when lapsed claims end are
 /// counted too, because no event reports them.
-pub(in crate::coordination) fn count_made_ready(cx: &Read<'_>, place: &Subject) -> Result<usize> {
-    let count = match (place.thread_id, place.channel_id, place.member_id) {
+pub(in crate::coordination) fn count_newly_ready(cx: &Read<'_>, subject: &Subject) -> Result<usize> {
+    let count = match (subject.thread_id, subject.channel_id, subject.member_id) {
         (Some(thread), _, holder) => {
             let ready = cx.one::<(i64,)>(READY_BY_THREAD, &[&thread])?.map_or(0, |(count,)| count);
-            let frees = may_unblock(cx, thread, holder)?;
-            let freed =
-                if frees { cached_count(cx, |found| &mut found.freed, count_unobstructed)? } else { 0 };
-            let left = cached_count(cx, |found| &mut found.left_by_lapsed, count_left_by_lapsed)?;
+            let frees = can_unblock(cx, thread, holder)?;
+            let freed = if frees {
+                cached_count(cx, |found| &mut found.unblocked_count, count_unobstructed)?
+            } else {
+                0
+            };
+            let left = cached_count(cx, |found| &mut found.ready_after_lapses, count_ready_after_lapses)?;
             ready.saturating_add(freed).saturating_add(left).min(SUPPLY_MAX)
         }
         (None, Some(channel), None) => {
@@ -40,15 +43,15 @@ pub(in crate::coordination) fn count_made_ready(cx: &Read<'_>, place: &Subject) 
 /// Returns a count that is the same for every event, computed once per snapshot.
 fn cached_count(
     cx: &Read<'_>,
-    place: fn(&mut QueueLookups) -> &mut Option<i64>,
+    cache_entry: fn(&mut QueueLookups) -> &mut Option<i64>,
     count: fn(&Read<'_>, &mut FootprintChecks<'_>) -> Result<i64>,
 ) -> Result<i64> {
     cx.with_cached(&SINGLE_ENTRY, |found: &mut QueueLookups| {
-        if let Some(known) = place(found) {
+        if let Some(known) = cache_entry(found) {
             return Ok(*known);
         }
         let counted = count(cx, &mut FootprintChecks::new(&mut found.free))?;
-        *place(found) = Some(counted);
+        *cache_entry(found) = Some(counted);
         Ok(counted)
     })
 }
@@ -60,7 +63,7 @@ const SUPPLY_MAX: i64 = 100;
 ///
 /// It may if a claim has ended, or if the footprint of a claimed thread was changed. The beginning of a claim
 /// unblocks nothing. `holder` is the member in the event's subject, if the event changed the thread's holder.
-fn may_unblock(cx: &Read<'_>, thread: ThreadId, holder: Option<MemberId>) -> Result<bool> {
+fn can_unblock(cx: &Read<'_>, thread: ThreadId, holder: Option<MemberId>) -> Result<bool> {
     let found: Option<(bool,)> = cx.one(IS_CLAIMED, &[&thread, &cx.caller().workspace_id])?;
     Ok(found.is_some_and(|(is_claimed,)| is_claimed != holder.is_some()))
 }
@@ -83,7 +86,7 @@ fn count_unobstructed(cx: &Read<'_>, checks: &mut FootprintChecks<'_>) -> Result
             count = count.saturating_add(1);
             continue;
         }
-        for (_, group) in parked::followers(cx, &pool, footprint)? {
+        for (_, group) in parked::find_followers(cx, &pool, footprint)? {
             count = count.saturating_add(i64::from(first_without_conflict(cx, group, checks)?.is_some()));
         }
     }
@@ -114,9 +117,9 @@ const READY_FOOTPRINTS: &str = concat!(
 );
 
 /// Counts the threads and groups that will have a claimable thread once lapsed claims are ended.
-fn count_left_by_lapsed(cx: &Read<'_>, checks: &mut FootprintChecks<'_>) -> Result<i64> {
+fn count_ready_after_lapses(cx: &Read<'_>, checks: &mut FootprintChecks<'_>) -> Result<i64> {
     let mut count = 0_i64;
-    for group in returning::threads_to_return(cx, |_| true)? {
+    for group in returning::find_returning_threads(cx, |_| true)? {
         count = count.saturating_add(i64::from(first_without_conflict(cx, group, checks)?.is_some()));
     }
     Ok(count)

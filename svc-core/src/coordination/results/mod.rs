@@ -45,7 +45,7 @@ pub(crate) fn feature() -> Feature {
             "results",
             vec![
                 changing("set_thread_result", Effect::Write)
-                    .prepare(to_stored_result)
+                    .prepare(prepare_result)
                     .run(set_thread_result)
                     .title("Set a thread's result")
                     .when(
@@ -113,7 +113,7 @@ pub(crate) fn feature() -> Feature {
                 .ints("lsn")
                 .times("produced_at")
                 .texts("result_kind")
-                .words("result", purge_some)
+                .words("result", purge_results)
                 .proven("thread_id lsn", "result_kind produced_by produced_at result"),
         ])
 }
@@ -203,22 +203,23 @@ struct SetThreadResult {
     #[schemars(transform = brief("Lease id of your claim: always send it."))]
     claim_lease_id: Option<LeaseId>,
     /// Transition to make afterwards, as by `transition_thread`. Default: none.
-    action: Option<Then>,
+    action: Option<FollowUpTransition>,
 }
 
 /// A transition that follows when a thread's result is set.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Then {
+#[schemars(rename = "Then")]
+enum FollowUpTransition {
     StartReview,
     Close,
 }
 
-impl From<Then> for Action {
-    fn from(then: Then) -> Self {
-        match then {
-            Then::StartReview => Self::StartReview,
-            Then::Close => Self::Close,
+impl From<FollowUpTransition> for Action {
+    fn from(transition: FollowUpTransition) -> Self {
+        match transition {
+            FollowUpTransition::StartReview => Self::StartReview,
+            FollowUpTransition::Close => Self::Close,
         }
     }
 }
@@ -256,7 +257,7 @@ struct StoredResult {
     bytes: u64,
 }
 
-fn to_stored_result(input: &SetThreadResult, _: &SharedState, _: Time) -> Result<StoredResult> {
+fn prepare_result(input: &SetThreadResult, _: &SharedState, _: Time) -> Result<StoredResult> {
     let text = canonical::to_string(&input.result).map_err(|error| error.about("result"))?;
     if text.len() > JSON_MAX_BYTES {
         let length = text.len();
@@ -284,7 +285,7 @@ fn set_thread_result(
     if let Some(action) = action {
         // Setting the result can make the transition impossible, but not possible, so the transition is
         // checked again below.
-        transition::check_possible(cx, &thread, action)?;
+        transition::check_transition(cx, &thread, action)?;
     }
     let worker = cx.caller().member_id()?;
     let now = cx.now();
@@ -335,14 +336,14 @@ pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
 }
 
 /// Purges the content of results. The rows remain, with the member who set each result and the time.
-fn purge_some(
+fn purge_results(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
     (after, up_to): (i64, i64),
-    most: i64,
+    limit: i64,
 ) -> Result<Option<(i64, i64)>> {
     let workspace = cx.caller().workspace_id;
-    let last: Option<(i64, Option<i64>)> = cx.one(LAST_TO_PURGE, &[&workspace, &after, &up_to, &most])?;
+    let last: Option<(i64, Option<i64>)> = cx.one(LAST_TO_PURGE, &[&workspace, &after, &up_to, &limit])?;
     let Some((rows, Some(last))) = last else { return Ok(None) };
     cx.execute_any(PURGE, &[&workspace, &after, &last])?;
     Ok(Some((rows, last)))

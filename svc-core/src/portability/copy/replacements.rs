@@ -88,7 +88,7 @@ impl Replacements {
                 offset = offset.saturating_add(1);
                 continue;
             };
-            renamed.push_str(text.get(copied..at).unwrap_or_default());
+            renamed.push_str(text.get(copied..offset).unwrap_or_default());
             renamed.push_str(&new);
             offset = offset.saturating_add(len);
             copied = offset;
@@ -124,7 +124,7 @@ fn has_uuid_hyphens(id: &str) -> bool {
 /// An id or hash may also begin after a JSON escape sequence, so that the same ids and hashes are found in a
 /// text and in its JSON form.
 fn can_begin_at(text: &str, offset: usize) -> bool {
-    let Some(before) = text.get(..at) else { return false };
+    let Some(before) = text.get(..offset) else { return false };
     let is_letter = before.bytes().next_back().is_some_and(|last| last.is_ascii_alphanumeric());
     let ends_with_escape = || {
         let is_short = ["\\b", "\\f", "\\n", "\\r", "\\t"].iter().any(|escape| before.ends_with(escape));

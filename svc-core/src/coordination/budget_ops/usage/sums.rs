@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DAY_MICROS, day_of};
+use super::{DAY_MICROS, day_number};
 use crate::Result;
 use crate::id::MemberId;
 use crate::identity::workspaces::OwnWorkspaceId;
@@ -65,10 +65,10 @@ columns! {
 
 pub(super) fn get_workspace_usage(cx: &Read<'_>, input: &GetWorkspaceUsage) -> Result<WorkspaceUsage> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let today = day_of(cx.now());
-    let asked = input.since.map_or(today.saturating_sub(USAGE_DAYS_DEFAULT), day_of);
+    let today = day_number(cx.now());
+    let asked = input.since.map_or(today.saturating_sub(USAGE_DAYS_DEFAULT), day_number);
     let others = USAGE_SCAN_MAX.saturating_sub(1);
-    let too_many: Option<(i64,)> = cx.one(TOO_MANY, &[&workspace_id, &asked, &others])?;
+    let too_many: Option<(i64,)> = cx.one(DAY_AT_OFFSET, &[&workspace_id, &asked, &others])?;
     // Today's sums are always included: the limits on members and models limit the number of rows per day.
     let first = too_many.map_or(asked, |(day,)| day.saturating_add(1).min(today).max(asked));
     let sums: Vec<UsageSum> = cx.query(SUMS, &[&workspace_id, &first, &USAGE_SUMS_MAX])?;
@@ -77,7 +77,7 @@ pub(super) fn get_workspace_usage(cx: &Read<'_>, input: &GetWorkspaceUsage) -> R
 }
 
 /// Selects the day of the row at offset `$3`, newest days first.
-const TOO_MANY: &str = "
+const DAY_AT_OFFSET: &str = "
     select day from usage_totals where workspace_id = $1 and day >= $2
     order by day desc limit 1 offset $3";
 
