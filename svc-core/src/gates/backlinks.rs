@@ -106,16 +106,16 @@ struct BacklinkRow {
 }
 
 columns! {
-    stored_columns: BacklinkRow as b {
+    backlink_columns: BacklinkRow as b {
         name, lsn, id, member_id, at, emoji, kind, from_id, from_thread_id, derived
     }
 }
 
 impl BacklinkRow {
-    fn backlink(self) -> Result<Backlink> {
+    fn into_backlink(self) -> Result<Backlink> {
         let lsn = self.lsn;
         let made: Option<Backlink> = match self.name.as_str() {
-            "relation" => self.relation(),
+            "relation" => self.into_relation(),
             "pin" => self.at.map(|pinned_at| Backlink::Pin { lsn, pinned_by: self.member_id, pinned_at }),
             "reaction" => self.emoji.zip(self.member_id).map(|(emoji, member_id)| Backlink::Reaction {
                 lsn,
@@ -131,7 +131,7 @@ impl BacklinkRow {
         made.ok_or_else(|| Error::internal("a backlink lacks a column"))
     }
 
-    fn relation(self) -> Option<Backlink> {
+    fn into_relation(self) -> Option<Backlink> {
         Some(Backlink::Relation {
             lsn: self.lsn,
             relation_id: self.id?.into(),
@@ -168,21 +168,21 @@ struct ListMessageBacklinks {
 fn list_message_backlinks(cx: &Read<'_>, input: &ListMessageBacklinks) -> Result<Page<Backlink>> {
     let message = messages::visible_message_place(cx, input.message_id)?.id;
     let after = Cursor::after(input.cursor);
-    let horizon = cx.horizon(HORIZON, &[&message], after)?;
+    let horizon = cx.horizon(RELATION_HORIZON, &[&message], after)?;
     let last = horizon.up_to();
     let rows = rows_to_read(input.limit);
     let visibility = cx.caller().visibility.params();
-    let found = cx.rows(LIST, &visibility.and(&[&message, &after, &last, &rows]))?;
-    Page::within(horizon, found, input.limit, |row: &BacklinkRow| row.lsn).try_map(BacklinkRow::backlink)
+    let found = cx.rows(BACKLINKS_OF_MESSAGE, &visibility.and(&[&message, &after, &last, &rows]))?;
+    Page::within(horizon, found, input.limit, |row: &BacklinkRow| row.lsn).try_map(BacklinkRow::into_backlink)
 }
 
 /// Query for the scan horizon. Counts relations only, because backlinks of other types are never omitted.
-const HORIZON: &str =
+const RELATION_HORIZON: &str =
     "select lsn from relations where to_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-const LIST: &str = concat!(
+const BACKLINKS_OF_MESSAGE: &str = concat!(
     "select ",
-    stored_columns!(),
+    backlink_columns!(),
     " from (
         select 'relation' as name, r.lsn as lsn, r.id as id, r.made_by as member_id, r.made_at as at,
             cast(null as text) as emoji, r.kind as kind, r.from_id as from_id,

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::store::{FromValue, Param, ToParam, Value};
 
 /// Allowed number of hex digits in a commit hash: from git's shortest abbreviation to a full SHA-256 hash.
-const DIGITS: std::ops::RangeInclusive<usize> = 4..=64;
+const COMMIT_HASH_DIGITS: std::ops::RangeInclusive<usize> = 4..=64;
 
 /// A git commit hash in lower case, possibly abbreviated to its first digits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -18,10 +18,14 @@ pub(super) struct CommitHash(String);
 
 impl CommitHash {
     fn new(text: &str) -> Result<Self, String> {
-        if DIGITS.contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        if COMMIT_HASH_DIGITS.contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit()) {
             Ok(Self(text.to_ascii_lowercase()))
         } else {
-            Err(format!("expected the {} to {} hex digits of a commit", DIGITS.start(), DIGITS.end()))
+            Err(format!(
+                "expected the {} to {} hex digits of a commit",
+                COMMIT_HASH_DIGITS.start(),
+                COMMIT_HASH_DIGITS.end()
+            ))
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::op::{Feature, Read, read};
 use crate::page::within;
 
 /// Maximum bytes of each list in the workspace context. Only the last item of a list may exceed the limit.
-const LIST_BYTES: usize = PAGE_BYTES / 4;
+const LIST_BYTES_MAX: usize = PAGE_BYTES / 4;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
@@ -73,32 +73,33 @@ struct GetWorkspaceContext {
 
 fn get_workspace_context(cx: &Read<'_>, input: &GetWorkspaceContext) -> Result<WorkspaceContext> {
     input.workspace_id.of(cx)?;
-    let claims = cx.caller().member.map(|member| claims_of(cx, member)).transpose()?;
+    let claims = cx.caller().member.map(|member| claimed_threads(cx, member)).transpose()?;
     Ok(WorkspaceContext {
-        claims: within(claims.unwrap_or_default(), LIST_BYTES)?,
+        claims: within(claims.unwrap_or_default(), LIST_BYTES_MAX)?,
         next: thread_reads::next_for_caller(cx)?,
-        reviews: within(reviews::threads_to_review(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES)?,
-        approvals: within(approvals::gates_to_decide(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES)?,
+        reviews: within(reviews::threads_to_review(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES_MAX)?,
+        approvals: within(approvals::gates_to_decide(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES_MAX)?,
     })
 }
 
-fn claims_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<Thread>> {
+/// Returns the oldest threads that the member has claimed and that the caller may see.
+fn claimed_threads(cx: &Read<'_>, member: MemberId) -> Result<Vec<Thread>> {
     let visibility = cx.caller().visibility.params();
     let workspace = cx.caller().workspace_id;
     let now = cx.now();
-    let last = cx.horizon_within(HORIZON_OF_CLAIMS, &[&workspace, &member], 0, CONTEXT_SCAN_MAX)?.up_to();
+    let last = cx.horizon_within(CLAIM_HORIZON, &[&workspace, &member], 0, CONTEXT_SCAN_MAX)?.up_to();
     let params = visibility.and(&[&workspace, &member, &now, &WORKSPACE_CONTEXT_MAX, &last]);
-    thread_row::select_first(cx, CLAIMS, &params)
+    thread_row::select_first(cx, CLAIMED_THREADS, &params)
 }
 
 /// Query that uses the index of claimed threads.
-const CLAIMS: &str = thread_select!(
+const CLAIMED_THREADS: &str = thread_select!(
     "join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.assignee_id = $6 and t.assignment_expires_at > $7 and t.lsn <= $9 and ",
     visible!(c),
     " order by t.lsn limit $8"
 );
 
-const HORIZON_OF_CLAIMS: &str = "
+const CLAIM_HORIZON: &str = "
     select lsn from threads where workspace_id = $1 and assignee_id = $2 and lsn > $3
     order by lsn limit 1 offset $4";

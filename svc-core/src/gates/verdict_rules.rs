@@ -43,6 +43,7 @@ named_enum! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VerdictAuthor {
     pub member: MemberId,
+    /// The delegate; equal to `member` if the member acted directly.
     pub actor: MemberId,
 }
 
@@ -67,8 +68,10 @@ impl VerdictAuthor {
 /// A stored judgement: its author, its position, and the objection at the time of submission.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EarlierVerdict {
-    pub by: VerdictAuthor,
+    pub author: VerdictAuthor,
+    /// Position of the judgement in the workspace's event log.
     pub lsn: i64,
+    /// Reason why the judgement did not count when it was submitted.
     pub objection: Option<Objection>,
     /// Whether the member and the delegate may both act now: neither is frozen or deactivated.
     pub active: bool,
@@ -80,6 +83,7 @@ pub(super) struct VerdictRules {
     owner: Option<MemberId>,
     workers: BTreeSet<MemberId>,
     qualified: BTreeSet<MemberId>,
+    /// Position of the thread's last result or reopening. Judgements before this position are outdated.
     judged_from: i64,
 }
 
@@ -90,15 +94,15 @@ impl VerdictRules {
         Ok(Self { owner: thread.owner_id, workers, qualified, judged_from: thread.judged_from })
     }
 
-    /// Returns the reason why a judgement submitted by `judge` now would not count, or `None` if it would
+    /// Returns the reason why a judgement submitted by `author` now would not count, or `None` if it would
     /// count.
-    pub fn objection_to(&self, judge: VerdictAuthor) -> Option<Objection> {
-        let people = judge.member_and_delegate();
+    pub fn objection_to_author(&self, author: VerdictAuthor) -> Option<Objection> {
+        let people = author.member_and_delegate();
         if people.iter().any(|member| self.owner == Some(*member)) {
             Some(Objection::Owner)
         } else if people.iter().any(|member| self.workers.contains(member)) {
             Some(Objection::Worker)
-        } else if self.qualified.contains(&judge.member) {
+        } else if self.qualified.contains(&author.member) {
             None
         } else {
             Some(Objection::Unqualified)
@@ -106,12 +110,12 @@ impl VerdictRules {
     }
 
     /// Returns the reason why a stored judgement does not count now, or `None` if it counts.
-    pub fn objection_against(&self, given: &EarlierVerdict) -> Option<Objection> {
-        if given.lsn < self.judged_from {
+    pub fn objection_to_verdict(&self, verdict: &EarlierVerdict) -> Option<Objection> {
+        if verdict.lsn < self.judged_from {
             return Some(Objection::Outdated);
         }
-        let inactive = (!given.active).then_some(Objection::Inactive);
-        given.objection.or_else(|| self.objection_to(given.by)).or(inactive)
+        let inactive = (!verdict.active).then_some(Objection::Inactive);
+        verdict.objection.or_else(|| self.objection_to_author(verdict.author)).or(inactive)
     }
 }
 
@@ -171,12 +175,17 @@ mod tests {
             (stranger, reviewer, 11, None, unqualified),
         ];
         for (member, actor, lsn, objection, wanted) in table {
-            let given = EarlierVerdict { by: VerdictAuthor { member, actor }, lsn, objection, active: true };
-            assert_eq!(judges.objection_against(&given), wanted, "{given:?}");
+            let given =
+                EarlierVerdict { author: VerdictAuthor { member, actor }, lsn, objection, active: true };
+            assert_eq!(judges.objection_to_verdict(&given), wanted, "{given:?}");
             let given = EarlierVerdict { active: false, ..given };
-            assert_eq!(judges.objection_against(&given), wanted.or(Some(Objection::Inactive)), "{given:?}");
+            assert_eq!(
+                judges.objection_to_verdict(&given),
+                wanted.or(Some(Objection::Inactive)),
+                "{given:?}"
+            );
         }
         let unowned = VerdictRules { owner: None, ..judges };
-        assert_eq!(unowned.objection_to(VerdictAuthor { member: reviewer, actor: reviewer }), None);
+        assert_eq!(unowned.objection_to_author(VerdictAuthor { member: reviewer, actor: reviewer }), None);
     }
 }

@@ -22,45 +22,47 @@ use crate::id::{MemberId, TokenId};
 use crate::op::Caller;
 
 /// Fails if a token administrator grants capabilities that neither the administrator nor a worker has.
-pub(super) fn check_may_grant(held: Capabilities, wanted: Capabilities) -> Result<()> {
-    check_holds(held.union(CapabilitySet::AgentWorker.capabilities()), wanted)
+pub(super) fn check_may_grant(held: Capabilities, requested: Capabilities) -> Result<()> {
+    check_has_capabilities(held.union(CapabilitySet::AgentWorker.capabilities()), requested)
 }
 
-/// Fails if a caller with the capabilities `held` grants a capability that it does not have.
-pub(super) fn check_holds(held: Capabilities, wanted: Capabilities) -> Result<()> {
-    match missing_names(held, wanted) {
+/// Fails if a caller grants one of the `requested` capabilities that is not among the caller's own, `held`.
+pub(super) fn check_has_capabilities(held: Capabilities, requested: Capabilities) -> Result<()> {
+    match missing_capability_names(held, requested) {
         None => Ok(()),
         Some(names) => Err(Error::forbidden(format!("you cannot grant what you do not hold: {names}"))),
     }
 }
 
 /// Fails if a token of an app would have a capability that the app's installation was not granted.
-pub(super) fn check_within_installation(granted: Capabilities, wanted: Capabilities) -> Result<()> {
-    match missing_names(granted, wanted) {
+pub(super) fn check_within_installation(granted: Capabilities, requested: Capabilities) -> Result<()> {
+    match missing_capability_names(granted, requested) {
         None => Ok(()),
         Some(names) => Err(Error::forbidden(format!("the installation was not granted {names}"))),
     }
 }
 
 /// Fails if a derived token would have the capability `token:admin`, or one that its parent token lacks.
-pub(super) fn check_may_derive(held: Capabilities, wanted: Capabilities) -> Result<()> {
-    if wanted.has(TokenAdmin) {
+/// `held` contains the capabilities of the parent token.
+pub(super) fn check_may_derive(held: Capabilities, requested: Capabilities) -> Result<()> {
+    if requested.has(TokenAdmin) {
         return Err(Error::forbidden("a derived token cannot carry token:admin"));
     }
-    check_holds(held, wanted)
+    check_has_capabilities(held, requested)
 }
 
 /// Fails if a delegation grant would lend a capability that cannot be lent or that the administrator lacks.
-pub(super) fn check_may_lend(held: Capabilities, wanted: Capabilities) -> Result<()> {
-    if let Some(names) = missing_names(LENDABLE.iter().copied().collect(), wanted) {
+pub(super) fn check_may_lend(held: Capabilities, requested: Capabilities) -> Result<()> {
+    if let Some(names) = missing_capability_names(LENDABLE_CAPABILITIES.iter().copied().collect(), requested)
+    {
         return Err(Error::in_field("capabilities", format!("a delegation grant cannot lend {names}")));
     }
-    check_holds(held, wanted)
+    check_has_capabilities(held, requested)
 }
 
 /// Capabilities that a delegation grant can lend: those for a member's work, without administration and
 /// approvals.
-pub(super) const LENDABLE: [Capability; 7] = [
+pub(super) const LENDABLE_CAPABILITIES: [Capability; 7] = [
     WorkspaceRead,
     WorkspaceWrite,
     MessagePost,
@@ -70,22 +72,24 @@ pub(super) const LENDABLE: [Capability; 7] = [
     EventSubscribe,
 ];
 
-/// Returns the capabilities of the token that a delegate with the capabilities `held` receives for a grant.
+/// Returns the capabilities of the token that a delegate receives for a grant with the capabilities
+/// `grant_capabilities`.
 ///
-/// Returns `asked`, or all capabilities that both the grant and the delegate have if `asked` is `None`. Fails
-/// if the grant or the delegate lacks a requested capability, or if they have no capability in common.
+/// `delegate_capabilities` are those of the delegate's own token. Returns `requested`, or all capabilities
+/// that both the grant and the delegate have if `requested` is `None`. Fails if the grant or the delegate
+/// lacks a requested capability, or if they have no capability in common.
 pub(super) fn exchanged_capabilities(
-    grant: Capabilities,
-    held: Capabilities,
-    asked: Option<Capabilities>,
+    grant_capabilities: Capabilities,
+    delegate_capabilities: Capabilities,
+    requested: Option<Capabilities>,
 ) -> Result<Capabilities> {
-    let both = grant.intersection(held);
+    let both = grant_capabilities.intersection(delegate_capabilities);
     if both == Capabilities::NONE {
         return Err(Error::forbidden("your token carries nothing of what the grant lends"));
     }
-    let wanted = asked.unwrap_or(both);
-    match missing_names(both, wanted) {
-        None => Ok(wanted),
+    let exchanged = requested.unwrap_or(both);
+    match missing_capability_names(both, exchanged) {
+        None => Ok(exchanged),
         Some(names) => Err(Error::forbidden(format!("the grant or your token does not carry {names}"))),
     }
 }
@@ -98,20 +102,32 @@ pub(super) fn may_see_token(caller: &Caller, token: TokenId) -> bool {
 }
 
 /// Fails unless the token to rotate is the caller's own, or one that the caller could have minted.
-pub(super) fn check_may_rotate(caller: &Caller, token: TokenId, carries: Capabilities) -> Result<()> {
-    if caller.token_id == Some(token) { Ok(()) } else { check_may_grant(caller.capabilities, carries) }
+pub(super) fn check_may_rotate(
+    caller: &Caller,
+    token: TokenId,
+    token_capabilities: Capabilities,
+) -> Result<()> {
+    if caller.token_id == Some(token) {
+        Ok(())
+    } else {
+        check_may_grant(caller.capabilities, token_capabilities)
+    }
 }
 
 /// Fails if the caller revokes a token with instance-wide capabilities that the caller's token lacks.
 ///
 /// Without this rule, the administrator of one workspace could lock out the operator of the instance. A token
 /// may always revoke itself.
-pub(super) fn check_may_revoke(caller: &Caller, token: TokenId, carries: Capabilities) -> Result<()> {
+pub(super) fn check_may_revoke(
+    caller: &Caller,
+    token: TokenId,
+    token_capabilities: Capabilities,
+) -> Result<()> {
     if caller.token_id == Some(token) {
         return Ok(());
     }
     let beyond: Capabilities = [OperatorGlobal, AuditReadGlobal].into_iter().collect();
-    match missing_names(caller.capabilities, carries.intersection(beyond)) {
+    match missing_capability_names(caller.capabilities, token_capabilities.intersection(beyond)) {
         None => Ok(()),
         Some(names) => Err(Error::forbidden(format!(
             "the token reaches beyond the workspace: that takes a token that carries {names}"
@@ -119,22 +135,22 @@ pub(super) fn check_may_revoke(caller: &Caller, token: TokenId, carries: Capabil
     }
 }
 
-/// Fails with 403 `forbidden` if the caller is `member`. `does` describes the action that only other members
-/// may perform.
+/// Fails with 403 `forbidden` if the caller is `member`. `action` describes the action that only other
+/// members may perform.
 ///
 /// Under delegation, both the member that the caller acts as and the delegate count as the caller.
-pub(crate) fn check_is_other(caller: &Caller, member: MemberId, does: &str) -> Result<()> {
+pub(crate) fn check_is_other(caller: &Caller, member: MemberId, action: &str) -> Result<()> {
     if caller.member == Some(member) || caller.actor == Some(member) {
-        return Err(Error::forbidden(format!("a member cannot {does}")));
+        return Err(Error::forbidden(format!("a member cannot {action}")));
     }
     Ok(())
 }
 
-/// Returns the names of the capabilities in `wanted` that `held` lacks, joined by commas.
+/// Returns the names of the capabilities in `requested` that `held` lacks, joined by commas.
 ///
-/// Returns `None` if `held` contains all capabilities in `wanted`.
-fn missing_names(held: Capabilities, wanted: Capabilities) -> Option<String> {
-    let lacking = wanted.iter().filter(|capability| !held.has(*capability));
+/// Returns `None` if `held` contains all capabilities in `requested`.
+fn missing_capability_names(held: Capabilities, requested: Capabilities) -> Option<String> {
+    let lacking = requested.iter().filter(|capability| !held.has(*capability));
     let names: Vec<&str> = lacking.map(Capability::name).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
@@ -195,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_grant_lends_seven_capabilities_that_its_administrator_holds() {
-        let lendable: Capabilities = LENDABLE.into_iter().collect();
+        let lendable: Capabilities = LENDABLE_CAPABILITIES.into_iter().collect();
         for capability in Capability::ALL {
             let wanted = set(&[*capability]);
             let can_lend = lendable.has(*capability);

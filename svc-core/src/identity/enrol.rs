@@ -1,6 +1,6 @@
 //! Enrolling members: creating a member in a workspace, with or without a first token.
 //!
-//! The caller of [`enrol`] must have checked that the request is allowed and that the handle is free.
+//! The caller of [`create_member`] must have checked that the request is allowed and that the handle is free.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -103,7 +103,7 @@ fn create_agent(cx: &mut Write<'_>, input: &CreateAgent) -> Result<MemberWithTok
         surface: None,
     };
     check_handle_free(cx, &new)?;
-    enrol_with_token(cx, &new, CapabilitySet::AgentWorker)
+    create_member_with_token(cx, &new, CapabilitySet::AgentWorker)
 }
 
 impl Answer<CreateAgent> for MemberWithToken {
@@ -156,7 +156,7 @@ pub(crate) fn check_handle_free(cx: &Read<'_>, new: &NewMember<'_>) -> Result<()
 }
 
 /// Creates a member. The caller must have checked that the request is allowed and that the handle is free.
-pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
+pub(crate) fn create_member(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
     let id: MemberId = cx.new_id()?;
     let display_name = new.display_name.map(str::to_owned);
     let event = MemberCreated {
@@ -185,14 +185,14 @@ pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
     Ok(member)
 }
 
-/// Creates a member and mints the member's first token. [`enrol`] lists the checks that the caller must have
-/// made.
-pub(crate) fn enrol_with_token(
+/// Creates a member and mints the member's first token. [`create_member`] lists the checks that the caller
+/// must have made.
+pub(crate) fn create_member_with_token(
     cx: &mut Write<'_>,
     new: &NewMember<'_>,
     set: CapabilitySet,
 ) -> Result<MemberWithToken> {
-    let member = enrol(cx, new)?;
+    let member = create_member(cx, new)?;
     let mint = NewToken { surface: new.surface, ..NewToken::new(&member, set.capabilities()) };
     let token = tokens::issue(cx, &mint)?;
     Ok(MemberWithToken { member, token })

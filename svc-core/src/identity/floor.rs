@@ -25,7 +25,7 @@ impl LogRange {
 
     /// Reads the range of events in a workspace's log.
     pub fn of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Self> {
-        let row: Option<(i64, i64)> = cx.one(RANGE, &[&workspace])?;
+        let row: Option<(i64, i64)> = cx.one(LOG_RANGE, &[&workspace])?;
         Ok(row.map_or(Self { floor: 1, head: 0 }, |(floor, head)| Self { floor, head }))
     }
 
@@ -75,14 +75,14 @@ impl LogRange {
     /// Returns the hash of the event at a position in the log of `workspace`, or `None` if the log has no
     /// event there.
     pub fn hash_in(self, cx: &Read<'_>, workspace: WorkspaceId, position: i64) -> Result<Option<[u8; 32]>> {
-        let row: Option<([u8; 32],)> = cx.one(HASH_AT, &[&workspace, &position])?;
+        let row: Option<([u8; 32],)> = cx.one(EVENT_HASH, &[&workspace, &position])?;
         Ok(row.map(|(hash,)| hash))
     }
 }
 
-const RANGE: &str = "select floor, lsn from heads where workspace_id = $1";
+const LOG_RANGE: &str = "select floor, lsn from heads where workspace_id = $1";
 
-const HASH_AT: &str = "select content_hash from events where workspace_id = $1 and lsn = $2";
+const EVENT_HASH: &str = "select content_hash from events where workspace_id = $1 and lsn = $2";
 
 #[cfg(test)]
 mod tests {

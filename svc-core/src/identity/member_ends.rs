@@ -117,7 +117,7 @@ pub(crate) fn deactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     end_grants_of_delegate(cx, member)?;
     let token_ids = end_member_tokens(cx, member)?;
     let session_ids = end_member_sessions(cx, member)?;
-    members::deactivate(cx, member)?;
+    members::mark_deactivated(cx, member)?;
     let event = MemberDeactivated { member_id: member, token_ids, session_ids };
     cx.emit(Subject::WORKSPACE.about(member), &event)?;
     Ok(())
@@ -125,7 +125,7 @@ pub(crate) fn deactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
 
 /// Reactivates a deactivated member, which may then use the service again.
 pub(crate) fn reactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
-    members::reactivate(cx, member)?;
+    members::mark_reactivated(cx, member)?;
     cx.emit(Subject::WORKSPACE.about(member), &MemberReactivated { member_id: member })?;
     Ok(())
 }

@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::authority;
-use super::enrol::{MemberWithToken, NewMember, check_not_group_handle, enrol, enrol_with_token};
+use super::enrol::{
+    MemberWithToken, NewMember, check_not_group_handle, create_member, create_member_with_token,
+};
 use super::members::{AnyHandle, Member, MemberKind, member_with_handle};
 use super::tokens::{self, MintedToken, NewToken, Quotas, check_can_have_tokens, issue};
-use super::workspaces::{Workspace, any_exists, create_empty_workspace};
+use super::workspaces::{Workspace, create_empty_workspace, has_any_workspace};
 use crate::capability::Capability::OperatorGlobal;
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Code, Error, Result};
@@ -85,7 +87,7 @@ fn create_workspace(cx: &mut Write<'_>, input: &CreateWorkspace) -> Result<NewWo
         display_name: None,
         surface: None,
     };
-    let MemberWithToken { member, token } = enrol_with_token(cx, &admin, CapabilitySet::HumanAdmin)?;
+    let MemberWithToken { member, token } = create_member_with_token(cx, &admin, CapabilitySet::HumanAdmin)?;
     Ok(NewWorkspace { workspace, member, token })
 }
 
@@ -139,7 +141,7 @@ pub(crate) struct FirstWorkspace {
 ///
 /// The audit rows record `surface` as the surface of the request.
 pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface) -> Result<FirstWorkspace> {
-    if any_exists(cx)? {
+    if has_any_workspace(cx)? {
         return Err(Error::new(Code::AlreadyInitialised, "a workspace exists already; nothing was changed"));
     }
     if *names.admin == *names.agent {
@@ -155,7 +157,7 @@ pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface
         display_name: None,
         surface: Some(surface),
     };
-    let admin = enrol(cx, &new(&names.admin, MemberKind::Human))?;
+    let admin = create_member(cx, &new(&names.admin, MemberKind::Human))?;
     let all = NewToken {
         surface: Some(surface),
         label: Some("setup"),
@@ -163,7 +165,8 @@ pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface
     };
     let admin_token = issue(cx, &all)?;
     let agent = new(&names.agent, MemberKind::Agent);
-    let MemberWithToken { member: agent, token } = enrol_with_token(cx, &agent, CapabilitySet::AgentWorker)?;
+    let MemberWithToken { member: agent, token } =
+        create_member_with_token(cx, &agent, CapabilitySet::AgentWorker)?;
     Ok(FirstWorkspace { workspace, admin, admin_token, agent, agent_token: token })
 }
 
@@ -184,38 +187,40 @@ pub(crate) struct InstanceMint {
 /// Mints a token with the authority of the machine's administrator. The token can have any capability.
 pub(crate) fn mint_as_instance(
     cx: &mut Write<'_>,
-    wanted: &InstanceMint,
+    request: &InstanceMint,
     surface: Surface,
 ) -> Result<MintedToken> {
-    let member = member_with_handle(cx, wanted.workspace_id, &wanted.handle)?
+    let member = member_with_handle(cx, request.workspace_id, &request.handle)?
         .ok_or_else(|| Error::not_found("member"))?;
-    let capabilities = tokens::requested_capabilities(wanted.capabilities, None, member.kind)?;
-    authority::check_holds(cx.caller().capabilities, capabilities)?;
+    let capabilities = tokens::requested_capabilities(request.capabilities, None, member.kind)?;
+    authority::check_has_capabilities(cx.caller().capabilities, capabilities)?;
     check_can_have_tokens(&member)?;
-    if wanted.expires_at.is_some_and(|end| end <= cx.now()) {
+    if request.expires_at.is_some_and(|end| end <= cx.now()) {
         return Err(Error::in_field("expires_at", "expected a time in the future"));
     }
     let mint = NewToken {
-        label: wanted.label.as_deref(),
-        expires_at: wanted.expires_at,
-        quotas: wanted.quotas,
+        label: request.label.as_deref(),
+        expires_at: request.expires_at,
+        quotas: request.quotas,
         surface: Some(surface),
         ..NewToken::new(&member, capabilities)
     };
     issue(cx, &mint)
 }
 
-const SOME_WORKSPACES: &str = "select id from workspaces where state = 'live' order by lsn limit 2";
+/// Query that shows whether the instance has no live workspace, one or several.
+const FIRST_TWO_LIVE_WORKSPACES: &str = "select id from workspaces where state = 'live' order by lsn limit 2";
 
-const WORKSPACE: &str = "select id from workspaces where id = $1 and state = 'live'";
+const LIVE_WORKSPACE: &str = "select id from workspaces where id = $1 and state = 'live'";
 
-/// Returns the workspace `named`, or the only workspace if `named` is `None`.
+/// Returns the workspace `workspace_id`, or the only workspace if `workspace_id` is `None`.
 ///
-/// Fails if the workspace does not exist, or if `named` is `None` and the instance has several workspaces.
-pub(crate) fn the_workspace(cx: &Read<'_>, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
-    let found: Vec<(WorkspaceId,)> = match named {
-        Some(id) => cx.query(WORKSPACE, &[&id])?,
-        None => cx.query(SOME_WORKSPACES, &[])?,
+/// Fails if the workspace does not exist, or if `workspace_id` is `None` and the instance has several
+/// workspaces.
+pub(crate) fn the_workspace(cx: &Read<'_>, workspace_id: Option<WorkspaceId>) -> Result<WorkspaceId> {
+    let found: Vec<(WorkspaceId,)> = match workspace_id {
+        Some(id) => cx.query(LIVE_WORKSPACE, &[&id])?,
+        None => cx.query(FIRST_TWO_LIVE_WORKSPACES, &[])?,
     };
     match found.as_slice() {
         [(id,)] => Ok(*id),
@@ -268,7 +273,7 @@ mod bootstrap {
     }
 
     fn bootstrap_workspace(cx: &mut Write<'_>, input: &BootstrapWorkspace) -> Result<Workspace> {
-        if any_exists(cx)? {
+        if has_any_workspace(cx)? {
             return Err(Error::forbidden("only the first workspace can be created without a credential"));
         }
         create_empty_workspace(cx, &input.name)
@@ -315,7 +320,8 @@ mod bootstrap {
             surface: None,
         };
         check_handle_free(cx, &new)?;
-        let MemberWithToken { member, token } = enrol_with_token(cx, &new, input.kind.default_set())?;
+        let MemberWithToken { member, token } =
+            create_member_with_token(cx, &new, input.kind.default_capability_set())?;
         Ok(BootstrappedMember { member, token })
     }
 
@@ -332,7 +338,7 @@ mod bootstrap {
         }
     }
 
-    const ADMINISTERING: &str = "
+    const ADMIN_TOKEN: &str = "
         select id from tokens where workspace_id = $1 and (capabilities & cast($2 as bigint)) <> 0 limit 1";
 
     /// Returns whether a token with `token:admin` was ever minted in the workspace.
@@ -340,6 +346,6 @@ mod bootstrap {
     /// Expired and revoked tokens count too, so the loss of all tokens does not reopen bootstrap mode.
     fn is_administered(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<bool> {
         let admin: Capabilities = [TokenAdmin].into_iter().collect();
-        Ok(cx.one::<(TokenId,)>(ADMINISTERING, &[&workspace_id, &admin])?.is_some())
+        Ok(cx.one::<(TokenId,)>(ADMIN_TOKEN, &[&workspace_id, &admin])?.is_some())
     }
 }

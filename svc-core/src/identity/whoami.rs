@@ -110,9 +110,9 @@ fn whoami(cx: &Read<'_>, _: &Whoami) -> Result<Me> {
     })
 }
 
-/// Returns the named sets that the capabilities `held` cover completely.
-pub(super) fn covered_sets(held: Capabilities) -> Vec<CapabilitySet> {
-    CapabilitySet::ALL.iter().copied().filter(|set| held.covers(set.capabilities())).collect()
+/// Returns the named sets that `capabilities` cover completely.
+pub(super) fn covered_sets(capabilities: Capabilities) -> Vec<CapabilitySet> {
+    CapabilitySet::ALL.iter().copied().filter(|set| capabilities.covers(set.capabilities())).collect()
 }
 
 /// Returns the named capability sets that a new token can be given.
@@ -124,7 +124,8 @@ struct ListCapabilitySets {}
 
 /// A named set of capabilities.
 #[derive(Serialize, JsonSchema)]
-struct NamedSet {
+#[schemars(rename = "NamedSet")]
+struct NamedCapabilitySet {
     /// Name to pass as `capability_set`.
     name: CapabilitySet,
     /// Kind of member that the set is intended for.
@@ -133,8 +134,8 @@ struct NamedSet {
     capabilities: Capabilities,
 }
 
-fn list_capability_sets(_: &Read<'_>, _: &ListCapabilitySets) -> Result<Page<NamedSet>> {
-    let named = |set: &CapabilitySet| NamedSet {
+fn list_capability_sets(_: &Read<'_>, _: &ListCapabilitySets) -> Result<Page<NamedCapabilitySet>> {
+    let named = |set: &CapabilitySet| NamedCapabilitySet {
         name: *set,
         description: set.description(),
         capabilities: set.capabilities(),

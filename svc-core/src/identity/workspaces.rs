@@ -218,7 +218,7 @@ struct ListWorkspaces {
     limit: Option<Limit>,
 }
 
-const ALL: &str = concat!(
+const LIVE_WORKSPACES: &str = concat!(
     "select ",
     workspace_columns!(),
     " from workspaces w where w.lsn > $1 and w.state = 'live' order by w.lsn limit $2"
@@ -228,7 +228,7 @@ fn list_workspaces(cx: &Read<'_>, input: &ListWorkspaces) -> Result<Page<Workspa
     if !cx.caller().capabilities.has(OperatorGlobal) {
         return Ok(Page::whole(vec![load_workspace(cx, cx.caller().workspace_id)?]));
     }
-    let rows = cx.rows(ALL, &[&Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    let rows = cx.rows(LIVE_WORKSPACES, &[&Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
     Ok(Page::of(rows, input.limit, |workspace: &Workspace| workspace.lsn))
 }
 
@@ -245,12 +245,12 @@ fn get_workspace(cx: &Read<'_>, input: &GetWorkspace) -> Result<Workspace> {
     load_workspace(cx, workspace_id)
 }
 
-const BY_ID: &str =
+const WORKSPACE_BY_ID: &str =
     concat!("select ", workspace_columns!(), " from workspaces w where w.id = $1 and w.state = 'live'");
 
 /// Loads a live workspace. The caller must have checked the access to the workspace.
 pub(crate) fn load_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<Workspace> {
-    cx.one(BY_ID, &[&workspace_id])?.ok_or_else(|| Error::not_found("workspace"))
+    cx.one(WORKSPACE_BY_ID, &[&workspace_id])?.ok_or_else(|| Error::not_found("workspace"))
 }
 
 /// Changes the name of a workspace, and returns the workspace.
@@ -266,14 +266,14 @@ struct UpdateWorkspace {
     name: Change<Text<1, NAME_MAX>>,
 }
 
-const RENAME: &str = "update workspaces set name = $2 where id = $1";
+const RENAME_WORKSPACE: &str = "update workspaces set name = $2 where id = $1";
 
 fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Workspace> {
     let workspace_id = input.workspace_id.of(cx)?;
     let mut workspace = load_workspace(cx, workspace_id)?;
     let Some(name) = input.name.get().filter(|name| ***name != *workspace.name) else { return Ok(workspace) };
     cx.emit(Subject::WORKSPACE, &WorkspaceUpdated { name: name.to_string() })?;
-    cx.execute(1, RENAME, &[&workspace_id, name])?;
+    cx.execute(1, RENAME_WORKSPACE, &[&workspace_id, name])?;
     workspace.name = name.to_string();
     Ok(workspace)
 }
@@ -297,7 +297,7 @@ struct SetWorkspaceHandle {
 fn set_workspace_handle(cx: &mut Write<'_>, input: &SetWorkspaceHandle) -> Result<Workspace> {
     let workspace_id = input.workspace_id.of(cx)?;
     let workspace = load_workspace(cx, workspace_id)?;
-    match cx.one::<(WorkspaceId,)>(BY_HANDLE, &[&input.handle])? {
+    match cx.one::<(WorkspaceId,)>(WORKSPACE_BY_HANDLE, &[&input.handle])? {
         Some((id,)) if id == workspace.id => return Ok(workspace),
         Some(_) => {
             let detail = format!("another workspace has the handle {}", &*input.handle);
@@ -307,13 +307,13 @@ fn set_workspace_handle(cx: &mut Write<'_>, input: &SetWorkspaceHandle) -> Resul
     }
     let handle = input.handle.to_string();
     cx.emit(Subject::WORKSPACE, &WorkspaceHandleChanged { handle: handle.clone() })?;
-    cx.execute(1, SET_HANDLE, &[&workspace.id, &input.handle])?;
+    cx.execute(1, SET_WORKSPACE_HANDLE, &[&workspace.id, &input.handle])?;
     Ok(Workspace { handle: Some(handle), ..workspace })
 }
 
-const BY_HANDLE: &str = "select id from workspaces where handle = $1";
+const WORKSPACE_BY_HANDLE: &str = "select id from workspaces where handle = $1";
 
-const SET_HANDLE: &str = "update workspaces set handle = $2 where id = $1";
+const SET_WORKSPACE_HANDLE: &str = "update workspaces set handle = $2 where id = $1";
 
 /// SQL condition that a column contains the id of a live workspace. Periodic work is limited to live
 /// workspaces.
@@ -327,26 +327,26 @@ macro_rules! is_live {
 }
 pub(crate) use is_live;
 
-/// Returns live workspaces with ids after `last`, up to `most`, in the order of their ids.
+/// Returns live workspaces with ids after `after_id`, up to `limit`, in the order of their ids.
 ///
 /// Used for periodic work in all workspaces.
-pub(crate) fn next(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Result<Vec<WorkspaceId>> {
-    let after = last.map(WorkspaceId::uuid).unwrap_or_default();
-    let next: Vec<(WorkspaceId,)> = cx.query(NEXT, &[&after, &most])?;
+pub(crate) fn next(cx: &Read<'_>, after_id: Option<WorkspaceId>, limit: i64) -> Result<Vec<WorkspaceId>> {
+    let after = after_id.map(WorkspaceId::uuid).unwrap_or_default();
+    let next: Vec<(WorkspaceId,)> = cx.query(NEXT_LIVE_WORKSPACES, &[&after, &limit])?;
     Ok(next.into_iter().map(|(workspace,)| workspace).collect())
 }
 
-const NEXT: &str = concat!(
+const NEXT_LIVE_WORKSPACES: &str = concat!(
     "select w.id from workspaces w where w.id > $1 and ",
     is_live!("w.id"),
     " order by w.id limit $2"
 );
 
-const ANY: &str = "select id from workspaces limit 1";
+const ANY_WORKSPACE: &str = "select id from workspaces limit 1";
 
 /// Returns whether the instance has a workspace, live or not.
-pub(crate) fn any_exists(cx: &Read<'_>) -> Result<bool> {
-    Ok(cx.one::<(WorkspaceId,)>(ANY, &[])?.is_some())
+pub(crate) fn has_any_workspace(cx: &Read<'_>) -> Result<bool> {
+    Ok(cx.one::<(WorkspaceId,)>(ANY_WORKSPACE, &[])?.is_some())
 }
 
 /// Query for the ids of all live workspaces.
@@ -366,44 +366,48 @@ const ERASING: &str = "erasing";
 
 /// Returns whether the instance has no live workspace other than this one.
 pub(crate) fn is_only_live_workspace(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
-    Ok(cx.one::<(WorkspaceId,)>(ANOTHER, &[&workspace])?.is_none())
+    Ok(cx.one::<(WorkspaceId,)>(OTHER_LIVE_WORKSPACE, &[&workspace])?.is_none())
 }
 
-const ANOTHER: &str = "select id from workspaces where id <> $1 and state = 'live' limit 1";
+const OTHER_LIVE_WORKSPACE: &str = "select id from workspaces where id <> $1 and state = 'live' limit 1";
 
 /// Hides a workspace that is about to be erased. The workspace's handle becomes free.
 pub(crate) fn hide(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<()> {
-    cx.execute(1, HIDE, &[&workspace, &ERASING])
+    cx.execute(1, HIDE_WORKSPACE, &[&workspace, &ERASING])
 }
 
-const HIDE: &str = "update workspaces set state = $2, handle = null where id = $1 and state = 'live'";
+const HIDE_WORKSPACE: &str =
+    "update workspaces set state = $2, handle = null where id = $1 and state = 'live'";
 
-/// Returns the first workspace with an id after `after` that is being erased, or `None`.
-pub(crate) fn erasing(cx: &Read<'_>, after: WorkspaceId) -> Result<Option<WorkspaceId>> {
-    Ok(cx.one::<(WorkspaceId,)>(IS_ERASING, &[&ERASING, &after])?.map(|(workspace,)| workspace))
+/// Returns the first workspace with an id after `after_id` that is being erased, or `None`.
+pub(crate) fn erasing(cx: &Read<'_>, after_id: WorkspaceId) -> Result<Option<WorkspaceId>> {
+    Ok(cx
+        .one::<(WorkspaceId,)>(NEXT_ERASING_WORKSPACE, &[&ERASING, &after_id])?
+        .map(|(workspace,)| workspace))
 }
 
-const IS_ERASING: &str = "select id from workspaces where state = $1 and id > $2 order by id limit 1";
+const NEXT_ERASING_WORKSPACE: &str =
+    "select id from workspaces where state = $1 and id > $2 order by id limit 1";
 
 /// Returns the state of a workspace, or `None` if the workspace does not exist.
 pub(crate) fn state_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<String>> {
-    Ok(cx.one::<(String,)>(STATE, &[&workspace])?.map(|(state,)| state))
+    Ok(cx.one::<(String,)>(STATE_OF_WORKSPACE, &[&workspace])?.map(|(state,)| state))
 }
 
-const STATE: &str = "select state from workspaces where id = $1";
+const STATE_OF_WORKSPACE: &str = "select state from workspaces where id = $1";
 
 /// Returns the name of a workspace in any state. Fails if the workspace does not exist.
 pub(crate) fn name_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<String> {
-    let name: Option<(String,)> = cx.one(NAME, &[&workspace])?;
+    let name: Option<(String,)> = cx.one(NAME_OF_WORKSPACE, &[&workspace])?;
     name.map(|(name,)| name).ok_or_else(|| Error::not_found("workspace"))
 }
 
-const NAME: &str = "select name from workspaces where id = $1";
+const NAME_OF_WORKSPACE: &str = "select name from workspaces where id = $1";
 
 /// Returns the handle if no workspace has it, otherwise `None`.
 pub(crate) fn handle_if_free<'h>(cx: &Read<'_>, handle: Option<&'h str>) -> Result<Option<&'h str>> {
     let Some(handle) = handle else { return Ok(None) };
-    let taken: Option<(WorkspaceId,)> = cx.one(BY_HANDLE, &[&handle])?;
+    let taken: Option<(WorkspaceId,)> = cx.one(WORKSPACE_BY_HANDLE, &[&handle])?;
     Ok(taken.is_none().then_some(handle))
 }
 
@@ -417,10 +421,10 @@ pub(crate) fn show(
     workspace: WorkspaceId,
     (lsn, handle, charged_to): (i64, Option<&str>, Option<WorkspaceId>),
 ) -> Result<()> {
-    cx.execute(1, SHOW, &[&workspace, &lsn, &handle, &charged_to])
+    cx.execute(1, SHOW_WORKSPACE, &[&workspace, &lsn, &handle, &charged_to])
 }
 
-const SHOW: &str = "
+const SHOW_WORKSPACE: &str = "
     update workspaces set state = 'live', lsn = $2, handle = $3, charged_to = $4
     where id = $1 and state = 'importing'";
 

@@ -6,10 +6,10 @@ use crate::capability::Capability::ApprovalGrant;
 use crate::conversation::visibility::visible;
 use crate::op::Read;
 
-/// Returns the oldest pending approval gates that the caller may accept now, up to `most`.
+/// Returns the oldest pending approval gates that the caller may accept now, up to `limit`.
 ///
 /// Only the oldest 2000 pending gates of the workspace are examined.
-pub(in crate::gates) fn gates_to_decide(cx: &Read<'_>, most: i64) -> Result<Vec<ApprovalGate>> {
+pub(in crate::gates) fn gates_to_decide(cx: &Read<'_>, limit: i64) -> Result<Vec<ApprovalGate>> {
     let caller = cx.caller();
     let Some(member) = caller.member else { return Ok(Vec::new()) };
     if caller.is_delegated() || !caller.capabilities.has(ApprovalGrant) || caller.frozen {
@@ -20,13 +20,13 @@ pub(in crate::gates) fn gates_to_decide(cx: &Read<'_>, most: i64) -> Result<Vec<
     let is_agent = is_agent(cx, member)?;
     let last = cx.horizon(PENDING_HORIZON, &[&workspace], 0)?.up_to();
     let params = caller.visibility.params();
-    let params = params.and(&[&workspace, &now, &member, &most, &last, &is_agent]);
-    let gates: Vec<StoredGate> = cx.query(AWAITING, &params)?;
-    gates.into_iter().map(|gate| gate.open(cx)).collect()
+    let params = params.and(&[&workspace, &now, &member, &limit, &last, &is_agent]);
+    let gates: Vec<StoredGate> = cx.query(GATES_TO_DECIDE, &params)?;
+    gates.into_iter().map(|gate| gate.into_gate(cx)).collect()
 }
 
 /// Query that uses the index of pending gates.
-const AWAITING: &str = concat!(
+const GATES_TO_DECIDE: &str = concat!(
     "select ",
     gate_columns!(),
     " from approval_gates g join channels c on c.id = g.channel_id

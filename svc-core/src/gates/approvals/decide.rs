@@ -25,9 +25,11 @@ named_enum! {
 ///
 /// With `thread:transition`, callers may decline or cancel their own requests. With `approval:grant`, they
 /// may accept, decline or cancel the requests of other members.
-pub(super) const DECIDERS: &[Capability] = &[Capability::ThreadTransition, Capability::ApprovalGrant];
+pub(super) const DECIDING_CAPABILITIES: &[Capability] =
+    &[Capability::ThreadTransition, Capability::ApprovalGrant];
 
 impl Decision {
+    /// Returns the state of a gate after this decision.
     fn resulting_state(self) -> GateState {
         match self {
             Self::Accept => GateState::Accepted,
@@ -71,13 +73,14 @@ impl<I> Answer<I> for ApprovalGate {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, id: GateId) -> Result<Self> {
-        visible_gate(cx, id)?.open(cx)
+        visible_gate(cx, id)?.into_gate(cx)
     }
 }
 
 /// The gate after `approval_decide`, and a link for a person if the caller may not accept the gate.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Decided {
+#[schemars(rename = "Decided")]
+pub(super) struct DecisionResult {
     #[serde(flatten)]
     gate: ApprovalGate,
     /// Link to the page on which a person can decide the gate; absent unless the decision needs a person.
@@ -86,13 +89,13 @@ pub(super) struct Decided {
     link: Option<DecisionLink>,
 }
 
-impl From<ApprovalGate> for Decided {
+impl From<ApprovalGate> for DecisionResult {
     fn from(gate: ApprovalGate) -> Self {
         Self { gate, link: None }
     }
 }
 
-impl Answer<ApprovalDecide> for Decided {
+impl Answer<ApprovalDecide> for DecisionResult {
     type Kept = GateId;
 
     fn kept(&self) -> Option<GateId> {
@@ -100,7 +103,7 @@ impl Answer<ApprovalDecide> for Decided {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &ApprovalDecide, id: GateId) -> Result<Self> {
-        Ok(visible_gate(cx, id)?.open(cx)?.into())
+        Ok(visible_gate(cx, id)?.into_gate(cx)?.into())
     }
 }
 
@@ -125,16 +128,16 @@ pub(super) struct ApprovalDecide {
     decision: Decision,
 }
 
-pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Result<Decided> {
+pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Result<DecisionResult> {
     let StoredGate(gate) = visible_gate(cx, input.gate_id)?;
     let by = VerdictAuthor::of(cx.caller())?;
-    let asker = VerdictAuthor {
+    let requester = VerdictAuthor {
         member: gate.requested_by,
         actor: gate.requested_actor_id.unwrap_or(gate.requested_by),
     };
-    check_may_decide(cx.caller(), by, asker, input.decision)?;
+    check_may_decide(cx.caller(), by, requester, input.decision)?;
     let state = input.decision.resulting_state();
-    let mut gate = StoredGate(gate).open(cx)?;
+    let mut gate = StoredGate(gate).into_gate(cx)?;
     if gate.state == state {
         return Ok(gate.into());
     }
@@ -157,24 +160,25 @@ pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Res
         resolved_by: gate.resolved_by,
     };
     gate.resolved_at = Some(cx.emit(thread.place().about(gate.requested_by), &decided)?.at);
-    cx.execute(1, DECIDE, &[&gate.id, &gate.state, &by.member, &by.actor, &gate.resolved_at])?;
+    cx.execute(1, DECIDE_GATE, &[&gate.id, &gate.state, &by.member, &by.actor, &gate.resolved_at])?;
     Ok(gate.into())
 }
 
-const DECIDE: &str = "
+const DECIDE_GATE: &str = "
     update approval_gates set state = $2, resolved_by = $3, resolved_actor_id = $4, resolved_at = $5
     where id = $1 and state = 'pending'";
 
-/// Fails unless `caller` may make this decision on a gate that `asker` requested.
+/// Fails unless `caller` may make this decision on a gate that `requester` requested.
 fn check_may_decide(
     caller: &Caller,
-    by: VerdictAuthor,
-    asker: VerdictAuthor,
+    decider: VerdictAuthor,
+    requester: VerdictAuthor,
     decision: Decision,
 ) -> Result<()> {
-    let is_asker = by.member_and_delegate().iter().any(|member| asker.member_and_delegate().contains(member));
+    let is_requester =
+        decider.member_and_delegate().iter().any(|member| requester.member_and_delegate().contains(member));
     if decision != Decision::Accept {
-        if is_asker || caller.capabilities.has(Capability::ApprovalGrant) {
+        if is_requester || caller.capabilities.has(Capability::ApprovalGrant) {
             return Ok(());
         }
         return Err(Error::forbidden(
@@ -184,7 +188,7 @@ fn check_may_decide(
     if caller.is_delegated() {
         return Err(Error::forbidden("a delegate accepts no approval gate"));
     }
-    if is_asker && caller.capabilities.has(Capability::ApprovalGrant) {
+    if is_requester && caller.capabilities.has(Capability::ApprovalGrant) {
         return Err(Error::forbidden("a member cannot accept its own request, nor through a delegate"));
     }
     Ok(())
@@ -200,7 +204,7 @@ fn check_needs_no_person(cx: &Read<'_>, gate: &ApprovalGate, member: MemberId) -
     } else {
         return Ok(());
     };
-    let link = LinkContent::new(cx, gate.id, member).address(cx)?;
+    let link = LinkContent::new(cx, gate.id, member).to_decision_link(cx)?;
     Err(Error::new(Code::NeedsPerson, detail).with("link", link))
 }
 
@@ -219,7 +223,7 @@ mod tests {
         let judge = |member, actor| VerdictAuthor { member: id(member), actor: id(actor) };
         let grants: &[Capability] = &[ThreadTransition, ApprovalGrant];
         let forbidden = Some(Code::Forbidden);
-        // The asker is member 1, acting through a token of member 2.
+        // The requester is member 1, acting through a token of member 2.
         let table = [
             (judge(3, 3), grants, [None, None, None]),
             (judge(3, 3), &grants[..1], [None, forbidden, forbidden]),

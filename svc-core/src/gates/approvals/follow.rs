@@ -8,7 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::decide::{ApprovalDecided, DECIDERS};
+use super::decide::{ApprovalDecided, DECIDING_CAPABILITIES};
 use super::{ApprovalGate, GateState, visible_gate};
 use crate::Result;
 use crate::id::GateId;
@@ -31,7 +31,7 @@ struct FollowApproval {
 /// Returns the operation that waits for the decision on a gate. Requires the capabilities of
 /// `approval_decide`.
 pub fn follow_approval() -> Operation {
-    wait("follow_approval", follow).title("Follow an approval gate").needs(DECIDERS)
+    wait("follow_approval", poll_decision).title("Follow an approval gate").needs(DECIDING_CAPABILITIES)
 }
 
 impl LongPoll for FollowApproval {
@@ -44,8 +44,9 @@ impl LongPoll for FollowApproval {
     }
 }
 
-fn follow(cx: &Read<'_>, input: &mut FollowApproval) -> Result<Poll<ApprovalGate>> {
-    let gate = visible_gate(cx, input.gate_id)?.open(cx)?;
+/// Returns the gate if it is no longer pending, or if the request does not wait.
+fn poll_decision(cx: &Read<'_>, input: &mut FollowApproval) -> Result<Poll<ApprovalGate>> {
+    let gate = visible_gate(cx, input.gate_id)?.into_gate(cx)?;
     let is_over = gate.state != GateState::Pending || input.timeout_secs.is_none();
     Ok(if is_over { Poll::Ready(gate) } else { Poll::Pending })
 }

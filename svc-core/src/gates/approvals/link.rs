@@ -17,7 +17,8 @@ use crate::log::seal::Sealer;
 use crate::op::Read;
 use crate::time::Time;
 
-const LABEL: &str = "svc.approval-link/1";
+/// Purpose of the sealing, so that text sealed for another purpose does not open as a link.
+const SEALING_LABEL: &str = "svc.approval-link/1";
 /// Path of the page for approval links; the sealed content of the link follows it.
 const PAGE_PATH: &str = "/ui/approvals/";
 
@@ -26,8 +27,8 @@ const PAGE_PATH: &str = "/ui/approvals/";
 pub(super) struct LinkContent {
     pub gate: GateId,
     pub workspace: WorkspaceId,
-    /// Id of the member who received the link for a person.
-    pub asked_by: MemberId,
+    /// The member who asked to decide the gate and received this link instead.
+    pub recipient: MemberId,
     pub expires_at: Time,
 }
 
@@ -41,39 +42,40 @@ pub(super) struct DecisionLink {
 }
 
 impl LinkContent {
-    /// Creates a link that is valid from now, to a gate of the caller's workspace, for member `asked_by`.
-    pub fn new(cx: &Read<'_>, gate: GateId, asked_by: MemberId) -> Self {
+    /// Creates the content of a link to a gate of the caller's workspace, which expires in an hour.
+    pub fn new(cx: &Read<'_>, gate: GateId, recipient: MemberId) -> Self {
         let expires_at = cx.now().shifted(APPROVAL_LINK_SECS.saturating_mul(1_000_000));
-        Self { gate, workspace: cx.caller().workspace_id, asked_by, expires_at }
+        Self { gate, workspace: cx.caller().workspace_id, recipient, expires_at }
     }
 
     /// Returns the URL of the page for this link, and the time at which the link expires.
-    pub fn address(&self, cx: &Read<'_>) -> Result<DecisionLink> {
+    pub fn to_decision_link(&self, cx: &Read<'_>) -> Result<DecisionLink> {
         let service = cx.settings().public_url.as_deref().unwrap_or_default();
         let url = format!("{service}{PAGE_PATH}{}", self.seal(cx.sealer())?);
         Ok(DecisionLink { url, expires_at: self.expires_at })
     }
 
+    /// Returns the last path segment of the link.
     fn seal(&self, sealer: &Sealer) -> Result<String> {
-        let Self { gate, workspace, asked_by, expires_at } = self;
+        let Self { gate, workspace, recipient, expires_at } = self;
         let mut plain = Vec::with_capacity(56);
-        for id in [gate.uuid(), workspace.uuid(), asked_by.uuid()] {
+        for id in [gate.uuid(), workspace.uuid(), recipient.uuid()] {
             plain.extend_from_slice(id.as_bytes());
         }
         plain.extend_from_slice(&expires_at.micros().to_be_bytes());
-        Ok(URL_SAFE_NO_PAD.encode(sealer.seal_for(LABEL, &plain)?))
+        Ok(URL_SAFE_NO_PAD.encode(sealer.seal_for(SEALING_LABEL, &plain)?))
     }
 
     /// Opens the last path segment of a link. Returns `None` if this service did not seal it.
     pub fn open(text: &str, sealer: &Sealer) -> Option<Self> {
-        let plain = sealer.open_for(LABEL, &URL_SAFE_NO_PAD.decode(text).ok()?)?;
+        let plain = sealer.open_for(SEALING_LABEL, &URL_SAFE_NO_PAD.decode(text).ok()?)?;
         let (gate, rest) = plain.split_first_chunk::<16>()?;
         let (workspace, rest) = rest.split_first_chunk::<16>()?;
-        let (asked_by, expires_at) = rest.split_first_chunk::<16>()?;
+        let (recipient, expires_at) = rest.split_first_chunk::<16>()?;
         Some(Self {
             gate: Uuid::from_bytes(*gate).into(),
             workspace: Uuid::from_bytes(*workspace).into(),
-            asked_by: Uuid::from_bytes(*asked_by).into(),
+            recipient: Uuid::from_bytes(*recipient).into(),
             expires_at: Time::from_micros(i64::from_be_bytes(expires_at.try_into().ok()?)),
         })
     }
@@ -89,7 +91,7 @@ mod tests {
         let link = LinkContent {
             gate: Uuid::from_u128(1).into(),
             workspace: Uuid::from_u128(2).into(),
-            asked_by: Uuid::from_u128(3).into(),
+            recipient: Uuid::from_u128(3).into(),
             expires_at: Time::from_micros(4),
         };
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
@@ -98,7 +100,7 @@ mod tests {
         assert_eq!(LinkContent::open(&text, &sealer).as_ref(), Some(&link));
         assert_eq!(LinkContent::open(&text, &rotated).as_ref(), Some(&link));
         assert_eq!(LinkContent::open(&text, &Sealer::new([8; 32], &[], Entropy::System)), None);
-        let short = URL_SAFE_NO_PAD.encode(sealer.seal_for(LABEL, &[0; 55]).unwrap());
+        let short = URL_SAFE_NO_PAD.encode(sealer.seal_for(SEALING_LABEL, &[0; 55]).unwrap());
         let other = URL_SAFE_NO_PAD.encode(sealer.seal_for("svc.other/1", &[0; 56]).unwrap());
         for wrong in ["", "?", &text[1..], &format!("{text}A"), &short, &other] {
             assert_eq!(LinkContent::open(wrong, &sealer), None, "{wrong}");

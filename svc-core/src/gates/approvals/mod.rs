@@ -1,8 +1,8 @@
-//! Approval gates: questions to the people of a workspace, which a member other than the asker accepts.
+//! Approval gates: questions to the people of a workspace, which a member other than the requester accepts.
 //!
 //! A gate is pending until it is decided or expires. A blocking gate prevents its thread from closing until
 //! the gate is accepted or cancelled, or a later gate of the thread is accepted. The later gate need not be a
-//! blocking one. The question is a sealed message in the thread, posted by the asker. A gate counts as
+//! blocking one. The question is a sealed message in the thread, posted by the requester. A gate counts as
 //! expired as soon as its expiry time has passed, although the event is written later. A caller who may not
 //! accept a gate receives a link for a person.
 
@@ -46,7 +46,7 @@ use crate::text::{Count, Prose};
 use crate::time::Time;
 
 /// Value of the key `notice` in the metadata of the message that contains a gate's question.
-const NOTICE: &str = "approval";
+const QUESTION_NOTICE: &str = "approval";
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
@@ -135,10 +135,10 @@ fn operations() -> Vec<Operation> {
                  `request_approval`.",
             )
             .post("/approval-gates/{gate_id}/decision")
-            .needs(decide::DECIDERS)
+            .needs(decide::DECIDING_CAPABILITIES)
             .refuses(&[Code::Forbidden, Code::NeedsPerson, Code::WrongState])
             .example(|w| json!({"gate_id": w.id("approval_gate"), "decision": "accept"})),
-        page::row(),
+        page::operation(),
     ]
 }
 
@@ -252,12 +252,13 @@ columns! {
 
 impl StoredGate {
     /// Returns the gate with its current state and its decrypted question.
-    fn open(self, cx: &Read<'_>) -> Result<ApprovalGate> {
+    fn into_gate(self, cx: &Read<'_>) -> Result<ApprovalGate> {
         let words = messages::body_and_metadata(cx, self.0.message_id)?;
         let question = words.map_or_else(String::new, |(question, _)| question);
         Ok(ApprovalGate { question, ..self.with_state_at(cx.now()) })
     }
 
+    /// Returns the gate without its question, with the state that the gate has at the time `now`.
     fn with_state_at(self, now: Time) -> ApprovalGate {
         let Self(gate) = self;
         let over = gate.expires_at.filter(|end| gate.state == GateState::Pending && *end <= now);
@@ -306,9 +307,10 @@ struct SealedQuestion {
     post: SealedPost,
 }
 
+/// Seals the question of a new gate, before the transaction that creates the gate.
 fn seal_question(input: &RequestApproval, shared: &SharedState, now: Time) -> Result<SealedQuestion> {
     let id = shared.entropy.id(now)?;
-    let metadata = json!({"notice": NOTICE, "gate_id": id});
+    let metadata = json!({"notice": QUESTION_NOTICE, "gate_id": id});
     Ok(SealedQuestion { id, post: messages::seal_post(shared, now, &input.question, &metadata)? })
 }
 
@@ -318,11 +320,11 @@ fn request_approval(
     sealed: &SealedQuestion,
 ) -> Result<ApprovalGate> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let asker = VerdictAuthor::of(cx.caller())?;
+    let requester = VerdictAuthor::of(cx.caller())?;
     thread.check_unfinished()?;
     let place = visibility::visible_place(cx, thread.id)?;
     place.check_not_archived()?;
-    let (count,): (i64,) = cx.one(COUNT, &[&thread.id])?.unwrap_or_default();
+    let (count,): (i64,) = cx.one(COUNT_GATES_OF_THREAD, &[&thread.id])?.unwrap_or_default();
     if count >= GATES_MAX {
         return Err(Error::wrong_state(format!("a thread has at most {GATES_MAX} approval gates")));
     }
@@ -334,10 +336,10 @@ fn request_approval(
         expires_at,
         message_id: sealed.post.message_id(),
     };
-    let recorded = cx.emit(thread.place().about(asker.member), &requested)?;
+    let recorded = cx.emit(thread.place().about(requester.member), &requested)?;
     let lsn = recorded.lsn;
-    let message_id = messages::post_sealed(cx, &place, Some(asker.member), &sealed.post)?.id;
-    let able = sessions::holders(cx, ApprovalGrant)?;
+    let message_id = messages::post_sealed(cx, &place, Some(requester.member), &sealed.post)?.id;
+    let able = sessions::members_with_capability(cx, ApprovalGrant)?;
     inbox::notify(
         cx,
         &recorded,
@@ -354,8 +356,8 @@ fn request_approval(
         question: input.question.to_string(),
         blocks_close: requested.blocks_close,
         needs_person: requested.needs_person,
-        requested_by: asker.member,
-        requested_actor_id: asker.delegate(),
+        requested_by: requester.member,
+        requested_actor_id: requester.delegate(),
         requested_at: recorded.at,
         expires_at,
         resolved_by: None,
@@ -372,8 +374,8 @@ fn request_approval(
         state: gate.state,
         blocks_close: gate.blocks_close,
         needs_person: gate.needs_person,
-        requested_by: asker.member,
-        requested_actor_id: asker.actor,
+        requested_by: requester.member,
+        requested_actor_id: requester.actor,
         requested_at: gate.requested_at,
         expires_at: gate.expires_at,
         message_id: gate.message_id,
@@ -382,7 +384,7 @@ fn request_approval(
     Ok(gate)
 }
 
-const COUNT: &str = "select count(*) from approval_gates where thread_id = $1";
+const COUNT_GATES_OF_THREAD: &str = "select count(*) from approval_gates where thread_id = $1";
 
 /// Returns an approval gate with its state and its question.
 #[derive(Deserialize, JsonSchema)]
@@ -393,12 +395,12 @@ struct GetApprovalGate {
 }
 
 fn get_approval_gate(cx: &Read<'_>, input: &GetApprovalGate) -> Result<ApprovalGate> {
-    visible_gate(cx, input.gate_id)?.open(cx)
+    visible_gate(cx, input.gate_id)?.into_gate(cx)
 }
 
 /// Loads a gate by its id. Fails with *not found* unless the caller may see the gate's channel.
-fn visible_gate(cx: &Read<'_>, id: GateId) -> Result<StoredGate> {
-    let found: Option<StoredGate> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+fn visible_gate(cx: &Read<'_>, gate_id: GateId) -> Result<StoredGate> {
+    let found: Option<StoredGate> = cx.one(GATE_BY_ID, &[&gate_id, &cx.caller().workspace_id])?;
     let stored = found.ok_or_else(|| Error::not_found("approval gate"))?;
     let hidden = |error: Error| match error.code() {
         Code::NotFound => Error::not_found("approval gate"),
@@ -408,7 +410,7 @@ fn visible_gate(cx: &Read<'_>, id: GateId) -> Result<StoredGate> {
     Ok(stored)
 }
 
-const BY_ID: &str =
+const GATE_BY_ID: &str =
     concat!("select ", gate_columns!(), " from approval_gates g where g.id = $1 and g.workspace_id = $2");
 
 /// Returns the approval gates of a workspace that you may see, oldest first.
@@ -437,16 +439,16 @@ fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<
     let lsn = |gate: &StoredGate| gate.0.lsn;
     let page = if let Some(id) = input.thread_id {
         let thread = visible_thread(cx, id)?;
-        let found = cx.rows(OF_THREAD, &[&thread.id, &after, &input.state, &now, &rows])?;
+        let found = cx.rows(GATES_OF_THREAD, &[&thread.id, &after, &input.state, &now, &rows])?;
         Page::of(found, input.limit, lsn)
     } else {
-        let horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
+        let horizon = cx.horizon(GATE_HORIZON, &[&workspace_id], after)?;
         let last = horizon.up_to();
         let visibility = cx.caller().visibility.params();
         let params = visibility.and(&[&workspace_id, &after, &input.state, &now, &last, &rows]);
-        Page::within(horizon, cx.rows(OF_WORKSPACE, &params)?, input.limit, lsn)
+        Page::within(horizon, cx.rows(GATES_OF_WORKSPACE, &params)?, input.limit, lsn)
     };
-    page.try_fill(|gate: &ApprovalGate| gate.lsn, |gate| gate.open(cx))
+    page.try_fill(|gate: &ApprovalGate| gate.lsn, |gate| gate.into_gate(cx))
 }
 
 /// Returns whether a member is an agent.
@@ -470,7 +472,7 @@ macro_rules! in_state {
 }
 
 /// Query without a horizon, because a thread cannot have more gates than one page may examine.
-const OF_THREAD: &str = concat!(
+const GATES_OF_THREAD: &str = concat!(
     "select ",
     gate_columns!(),
     " from approval_gates g where g.thread_id = $1 and g.lsn > $2 and ",
@@ -478,7 +480,7 @@ const OF_THREAD: &str = concat!(
     " order by g.lsn limit $5"
 );
 
-const OF_WORKSPACE: &str = concat!(
+const GATES_OF_WORKSPACE: &str = concat!(
     "select ",
     gate_columns!(),
     " from approval_gates g join channels c on c.id = g.channel_id
@@ -489,12 +491,12 @@ const OF_WORKSPACE: &str = concat!(
     " order by g.lsn limit $10"
 );
 
-const HORIZON: &str =
+const GATE_HORIZON: &str =
     "select lsn from approval_gates where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 /// Returns the approval gates that prevent a thread from closing.
-fn blocking_gates(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
-    let blocking: Vec<(GateId, i64)> = cx.query(BLOCKING, &[&id, &REASON_IDS_MAX])?;
+fn blocking_gates(cx: &Read<'_>, thread_id: ThreadId) -> Result<Vec<UnmetRequirement>> {
+    let blocking: Vec<(GateId, i64)> = cx.query(BLOCKING_GATES, &[&thread_id, &REASON_IDS_MAX])?;
     let detail = match blocking.first() {
         None => return Ok(Vec::new()),
         Some((_, 1)) => "an approval gate was not accepted".to_owned(),
@@ -503,7 +505,7 @@ fn blocking_gates(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> 
     Ok(vec![UnmetRequirement { detail, ids: blocking.iter().map(|(gate, _)| gate.to_string()).collect() }])
 }
 
-const BLOCKING: &str = "
+const BLOCKING_GATES: &str = "
     select g.id, count(*) over () from approval_gates g
     where g.thread_id = $1 and g.blocks_close and g.state not in ('accepted', 'cancelled')
         and g.lsn > (

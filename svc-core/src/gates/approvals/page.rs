@@ -15,7 +15,8 @@ use crate::identity::members::load_member;
 use crate::op::{Frame, Operation, Read, read};
 use crate::time::Time;
 
-pub(super) fn row() -> Operation {
+/// Returns the operation `open_approval_link`.
+pub(super) fn operation() -> Operation {
     read("open_approval_link", open_approval_link)
         .title("Show an approval gate to a person")
         .get("/ui/approvals/{link}")
@@ -58,13 +59,13 @@ fn open_approval_link(cx: &Read<'_>, input: &OpenApprovalLink) -> Result<OpenedA
     let is_live = |link: &LinkContent| link.workspace == caller.workspace_id && cx.now() < link.expires_at;
     let link = link.filter(is_live).ok_or_else(none)?;
     let hidden = |error: Error| if error.code() == Code::NotFound { none() } else { error };
-    let gate = visible_gate(cx, link.gate).map_err(hidden)?.open(cx)?;
+    let gate = visible_gate(cx, link.gate).map_err(hidden)?.into_gate(cx)?;
     if gate.state != GateState::Pending {
         return Err(none());
     }
     Ok(OpenedApprovalLink {
         thread: visible_thread(cx, gate.thread_id).map_err(hidden)?,
-        asked_by: load_member(cx, link.asked_by)?.handle,
+        asked_by: load_member(cx, link.recipient)?.handle,
         expires_at: link.expires_at,
         gate,
     })

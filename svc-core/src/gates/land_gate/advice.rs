@@ -30,7 +30,7 @@ impl Answer<RequestLandAdvice> for LandAdvice {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &RequestLandAdvice, id: ThreadId) -> Result<Self> {
-        advice(cx, id)
+        compute_advice(cx, id)
     }
 }
 
@@ -46,10 +46,11 @@ pub(super) struct RequestLandAdvice {
 }
 
 pub(super) fn request_land_advice(cx: &mut Write<'_>, input: &RequestLandAdvice) -> Result<LandAdvice> {
-    advice(cx, input.thread_id)
+    compute_advice(cx, input.thread_id)
 }
 
-fn advice(cx: &Read<'_>, id: ThreadId) -> Result<LandAdvice> {
+/// Returns the unmet requirements for closing a thread. Fails if the operator has not enabled land advice.
+fn compute_advice(cx: &Read<'_>, id: ThreadId) -> Result<LandAdvice> {
     if !cx.settings().land_advice {
         return Err(Error::new(Code::NotEnabled, "land advice is not enabled: set SVC_LAND_ADVICE=1"));
     }

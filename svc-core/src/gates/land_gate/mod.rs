@@ -169,13 +169,17 @@ impl Event for LandGateRequired {
     fn replay(event: &Replayed<'_>) -> Result<()> {
         let gate = event.row_of("land_gates", "$thread")?;
         let is_new = event.field("set_lsn").is_some_and(Value::is_null);
-        let gate = if is_new { UNSET.iter().fold(gate.made(), |gate, name| gate.clear(name)) } else { gate };
+        let gate = if is_new {
+            NULL_UNTIL_SET.iter().fold(gate.made(), |gate, name| gate.clear(name))
+        } else {
+            gate
+        };
         gate.set("required", true).keep()
     }
 }
 
 /// Columns of a land gate that are null until the gate's pointer is set.
-const UNSET: [&str; 8] =
+const NULL_UNTIL_SET: [&str; 8] =
     ["pointer", "head_sha", "verdict", "objection", "member_id", "actor_id", "set_at", "lsn"];
 
 /// A member removed the requirement of a land gate pass before the thread may close.
@@ -222,39 +226,40 @@ columns! {
 
 /// Returns the land gate of a thread. If the thread has no row, the result has no pointer and requires no
 /// pass.
-fn stored_gate(cx: &Read<'_>, thread: ThreadId) -> Result<StoredLandGate> {
-    Ok(cx.one(ONE, &[&thread])?.unwrap_or_default())
+fn load_gate(cx: &Read<'_>, thread: ThreadId) -> Result<StoredLandGate> {
+    Ok(cx.one(GATE_OF_THREAD, &[&thread])?.unwrap_or_default())
 }
 
-const ONE: &str = concat!("select ", land_gate_columns!(), " from land_gates g where g.thread_id = $1");
+const GATE_OF_THREAD: &str =
+    concat!("select ", land_gate_columns!(), " from land_gates g where g.thread_id = $1");
 
 impl StoredLandGate {
     /// Returns the author and position of the current pointer and of its verdict, if any, with the objection
     /// that was stored with them. Returns `None` if the gate was never set.
     fn judgement(&self) -> Option<EarlierVerdict> {
-        let by = VerdictAuthor { member: self.member_id?, actor: self.actor_id? };
-        Some(EarlierVerdict { by, lsn: self.lsn?, objection: self.objection, active: self.active })
+        let author = VerdictAuthor { member: self.member_id?, actor: self.actor_id? };
+        Some(EarlierVerdict { author, lsn: self.lsn?, objection: self.objection, active: self.active })
     }
 
     /// Returns the reason why the work may not land. The inner value is `None` if the work may land.
     ///
     /// The outer value is `None` if the gate has no pointer.
-    fn objection(&self, judges: &VerdictRules) -> Option<Option<Objection>> {
+    fn pass_objection(&self, rules: &VerdictRules) -> Option<Option<Objection>> {
         let judgement = self.judgement()?;
         if self.verdict != Some(LandVerdict::Pass) {
             return Some(Some(Objection::Verdict));
         }
-        Some(judges.objection_against(&judgement))
+        Some(rules.objection_to_verdict(&judgement))
     }
 }
 
-/// Returns the rules for judging a thread's land gate. Only `member` is checked for the required skill.
-fn land_gate_rules(cx: &Read<'_>, thread: &Thread, member: Option<MemberId>) -> Result<VerdictRules> {
-    let is_qualified = match member {
-        Some(member) => members::is_holder(cx, member, members::LAND_GATE)?,
+/// Returns the rules for judging a thread's land gate. Only `judge` is checked for the required skill.
+fn land_gate_rules(cx: &Read<'_>, thread: &Thread, judge: Option<MemberId>) -> Result<VerdictRules> {
+    let is_qualified = match judge {
+        Some(judge) => members::member_has_skill(cx, judge, members::LAND_GATE_SKILL)?,
         None => false,
     };
-    VerdictRules::of_thread(cx, thread, member.filter(|_| is_qualified).into_iter().collect())
+    VerdictRules::of_thread(cx, thread, judge.filter(|_| is_qualified).into_iter().collect())
 }
 
 /// The land gate of a thread, with its current effect on closing the thread.
@@ -288,10 +293,11 @@ struct LandGate {
 }
 
 impl LandGate {
-    fn of(thread: &Thread, stored: StoredLandGate, judges: &VerdictRules) -> Self {
-        let objection = stored.objection(judges);
+    /// Combines a thread's stored gate with its current effect under `rules`.
+    fn new(thread: &Thread, stored: StoredLandGate, rules: &VerdictRules) -> Self {
+        let objection = stored.pass_objection(rules);
         let counts = objection == Some(None);
-        let delegate = stored.judgement().and_then(|judgement| judgement.by.delegate());
+        let delegate = stored.judgement().and_then(|judgement| judgement.author.delegate());
         Self {
             thread_id: thread.id,
             required: stored.required,
@@ -350,14 +356,14 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
     let thread = visible_thread(cx, input.thread_id)?;
     let by = VerdictAuthor::of(cx.caller())?;
     thread.check_unfinished()?;
-    let judges = land_gate_rules(cx, &thread, Some(by.member))?;
-    let before = stored_gate(cx, thread.id)?;
+    let rules = land_gate_rules(cx, &thread, Some(by.member))?;
+    let before = load_gate(cx, thread.id)?;
     let mut after = StoredLandGate {
         required: before.required,
         pointer: Some(input.pointer.to_string()),
         head_sha: Some(input.head_sha.clone()),
         verdict: input.verdict,
-        objection: judges.objection_to(by),
+        objection: rules.objection_to_author(by),
         member_id: Some(by.member),
         actor_id: Some(by.actor),
         // The time and the position of the event are not known yet. Both will be later than all existing
@@ -366,8 +372,8 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
         lsn: Some(i64::MAX),
         active: true,
     };
-    if is_unchanged(&before, &after, &judges) {
-        return Ok(LandGate::of(&thread, before, &judges));
+    if is_unchanged(&before, &after, &rules) {
+        return Ok(LandGate::new(&thread, before, &rules));
     }
     let set = LandGateSet {
         pointer: &input.pointer,
@@ -380,7 +386,7 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
     (after.set_at, after.lsn) = (Some(recorded.at), Some(recorded.lsn));
     cx.execute(
         1,
-        SET,
+        SET_GATE,
         &[
             &thread.id,
             &after.pointer,
@@ -393,18 +399,18 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
             &after.lsn,
         ],
     )?;
-    Ok(LandGate::of(&thread, after, &judges))
+    Ok(LandGate::new(&thread, after, &rules))
 }
 
 /// Returns whether setting the gate again would change nothing: the values, authors and objection are equal.
-fn is_unchanged(before: &StoredLandGate, after: &StoredLandGate, judges: &VerdictRules) -> bool {
+fn is_unchanged(before: &StoredLandGate, after: &StoredLandGate, rules: &VerdictRules) -> bool {
     let said = |gate: &StoredLandGate| (gate.pointer.clone(), gate.head_sha.clone(), gate.verdict);
     said(before) == said(after)
         && (before.member_id, before.actor_id) == (after.member_id, after.actor_id)
-        && before.objection(judges) == after.objection(judges)
+        && before.pass_objection(rules) == after.pass_objection(rules)
 }
 
-const SET: &str = "
+const SET_GATE: &str = "
     insert into land_gates
         (thread_id, pointer, head_sha, verdict, objection, member_id, actor_id, set_at, lsn)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -422,9 +428,9 @@ struct GetLandGate {
 
 fn get_land_gate(cx: &Read<'_>, input: &GetLandGate) -> Result<LandGate> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let gate = stored_gate(cx, thread.id)?;
-    let judges = land_gate_rules(cx, &thread, gate.member_id)?;
-    Ok(LandGate::of(&thread, gate, &judges))
+    let gate = load_gate(cx, thread.id)?;
+    let rules = land_gate_rules(cx, &thread, gate.member_id)?;
+    Ok(LandGate::new(&thread, gate, &rules))
 }
 
 /// Requires a pass verdict in a thread's land gate before the thread may close, and returns the land gate.
@@ -440,16 +446,16 @@ struct RequireLandGate {
 fn require_land_gate(cx: &mut Write<'_>, input: &RequireLandGate) -> Result<LandGate> {
     let thread = visible_thread(cx, input.thread_id)?;
     thread.check_not_archived()?;
-    let gate = stored_gate(cx, thread.id)?;
+    let gate = load_gate(cx, thread.id)?;
     if !gate.required {
         cx.emit(thread.place(), &LandGateRequired { set_lsn: gate.lsn })?;
-        cx.execute(1, REQUIRE, &[&thread.id])?;
+        cx.execute(1, REQUIRE_PASS, &[&thread.id])?;
     }
-    let judges = land_gate_rules(cx, &thread, gate.member_id)?;
-    Ok(LandGate::of(&thread, StoredLandGate { required: true, ..gate }, &judges))
+    let rules = land_gate_rules(cx, &thread, gate.member_id)?;
+    Ok(LandGate::new(&thread, StoredLandGate { required: true, ..gate }, &rules))
 }
 
-const REQUIRE: &str = "
+const REQUIRE_PASS: &str = "
     insert into land_gates (thread_id, required) values ($1, true)
     on conflict (thread_id) do update set required = excluded.required";
 
@@ -469,28 +475,28 @@ struct ClearLandGate {
 fn clear_land_gate(cx: &mut Write<'_>, input: &ClearLandGate) -> Result<LandGate> {
     let thread = visible_thread(cx, input.thread_id)?;
     check_may_lower_requirements(cx, &thread)?;
-    let gate = stored_gate(cx, thread.id)?;
+    let gate = load_gate(cx, thread.id)?;
     if !gate.required {
         return Err(Error::not_found("land gate requirement"));
     }
     thread.check_not_archived()?;
     cx.emit(thread.place(), &LandGateCleared {})?;
-    cx.execute(1, CLEAR, &[&thread.id])?;
-    let judges = land_gate_rules(cx, &thread, gate.member_id)?;
-    Ok(LandGate::of(&thread, StoredLandGate { required: false, ..gate }, &judges))
+    cx.execute(1, CLEAR_PASS_REQUIREMENT, &[&thread.id])?;
+    let rules = land_gate_rules(cx, &thread, gate.member_id)?;
+    Ok(LandGate::new(&thread, StoredLandGate { required: false, ..gate }, &rules))
 }
 
-const CLEAR: &str = "update land_gates set required = false where thread_id = $1";
+const CLEAR_PASS_REQUIREMENT: &str = "update land_gates set required = false where thread_id = $1";
 
 /// Returns the reason why a missing land gate pass prevents a thread from closing, if the thread requires a
 /// pass.
-fn missing_pass(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
-    let gate = stored_gate(cx, id)?;
+fn missing_pass(cx: &Read<'_>, thread_id: ThreadId) -> Result<Vec<UnmetRequirement>> {
+    let gate = load_gate(cx, thread_id)?;
     if !gate.required {
         return Ok(Vec::new());
     }
-    let thread = visible_thread(cx, id)?;
-    let detail = match gate.objection(&land_gate_rules(cx, &thread, gate.member_id)?) {
+    let thread = visible_thread(cx, thread_id)?;
+    let detail = match gate.pass_objection(&land_gate_rules(cx, &thread, gate.member_id)?) {
         Some(None) => return Ok(Vec::new()),
         Some(Some(Objection::Verdict)) => "the land gate was not passed".to_owned(),
         Some(Some(objection)) => format!("the pass of the land gate does not count ({})", objection.name()),

@@ -36,21 +36,21 @@ pub(super) fn list_message_relations(
 ) -> Result<Page<Relation, (i64, Uuid)>> {
     let message = messages::visible_message_place(cx, input.message_id)?.id;
     let (lsn, id) = input.cursor.map_or((0, Uuid::nil()), |cursor| cursor.0);
-    let horizon = cx.horizon(HORIZON, &[&message], lsn.saturating_sub(1))?;
+    let horizon = cx.horizon(RELATION_HORIZON, &[&message], lsn.saturating_sub(1))?;
     let last = horizon.up_to();
     let rows = rows_to_read(input.limit);
     let visibility = cx.caller().visibility.params();
-    let found = cx.rows(LIST, &visibility.and(&[&message, &lsn, &id, &last, &rows]))?;
+    let found = cx.rows(RELATIONS_OF_MESSAGE, &visibility.and(&[&message, &lsn, &id, &last, &rows]))?;
     let horizon = ScanHorizon(horizon.0.map(|lsn| (lsn, Uuid::max())));
     Ok(Page::within(horizon, found, input.limit, |relation: &Relation| (relation.lsn, relation.id.uuid())))
 }
 
 /// Query for the scan horizon. Counts only relations to the message, because a message has few relations to
 /// others.
-const HORIZON: &str =
+const RELATION_HORIZON: &str =
     "select lsn from relations where to_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-const LIST: &str = concat!(
+const RELATIONS_OF_MESSAGE: &str = concat!(
     "select ",
     relation_columns!(),
     " from (

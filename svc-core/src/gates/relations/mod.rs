@@ -45,7 +45,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<resolve::RelationResolved>(),
         ])
         .condition(Condition { name: "refutes", action: CLOSE, unmet: resolve::open_refutations })
-        .cleaners("relations", remove::remove_from, remove::remove_of)
+        .cleaners("relations", remove::remove_relations_from, remove::remove_all_relations_of)
         .sample(Sample::new(
             "disputed_thread",
             "create_thread",
@@ -315,11 +315,11 @@ fn relate_message(cx: &mut Write<'_>, input: &RelateMessage) -> Result<Relation>
     if from.id == to.id {
         return Err(Error::in_field("target_message_id", "expected another message"));
     }
-    if let Some(found) = cx.one(EDGE, &[&from.id, &to.id, &input.kind])? {
+    if let Some(found) = cx.one(RELATION_BETWEEN, &[&from.id, &to.id, &input.kind])? {
         return Ok(found);
     }
-    let ends = RelationChannels::of(cx, from.channel_id, to.channel_id)?;
-    check_may_be_related(cx, &from, &to, &ends, input.kind)?;
+    let channels = RelationChannels::of(cx, from.channel_id, to.channel_id)?;
+    check_may_be_related(cx, &from, &to, &channels, input.kind)?;
     let relation = Relation {
         id: cx.new_id()?,
         kind: input.kind,
@@ -343,13 +343,13 @@ fn relate_message(cx: &mut Write<'_>, input: &RelateMessage) -> Result<Relation>
     let event = MessageRelated {
         relation_id: relation.id,
         from_id: from.id,
-        to_id: ends.target_in_events(to.id),
+        to_id: channels.target_in_events(to.id),
         kind: relation.kind,
         member_id: by.member,
     };
-    let recorded = cx.emit(ends.subject(&relation), &event)?;
+    let recorded = cx.emit(channels.event_subject(&relation), &event)?;
     let relation = Relation { made_at: recorded.at, lsn: recorded.lsn, ..relation };
-    insert(cx, &relation)?;
+    insert_relation(cx, &relation)?;
     let reason = match relation.kind {
         RelationKind::Refutes => Some(InboxReason::Refuted),
         RelationKind::RepliesTo => Some(InboxReason::Reply),
@@ -361,13 +361,13 @@ fn relate_message(cx: &mut Write<'_>, input: &RelateMessage) -> Result<Relation>
     Ok(relation)
 }
 
-const EDGE: &str = concat!(
+const RELATION_BETWEEN: &str = concat!(
     "select ",
     relation_columns!(),
     " from relations r where r.from_id = $1 and r.to_id = $2 and r.kind = $3"
 );
 
-fn insert(cx: &mut Write<'_>, relation: &Relation) -> Result<()> {
+fn insert_relation(cx: &mut Write<'_>, relation: &Relation) -> Result<()> {
     let Relation { from_thread_id, from_channel_id, to_thread_id, to_channel_id, .. } = *relation;
     let workspace_id = cx.caller().workspace_id;
     cx.insert(&new_row!("insert into relations" {
@@ -377,19 +377,20 @@ fn insert(cx: &mut Write<'_>, relation: &Relation) -> Result<()> {
     }))
 }
 
+/// Fails if a rule forbids a new relation of this kind from `source` to `target`.
 fn check_may_be_related(
     cx: &Read<'_>,
-    from: &MessagePlace,
-    to: &MessagePlace,
-    ends: &RelationChannels,
+    source: &MessagePlace,
+    target: &MessagePlace,
+    channels: &RelationChannels,
     kind: RelationKind,
 ) -> Result<()> {
-    if from.withdrawn || to.withdrawn {
+    if source.withdrawn || target.withdrawn {
         return Err(Error::wrong_state("a withdrawn message has no new relations"));
     }
-    check_not_archived(&ends.from)?;
-    check_not_archived(&ends.to)?;
-    let (of_message,): (i64,) = cx.one(COUNT_FROM, &[&from.id])?.unwrap_or_default();
+    check_not_archived(&channels.from)?;
+    check_not_archived(&channels.to)?;
+    let (of_message,): (i64,) = cx.one(COUNT_RELATIONS_OF_SOURCE, &[&source.id])?.unwrap_or_default();
     if of_message >= RELATIONS_OF_MESSAGE_MAX {
         let most = RELATIONS_OF_MESSAGE_MAX;
         return Err(Error::wrong_state(format!("the message has {most} relations, the maximum")));
@@ -397,12 +398,12 @@ fn check_may_be_related(
     if kind != RelationKind::Refutes {
         return Ok(());
     }
-    if !ends.source_is_seen_with_target() {
+    if !channels.is_source_visible_with_target() {
         let detail = "not all who see the message could read what refutes it: refute it in its own channel, \
                       or in a public one";
         return Err(Error::new(Code::NotVisibleToAll, detail));
     }
-    let (of_thread,): (i64,) = cx.one(COUNT_REFUTING, &[&to.thread_id])?.unwrap_or_default();
+    let (of_thread,): (i64,) = cx.one(COUNT_REFUTATIONS_OF_THREAD, &[&target.thread_id])?.unwrap_or_default();
     if of_thread >= REFUTATIONS_MAX {
         let most = REFUTATIONS_MAX;
         return Err(Error::wrong_state(format!("{most} refutations lead to the thread, the maximum")));
@@ -410,9 +411,10 @@ fn check_may_be_related(
     Ok(())
 }
 
-const COUNT_FROM: &str = "select count(*) from relations where from_id = $1 and not derived";
+const COUNT_RELATIONS_OF_SOURCE: &str = "select count(*) from relations where from_id = $1 and not derived";
 
-const COUNT_REFUTING: &str = "select count(*) from relations where to_thread_id = $1 and kind = 'refutes'";
+const COUNT_REFUTATIONS_OF_THREAD: &str =
+    "select count(*) from relations where to_thread_id = $1 and kind = 'refutes'";
 
 /// The channels of a relation's source and target messages. The caller can see both channels.
 struct RelationChannels {
@@ -421,20 +423,21 @@ struct RelationChannels {
 }
 
 impl RelationChannels {
-    fn of(cx: &Read<'_>, from: ChannelId, to: ChannelId) -> Result<Self> {
-        Ok(Self { from: visible_channel(cx, from)?, to: visible_channel(cx, to)? })
+    /// Loads the channels of a source and a target message. Fails unless the caller can see both channels.
+    fn of(cx: &Read<'_>, source: ChannelId, target: ChannelId) -> Result<Self> {
+        Ok(Self { from: visible_channel(cx, source)?, to: visible_channel(cx, target)? })
     }
 
     /// Returns whether every member who can see the target can also see the source message.
-    fn source_is_seen_with_target(&self) -> bool {
+    fn is_source_visible_with_target(&self) -> bool {
         !self.from.private || self.from.id == self.to.id
     }
 
     /// Returns the channel and thread in which the relation's events are recorded.
     ///
     /// Readers of these events may see both messages, or only the source message.
-    fn subject(&self, relation: &Relation) -> Subject {
-        if self.source_is_seen_with_target() {
+    fn event_subject(&self, relation: &Relation) -> Subject {
+        if self.is_source_visible_with_target() {
             Subject::thread(relation.to_channel_id, relation.to_thread_id)
         } else {
             Subject::thread(relation.from_channel_id, relation.from_thread_id)
@@ -443,25 +446,25 @@ impl RelationChannels {
 
     /// Returns the target to include in an event, or `None` if some readers of the event may not see the
     /// target.
-    fn target_in_events(&self, to: MessageId) -> Option<MessageId> {
-        (self.source_is_seen_with_target() || !self.to.private).then_some(to)
+    fn target_in_events(&self, target: MessageId) -> Option<MessageId> {
+        (self.is_source_visible_with_target() || !self.to.private).then_some(target)
     }
 }
 
-/// Loads a relation by its id. Fails with *not found* unless the caller can see the source and target
-/// messages.
+/// Loads a relation by its id, and the channels of its two messages. Fails with *not found* unless the caller
+/// can see both messages.
 fn visible_relation(cx: &Read<'_>, id: RelationId) -> Result<(Relation, RelationChannels)> {
-    let found: Option<Relation> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let found: Option<Relation> = cx.one(RELATION_BY_ID, &[&id, &cx.caller().workspace_id])?;
     let relation = found.ok_or_else(|| Error::not_found("relation"))?;
-    let ends = RelationChannels::of(cx, relation.from_channel_id, relation.to_channel_id);
-    let ends = ends.map_err(|error| match error.code() {
+    let channels = RelationChannels::of(cx, relation.from_channel_id, relation.to_channel_id);
+    let channels = channels.map_err(|error| match error.code() {
         Code::NotFound => Error::not_found("relation"),
         _ => error,
     })?;
-    Ok((relation, ends))
+    Ok((relation, channels))
 }
 
-const BY_ID: &str = concat!(
+const RELATION_BY_ID: &str = concat!(
     "select ",
     relation_columns!(),
     " from relations r where r.id = $1 and r.workspace_id = $2 and ",
@@ -497,9 +500,9 @@ mod tests {
             (channel(1, true), channel(2, false), false, true),
             (channel(1, true), channel(2, true), false, false),
         ] {
-            let ends = RelationChannels { from, to };
-            assert_eq!(ends.source_is_seen_with_target(), in_target);
-            assert_eq!(ends.target_in_events(target).is_some(), shown);
+            let channels = RelationChannels { from, to };
+            assert_eq!(channels.is_source_visible_with_target(), in_target);
+            assert_eq!(channels.target_in_events(target).is_some(), shown);
         }
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct RemoveRelation {
 }
 
 pub(super) fn remove_relation(cx: &mut Write<'_>, input: &RemoveRelation) -> Result<Relation> {
-    let (relation, ends) = visible_relation(cx, input.relation_id)?;
+    let (relation, channels) = visible_relation(cx, input.relation_id)?;
     check_may_remove(cx.caller(), relation.made_by)?;
     if relation.derived {
         let detail = "the relation follows from what the message cites: edit the message";
@@ -56,16 +56,16 @@ pub(super) fn remove_relation(cx: &mut Write<'_>, input: &RemoveRelation) -> Res
     let event = RelationRemoved {
         relation_id: relation.id,
         from_id: relation.from_id,
-        to_id: ends.target_in_events(relation.to_id),
+        to_id: channels.target_in_events(relation.to_id),
         kind: relation.kind,
         member_id: cx.caller().member,
     };
-    cx.emit(ends.subject(&relation), &event)?;
-    cx.execute(1, DELETE, &[&relation.id])?;
+    cx.emit(channels.event_subject(&relation), &event)?;
+    cx.execute(1, DELETE_RELATION, &[&relation.id])?;
     Ok(relation)
 }
 
-const DELETE: &str = "delete from relations where id = $1";
+const DELETE_RELATION: &str = "delete from relations where id = $1";
 
 /// Fails unless the caller made the relation or has the capability `channel:admin`.
 fn check_may_remove(caller: &Caller, made_by: Option<MemberId>) -> Result<()> {
@@ -80,20 +80,24 @@ fn check_may_remove(caller: &Caller, made_by: Option<MemberId>) -> Result<()> {
 /// effect.
 ///
 /// Called when messages are withdrawn.
-pub(super) fn remove_from(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
-    messages.iter().try_for_each(|id| cx.execute_any(DELETE_FROM, &[id]))
+pub(super) fn remove_relations_from(
+    cx: &mut Write<'_>,
+    _: &DestroyPermit<'_>,
+    messages: &[MessageId],
+) -> Result<()> {
+    messages.iter().try_for_each(|id| cx.execute_any(DELETE_RELATIONS_FROM, &[id]))
 }
 
 /// Removes all relations from and to the messages in `messages`, whose rows are being deleted.
-pub(super) fn remove_of(
+pub(super) fn remove_all_relations_of(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,
     messages: &[MessageId],
 ) -> Result<()> {
-    remove_from(cx, permit, messages)?;
-    messages.iter().try_for_each(|id| cx.execute_any(DELETE_TO, &[id]))
+    remove_relations_from(cx, permit, messages)?;
+    messages.iter().try_for_each(|id| cx.execute_any(DELETE_RELATIONS_TO, &[id]))
 }
 
-const DELETE_FROM: &str = "delete from relations where from_id = $1";
+const DELETE_RELATIONS_FROM: &str = "delete from relations where from_id = $1";
 
-const DELETE_TO: &str = "delete from relations where to_id = $1";
+const DELETE_RELATIONS_TO: &str = "delete from relations where to_id = $1";

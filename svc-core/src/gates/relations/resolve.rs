@@ -59,7 +59,7 @@ pub(super) struct ResolveRelation {
 }
 
 pub(super) fn resolve_relation(cx: &mut Write<'_>, input: &ResolveRelation) -> Result<Relation> {
-    let (relation, ends) = visible_relation(cx, input.relation_id)?;
+    let (relation, channels) = visible_relation(cx, input.relation_id)?;
     let by = VerdictAuthor::of(cx.caller())?;
     check_may_resolve(cx, &relation, by)?;
     if relation.kind != RelationKind::Refutes {
@@ -72,12 +72,12 @@ pub(super) fn resolve_relation(cx: &mut Write<'_>, input: &ResolveRelation) -> R
     let event = RelationResolved {
         relation_id: relation.id,
         from_id: relation.from_id,
-        to_id: ends.target_in_events(relation.to_id),
+        to_id: channels.target_in_events(relation.to_id),
         kind: relation.kind,
         member_id: by.member,
     };
-    let resolved_at = cx.emit(ends.subject(&relation), &event)?.at;
-    cx.execute(1, RESOLVE, &[&relation.id, &by.member, &by.actor, &resolved_at])?;
+    let resolved_at = cx.emit(channels.event_subject(&relation), &event)?.at;
+    cx.execute(1, RESOLVE_REFUTATION, &[&relation.id, &by.member, &by.actor, &resolved_at])?;
     Ok(Relation {
         open: false,
         unresolved: false,
@@ -88,7 +88,7 @@ pub(super) fn resolve_relation(cx: &mut Write<'_>, input: &ResolveRelation) -> R
     })
 }
 
-const RESOLVE: &str =
+const RESOLVE_REFUTATION: &str =
     "update relations set resolved_by = $2, resolved_actor_id = $3, resolved_at = $4 where id = $1";
 
 impl<I> Answer<I> for Relation {
@@ -108,24 +108,24 @@ impl<I> Answer<I> for Relation {
 ///
 /// A reviewer is a member with the skill `review`. A delegate who has worked on the thread may not resolve
 /// the refutation, even for the refutation's author.
-fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: VerdictAuthor) -> Result<()> {
+fn check_may_resolve(cx: &Read<'_>, relation: &Relation, resolver: VerdictAuthor) -> Result<()> {
     let workers = workers::of(cx, relation.to_thread_id)?;
-    let by_worker = by.delegate().is_some_and(|delegate| workers.contains(&delegate));
-    if relation.made_by == Some(by.member) && !by_worker {
+    let by_worker = resolver.delegate().is_some_and(|delegate| workers.contains(&delegate));
+    if relation.made_by == Some(resolver.member) && !by_worker {
         return Ok(());
     }
-    if by.member_and_delegate().iter().any(|member| workers.contains(member)) {
+    if resolver.member_and_delegate().iter().any(|member| workers.contains(member)) {
         return Err(Error::forbidden("a member who has worked on the thread cannot resolve a refutation"));
     }
-    if members::is_holder(cx, by.member, members::REVIEW)? {
+    if members::member_has_skill(cx, resolver.member, members::REVIEW_SKILL)? {
         return Ok(());
     }
     Err(Error::forbidden("only its maker, or a member with the skill review, resolves a refutation"))
 }
 
 /// Returns the unresolved refutations of messages in a thread, which prevent the thread from closing.
-pub(super) fn open_refutations(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
-    let found: Vec<(RelationId, i64)> = cx.query(OPEN, &[&id, &REASON_IDS_MAX])?;
+pub(super) fn open_refutations(cx: &Read<'_>, thread_id: ThreadId) -> Result<Vec<UnmetRequirement>> {
+    let found: Vec<(RelationId, i64)> = cx.query(OPEN_REFUTATIONS, &[&thread_id, &REASON_IDS_MAX])?;
     let detail = match found.first() {
         None => return Ok(Vec::new()),
         Some((_, 1)) => "a refutation of one of its messages is not resolved".to_owned(),
@@ -135,7 +135,7 @@ pub(super) fn open_refutations(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetR
 }
 
 /// Query that uses the index of refutations. Each thread has a limited number of refutations.
-const OPEN: &str = concat!(
+const OPEN_REFUTATIONS: &str = concat!(
     "select o.id, count(*) over () from (
         select r.id, r.lsn from relations r where r.to_thread_id = $1 and ",
     unresolved!(),

@@ -14,22 +14,22 @@ use crate::identity::members::{self, has_skill, may_act};
 use crate::limits::CONTEXT_SCAN_MAX;
 use crate::op::Read;
 
-/// Returns the oldest threads in review that await the caller's review, up to `most`.
+/// Returns the oldest threads in review that await the caller's review, up to `limit`.
 ///
 /// A thread awaits the caller's review if it lacks the caller's verdict and the caller's approval would
 /// count. Only the oldest 1000 threads in review are examined.
 ///
 /// Under delegation, a verdict of either the member or the delegate counts as the caller's verdict.
-pub(crate) fn threads_to_review(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
+pub(crate) fn threads_to_review(cx: &Read<'_>, limit: i64) -> Result<Vec<Thread>> {
     let caller = cx.caller();
     if !caller.is_member() || !caller.capabilities.has(ThreadTransition) || caller.frozen {
         return Ok(Vec::new());
     }
     let (workspace, VerdictAuthor { member, actor }) = (caller.workspace_id, VerdictAuthor::of(caller)?);
-    let last = cx.horizon_within(HORIZON, &[&workspace], 0, CONTEXT_SCAN_MAX)?.up_to();
+    let last = cx.horizon_within(THREAD_HORIZON, &[&workspace], 0, CONTEXT_SCAN_MAX)?.up_to();
     let params = caller.visibility.params();
-    let params = params.and(&[&workspace, &member, &actor, &members::REVIEW, &last, &most]);
-    thread_row::select_first(cx, AWAITING, &params)
+    let params = params.and(&[&workspace, &member, &actor, &members::REVIEW_SKILL, &last, &limit]);
+    thread_row::select_first(cx, THREADS_TO_REVIEW, &params)
 }
 
 /// SQL condition: member `$member` is a listed reviewer of thread `t`, or has the skill `review` (parameter
@@ -60,7 +60,7 @@ macro_rules! are_uninvolved {
 }
 
 /// Query that uses the indexes of threads in review and of last verdicts.
-const AWAITING: &str = thread_select!(
+const THREADS_TO_REVIEW: &str = thread_select!(
     "join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.state = 'in_review' and t.lsn <= $9 and c.archived_at is null
         and not c.dm and ",
@@ -84,6 +84,6 @@ const AWAITING: &str = thread_select!(
     " order by t.lsn limit $10"
 );
 
-const HORIZON: &str = "
+const THREAD_HORIZON: &str = "
     select lsn from threads where workspace_id = $1 and state = 'in_review' and lsn > $2
     order by lsn limit 1 offset $3";

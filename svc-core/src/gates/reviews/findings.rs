@@ -115,16 +115,17 @@ pub(super) struct ReviewFindings {
     pub first_incomplete: Option<ReviewId>,
 }
 
-/// Returns the findings of a thread's reviews at positions after `after` and up to `last`.
+/// Returns the findings of a thread's reviews at positions after `after_lsn` and up to `last_lsn`.
 ///
 /// Reads no more rows than one page may examine.
 pub(super) fn findings_of_reviews(
     cx: &Read<'_>,
     thread: ThreadId,
-    after: i64,
-    last: i64,
+    after_lsn: i64,
+    last_lsn: i64,
 ) -> Result<ReviewFindings> {
-    let rows: Vec<Finding> = cx.query(OF_REVIEWS, &[&thread, &after, &last, &PAGE_SCAN_MAX])?;
+    let rows: Vec<Finding> =
+        cx.query(FINDINGS_OF_REVIEWS, &[&thread, &after_lsn, &last_lsn, &PAGE_SCAN_MAX])?;
     let is_cut = i64::try_from(rows.len()).is_ok_and(|count| count >= PAGE_SCAN_MAX);
     let first_incomplete = rows.last().filter(|_| is_cut).map(|finding| finding.review_id);
     let mut by_review: HashMap<ReviewId, Vec<Finding>> = HashMap::new();
@@ -134,7 +135,7 @@ pub(super) fn findings_of_reviews(
     Ok(ReviewFindings { by_review, first_incomplete })
 }
 
-const OF_REVIEWS: &str = concat!(
+const FINDINGS_OF_REVIEWS: &str = concat!(
     "select ",
     finding_columns!(),
     " from (
@@ -183,7 +184,7 @@ pub(super) struct ResolvedFinding {
 
 pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Result<ResolvedFinding> {
     let (thread, finding) = visible_finding(cx, input.thread_id, input.finding_id)?;
-    let author = verdicts::author(cx, finding.review_id)?;
+    let author = verdicts::load_author(cx, finding.review_id)?;
     let resolver = VerdictAuthor::of(cx.caller())?;
     let workers = workers::of(cx, thread.id)?;
     check_may_resolve(cx, &workers, author, resolver)?;
@@ -207,7 +208,7 @@ pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Res
     };
     cx.execute(
         1,
-        RESOLVE,
+        SET_RESOLUTION,
         &[&finding.id, &finding.resolution, &resolver.member, &resolver.actor, &finding.resolved_at],
     )?;
     Ok(ResolvedFinding::of(finding, input.resolution))
@@ -216,11 +217,11 @@ pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Res
 /// Loads a finding and its thread. Fails with *not found* unless the caller can see the thread.
 fn visible_finding(cx: &Read<'_>, thread: ThreadId, id: FindingId) -> Result<(Thread, Finding)> {
     let thread = visible_thread(cx, thread)?;
-    let found: Option<Finding> = cx.one(ONE, &[&id, &thread.id])?;
+    let found: Option<Finding> = cx.one(FINDING_BY_ID, &[&id, &thread.id])?;
     Ok((thread, found.ok_or_else(|| Error::not_found("finding"))?))
 }
 
-const ONE: &str =
+const FINDING_BY_ID: &str =
     concat!("select ", finding_columns!(), " from findings f where f.id = $1 and f.thread_id = $2");
 
 impl Finding {
@@ -258,7 +259,7 @@ impl Answer<ResolveFinding> for ResolvedFinding {
     }
 }
 
-const RESOLVE: &str = "
+const SET_RESOLUTION: &str = "
     update findings set resolution = $2, resolved_by = $3, resolved_actor_id = $4, resolved_at = $5
     where id = $1";
 
@@ -276,39 +277,42 @@ fn check_may_resolve(
         ));
     }
     let is_author = people.iter().any(|member| author.member_and_delegate().contains(member));
-    if is_author || members::is_holder(cx, resolver.member, members::REVIEW)? {
+    if is_author || members::member_has_skill(cx, resolver.member, members::REVIEW_SKILL)? {
         return Ok(());
     }
     Err(Error::forbidden("only its author, or a member with the skill review, resolves a finding"))
 }
 
 /// Returns the unresolved critical findings of a thread as a reason why the thread cannot close.
-pub(super) fn blocking_findings(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
-    let (count, ids) = unresolved_critical(cx, id)?;
+pub(super) fn blocking_findings(cx: &Read<'_>, thread_id: ThreadId) -> Result<Vec<UnmetRequirement>> {
+    let (count, ids) = unresolved_critical_findings(cx, thread_id)?;
     let detail = match count {
         0 => return Ok(Vec::new()),
         1 => "a critical finding is not resolved".to_owned(),
-        BLOCKING_MAX.. => format!("at least {BLOCKING_MAX} critical findings are not resolved"),
+        CRITICAL_FINDINGS_MAX.. => {
+            format!("at least {CRITICAL_FINDINGS_MAX} critical findings are not resolved")
+        }
         more => format!("{more} critical findings are not resolved"),
     };
     Ok(vec![UnmetRequirement { detail, ids: ids.iter().map(ToString::to_string).collect() }])
 }
 
-/// Returns the number of unresolved critical findings of a thread, and the ids of the first ones.
+/// Returns the number of unresolved critical findings of a thread, and the ids of the first 10.
 ///
-/// The number does not exceed [`BLOCKING_MAX`].
+/// The number does not exceed [`CRITICAL_FINDINGS_MAX`].
 ///
 /// A finding counts as unresolved again if its resolver has ever worked on the thread.
-pub(super) fn unresolved_critical(cx: &Read<'_>, thread: ThreadId) -> Result<(i64, Vec<FindingId>)> {
-    let found: Vec<(FindingId, i64)> = cx.query(BLOCKING, &[&thread, &REASON_IDS_MAX, &BLOCKING_MAX])?;
+pub(super) fn unresolved_critical_findings(cx: &Read<'_>, thread: ThreadId) -> Result<(i64, Vec<FindingId>)> {
+    let found: Vec<(FindingId, i64)> =
+        cx.query(UNRESOLVED_CRITICAL_FINDINGS, &[&thread, &REASON_IDS_MAX, &CRITICAL_FINDINGS_MAX])?;
     let count = found.first().map_or(0, |(_, count)| *count);
     Ok((count, found.into_iter().map(|(id, _)| id).collect()))
 }
 
 /// Maximum number of unresolved critical findings of one thread that are counted.
-const BLOCKING_MAX: i64 = 1000;
+const CRITICAL_FINDINGS_MAX: i64 = 1000;
 
-const BLOCKING: &str = concat!(
+const UNRESOLVED_CRITICAL_FINDINGS: &str = concat!(
     "select b.id, count(*) over () from (
      select f.id, f.lsn, f.number from findings f
      where f.thread_id = $1 and f.severity = 'critical' and (f.resolution is null or ",

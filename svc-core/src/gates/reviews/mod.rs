@@ -29,8 +29,8 @@ pub(crate) fn feature() -> Feature {
     Feature::new()
         // The verdict is kept when the text of its review is removed.
         .cleaner("reviews", KEEP_ROWS)
-        .operations("reviews", requirements())
-        .operations("reviews", reviews())
+        .operations("reviews", requirement_operations())
+        .operations("reviews", review_operations())
         .events(vec![
             EventKind::of::<requirement::ReviewRequirementSet>(),
             EventKind::of::<requirement::ReviewerAdded>(),
@@ -105,7 +105,7 @@ fn records() -> Vec<Records> {
     ]
 }
 
-fn requirements() -> Vec<Operation> {
+fn requirement_operations() -> Vec<Operation> {
     vec![
         idempotent("set_review_requirement", requirement::set_review_requirement)
             .title("Set a thread's review requirement")
@@ -148,7 +148,7 @@ fn requirements() -> Vec<Operation> {
     ]
 }
 
-fn reviews() -> Vec<Operation> {
+fn review_operations() -> Vec<Operation> {
     vec![
         changing("submit_review", Effect::Write)
             .prepare(submit::seal_review)

@@ -121,12 +121,12 @@ pub(super) fn set_review_requirement(
     thread.check_not_archived()?;
     if approvals != before {
         let lsn = cx.emit(thread.place(), &ReviewRequirementSet { approvals })?.lsn;
-        cx.execute(1, SET, &[&thread.id, &approvals, &lsn])?;
+        cx.execute(1, SET_REQUIRED_APPROVALS, &[&thread.id, &approvals, &lsn])?;
     }
     Ok(ReviewRequirement { thread_id: thread.id, approvals })
 }
 
-const SET: &str = "
+const SET_REQUIRED_APPROVALS: &str = "
     insert into review_requirements (thread_id, approvals, lsn) values ($1, $2, $3)
     on conflict (thread_id) do update set approvals = excluded.approvals, lsn = excluded.lsn";
 
@@ -148,11 +148,11 @@ pub(super) fn get_review_requirement(
 
 /// Returns the number of approvals that a thread requires before it may close; 0 if none is required.
 pub(super) fn required_approvals(cx: &Read<'_>, thread: ThreadId) -> Result<i64> {
-    let found: Option<(i64,)> = cx.one(REQUIRED, &[&thread])?;
+    let found: Option<(i64,)> = cx.one(REQUIRED_APPROVALS, &[&thread])?;
     Ok(found.map_or(0, |(approvals,)| approvals))
 }
 
-const REQUIRED: &str = "select approvals from review_requirements where thread_id = $1";
+const REQUIRED_APPROVALS: &str = "select approvals from review_requirements where thread_id = $1";
 
 /// A listed reviewer of a thread.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
@@ -194,7 +194,7 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
     let thread = visible_thread(cx, input.thread_id)?;
     let member_id = members::load_member(cx, input.member_id)?.id;
     thread.check_not_archived()?;
-    if let Some(listed) = cx.one(ONE, &[&thread.id, &member_id])? {
+    if let Some(listed) = cx.one(REVIEWER_OF_THREAD, &[&thread.id, &member_id])? {
         return Ok(listed);
     }
     // A worker who could choose the approvers could get its own work approved.
@@ -204,7 +204,7 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
             "the member may not see the thread's channel: add the member to it first",
         ));
     }
-    let (count,): (i64,) = cx.one(COUNT, &[&thread.id])?.unwrap_or_default();
+    let (count,): (i64,) = cx.one(COUNT_REVIEWERS, &[&thread.id])?.unwrap_or_default();
     if count >= REVIEWERS_MAX {
         return Err(Error::wrong_state(format!("a thread has at most {REVIEWERS_MAX} listed reviewers")));
     }
@@ -227,15 +227,15 @@ impl<I> Answer<I> for Reviewer {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, (thread, member, lsn): Self::Kept) -> Result<Self> {
-        let found: Option<Self> = cx.one(ONE, &[&visible_thread(cx, thread)?.id, &member])?;
+        let found: Option<Self> = cx.one(REVIEWER_OF_THREAD, &[&visible_thread(cx, thread)?.id, &member])?;
         found.filter(|listed| listed.lsn == lsn).ok_or_else(|| Error::not_found("reviewer"))
     }
 }
 
-const ONE: &str =
+const REVIEWER_OF_THREAD: &str =
     concat!("select ", reviewer_columns!(), " from reviewers r where r.thread_id = $1 and r.member_id = $2");
 
-const COUNT: &str = "select count(*) from reviewers where thread_id = $1";
+const COUNT_REVIEWERS: &str = "select count(*) from reviewers where thread_id = $1";
 
 /// Removes a member from the reviewers of a thread, and returns the removed entry.
 ///
@@ -254,16 +254,16 @@ pub(super) struct RemoveReviewer {
 
 pub(super) fn remove_reviewer(cx: &mut Write<'_>, input: &RemoveReviewer) -> Result<Reviewer> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let listed: Option<Reviewer> = cx.one(ONE, &[&thread.id, &input.member_id])?;
+    let listed: Option<Reviewer> = cx.one(REVIEWER_OF_THREAD, &[&thread.id, &input.member_id])?;
     let listed = listed.ok_or_else(|| Error::not_found("reviewer"))?;
     thread.check_not_archived()?;
-    cx.execute(1, REMOVE, &[&thread.id, &listed.member_id])?;
+    cx.execute(1, REMOVE_REVIEWER, &[&thread.id, &listed.member_id])?;
     let removed = ReviewerRemoved { member_id: listed.member_id };
     cx.emit(thread.place().about(listed.member_id), &removed)?;
     Ok(listed)
 }
 
-const REMOVE: &str = "delete from reviewers where thread_id = $1 and member_id = $2";
+const REMOVE_REVIEWER: &str = "delete from reviewers where thread_id = $1 and member_id = $2";
 
 /// Returns the members who were asked to review a thread, in the order in which they were asked.
 #[derive(Deserialize, JsonSchema)]
@@ -280,16 +280,16 @@ pub(super) fn list_reviewers(cx: &Read<'_>, input: &ListReviewers) -> Result<Pag
 }
 
 fn listed_reviewers(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Reviewer>> {
-    cx.query(LISTED, &[&thread])
+    cx.query(LISTED_REVIEWERS, &[&thread])
 }
 
-const LISTED: &str =
+const LISTED_REVIEWERS: &str =
     concat!("select ", reviewer_columns!(), " from reviewers r where r.thread_id = $1 order by r.lsn");
 
 /// Returns the members whose approvals may count: the thread's listed reviewers and all members with the
 /// skill `review`.
-pub(super) fn qualified(cx: &Read<'_>, thread: ThreadId) -> Result<BTreeSet<MemberId>> {
-    let mut qualified = members::holders(cx, members::REVIEW)?;
+pub(super) fn qualified_members(cx: &Read<'_>, thread: ThreadId) -> Result<BTreeSet<MemberId>> {
+    let mut qualified = members::members_with_skill(cx, members::REVIEW_SKILL)?;
     qualified.extend(listed_reviewers(cx, thread)?.into_iter().map(|reviewer| reviewer.member_id));
     Ok(qualified)
 }

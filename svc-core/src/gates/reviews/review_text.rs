@@ -13,10 +13,10 @@ use crate::conversation::messages::Metadata;
 use crate::id::ReviewId;
 
 /// Value of the key `notice` in the metadata of a review's message.
-const NOTICE: &str = "review";
+const REVIEW_NOTICE: &str = "review";
 /// Metadata key of the sections' byte ranges, as pairs of start and end. The review's body is the first
 /// section.
-const SPANS: &str = "spans";
+const SPANS_KEY: &str = "spans";
 
 /// Text of a finding, and where the finding is located, for the text of a review.
 pub(super) struct FindingText<'a> {
@@ -27,11 +27,11 @@ pub(super) struct FindingText<'a> {
 }
 
 /// Composes the text of a review and the metadata of the review's message.
-pub(super) fn compose(
-    review: ReviewId,
+pub(super) fn compose_review(
+    review_id: ReviewId,
     verdict: Verdict,
     body: &str,
-    parts: &[FindingText<'_>],
+    findings: &[FindingText<'_>],
 ) -> (String, Value) {
     let mut text = format!("Review: {}", verdict.name().replace('_', " "));
     let mut spans = Vec::new();
@@ -45,25 +45,26 @@ pub(super) fn compose(
         spans.push([begin, text.len()]);
     };
     append("", body);
-    for part in parts {
-        append(&heading(part), part.body);
+    for finding in findings {
+        append(&finding_heading(finding), finding.body);
     }
-    let metadata = json!({"notice": NOTICE, "review_id": review, "verdict": verdict, SPANS: spans});
+    let metadata =
+        json!({"notice": REVIEW_NOTICE, "review_id": review_id, "verdict": verdict, SPANS_KEY: spans});
     (text, metadata)
 }
 
 /// Returns the heading of a finding in the text of a review. Only this heading contains the finding's path.
-fn heading(part: &FindingText<'_>) -> String {
-    let place = match (part.path, part.line) {
+fn finding_heading(finding: &FindingText<'_>) -> String {
+    let place = match (finding.path, finding.line) {
         (Some(path), Some(line)) => format!(", {path}:{line}"),
         (Some(path), None) => format!(", {path}"),
         (None, _) => String::new(),
     };
-    format!("{}{place}: ", part.severity.name())
+    format!("{}{place}: ", finding.severity.name())
 }
 
-/// Extracts the path of the file from the [`heading`] of a finding.
-fn path_in(heading: &str, finding: &Finding) -> Option<String> {
+/// Extracts the path of the file from the [`finding_heading`] of a finding.
+fn path_from_heading(heading: &str, finding: &Finding) -> Option<String> {
     let place = heading.strip_prefix(finding.severity.name())?.strip_suffix(": ")?.strip_prefix(", ")?;
     let path = match finding.line {
         Some(line) => place.strip_suffix(&format!(":{line}"))?,
@@ -75,9 +76,9 @@ fn path_in(heading: &str, finding: &Finding) -> Option<String> {
 /// Splits the text of a review: returns the review's own body, and sets the body and path of each finding.
 ///
 /// A section is blank if the metadata contains no valid byte range for it.
-pub(super) fn split(text: &str, metadata: &Metadata, findings: &mut [Finding]) -> String {
+pub(super) fn split_review(text: &str, metadata: &Metadata, findings: &mut [Finding]) -> String {
     let bound = |number: usize, at: usize| {
-        let bound = metadata.get(SPANS)?.get(number)?.get(at)?.as_u64()?;
+        let bound = metadata.get(SPANS_KEY)?.get(number)?.get(at)?.as_u64()?;
         usize::try_from(bound).ok()
     };
     let part = |number: usize| text.get(bound(number, 0)?..bound(number, 1)?);
@@ -87,7 +88,7 @@ pub(super) fn split(text: &str, metadata: &Metadata, findings: &mut [Finding]) -
     for finding in findings {
         let number = usize::try_from(finding.number).ok().and_then(|number| number.checked_add(1));
         finding.body = number.and_then(part).unwrap_or_default().to_owned();
-        finding.path = number.and_then(heading).and_then(|heading| path_in(heading, finding));
+        finding.path = number.and_then(heading).and_then(|heading| path_from_heading(heading, finding));
     }
     part(0).unwrap_or_default().to_owned()
 }
@@ -136,7 +137,7 @@ mod tests {
             ("", "Review: request changes\n\ncritical, a.rs:3: é"),
         ] {
             let id = Uuid::from_u128(4).into();
-            let (text, metadata) = compose(id, Verdict::RequestChanges, body, &parts);
+            let (text, metadata) = compose_review(id, Verdict::RequestChanges, body, &parts);
             assert!(text.starts_with(wanted), "{text}");
             assert!(
                 text.contains("\n\ncritical: two\n\ncritical: : three\n\ncritical, a: b, c:4: four"),
@@ -146,12 +147,12 @@ mod tests {
             let mut findings: Vec<Finding> =
                 (0..).zip(more).map(|(n, (_, line, _))| finding(n, *line)).collect();
             let metadata = metadata.as_object().unwrap();
-            assert_eq!(split(&text, metadata, &mut findings), body);
+            assert_eq!(split_review(&text, metadata, &mut findings), body);
             let more = FOUND.iter().chain(&[(None, None, "")]);
             for (found, (path, _, words)) in findings.iter().zip(more) {
                 assert_eq!((found.path.as_deref(), found.body.as_str()), (*path, *words));
             }
-            assert_eq!(split(&text, &Metadata::new(), &mut findings), "");
+            assert_eq!(split_review(&text, &Metadata::new(), &mut findings), "");
             assert!(findings.iter().all(|found| found.path.is_none() && found.body.is_empty()));
         }
     }

@@ -36,7 +36,7 @@ pub(super) fn list_reviews(cx: &Read<'_>, input: &ListReviews) -> Result<Page<Re
     let thread = visible_thread(cx, input.thread_id)?;
     let after = Cursor::after(input.cursor);
     let rows = rows_to_read(input.limit);
-    let given = cx.rows(OLDEST_FIRST, &[&thread.id, &after, &rows])?;
+    let given = cx.rows(REVIEWS_OF_THREAD, &[&thread.id, &after, &rows])?;
     let mut page = Page::of(given, input.limit, |given: &ReviewRow| given.lsn);
     let last = page.items().last().map_or(after, |given| given.lsn);
     let mut findings = findings::findings_of_reviews(cx, thread.id, after, last)?;
@@ -48,22 +48,22 @@ pub(super) fn list_reviews(cx: &Read<'_>, input: &ListReviews) -> Result<Page<Re
         |review: &Review| review.lsn,
         |given| {
             let of_review = findings.by_review.remove(&given.id).unwrap_or_default();
-            open_review(cx, given, of_review)
+            load_review(cx, given, of_review)
         },
     )
 }
 
-const OLDEST_FIRST: &str = concat!(
+const REVIEWS_OF_THREAD: &str = concat!(
     "select ",
     review_columns!(),
     " from reviews r where r.thread_id = $1 and r.lsn > $2 order by r.lsn limit $3"
 );
 
 /// Returns a review with its findings and its text. The text is read from the review's message.
-fn open_review(cx: &Read<'_>, given: ReviewRow, mut findings: Vec<Finding>) -> Result<Review> {
-    let words = messages::body_and_metadata(cx, given.message_id)?;
-    let body = words.map(|(text, metadata)| review_text::split(&text, &metadata, &mut findings));
-    Ok(Review::of(given, body.unwrap_or_default(), findings))
+fn load_review(cx: &Read<'_>, row: ReviewRow, mut findings: Vec<Finding>) -> Result<Review> {
+    let words = messages::body_and_metadata(cx, row.message_id)?;
+    let body = words.map(|(text, metadata)| review_text::split_review(&text, &metadata, &mut findings));
+    Ok(Review::of(row, body.unwrap_or_default(), findings))
 }
 
 impl Answer<SubmitReview> for Review {
@@ -75,16 +75,16 @@ impl Answer<SubmitReview> for Review {
 
     fn answer_repeat(cx: &Read<'_>, _: &SubmitReview, (thread, id): (ThreadId, ReviewId)) -> Result<Self> {
         let thread = visible_thread(cx, thread)?;
-        let found: Option<ReviewRow> = cx.one(ONE, &[&id, &thread.id])?;
+        let found: Option<ReviewRow> = cx.one(REVIEW_BY_ID, &[&id, &thread.id])?;
         let given = found.ok_or_else(|| Error::not_found("review"))?;
         let mut findings =
             findings::findings_of_reviews(cx, thread.id, given.lsn.saturating_sub(1), given.lsn)?;
         let of_review = findings.by_review.remove(&given.id).unwrap_or_default();
-        open_review(cx, given, of_review)
+        load_review(cx, given, of_review)
     }
 }
 
-const ONE: &str =
+const REVIEW_BY_ID: &str =
     concat!("select ", review_columns!(), " from reviews r where r.id = $1 and r.thread_id = $2");
 
 /// Verdict of a review, and whether the review counts as an approval.
@@ -150,7 +150,7 @@ pub(super) struct GetReviewStatus {
 pub(super) fn get_review_status(cx: &Read<'_>, input: &GetReviewStatus) -> Result<ReviewStatus> {
     let thread = visible_thread(cx, input.thread_id)?;
     let required = required_approvals(cx, thread.id)?;
-    let (blocking, blocking_findings) = findings::unresolved_critical(cx, thread.id)?;
+    let (blocking, blocking_findings) = findings::unresolved_critical_findings(cx, thread.id)?;
     let approvals =
         i64::try_from(verdicts::counting_approvals(cx, &thread)?.len()).map_err(Error::internal)?;
     let weighed = verdicts::reviews_with_objections(cx, &thread)?;
@@ -166,27 +166,27 @@ pub(super) fn get_review_status(cx: &Read<'_>, input: &GetReviewStatus) -> Resul
 }
 
 impl WeighedReview {
-    fn of((given, why_not): (ReviewRow, Option<Objection>)) -> Self {
+    fn of((row, why_not): (ReviewRow, Option<Objection>)) -> Self {
         Self {
-            review_id: given.id,
-            member_id: given.member_id,
-            actor_id: given.judge().delegate(),
-            verdict: given.verdict,
+            review_id: row.id,
+            member_id: row.member_id,
+            actor_id: row.author().delegate(),
+            verdict: row.verdict,
             counts: why_not.is_none(),
             why_not,
-            submitted_at: given.submitted_at,
-            lsn: given.lsn,
+            submitted_at: row.submitted_at,
+            lsn: row.lsn,
         }
     }
 }
 
 /// Returns the number of approvals that a thread lacks, as a reason why the thread cannot close yet.
-pub(super) fn missing_approvals(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
-    let required = required_approvals(cx, id)?;
+pub(super) fn missing_approvals(cx: &Read<'_>, thread_id: ThreadId) -> Result<Vec<UnmetRequirement>> {
+    let required = required_approvals(cx, thread_id)?;
     if required == 0 {
         return Ok(Vec::new());
     }
-    let counting = verdicts::counting_approvals(cx, &visible_thread(cx, id)?)?;
+    let counting = verdicts::counting_approvals(cx, &visible_thread(cx, thread_id)?)?;
     let approvals = counting.len();
     if i64::try_from(approvals).is_ok_and(|approvals| approvals >= required) {
         return Ok(Vec::new());

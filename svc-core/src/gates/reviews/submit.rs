@@ -116,19 +116,19 @@ pub(super) struct Review {
 }
 
 impl Review {
-    pub fn of(given: ReviewRow, body: String, findings: Vec<Finding>) -> Self {
+    pub fn of(row: ReviewRow, body: String, findings: Vec<Finding>) -> Self {
         Self {
-            id: given.id,
-            thread_id: given.thread_id,
-            member_id: given.member_id,
-            actor_id: given.judge().delegate(),
-            verdict: given.verdict,
-            head_sha: given.head_sha,
+            id: row.id,
+            thread_id: row.thread_id,
+            member_id: row.member_id,
+            actor_id: row.author().delegate(),
+            verdict: row.verdict,
+            head_sha: row.head_sha,
             body,
             findings,
-            message_id: given.message_id,
-            submitted_at: given.submitted_at,
-            lsn: given.lsn,
+            message_id: row.message_id,
+            submitted_at: row.submitted_at,
+            lsn: row.lsn,
         }
     }
 }
@@ -181,19 +181,21 @@ pub(super) struct SubmitReview {
 /// Content of a review that was prepared before the transaction: the ids and the sealed text.
 pub(super) struct SealedReview {
     id: ReviewId,
-    findings: Vec<FindingId>,
+    finding_ids: Vec<FindingId>,
     post: SealedPost,
 }
 
+/// Seals the text of a new review, before the transaction that submits the review.
 pub(super) fn seal_review(input: &SubmitReview, shared: &SharedState, now: Time) -> Result<SealedReview> {
     let id = shared.entropy.id(now)?;
-    let findings = input.findings.iter().map(|_| shared.entropy.id(now)).collect::<Result<_>>()?;
+    let finding_ids = input.findings.iter().map(|_| shared.entropy.id(now)).collect::<Result<_>>()?;
     let parts: Vec<FindingText<'_>> = input.findings.iter().map(NewFinding::to_text).collect();
-    let (text, metadata) = review_text::compose(id, input.verdict, own_text(input), &parts);
-    Ok(SealedReview { id, findings, post: messages::seal_post(shared, now, &text, &metadata)? })
+    let (text, metadata) = review_text::compose_review(id, input.verdict, review_body(input), &parts);
+    Ok(SealedReview { id, finding_ids, post: messages::seal_post(shared, now, &text, &metadata)? })
 }
 
-fn own_text(input: &SubmitReview) -> &str {
+/// Returns the text of a review without its findings; blank if the request contains none.
+fn review_body(input: &SubmitReview) -> &str {
     input.body.as_deref().unwrap_or_default()
 }
 
@@ -207,7 +209,8 @@ impl NewFinding {
         }
     }
 
-    fn numbered(&self, id: FindingId, review_id: ReviewId, number: i64) -> Finding {
+    /// Returns the unresolved finding with index `number` of the review.
+    fn to_finding(&self, id: FindingId, review_id: ReviewId, number: i64) -> Finding {
         Finding {
             id,
             review_id,
@@ -234,14 +237,15 @@ pub(super) fn submit_review(
     thread.check_unfinished()?;
     let place = visibility::visible_place(cx, thread.id)?;
     place.check_not_archived()?;
-    let (count,): (i64,) = cx.one(COUNT, &[&thread.id, &judge.member, &REVIEWS_MAX])?.unwrap_or_default();
+    let (count,): (i64,) =
+        cx.one(COUNT_REVIEWS_OF_MEMBER, &[&thread.id, &judge.member, &REVIEWS_MAX])?.unwrap_or_default();
     if count >= REVIEWS_MAX {
         return Err(Error::wrong_state(format!("a thread has at most {REVIEWS_MAX} reviews of one member")));
     }
-    let objection = verdicts::approval_rules(cx, &thread)?.objection_to(judge);
-    let numbered = (0_i64..).zip(input.findings.iter().zip(&sealed.findings));
+    let objection = verdicts::approval_rules(cx, &thread)?.objection_to_author(judge);
+    let numbered = (0_i64..).zip(input.findings.iter().zip(&sealed.finding_ids));
     let findings: Vec<Finding> =
-        numbered.map(|(number, (finding, id))| finding.numbered(*id, sealed.id, number)).collect();
+        numbered.map(|(number, (finding, id))| finding.to_finding(*id, sealed.id, number)).collect();
     let submitted = ReviewSubmitted {
         review_id: sealed.id,
         verdict: input.verdict,
@@ -267,7 +271,7 @@ pub(super) fn submit_review(
         superseded: false,
         active: true,
     };
-    verdicts::insert(cx, &given)?;
+    verdicts::insert_review(cx, &given)?;
     for finding in &findings {
         cx.insert(&new_row!("insert into findings" {
             id: finding.id,
@@ -279,8 +283,8 @@ pub(super) fn submit_review(
             lsn,
         }))?;
     }
-    Ok(Review::of(given, own_text(input).to_owned(), findings))
+    Ok(Review::of(given, review_body(input).to_owned(), findings))
 }
 
-const COUNT: &str = "
+const COUNT_REVIEWS_OF_MEMBER: &str = "
     select count(*) from (select 1 from reviews where thread_id = $1 and member_id = $2 limit $3) counted";

@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use super::requirement::qualified;
+use super::requirement::qualified_members;
 use crate::Result;
 use crate::coordination::thread_row::Thread;
 use crate::error::Error;
@@ -31,6 +31,7 @@ pub(super) struct ReviewRow {
     pub id: ReviewId,
     pub thread_id: ThreadId,
     pub member_id: MemberId,
+    /// The delegate who submitted the review; equal to `member_id` if the member acted directly.
     pub actor_id: MemberId,
     pub verdict: Verdict,
     pub objection: Option<Objection>,
@@ -67,20 +68,21 @@ columns! {
 }
 
 impl ReviewRow {
-    pub fn judge(&self) -> VerdictAuthor {
+    /// Returns the member and the delegate who submitted the review.
+    pub fn author(&self) -> VerdictAuthor {
         VerdictAuthor { member: self.member_id, actor: self.actor_id }
     }
 
     /// Returns the reason why the review does not count as an approval, or `None` if the review counts.
-    fn objection_against(&self, judges: &VerdictRules) -> Option<Objection> {
+    fn approval_objection(&self, rules: &VerdictRules) -> Option<Objection> {
         if self.verdict != Verdict::Approve {
             return Some(Objection::Verdict);
         }
         if self.superseded {
             return Some(Objection::Superseded);
         }
-        judges.objection_against(&EarlierVerdict {
-            by: self.judge(),
+        rules.objection_to_verdict(&EarlierVerdict {
+            author: self.author(),
             lsn: self.lsn,
             objection: self.objection,
             active: self.active,
@@ -89,13 +91,13 @@ impl ReviewRow {
 }
 
 /// Inserts the row of a new review, and marks the earlier verdicts of the review's authors as superseded.
-pub(super) fn insert(cx: &mut Write<'_>, given: &ReviewRow) -> Result<()> {
-    cx.execute_any(SUPERSEDE, &[&given.thread_id, &given.member_id, &given.actor_id])?;
-    given.with_new_row(|row| cx.insert(row))
+pub(super) fn insert_review(cx: &mut Write<'_>, review: &ReviewRow) -> Result<()> {
+    cx.execute_any(SUPERSEDE_EARLIER_VERDICTS, &[&review.thread_id, &review.member_id, &review.actor_id])?;
+    review.with_new_row(|row| cx.insert(row))
 }
 
 /// Statement that uses the index of last verdicts, which contains one verdict per member and thread.
-const SUPERSEDE: &str = "
+const SUPERSEDE_EARLIER_VERDICTS: &str = "
     update reviews set superseded = true
     where thread_id = $1 and not superseded and (member_id in ($2, $3) or actor_id in ($2, $3))";
 
@@ -117,17 +119,17 @@ pub(super) fn replay_superseded(event: &Replayed<'_>) -> Result<()> {
 }
 
 /// Returns the member and the delegate who submitted a review.
-pub(super) fn author(cx: &Read<'_>, review: ReviewId) -> Result<VerdictAuthor> {
-    let author: Option<(MemberId, MemberId)> = cx.one(AUTHOR, &[&review])?;
+pub(super) fn load_author(cx: &Read<'_>, review: ReviewId) -> Result<VerdictAuthor> {
+    let author: Option<(MemberId, MemberId)> = cx.one(AUTHOR_OF_REVIEW, &[&review])?;
     let (member, actor) = author.ok_or_else(|| Error::internal("a finding has no review"))?;
     Ok(VerdictAuthor { member, actor })
 }
 
-const AUTHOR: &str = "select member_id, actor_id from reviews where id = $1";
+const AUTHOR_OF_REVIEW: &str = "select member_id, actor_id from reviews where id = $1";
 
 /// Returns the rules that decide whether an approval of a thread counts.
 pub(super) fn approval_rules(cx: &Read<'_>, thread: &Thread) -> Result<VerdictRules> {
-    VerdictRules::of_thread(cx, thread, qualified(cx, thread.id)?)
+    VerdictRules::of_thread(cx, thread, qualified_members(cx, thread.id)?)
 }
 
 /// Returns reviews of a thread, newest first, each with the reason why it does not count as an approval.
@@ -138,28 +140,28 @@ pub(super) fn reviews_with_objections(
     cx: &Read<'_>,
     thread: &Thread,
 ) -> Result<Vec<(ReviewRow, Option<Objection>)>> {
-    let mut given: Vec<ReviewRow> = cx.query(LAST, &[&thread.id, &REVIEWS_WEIGHED_MAX])?;
+    let mut given: Vec<ReviewRow> = cx.query(LAST_REVIEWS, &[&thread.id, &REVIEWS_WEIGHED_MAX])?;
     let room = REVIEWS_WEIGHED_MAX.saturating_sub(i64::try_from(given.len()).unwrap_or(i64::MAX));
     if room > 0 {
-        given.extend(cx.query::<ReviewRow>(SUPERSEDED, &[&thread.id, &room])?);
+        given.extend(cx.query::<ReviewRow>(SUPERSEDED_REVIEWS, &[&thread.id, &room])?);
         given.sort_by_key(|given| Reverse(given.lsn));
     }
-    let judges = approval_rules(cx, thread)?;
+    let rules = approval_rules(cx, thread)?;
     let weigh = |given: ReviewRow| {
-        let objection = given.objection_against(&judges);
+        let objection = given.approval_objection(&rules);
         (given, objection)
     };
     Ok(given.into_iter().map(weigh).collect())
 }
 
 /// Query that uses the index of last verdicts.
-const LAST: &str = concat!(
+const LAST_REVIEWS: &str = concat!(
     "select ",
     review_columns!(),
     " from reviews r where r.thread_id = $1 and not r.superseded order by r.lsn desc limit $2"
 );
 
-const SUPERSEDED: &str = concat!(
+const SUPERSEDED_REVIEWS: &str = concat!(
     "select ",
     review_columns!(),
     " from reviews r where r.thread_id = $1 and r.superseded order by r.lsn desc limit $2"
@@ -170,17 +172,17 @@ const SUPERSEDED: &str = concat!(
 /// Reads only last verdicts, so the cost does not depend on the number of superseded reviews.
 pub(super) fn counting_approvals(cx: &Read<'_>, thread: &Thread) -> Result<Vec<ReviewId>> {
     let given: Vec<ReviewRow> =
-        cx.query(APPROVALS, &[&thread.id, &thread.judged_from, &REVIEWS_WEIGHED_MAX])?;
+        cx.query(LAST_APPROVALS, &[&thread.id, &thread.judged_from, &REVIEWS_WEIGHED_MAX])?;
     if given.is_empty() {
         return Ok(Vec::new());
     }
-    let judges = approval_rules(cx, thread)?;
-    let counts = |given: &ReviewRow| given.objection_against(&judges).is_none();
+    let rules = approval_rules(cx, thread)?;
+    let counts = |given: &ReviewRow| given.approval_objection(&rules).is_none();
     Ok(given.into_iter().filter(counts).map(|given| given.id).collect())
 }
 
 /// Query that uses the index of last verdicts.
-const APPROVALS: &str = concat!(
+const LAST_APPROVALS: &str = concat!(
     "select ",
     review_columns!(),
     " from reviews r
@@ -201,7 +203,7 @@ mod tests {
         use Verdict::{Approve, Comment, RequestChanges};
         let id = Uuid::from_u128;
         // Only member 10 is a reviewer, and the thread's last result is at position 5.
-        let judges = rules_for_tests(5, std::iter::once(id(10).into()));
+        let rules = rules_for_tests(5, std::iter::once(id(10).into()));
         for (lsn, member, verdict, superseded, wanted) in [
             (6, 10, Approve, false, None),
             (6, 10, RequestChanges, false, Some(Objection::Verdict)),
@@ -226,7 +228,7 @@ mod tests {
                 superseded,
                 active: true,
             };
-            assert_eq!(given.objection_against(&judges), wanted, "{given:?}");
+            assert_eq!(given.approval_objection(&rules), wanted, "{given:?}");
         }
     }
 }

@@ -11,9 +11,9 @@ use crate::capability::Capability::ApprovalGrant;
 use crate::error::{Code, Error, Result};
 use crate::id::{AppId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::authority;
-use crate::identity::enrol::{NewMember, enrol};
+use crate::identity::enrol::{NewMember, create_member};
 use crate::identity::members::{Member, MemberKind, member_with_handle};
-use crate::identity::tokens::{Quotas, check_active, end_installation_tokens, new_secret, not_empty};
+use crate::identity::tokens::{Quotas, check_active, end_installation_tokens, new_secret, require_non_empty};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write, secret_hash, secret_shown_once_error};
@@ -112,13 +112,13 @@ pub(super) struct NewInstallation {
     client_secret: String,
 }
 
-const ACTIVE: &str = "select id from app_installations where app_id = $1 and revoked_at is null";
+const ACTIVE_INSTALLATION: &str = "select id from app_installations where app_id = $1 and revoked_at is null";
 
 pub(super) fn install_app(cx: &mut Write<'_>, input: &InstallApp) -> Result<NewInstallation> {
     input.workspace_id.of(cx)?;
     let app = load_app(cx, input.app_id)?;
-    let granted = check_grantable(cx.caller().capabilities, input.granted_capabilities)?;
-    if cx.one::<(InstallationId,)>(ACTIVE, &[&app.id])?.is_some() {
+    let granted = grantable_capabilities(cx.caller().capabilities, input.granted_capabilities)?;
+    if cx.one::<(InstallationId,)>(ACTIVE_INSTALLATION, &[&app.id])?.is_some() {
         return Err(Error::wrong_state("the app is installed; revoke its installation first"));
     }
     let (bot, reused) = find_or_create_bot(cx, &app)?;
@@ -178,13 +178,13 @@ impl Answer<InstallApp> for NewInstallation {
 /// one.
 ///
 /// `held` contains the capabilities of the administrator who installs the app.
-fn check_grantable(held: Capabilities, wanted: Capabilities) -> Result<Capabilities> {
-    let wanted = not_empty("granted_capabilities", wanted)?;
-    if wanted.has(ApprovalGrant) {
+fn grantable_capabilities(held: Capabilities, requested: Capabilities) -> Result<Capabilities> {
+    let requested = require_non_empty("granted_capabilities", requested)?;
+    if requested.has(ApprovalGrant) {
         return Err(Error::in_field("granted_capabilities", "an app cannot hold approval:grant"));
     }
-    authority::check_holds(held, wanted)?;
-    Ok(wanted)
+    authority::check_has_capabilities(held, requested)?;
+    Ok(requested)
 }
 
 /// Returns the agent member of an app, and whether an earlier installation created that member.
@@ -201,7 +201,7 @@ fn find_or_create_bot(cx: &mut Write<'_>, app: &App) -> Result<(Member, bool)> {
         display_name: Some(&app.name),
         surface: None,
     };
-    Ok((enrol(cx, &new)?, false))
+    Ok((create_member(cx, &new)?, false))
 }
 
 /// Returns the app installations of a workspace, in the order in which they were created.
@@ -218,7 +218,7 @@ pub(super) struct ListAppInstallations {
     limit: Option<Limit>,
 }
 
-const OF_WORKSPACE: &str = concat!(
+const INSTALLATIONS_OF_WORKSPACE: &str = concat!(
     "select ",
     installation_columns!(),
     " from app_installations i where i.workspace_id = $1 and i.lsn > $2 order by i.lsn limit $3"
@@ -230,16 +230,17 @@ pub(super) fn list_app_installations(
 ) -> Result<Page<Installation>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
-    let most = rows_to_read(input.limit);
-    let rows = cx.rows(OF_WORKSPACE, &[&workspace_id, &after, &most])?;
+    let limit = rows_to_read(input.limit);
+    let rows = cx.rows(INSTALLATIONS_OF_WORKSPACE, &[&workspace_id, &after, &limit])?;
     Ok(Page::of(rows, input.limit, |installation: &Installation| installation.lsn))
 }
 
-const BY_ID: &str = concat!("select ", installation_columns!(), " from app_installations i where i.id = $1");
+const INSTALLATION_BY_ID: &str =
+    concat!("select ", installation_columns!(), " from app_installations i where i.id = $1");
 
 /// Returns the installation with this id from any workspace, or `None` if no installation has the id.
 pub(super) fn find_installation(cx: &Read<'_>, id: InstallationId) -> Result<Option<Installation>> {
-    cx.one(BY_ID, &[&id])
+    cx.one(INSTALLATION_BY_ID, &[&id])
 }
 
 /// Loads an installation by its id. Fails with *not found* unless it is in the caller's workspace.
@@ -275,7 +276,7 @@ pub(super) struct InstallationRevocation {
     token_ids: Vec<TokenId>,
 }
 
-const REVOKE: &str = "update app_installations set revoked_at = $2 where id = $1";
+const REVOKE_INSTALLATION: &str = "update app_installations set revoked_at = $2 where id = $1";
 
 pub(super) fn revoke_app_installation(
     cx: &mut Write<'_>,
@@ -295,7 +296,7 @@ pub(super) fn revoke_app_installation(
     };
     cx.emit(Subject::WORKSPACE.about(installation.bot_member_id), &event)?;
     let revoked_at = cx.now();
-    cx.execute(1, REVOKE, &[&id, &revoked_at])?;
+    cx.execute(1, REVOKE_INSTALLATION, &[&id, &revoked_at])?;
     Ok(InstallationRevocation { id, revoked_at, token_ids: event.token_ids })
 }
 
@@ -315,11 +316,12 @@ impl Answer<RevokeAppInstallation> for InstallationRevocation {
 /// Returns whether a member acts for an app with an active installation, and the app can therefore request
 /// tokens.
 pub(crate) fn acts_for_installed_app(cx: &Read<'_>, member: MemberId) -> Result<bool> {
-    let found: Option<(InstallationId,)> = cx.one(OF_MEMBER, &[&cx.caller().workspace_id, &member])?;
+    let found: Option<(InstallationId,)> =
+        cx.one(ACTIVE_INSTALLATION_OF_MEMBER, &[&cx.caller().workspace_id, &member])?;
     Ok(found.is_some())
 }
 
-const OF_MEMBER: &str = "
+const ACTIVE_INSTALLATION_OF_MEMBER: &str = "
     select id from app_installations
     where workspace_id = $1 and bot_member_id = $2 and revoked_at is null limit 1";
 
@@ -339,7 +341,7 @@ mod tests {
             (held, Err(Code::Malformed)),
             (set(&[WorkspaceRead]), Err(Code::Forbidden)),
         ] {
-            let found = check_grantable(held, wanted).map(drop).map_err(|error| error.code());
+            let found = grantable_capabilities(held, wanted).map(drop).map_err(|error| error.code());
             assert_eq!(found, outcome, "{wanted:?}");
         }
     }

@@ -216,11 +216,11 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<AppInstalled>(),
             EventKind::of::<AppUninstalled>().invalidates(Invalidates::Access),
         ])
-        .sample(app(
+        .sample(app_sample(
             "app",
             |w| json!({"workspace_id": w.id("workspace"), "slug": "triage", "name": "Triage"}),
         ))
-        .sample(app(
+        .sample(app_sample(
             "installed_app",
             |w| json!({"workspace_id": w.id("workspace"), "slug": "reports", "name": "Reports"}),
         ))
@@ -228,7 +228,7 @@ pub(crate) fn feature() -> Feature {
             json!({"workspace_id": w.id("workspace"), "app_id": w.id("installed_app"),
                    "granted_capabilities": [WorkspaceRead, MessagePost]})
         }))
-        .sample(app(
+        .sample(app_sample(
             "retired_app",
             |w| json!({"workspace_id": w.id("workspace"), "slug": "archive", "name": "Archive"}),
         ))
@@ -258,7 +258,8 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-fn app(name: &'static str, input: fn(&crate::op::Fixture) -> serde_json::Value) -> Sample {
+/// Returns a sample that creates an app.
+fn app_sample(name: &'static str, input: fn(&crate::op::Fixture) -> serde_json::Value) -> Sample {
     Sample::new(name, "create_app", input)
 }
 
@@ -276,11 +277,11 @@ struct CreateApp {
     name: Text<1, NAME_MAX>,
 }
 
-const WITH_SLUG: &str = "select id from apps where workspace_id = $1 and slug = $2";
+const APP_WITH_SLUG: &str = "select id from apps where workspace_id = $1 and slug = $2";
 
 fn create_app(cx: &mut Write<'_>, input: &CreateApp) -> Result<App> {
     let workspace_id = input.workspace_id.of(cx)?;
-    if cx.one::<(AppId,)>(WITH_SLUG, &[&workspace_id, &input.slug])?.is_some() {
+    if cx.one::<(AppId,)>(APP_WITH_SLUG, &[&workspace_id, &input.slug])?.is_some() {
         let detail = format!("an app with the slug {} exists in this workspace", &*input.slug);
         return Err(Error::new(Code::NameTaken, detail));
     }
@@ -323,7 +324,7 @@ struct ListApps {
     limit: Option<Limit>,
 }
 
-const OF_WORKSPACE: &str = concat!(
+const APPS_OF_WORKSPACE: &str = concat!(
     "select ",
     app_columns!(),
     " from apps a where a.workspace_id = $1 and a.lsn > $2 order by a.lsn limit $3"
@@ -332,16 +333,16 @@ const OF_WORKSPACE: &str = concat!(
 fn list_apps(cx: &Read<'_>, input: &ListApps) -> Result<Page<App>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
-    let most = rows_to_read(input.limit);
-    let rows = cx.rows(OF_WORKSPACE, &[&workspace_id, &after, &most])?;
+    let limit = rows_to_read(input.limit);
+    let rows = cx.rows(APPS_OF_WORKSPACE, &[&workspace_id, &after, &limit])?;
     Ok(Page::of(rows, input.limit, |app: &App| app.lsn))
 }
 
-const BY_ID: &str =
+const APP_BY_ID: &str =
     concat!("select ", app_columns!(), " from apps a where a.id = $1 and a.workspace_id = $2");
 
 /// Loads an app by its id. Fails with *not found* unless the app is in the caller's workspace.
 fn load_app(cx: &Read<'_>, app_id: AppId) -> Result<App> {
-    let found = cx.one(BY_ID, &[&app_id, &cx.caller().workspace_id])?;
+    let found = cx.one(APP_BY_ID, &[&app_id, &cx.caller().workspace_id])?;
     found.ok_or_else(|| Error::not_found("app"))
 }

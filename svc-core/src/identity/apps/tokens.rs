@@ -18,7 +18,9 @@ use crate::error::{Code, Error, Result};
 use crate::id::{InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::authority;
 use crate::identity::members::load_member;
-use crate::identity::tokens::{NewToken, Quotas, check_active, check_room_of_installation, issue, not_empty};
+use crate::identity::tokens::{
+    NewToken, Quotas, check_active, check_installation_token_limit, issue, require_non_empty,
+};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{APP_TOKEN_SECS, NAME_MAX};
 use crate::op::{Answer, Read, Write, secret_hash, secret_shown_once_error, without_idempotency_keys};
@@ -78,8 +80,11 @@ pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result
     input.workspace_id.of(cx)?;
     let installation = load_installation(cx, input.installation_id)?;
     let granted = installation.granted_capabilities;
-    let wanted =
-        input.capabilities.map(|wanted| not_empty("capabilities", wanted)).transpose()?.unwrap_or(granted);
+    let wanted = input
+        .capabilities
+        .map(|wanted| require_non_empty("capabilities", wanted))
+        .transpose()?
+        .unwrap_or(granted);
     authority::check_within_installation(granted, wanted)?;
     authority::check_may_grant(cx.caller().capabilities, wanted)?;
     if installation.revoked_at.is_some() {
@@ -87,7 +92,7 @@ pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result
     }
     let bot = load_member(cx, installation.bot_member_id)?;
     check_active(&bot)?;
-    check_room_of_installation(cx, Some(installation.id))?;
+    check_installation_token_limit(cx, Some(installation.id))?;
     let label = input.label.as_deref();
     let quotas = input.quotas;
     let installation_id = Some(installation.id);
@@ -171,14 +176,14 @@ pub(super) fn request_app_token(
     cx.within(workspace, Some(installation.bot_member_id), |cx| {
         let bot = load_member(cx, installation.bot_member_id)?;
         if !bot.active {
-            return Err(unknown_client());
+            return Err(unknown_client_error());
         }
         if bot.frozen {
             let frozen = Error::new(Code::MemberFrozen, "the app's member is frozen and gets no tokens");
-            return Err(frozen.with(ERROR, "unauthorized_client"));
+            return Err(frozen.with(OAUTH_ERROR_KEY, "unauthorized_client"));
         }
-        check_room_of_installation(cx, Some(installation.id))
-            .map_err(|error| error.with(ERROR, "temporarily_unavailable"))?;
+        check_installation_token_limit(cx, Some(installation.id))
+            .map_err(|error| error.with(OAUTH_ERROR_KEY, "temporarily_unavailable"))?;
         let expires_at = Some(cx.now().plus(Duration::from_secs(APP_TOKEN_SECS.unsigned_abs())));
         let installation_id = Some(installation.id);
         let quotas_above = installation.quotas;
@@ -196,7 +201,7 @@ pub(super) fn request_app_token(
 }
 
 /// Member of a problem document that contains the `error` code of RFC 6749.
-const ERROR: &str = "error";
+const OAUTH_ERROR_KEY: &str = "error";
 
 /// Returns a request parameter, or `None` if its value is empty: an empty parameter counts as omitted (RFC
 /// 6749, 3.2).
@@ -210,40 +215,41 @@ fn authenticate_client(cx: &Read<'_>, input: &AppTokenRequest) -> Result<Install
     let id =
         non_empty(input.client_id.as_ref()).and_then(|id| id.parse::<Uuid>().ok()).map(InstallationId::from);
     let (Some(id), Some(secret)) = (id, non_empty(input.client_secret.as_ref())) else {
-        return Err(unknown_client());
+        return Err(unknown_client_error());
     };
     let hash = secret_hash(&SecretString::from(secret));
     let found = find_installation(cx, id)?.filter(|found| found.revoked_at.is_none());
     let found = found.filter(|found| bool::from(found.client_secret_hash.ct_eq(&hash)));
-    found.ok_or_else(unknown_client)
+    found.ok_or_else(unknown_client_error)
 }
 
 /// Returns the same error for an unknown client, a wrong secret and a revoked installation.
 ///
 /// The caller therefore learns nothing about the existing installations.
-fn unknown_client() -> Error {
+fn unknown_client_error() -> Error {
     let detail = "the client is unknown, its secret is wrong, or its installation was revoked";
-    Error::new(Code::Unauthenticated, detail).with(ERROR, "invalid_client")
+    Error::new(Code::Unauthenticated, detail).with(OAUTH_ERROR_KEY, "invalid_client")
 }
 
 fn check_grant_type(grant_type: Option<&str>) -> Result<()> {
     match grant_type {
         Some("client_credentials") => Ok(()),
         Some(_) => Err(Error::malformed("`grant_type`: expected client_credentials")
-            .with(ERROR, "unsupported_grant_type")),
-        None => Err(Error::malformed("`grant_type` is missing").with(ERROR, "invalid_request")),
+            .with(OAUTH_ERROR_KEY, "unsupported_grant_type")),
+        None => Err(Error::malformed("`grant_type` is missing").with(OAUTH_ERROR_KEY, "invalid_request")),
     }
 }
 
 /// Returns the requested capabilities, or all granted capabilities if the request contains no scope.
-fn requested_scope(granted: Capabilities, asked: Option<&str>) -> Result<Capabilities> {
-    let Some(asked) = asked else { return Ok(granted) };
-    let invalid = |detail| Error::malformed(detail).with(ERROR, "invalid_scope");
-    let wanted: Option<Capabilities> = asked.split(' ').map(|name| name.parse::<Capability>().ok()).collect();
-    let wanted = wanted
+fn requested_scope(granted: Capabilities, scope: Option<&str>) -> Result<Capabilities> {
+    let Some(scope) = scope else { return Ok(granted) };
+    let invalid = |detail| Error::malformed(detail).with(OAUTH_ERROR_KEY, "invalid_scope");
+    let requested: Option<Capabilities> =
+        scope.split(' ').map(|name| name.parse::<Capability>().ok()).collect();
+    let requested = requested
         .ok_or_else(|| invalid("`scope`: expected names of capabilities, separated by single spaces"))?;
-    if granted.covers(wanted) {
-        return Ok(wanted);
+    if granted.covers(requested) {
+        return Ok(requested);
     }
     Err(invalid("`scope` names a capability that the installation was not granted"))
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::id::{GrantId, MemberId};
 use crate::identity::authority;
 use crate::identity::members::{Member, load_member};
-use crate::identity::tokens::{EXPIRY, LIFE_MAX_SECS, check_active, not_empty, requested_expiry};
+use crate::identity::tokens::{EXPIRY, LIFETIME_MAX_SECS, check_active, requested_expiry, require_non_empty};
 use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::GRANT_PURPOSE_MAX;
 use crate::log::event::Subject;
@@ -41,18 +41,18 @@ pub(super) struct CreateDelegationGrant {
     /// The member who will act for the subject.
     delegate: MemberId,
     /// Maximum capabilities of the delegate's tokens.
-    #[schemars(schema_with = "lendable")]
+    #[schemars(schema_with = "lendable_schema")]
     capabilities: Capabilities,
     /// Purpose of the grant. Every member of the workspace can read it in the event.
     purpose: Prose<1, GRANT_PURPOSE_MAX>,
     /// Time at which the grant ends. Either this or `expires_in_secs` is required.
     expires_at: Option<Time>,
     /// Seconds until the grant ends.
-    expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+    expires_in_secs: Option<Count<1, LIFETIME_MAX_SECS>>,
 }
 
-fn lendable(_: &mut SchemaGenerator) -> Schema {
-    let names = authority::LENDABLE.map(Capability::name);
+fn lendable_schema(_: &mut SchemaGenerator) -> Schema {
+    let names = authority::LENDABLE_CAPABILITIES.map(Capability::name);
     json_schema!({"type": "array", "minItems": 1, "items": {"type": "string", "enum": names}})
 }
 
@@ -61,7 +61,7 @@ pub(super) fn create_delegation_grant(
     input: &CreateDelegationGrant,
 ) -> Result<DelegationGrant> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let capabilities = not_empty("capabilities", input.capabilities)?;
+    let capabilities = require_non_empty("capabilities", input.capabilities)?;
     authority::check_may_lend(cx.caller().capabilities, capabilities)?;
     let expires_at = checked_expiry(cx, input)?;
     let (subject, delegate) = load_subject_and_delegate(cx, input)?;
@@ -110,7 +110,7 @@ fn checked_expiry(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<Time> 
     let expires_at =
         asked.ok_or_else(|| Error::in_fields(&EXPIRY, "expected one of them: when the grant ends"))?;
     let policy = policy::load_policy(cx, cx.caller().workspace_id)?;
-    let latest = cx.now().plus(policy.ceiling());
+    let latest = cx.now().plus(policy.max_life());
     if expires_at > latest {
         let field = if input.expires_at.is_some() { "expires_at" } else { "expires_in_secs" };
         let days = policy.ceiling_days;

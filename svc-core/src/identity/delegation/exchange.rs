@@ -8,7 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DelegationGrant, load_grant, no_such_grant};
+use super::{DelegationGrant, grant_not_found_error, load_grant};
 use crate::capability::Capabilities;
 use crate::capability::Capability::TokenAdmin;
 use crate::error::{Error, Result};
@@ -16,8 +16,8 @@ use crate::id::{GrantId, MemberId, TokenId};
 use crate::identity::authority;
 use crate::identity::members::load_member;
 use crate::identity::tokens::{
-    MintedToken, NewToken, Quotas, check_active, check_room_for_derived, check_room_of_installation, issue,
-    not_empty, requested_expiry,
+    MintedToken, NewToken, Quotas, check_active, check_derivation_limits, check_installation_token_limit,
+    issue, requested_expiry, require_non_empty,
 };
 use crate::limits::{DELEGATED_DEFAULT_SECS, DELEGATED_MAX_SECS, NAME_MAX};
 use crate::op::{Caller, Read, Write};
@@ -62,16 +62,16 @@ pub(super) struct DelegateToken {
 pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Result<MintedToken> {
     let caller = cx.caller().clone();
     let now = cx.now();
-    let (delegate, parent_id) = own_token(&caller)?;
+    let (delegate, parent_id) = member_and_undelegated_token(&caller)?;
     let grant = load_own_grant(cx, delegate, input.grant_id)?;
-    check_live(&grant, now)?;
-    let asked = input.capabilities.map(|wanted| not_empty("capabilities", wanted)).transpose()?;
+    check_grant_live(&grant, now)?;
+    let asked = input.capabilities.map(|wanted| require_non_empty("capabilities", wanted)).transpose()?;
     let capabilities = authority::exchanged_capabilities(grant.capabilities, caller.capabilities, asked)?;
     let asked = requested_expiry(now, input.expires_at, input.expires_in_secs)?;
     let expires_at = capped_expiry(now, grant.expires_at, caller.expires_at, asked)?;
     check_active(&load_member(cx, grant.subject)?)?;
-    check_room_for_derived(cx, parent_id, Some(grant.grant_id))?;
-    check_room_of_installation(cx, caller.installation)?;
+    check_derivation_limits(cx, parent_id, Some(grant.grant_id))?;
+    check_installation_token_limit(cx, caller.installation)?;
     let mint = NewToken {
         workspace_id: grant.workspace_id,
         member_id: grant.subject,
@@ -90,7 +90,7 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
 }
 
 /// Returns the calling member and the id of the caller's token. Fails if the token is delegated.
-fn own_token(caller: &Caller) -> Result<(MemberId, TokenId)> {
+fn member_and_undelegated_token(caller: &Caller) -> Result<(MemberId, TokenId)> {
     let member_id = caller.member_id()?;
     match caller.token_id {
         Some(token_id) if !caller.is_delegated() => Ok((member_id, token_id)),
@@ -109,11 +109,11 @@ fn load_own_grant(cx: &Read<'_>, delegate: MemberId, grant_id: GrantId) -> Resul
     if cx.caller().capabilities.has(TokenAdmin) {
         return Err(Error::forbidden("only its delegate exchanges a grant"));
     }
-    Err(no_such_grant())
+    Err(grant_not_found_error())
 }
 
 /// Fails if the grant has expired or was revoked.
-fn check_live(grant: &DelegationGrant, now: Time) -> Result<()> {
+fn check_grant_live(grant: &DelegationGrant, now: Time) -> Result<()> {
     if grant.revoked_at.is_some() || grant.expires_at <= now {
         return Err(Error::wrong_state("the delegation grant has expired or was revoked"));
     }
@@ -124,22 +124,27 @@ fn check_live(grant: &DelegationGrant, now: Time) -> Result<()> {
 ///
 /// The default is 15 minutes from now, or earlier if the grant or the calling token ends earlier. Fails if
 /// the requested time is more than an hour away, or after the end of the grant or of the calling token.
-fn capped_expiry(now: Time, grant: Time, calling: Option<Time>, asked: Option<Time>) -> Result<Time> {
+fn capped_expiry(
+    now: Time,
+    grant_end: Time,
+    token_end: Option<Time>,
+    requested: Option<Time>,
+) -> Result<Time> {
     let after = |secs: i64| now.plus(Duration::from_secs(secs.unsigned_abs()));
-    let latest = calling.map_or(grant, |calling| calling.min(grant));
-    let Some(asked) = asked else { return Ok(latest.min(after(DELEGATED_DEFAULT_SECS))) };
-    if asked > after(DELEGATED_MAX_SECS) {
+    let latest = token_end.map_or(grant_end, |token_end| token_end.min(grant_end));
+    let Some(requested) = requested else { return Ok(latest.min(after(DELEGATED_DEFAULT_SECS))) };
+    if requested > after(DELEGATED_MAX_SECS) {
         return Err(Error::in_field(
             "expires_at",
             format!("a delegated token lasts at most {DELEGATED_MAX_SECS} seconds"),
         ));
     }
-    if asked > latest {
+    if requested > latest {
         return Err(Error::forbidden(format!(
             "a delegated token outlives neither its grant nor the token that it is exchanged with: {latest}"
         )));
     }
-    Ok(asked)
+    Ok(requested)
 }
 
 #[cfg(test)]

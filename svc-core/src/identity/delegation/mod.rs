@@ -240,7 +240,7 @@ struct ListDelegationGrants {
     limit: Option<Limit>,
 }
 
-const OF_WORKSPACE: &str = concat!(
+const GRANTS_OF_WORKSPACE: &str = concat!(
     "select ",
     grant_columns!(),
     " from delegation_grants g where g.workspace_id = $1 and g.lsn > $2 order by g.lsn limit $3"
@@ -249,19 +249,19 @@ const OF_WORKSPACE: &str = concat!(
 fn list_delegation_grants(cx: &Read<'_>, input: &ListDelegationGrants) -> Result<Page<DelegationGrant>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
-    let most = rows_to_read(input.limit);
-    let rows = cx.rows(OF_WORKSPACE, &[&workspace_id, &after, &most])?;
+    let limit = rows_to_read(input.limit);
+    let rows = cx.rows(GRANTS_OF_WORKSPACE, &[&workspace_id, &after, &limit])?;
     Ok(Page::of(rows, input.limit, |grant: &DelegationGrant| grant.lsn))
 }
 
-const BY_ID: &str =
+const GRANT_BY_ID: &str =
     concat!("select ", grant_columns!(), " from delegation_grants g where g.id = $1 and g.workspace_id = $2");
 
 /// Loads a delegation grant by its id. Fails with *not found* unless the grant is in the caller's workspace.
 fn load_grant(cx: &Read<'_>, grant_id: GrantId) -> Result<DelegationGrant> {
-    cx.one(BY_ID, &[&grant_id, &cx.caller().workspace_id])?.ok_or_else(no_such_grant)
+    cx.one(GRANT_BY_ID, &[&grant_id, &cx.caller().workspace_id])?.ok_or_else(grant_not_found_error)
 }
 
-fn no_such_grant() -> Error {
+fn grant_not_found_error() -> Error {
     Error::not_found("delegation grant")
 }

@@ -26,12 +26,12 @@ columns! { policy_columns: DelegationPolicy as p { ceiling_days } }
 
 impl DelegationPolicy {
     /// Returns the maximum life of a delegation grant.
-    pub fn ceiling(self) -> Duration {
-        Duration::from_secs(self.ceiling_days.unsigned_abs().saturating_mul(SECS_OF_DAY))
+    pub fn max_life(self) -> Duration {
+        Duration::from_secs(self.ceiling_days.unsigned_abs().saturating_mul(SECS_PER_DAY))
     }
 }
 
-const SECS_OF_DAY: u64 = 86_400;
+const SECS_PER_DAY: u64 = 86_400;
 
 /// An administrator set the maximum life of a workspace's delegation grants.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -68,12 +68,12 @@ pub(super) fn set_delegation_policy(
     let policy = DelegationPolicy { ceiling_days: input.ceiling_days.get() };
     if policy != load_policy(cx, workspace_id)? {
         cx.emit(Subject::WORKSPACE, &DelegationPolicySet { policy })?;
-        cx.execute(1, SET, &[&workspace_id, &policy.ceiling_days])?;
+        cx.execute(1, SET_POLICY, &[&workspace_id, &policy.ceiling_days])?;
     }
     Ok(policy)
 }
 
-const SET: &str = "
+const SET_POLICY: &str = "
     insert into delegation_policies (workspace_id, ceiling_days) values ($1, $2)
     on conflict (workspace_id) do update set ceiling_days = excluded.ceiling_days";
 
@@ -105,9 +105,9 @@ pub(super) fn get_delegation_policy(cx: &Read<'_>, input: &GetDelegationPolicy) 
 
 /// Returns the delegation policy of a workspace, or the default policy if the workspace has none.
 pub(super) fn load_policy(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<DelegationPolicy> {
-    let set = cx.one(OF_WORKSPACE, &[&workspace_id])?;
+    let set = cx.one(POLICY_OF_WORKSPACE, &[&workspace_id])?;
     Ok(set.unwrap_or(DelegationPolicy { ceiling_days: GRANT_CEILING_DEFAULT_DAYS }))
 }
 
-const OF_WORKSPACE: &str =
+const POLICY_OF_WORKSPACE: &str =
     concat!("select ", policy_columns!(), " from delegation_policies p where p.workspace_id = $1");

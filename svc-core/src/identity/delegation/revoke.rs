@@ -38,7 +38,7 @@ pub(super) struct GrantRevocation {
     token_ids: Vec<TokenId>,
 }
 
-const REVOKE: &str = "update delegation_grants set revoked_at = $2 where id = $1";
+const REVOKE_GRANT: &str = "update delegation_grants set revoked_at = $2 where id = $1";
 
 pub(super) fn revoke_delegation_grant(
     cx: &mut Write<'_>,
@@ -73,17 +73,17 @@ fn end_grant(cx: &mut Write<'_>, grant_id: GrantId, subject: MemberId) -> Result
     let event = DelegationRevoked { grant_id, token_ids };
     cx.emit(Subject::WORKSPACE.about(subject), &event)?;
     let now = cx.now();
-    cx.execute(1, REVOKE, &[&grant_id, &now])?;
+    cx.execute(1, REVOKE_GRANT, &[&grant_id, &now])?;
     Ok(event.token_ids)
 }
 
 /// Query for the live grants of a delegate. Uses the index of grants by delegate.
-const HELD_BY: &str = "
+const LIVE_GRANTS_OF_DELEGATE: &str = "
     select id, subject_id from delegation_grants
     where delegate_id = $1 and revoked_at is null and expires_at > $2 order by lsn";
 
 /// Ends all live grants that allow a member to act for others, together with the tokens of these grants.
 pub(crate) fn end_grants_of_delegate(cx: &mut Write<'_>, delegate: MemberId) -> Result<()> {
-    let held: Vec<(GrantId, MemberId)> = cx.query(HELD_BY, &[&delegate, &cx.now()])?;
+    let held: Vec<(GrantId, MemberId)> = cx.query(LIVE_GRANTS_OF_DELEGATE, &[&delegate, &cx.now()])?;
     held.into_iter().try_for_each(|(grant, subject)| end_grant(cx, grant, subject).map(drop))
 }

@@ -10,24 +10,24 @@ pub(crate) const HANDLE_TESTS_MAX: usize = 3;
 
 /// Number of combinations of test results: [`HANDLE_TESTS_MAX`] handle tests, and whether the person is
 /// active.
-pub(crate) const OUTCOMES: usize = 2 << HANDLE_TESTS_MAX;
+pub(crate) const OUTCOME_COUNT: usize = 2 << HANDLE_TESTS_MAX;
 
 /// Comparison of a handle with a text, byte by byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandleTest {
-    Is,
-    Begins,
+    Equals,
+    StartsWith,
     Contains,
-    Ends,
+    EndsWith,
 }
 
 impl HandleTest {
     fn name(self) -> &'static str {
         match self {
-            Self::Is => "is",
-            Self::Begins => "begins",
+            Self::Equals => "is",
+            Self::StartsWith => "begins",
             Self::Contains => "contains",
-            Self::Ends => "ends",
+            Self::EndsWith => "ends",
         }
     }
 }
@@ -41,13 +41,13 @@ pub(crate) struct PeopleCondition {
     ///
     /// The index is a bit set: bit 0 is set if the person is active, bit 1 if the first handle test succeeds,
     /// bit 2 if the second one does, and so on.
-    pub outcomes: [bool; OUTCOMES],
+    pub outcomes: [bool; OUTCOME_COUNT],
 }
 
 impl PeopleCondition {
     /// Returns the name and the text of each handle test, and the expected outcomes as a string of the digits
     /// 0 and 1.
-    pub(super) fn params(&self) -> ([&'static str; HANDLE_TESTS_MAX], [&str; HANDLE_TESTS_MAX], String) {
+    pub(super) fn sql_params(&self) -> ([&'static str; HANDLE_TESTS_MAX], [&str; HANDLE_TESTS_MAX], String) {
         let mut names = ["none"; HANDLE_TESTS_MAX];
         let mut texts = [""; HANDLE_TESTS_MAX];
         for ((name, text), (test, with)) in names.iter_mut().zip(&mut texts).zip(&self.tests) {
@@ -60,7 +60,7 @@ impl PeopleCondition {
 
 /// SQL expression for the bit of a handle test in the index of a combination: `$worth` if the test succeeds,
 /// otherwise 0.
-macro_rules! outcome {
+macro_rules! outcome_bit {
     ($test:literal, $text:literal, $worth:literal) => {
         concat!(
             "case when case cast(",
@@ -87,19 +87,19 @@ macro_rules! outcome {
 }
 
 /// SQL condition: the person's combination of test results is marked as matching in `$8`.
-macro_rules! wanted {
+macro_rules! matches_condition {
     ($rest:literal) => {
         concat!(
             "and substr(cast($8 as text), 1 + case when m.deactivated_at is null then 1 else 0 end + ",
-            outcome!("$2", "cast($5 as text)", "2"),
+            outcome_bit!("$2", "cast($5 as text)", "2"),
             " + ",
-            outcome!("$3", "cast($6 as text)", "4"),
+            outcome_bit!("$3", "cast($6 as text)", "4"),
             " + ",
-            outcome!("$4", "cast($7 as text)", "8"),
+            outcome_bit!("$4", "cast($7 as text)", "8"),
             ", 1) = '1' ",
             $rest
         )
     };
 }
 
-pub(super) use {outcome, wanted};
+pub(super) use {matches_condition, outcome_bit};

@@ -43,17 +43,17 @@ columns! {
 
 /// Returns the freeze of a member, or `None` if the member is not frozen.
 pub(crate) fn freeze_of(cx: &Read<'_>, member: &Member) -> Result<Option<MemberFreeze>> {
-    cx.one(FREEZE_OF, &[&member.id])
+    cx.one(FREEZE_OF_MEMBER, &[&member.id])
 }
 
-const FREEZE_OF: &str =
+const FREEZE_OF_MEMBER: &str =
     concat!("select ", freeze_columns!(), " from members m where m.id = $1 and m.frozen_at is not null");
 
 /// Marks an unfrozen member as frozen. The caller emits the event, which invalidates cached callers.
 pub(crate) fn freeze(cx: &mut Write<'_>, member: &Member, reason: Option<&str>) -> Result<MemberFreeze> {
     let frozen_by = cx.caller().member;
     let frozen_at = cx.now();
-    cx.execute(1, FREEZE, &[&member.id, &frozen_at, &frozen_by, &reason])?;
+    cx.execute(1, FREEZE_MEMBER, &[&member.id, &frozen_at, &frozen_by, &reason])?;
     Ok(MemberFreeze {
         member_id: member.id,
         handle: member.handle.clone(),
@@ -64,17 +64,17 @@ pub(crate) fn freeze(cx: &mut Write<'_>, member: &Member, reason: Option<&str>) 
     })
 }
 
-const FREEZE: &str = "
+const FREEZE_MEMBER: &str = "
     update members set frozen_at = $2, frozen_by = $3, frozen_reason = $4
     where id = $1 and frozen_at is null";
 
 /// Marks a frozen member as no longer frozen. The caller emits the event.
 pub(crate) fn unfreeze(cx: &mut Write<'_>, member: Member) -> Result<Member> {
-    cx.execute(1, UNFREEZE, &[&member.id])?;
+    cx.execute(1, UNFREEZE_MEMBER, &[&member.id])?;
     Ok(Member { frozen: false, ..member })
 }
 
-const UNFREEZE: &str = "
+const UNFREEZE_MEMBER: &str = "
     update members set frozen_at = null, frozen_by = null, frozen_reason = null
     where id = $1 and frozen_at is not null";
 
@@ -85,11 +85,11 @@ pub(crate) fn frozen_members(
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 ) -> Result<Page<MemberFreeze>> {
-    let rows = cx.rows(FROZEN, &[&workspace, &Cursor::after(cursor), &rows_to_read(limit)])?;
+    let rows = cx.rows(FROZEN_MEMBERS, &[&workspace, &Cursor::after(cursor), &rows_to_read(limit)])?;
     Ok(Page::of(rows, limit, |freeze: &MemberFreeze| freeze.lsn))
 }
 
-const FROZEN: &str = concat!(
+const FROZEN_MEMBERS: &str = concat!(
     "select ",
     freeze_columns!(),
     " from members m where m.workspace_id = $1 and m.frozen_at is not null and m.lsn > $2

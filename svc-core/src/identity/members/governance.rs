@@ -40,7 +40,7 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 /// Creates the sample of a member who has a governance skill.
-pub(super) fn sample() -> Sample {
+pub(super) fn judge_sample() -> Sample {
     Sample::new(
         "judge",
         "create_agent",
@@ -106,13 +106,14 @@ fn confer_skill(cx: &mut Write<'_>, input: &ConferSkill) -> Result<Member> {
     if has_governance_skill(cx, member.id, input.skill)? {
         return Ok(member);
     }
-    cx.execute(1, CONFER, &[&member.id, &input.skill])?;
+    cx.execute(1, INSERT_GOVERNANCE_SKILL, &[&member.id, &input.skill])?;
     let conferred = GovernanceSkillConferred { member_id: member.id, skill: input.skill };
     cx.emit(Subject::WORKSPACE.about(member.id), &conferred)?;
     Ok(Member { skills: skills_of(cx, member.id)?, ..member })
 }
 
-const CONFER: &str = "insert into member_skills (member_id, skill, governance) values ($1, $2, true)";
+const INSERT_GOVERNANCE_SKILL: &str =
+    "insert into member_skills (member_id, skill, governance) values ($1, $2, true)";
 
 /// Revokes a governance skill, `review` or `land_gate`, of another member, and returns that member.
 ///
@@ -135,17 +136,19 @@ fn revoke_skill(cx: &mut Write<'_>, input: &RevokeSkill) -> Result<Member> {
     if !has_governance_skill(cx, member.id, input.skill)? {
         return Err(Error::not_found("governance skill of the member"));
     }
-    cx.execute(1, REVOKE, &[&member.id, &input.skill])?;
+    cx.execute(1, DELETE_GOVERNANCE_SKILL, &[&member.id, &input.skill])?;
     let revoked = GovernanceSkillRevoked { member_id: member.id, skill: input.skill };
     cx.emit(Subject::WORKSPACE.about(member.id), &revoked)?;
     Ok(Member { skills: skills_of(cx, member.id)?, ..member })
 }
 
-const REVOKE: &str = "delete from member_skills where member_id = $1 and skill = $2 and governance = true";
+const DELETE_GOVERNANCE_SKILL: &str =
+    "delete from member_skills where member_id = $1 and skill = $2 and governance = true";
 
+/// Returns whether another member has granted this governance skill to the member.
 fn has_governance_skill(cx: &Read<'_>, member: MemberId, skill: GovernanceSkill) -> Result<bool> {
-    Ok(cx.one::<(bool,)>(CONFERRED, &[&member, &skill])?.is_some())
+    Ok(cx.one::<(bool,)>(GOVERNANCE_SKILL, &[&member, &skill])?.is_some())
 }
 
-const CONFERRED: &str =
+const GOVERNANCE_SKILL: &str =
     "select governance from member_skills where member_id = $1 and skill = $2 and governance = true";

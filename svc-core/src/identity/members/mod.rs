@@ -33,18 +33,19 @@ use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
 use crate::store::{columns, named_enum};
 use crate::text::APP_HANDLES;
 use crate::time::Time;
-pub(crate) use condition::{HANDLE_TESTS_MAX, HandleTest, OUTCOMES, PeopleCondition};
+pub(crate) use condition::{HANDLE_TESTS_MAX, HandleTest, OUTCOME_COUNT, PeopleCondition};
 pub use frozen::MemberFreeze;
 pub(crate) use frozen::{freeze, freeze_of, frozen_members, unfreeze};
 pub(crate) use governance::GovernanceSkillConferred;
 pub(crate) use people::{
-    Person, clear_identity, count_matching_people, count_people, count_people_with_ids, deactivate,
-    matching_people, people_after, people_by_external_id, people_page, person, person_by_name, reactivate,
-    update_person,
+    Person, clear_identity, count_matching_people, count_people, count_people_with_ids, find_person,
+    find_person_by_user_name, mark_deactivated, mark_reactivated, matching_people, people_after,
+    people_by_external_id, people_page, update_person,
 };
 pub(crate) use profile::MemberUpdated;
 pub(crate) use skills::{
-    LAND_GATE, MemberSkillsChanged, REVIEW, has_skill, holders, is_holder, members_with_skills, skills_of,
+    LAND_GATE_SKILL, MemberSkillsChanged, REVIEW_SKILL, has_skill, member_has_skill, members_with_skill,
+    members_with_skills, skills_of,
 };
 use skills::{list_skills, set_skills};
 pub use user_name::AnyHandle;
@@ -57,7 +58,7 @@ named_enum! {
 
 impl MemberKind {
     /// Returns the named set of capabilities that new tokens of members of this kind have by default.
-    pub fn default_set(self) -> CapabilitySet {
+    pub fn default_capability_set(self) -> CapabilitySet {
         match self {
             Self::Human => CapabilitySet::HumanAdmin,
             Self::Agent => CapabilitySet::AgentWorker,
@@ -109,7 +110,7 @@ columns! {
         names: Option<String> =
             "(select string_agg(s.skill, ',') from member_skills s where s.member_id = m.id)",
     }
-    make { skills: names.map_or_else(Vec::new, |names| skill_names(&names)) }
+    make { skills: names.map_or_else(Vec::new, |names| split_skill_names(&names)) }
     insert "insert into members" {}
 }
 
@@ -160,12 +161,12 @@ pub(crate) use may_act;
 
 /// Returns the ids and handles of members who are active and not frozen.
 ///
-/// Only the first `most` members of the caller's workspace are examined.
-pub(crate) fn available_members(cx: &Read<'_>, most: i64) -> Result<Vec<(MemberId, String)>> {
-    cx.query(ABLE, &[&cx.caller().workspace_id, &most])
+/// Only the first `scan_limit` members of the caller's workspace are examined.
+pub(crate) fn available_members(cx: &Read<'_>, scan_limit: i64) -> Result<Vec<(MemberId, String)>> {
+    cx.query(AVAILABLE_MEMBERS, &[&cx.caller().workspace_id, &scan_limit])
 }
 
-const ABLE: &str = "
+const AVAILABLE_MEMBERS: &str = "
     select m.id, m.handle from (
         select id, handle, lsn, deactivated_at, frozen_at from members
         where workspace_id = $1 order by lsn limit $2) m
@@ -173,8 +174,8 @@ const ABLE: &str = "
 
 /// Splits the comma-separated skills that [`member_select`] returns, and sorts them. Names of skills contain
 /// no commas.
-fn skill_names(list: &str) -> Vec<String> {
-    let mut names: Vec<String> = list.split(',').map(str::to_owned).collect();
+fn split_skill_names(joined_names: &str) -> Vec<String> {
+    let mut names: Vec<String> = joined_names.split(',').map(str::to_owned).collect();
     names.sort_unstable();
     names
 }
@@ -232,7 +233,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<governance::GovernanceSkillRevoked>().invalidates(Invalidates::Rules),
             EventKind::of::<profile::MemberUpdated>().invalidates(Invalidates::Access),
         ])
-        .sample(governance::sample())
+        .sample(governance::judge_sample())
         .records(vec![
             Records::table("members", "lsn id")
                 .after("workspaces")
@@ -256,7 +257,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-const BY_HANDLE: &str = member_select!("where m.workspace_id = $1 and m.handle = $2");
+const MEMBER_BY_HANDLE: &str = member_select!("where m.workspace_id = $1 and m.handle = $2");
 
 /// Returns the member with this handle, or `None` if the workspace has no member with the handle.
 pub(crate) fn member_with_handle(
@@ -264,7 +265,7 @@ pub(crate) fn member_with_handle(
     workspace_id: WorkspaceId,
     handle: &str,
 ) -> Result<Option<Member>> {
-    cx.one(BY_HANDLE, &[&workspace_id, &handle])
+    cx.one(MEMBER_BY_HANDLE, &[&workspace_id, &handle])
 }
 
 /// Returns the members of a workspace, in the order in which they joined.
@@ -284,14 +285,14 @@ pub struct ListMembers {
 /// The operation `list_members`, which lists the members of a workspace.
 pub const LIST_MEMBERS: TypedOperation<ListMembers, Page<Member>> = TypedOperation::new("list_members");
 
-const OF_WORKSPACE: &str = member_select!(
+const MEMBERS_OF_WORKSPACE: &str = member_select!(
     "where m.workspace_id = $1 and m.lsn > $2
        and (cast($3 as text) is null or m.handle = $3)
        and (cast($4 as text) is null or m.kind = $4)
      and m.lsn <= $6 order by m.lsn limit $5"
 );
 
-const HORIZON: &str =
+const MEMBER_HORIZON: &str =
     "select lsn from members where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
@@ -299,12 +300,13 @@ fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
     let after = Cursor::after(input.cursor);
     // Without a filter by kind, every examined row is returned, so no horizon is needed.
     let horizon = match input.kind {
-        Some(_) => cx.horizon(HORIZON, &[&workspace_id], after)?,
+        Some(_) => cx.horizon(MEMBER_HORIZON, &[&workspace_id], after)?,
         None => ScanHorizon(None),
     };
     let limit = rows_to_read(input.limit);
     let last = horizon.up_to();
-    let rows = cx.rows(OF_WORKSPACE, &[&workspace_id, &after, &input.handle, &input.kind, &limit, &last])?;
+    let rows =
+        cx.rows(MEMBERS_OF_WORKSPACE, &[&workspace_id, &after, &input.handle, &input.kind, &limit, &last])?;
     Ok(Page::within(horizon, rows, input.limit, |member: &Member| member.lsn))
 }
 
@@ -320,10 +322,10 @@ fn get_member(cx: &Read<'_>, input: &GetMember) -> Result<Member> {
     load_member(cx, input.member_id)
 }
 
-const BY_ID: &str = member_select!("where m.id = $1 and m.workspace_id = $2");
+const MEMBER_BY_ID: &str = member_select!("where m.id = $1 and m.workspace_id = $2");
 
 /// Loads a member by its id. Fails with *not found* unless the member is in the caller's workspace.
 pub(crate) fn load_member(cx: &Read<'_>, member_id: MemberId) -> Result<Member> {
-    let found: Option<Member> = cx.one(BY_ID, &[&member_id, &cx.caller().workspace_id])?;
+    let found: Option<Member> = cx.one(MEMBER_BY_ID, &[&member_id, &cx.caller().workspace_id])?;
     found.ok_or_else(|| Error::not_found("member"))
 }

@@ -28,13 +28,13 @@ named_enum! {
 }
 
 /// Skill that makes a member's land gate passes count in every thread.
-pub(crate) const LAND_GATE: &str = GovernanceSkill::LandGate.name();
+pub(crate) const LAND_GATE_SKILL: &str = GovernanceSkill::LandGate.name();
 
 /// Skill that makes a member's approvals count in the reviews of every thread.
-pub(crate) const REVIEW: &str = GovernanceSkill::Review.name();
+pub(crate) const REVIEW_SKILL: &str = GovernanceSkill::Review.name();
 
 /// Maximum number of skills that `list_skills` returns.
-const SKILLS_LISTED: usize = 1000;
+const SKILLS_LISTED_MAX: usize = 1000;
 
 /// Maximum number of member-skill pairs that `list_skills` counts.
 const SKILLS_COUNTED_MAX: i64 = 4000;
@@ -84,8 +84,8 @@ pub(crate) fn members_with_skills(
     skills: &[&str],
 ) -> Result<BTreeMap<String, BTreeSet<MemberId>>> {
     let sql = match cx.engine() {
-        Engine::Sqlite => ABLE_HOLDERS_SQLITE,
-        Engine::Postgres => ABLE_HOLDERS_POSTGRES,
+        Engine::Sqlite => AVAILABLE_MEMBERS_WITH_SKILLS_SQLITE,
+        Engine::Postgres => AVAILABLE_MEMBERS_WITH_SKILLS_POSTGRES,
     };
     let skills = serde_json::to_string(skills).map_err(Error::internal)?;
     let holders: Vec<(String, MemberId)> = cx.query(sql, &[&cx.caller().workspace_id, &skills])?;
@@ -96,7 +96,7 @@ pub(crate) fn members_with_skills(
     Ok(found)
 }
 
-macro_rules! able_holders {
+macro_rules! available_members_with_skills {
     ($skills:literal) => {
         concat!(
             "select s.skill, m.id from ",
@@ -107,28 +107,29 @@ macro_rules! able_holders {
     };
 }
 
-const ABLE_HOLDERS_SQLITE: &str = able_holders!("json_each($2)");
+const AVAILABLE_MEMBERS_WITH_SKILLS_SQLITE: &str = available_members_with_skills!("json_each($2)");
 
-const ABLE_HOLDERS_POSTGRES: &str =
-    able_holders!("jsonb_array_elements_text(cast(cast($2 as text) as jsonb))");
+const AVAILABLE_MEMBERS_WITH_SKILLS_POSTGRES: &str =
+    available_members_with_skills!("jsonb_array_elements_text(cast(cast($2 as text) as jsonb))");
 
 /// Returns all members of the caller's workspace who have a skill.
-pub(crate) fn holders(cx: &Read<'_>, skill: &str) -> Result<BTreeSet<MemberId>> {
-    let holders: Vec<(MemberId,)> = cx.query(HOLDERS, &[&cx.caller().workspace_id, &skill])?;
+pub(crate) fn members_with_skill(cx: &Read<'_>, skill: &str) -> Result<BTreeSet<MemberId>> {
+    let holders: Vec<(MemberId,)> = cx.query(MEMBERS_WITH_SKILL, &[&cx.caller().workspace_id, &skill])?;
     Ok(holders.into_iter().map(|(member,)| member).collect())
 }
 
-const HOLDERS: &str = "
+const MEMBERS_WITH_SKILL: &str = "
     select m.id from member_skills s join members m on m.id = s.member_id
     where m.workspace_id = $1 and s.skill = $2";
 
 /// Returns whether a member of the caller's workspace has a skill.
-pub(crate) fn is_holder(cx: &Read<'_>, member: MemberId, skill: &str) -> Result<bool> {
-    let found: Option<(MemberId,)> = cx.one(HOLDER, &[&cx.caller().workspace_id, &skill, &member])?;
+pub(crate) fn member_has_skill(cx: &Read<'_>, member: MemberId, skill: &str) -> Result<bool> {
+    let found: Option<(MemberId,)> =
+        cx.one(MEMBER_WITH_SKILL, &[&cx.caller().workspace_id, &skill, &member])?;
     Ok(found.is_some())
 }
 
-const HOLDER: &str = "
+const MEMBER_WITH_SKILL: &str = "
     select m.id from member_skills s join members m on m.id = s.member_id
     where m.workspace_id = $1 and s.skill = $2 and m.id = $3";
 
@@ -172,7 +173,7 @@ pub(super) fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member
     check_no_governance_skill(&wanted)?;
     let held: Vec<(String, bool)> = cx.query(SKILLS_OF, &[&me.id])?;
     let routing = held.into_iter().filter(|(_, governance)| !governance).map(|(skill, _)| skill).collect();
-    let (added, removed) = difference(&routing, &wanted);
+    let (added, removed) = added_and_removed(&routing, &wanted);
     if added.is_empty() && removed.is_empty() {
         return Ok(me);
     }
@@ -199,7 +200,7 @@ fn check_no_governance_skill(skills: &BTreeSet<String>) -> Result<()> {
 
 /// Returns the skills to add and the skills to remove, in this order, to change the set `before` into
 /// `after`.
-fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> (Vec<String>, Vec<String>) {
+fn added_and_removed(before: &BTreeSet<String>, after: &BTreeSet<String>) -> (Vec<String>, Vec<String>) {
     (after.difference(before).cloned().collect(), before.difference(after).cloned().collect())
 }
 
@@ -232,17 +233,17 @@ pub(super) struct SkillCount {
 
 pub(super) fn list_skills(cx: &Read<'_>, input: &ListSkills) -> Result<Page<SkillCount>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let horizon = cx.horizon(HORIZON_OF_MEMBERS, &[&workspace_id], 0)?;
+    let horizon = cx.horizon(MEMBER_HORIZON, &[&workspace_id], 0)?;
     let counted: Vec<(String, bool, i64)> =
         cx.query(SKILL_COUNTS, &[&workspace_id, &horizon.up_to(), &SKILLS_COUNTED_MAX])?;
     let all = counted.iter().fold(0_i64, |all, (.., members)| all.saturating_add(*members));
     let at_least = horizon.0.is_some() || all >= SKILLS_COUNTED_MAX;
-    let items = counted.into_iter().take(SKILLS_LISTED);
+    let items = counted.into_iter().take(SKILLS_LISTED_MAX);
     let items = items.map(|(skill, governance, members)| SkillCount { skill, governance, members, at_least });
     Ok(Page::after_place(items.collect(), input.cursor))
 }
 
-const HORIZON_OF_MEMBERS: &str =
+const MEMBER_HORIZON: &str =
     "select lsn from members where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 const SKILL_COUNTS: &str = "
@@ -264,7 +265,7 @@ mod tests {
     #[test]
     fn members_cannot_set_their_own_governance_skills() {
         assert!(check_no_governance_skill(&set(&["python", "reviewer"])).is_ok());
-        for skill in [LAND_GATE, REVIEW] {
+        for skill in [LAND_GATE_SKILL, REVIEW_SKILL] {
             assert_eq!(
                 check_no_governance_skill(&set(&["python", skill])).unwrap_err().code(),
                 Code::Forbidden
@@ -274,8 +275,8 @@ mod tests {
 
     #[test]
     fn only_what_differs_is_changed() {
-        let (added, removed) = difference(&set(&["a", "b"]), &set(&["b", "c"]));
+        let (added, removed) = added_and_removed(&set(&["a", "b"]), &set(&["b", "c"]));
         assert_eq!((added, removed), (vec!["c".to_owned()], vec!["a".to_owned()]));
-        assert_eq!(difference(&set(&["a"]), &set(&["a"])), (vec![], vec![]));
+        assert_eq!(added_and_removed(&set(&["a"]), &set(&["a"])), (vec![], vec![]));
     }
 }

@@ -28,7 +28,7 @@ impl UserName {
     pub fn new(text: &str) -> Result<Self, String> {
         let AnyHandle(name) = AnyHandle::new(text)?;
         check_not_reserved(&name)?;
-        if ends_like_another_service(&name) {
+        if has_reserved_suffix(&name) {
             return Err("names that end with @ and a word without a dot are reserved".to_owned());
         }
         Ok(Self(name))
@@ -65,7 +65,8 @@ pub(crate) fn map_case(text: &str) -> Option<String> {
     UsernameCaseMapped::enforce(text).ok().map(Cow::into_owned).filter(|name| !name.is_empty())
 }
 
-fn ends_like_another_service(name: &str) -> bool {
+/// Returns whether a name ends with `@` and a word without a dot, like the names of other services' members.
+fn has_reserved_suffix(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     name.rsplit_once('@').is_some_and(|(_, end)| !end.is_empty() && end.chars().all(plain))
 }

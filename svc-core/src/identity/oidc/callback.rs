@@ -51,6 +51,7 @@ impl OidcCallback {
 
 /// A begun sign-in, which the server removed because the browser has returned.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TakenLogin")]
 pub struct TakenLogin {
     /// Id of the workspace to sign in to.
     #[serde(skip)]
@@ -71,12 +72,13 @@ struct LoginSecretPair {
 }
 
 impl LoginSecretPair {
-    fn of(input: &OidcCallback) -> Result<Self> {
-        let browser = input.browser.as_deref().ok_or_else(unknown_login)?;
+    /// Takes the two secrets from a callback. Fails if the browser sent no cookie.
+    fn from_callback(input: &OidcCallback) -> Result<Self> {
+        let browser = input.browser.as_deref().ok_or_else(unknown_login_error)?;
         Ok(Self { state: SecretString::from(&*input.state), browser: SecretString::from(browser) })
     }
 
-    fn hashes(&self) -> ([u8; 32], [u8; 32]) {
+    fn state_and_browser_hashes(&self) -> ([u8; 32], [u8; 32]) {
         (secret_hash(&self.state), secret_hash(&self.browser))
     }
 }
@@ -84,27 +86,29 @@ impl LoginSecretPair {
 /// Returns the same error for an unknown state, a wrong browser and an expired sign-in.
 ///
 /// The caller therefore does not learn which secret was right.
-fn unknown_login() -> Error {
+fn unknown_login_error() -> Error {
     Error::new(
         Code::Unauthenticated,
         "this browser has begun no such sign-in, or too long ago: begin again at /auth/oidc/login",
     )
 }
 
-const LIVE: &str = "
+const LIVE_LOGIN: &str = "
     select workspace_id, return_to from oidc_logins
     where state_hash = $1 and browser_hash = $2 and expires_at > $3";
 
-fn find_live_login(cx: &Read<'_>, secrets_sent: &LoginSecretPair) -> Result<(WorkspaceId, String)> {
-    let (state, browser) = secrets_sent.hashes();
-    cx.one(LIVE, &[&state, &browser, &cx.now()])?.ok_or_else(unknown_login)
+/// Returns the workspace of a begun sign-in, and the path to which the browser is redirected afterwards.
+fn find_live_login(cx: &Read<'_>, secrets: &LoginSecretPair) -> Result<(WorkspaceId, String)> {
+    let (state, browser) = secrets.state_and_browser_hashes();
+    cx.one(LIVE_LOGIN, &[&state, &browser, &cx.now()])?.ok_or_else(unknown_login_error)
 }
 
+/// Returns the workspace of the begun sign-in to which the browser returns.
 pub(super) fn login_workspace(cx: &Read<'_>, input: &OidcCallback) -> Result<WorkspaceId> {
-    find_live_login(cx, &LoginSecretPair::of(input)?).map(|(workspace, _)| workspace)
+    find_live_login(cx, &LoginSecretPair::from_callback(input)?).map(|(workspace, _)| workspace)
 }
 
-const REMOVE: &str = "delete from oidc_logins where state_hash = $1";
+const REMOVE_LOGIN: &str = "delete from oidc_logins where state_hash = $1";
 
 /// Removes the begun sign-in and returns it. If two callbacks arrive simultaneously, only one of them finds
 /// the sign-in.
@@ -113,10 +117,10 @@ pub(super) fn take_login(
     input: &OidcCallback,
     &workspace_id: &WorkspaceId,
 ) -> Result<TakenLogin> {
-    let secrets_sent = LoginSecretPair::of(input)?;
+    let secrets_sent = LoginSecretPair::from_callback(input)?;
     let (of_login, return_to) = find_live_login(cx, &secrets_sent)?;
-    if of_login != workspace_id || cx.change(REMOVE, &[&secret_hash(&secrets_sent.state)])? != 1 {
-        return Err(unknown_login());
+    if of_login != workspace_id || cx.change(REMOVE_LOGIN, &[&secret_hash(&secrets_sent.state)])? != 1 {
+        return Err(unknown_login_error());
     }
     let secrets = LoginSecrets::derive(cx, &secrets_sent.browser, &secrets_sent.state)?;
     Ok(TakenLogin { workspace_id, return_to, secrets })

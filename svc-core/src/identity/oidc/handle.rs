@@ -10,7 +10,7 @@ use crate::identity::members::UserName;
 use crate::limits::{EMAIL_MAX, USER_NAME_MAX};
 
 /// Maximum characters of a handle that is made from a person's name.
-const FROM_NAME_MAX: usize = 40;
+const NAME_HANDLE_MAX: usize = 40;
 /// Handle of a person whose name contains no usable characters.
 const FALLBACK_HANDLE: &str = "person";
 
@@ -27,7 +27,7 @@ pub(super) fn from_email(email: &str) -> Option<String> {
         && !local.is_empty()
         && local.chars().all(in_local)
         && domain.split('.').all(is_label)
-        && domain.rsplit_once('.').is_some_and(|(_, top)| is_top_level(top));
+        && domain.rsplit_once('.').is_some_and(|(_, top)| is_top_level_domain(top));
     fits.then_some(email)
 }
 
@@ -41,7 +41,7 @@ pub(super) fn directory_handle(email: &str) -> Option<String> {
 }
 
 /// Returns whether a top-level domain can consist of this label (RFC 3696, section 2).
-fn is_top_level(label: &str) -> bool {
+fn is_top_level_domain(label: &str) -> bool {
     label.starts_with("xn--") || label.chars().all(|c| c.is_ascii_lowercase())
 }
 
@@ -49,7 +49,7 @@ fn is_top_level(label: &str) -> bool {
 pub(super) fn from_name(name: Option<&str>) -> String {
     let mut handle = String::new();
     for c in name.unwrap_or_default().to_ascii_lowercase().chars() {
-        if handle.len() >= FROM_NAME_MAX {
+        if handle.len() >= NAME_HANDLE_MAX {
             break;
         }
         if c.is_ascii_alphanumeric() {
@@ -125,7 +125,7 @@ mod tests {
         ] {
             assert_eq!(from_name(name), handle, "{name:?}");
         }
-        assert_eq!(from_name(Some(&"a".repeat(100))).len(), FROM_NAME_MAX);
+        assert_eq!(from_name(Some(&"a".repeat(100))).len(), NAME_HANDLE_MAX);
         assert_eq!(with_number("ada@corp.example", 2), "ada@corp.example-2");
         assert_eq!(from_email(&with_number("ada@corp.example", 2)), None);
         assert_eq!(with_number(&"a".repeat(USER_NAME_MAX), 20).len(), USER_NAME_MAX);

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
-use super::return_to::{BOARD, ReturnTo};
+use super::return_to::{BOARD_PREFIX, ReturnTo};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::identity::setup::the_workspace;
@@ -66,6 +66,7 @@ impl OidcLogin {
 
 /// A begun sign-in, with secrets for a cookie and for the redirect's URL. `Debug` output redacts the secrets.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BegunLogin")]
 pub struct BegunLogin {
     /// The `state` parameter, which the provider returns in the URL of the callback.
     #[serde(skip)]
@@ -100,7 +101,7 @@ impl LoginSecrets {
 }
 
 /// Deletes the oldest begun sign-ins of a workspace beyond the workspace's limit. Uses an index.
-const DELETE_EXCESS: &str = "
+const DELETE_EXCESS_LOGINS: &str = "
     delete from oidc_logins where state_hash in (
         select state_hash from oidc_logins where workspace_id = $1
         order by expires_at desc, state_hash limit $2 offset $3)";
@@ -110,6 +111,7 @@ const DELETE_EXCESS: &str = "
 /// The value is greater than 1, so that the number falls quickly after the limit was lowered.
 const EXCESS_DELETED_MAX: i64 = 100;
 
+/// Returns the workspace to sign in to.
 pub(super) fn login_workspace(cx: &Read<'_>, input: &OidcLogin) -> Result<WorkspaceId> {
     the_workspace(cx, input.workspace_id)
 }
@@ -124,12 +126,15 @@ pub(super) fn begin_login(
     let state = random()?;
     let browser = random()?;
     let lasts = Duration::from_secs(OIDC_LOGIN_SECS);
-    cx.execute_any(DELETE_EXCESS, &[&workspace, &EXCESS_DELETED_MAX, &OIDC_LOGINS_MAX.saturating_sub(1)])?;
+    cx.execute_any(
+        DELETE_EXCESS_LOGINS,
+        &[&workspace, &EXCESS_DELETED_MAX, &OIDC_LOGINS_MAX.saturating_sub(1)],
+    )?;
     cx.insert(&new_row!("insert into oidc_logins" {
         state_hash: secret_hash(&state),
         workspace_id: workspace,
         browser_hash: secret_hash(&browser),
-        return_to: input.return_to.as_deref().unwrap_or(BOARD),
+        return_to: input.return_to.as_deref().unwrap_or(BOARD_PREFIX),
         expires_at: cx.now().plus(lasts),
     }))?;
     // A begun sign-in is not recorded in the workspace's log, and a chore removes it after it has expired.

@@ -14,7 +14,7 @@ use super::handle;
 use crate::capability::{Capabilities, Capability};
 use crate::error::{Error, Result};
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::enrol::{NewMember, check_not_group_handle, enrol};
+use crate::identity::enrol::{NewMember, check_not_group_handle, create_member};
 use crate::identity::members::{Member, MemberKind, load_member, member_with_handle};
 use crate::identity::sessions::{CapabilitySource, NewSession, open_session};
 use crate::limits::{NAME_MAX, OIDC_SUBJECT_MAX};
@@ -25,7 +25,7 @@ use crate::store::new_row;
 use crate::text::Text;
 
 /// Capabilities of a session that was opened by a sign-in at an identity provider.
-const CAPABILITIES: [Capability; 7] = [
+const SESSION_CAPABILITIES: [Capability; 7] = [
     Capability::WorkspaceRead,
     Capability::EventSubscribe,
     Capability::SearchQuery,
@@ -36,9 +36,9 @@ const CAPABILITIES: [Capability; 7] = [
 ];
 
 /// Highest number to append to a handle that is not free. After this number, random numbers are tried.
-const NUMBERED_MAX: u32 = 20;
+const HANDLE_NUMBER_MAX: u32 = 20;
 /// Maximum number of random numbers to try. It is practically impossible that none of these handles is free.
-const RANDOM_MAX: usize = 8;
+const RANDOM_HANDLES_MAX: usize = 8;
 
 /// A member signed in at an identity provider for the first time.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -113,20 +113,22 @@ pub(crate) fn sign_in(
 ) -> Result<NewSession> {
     let (member, found) = cx.within(workspace, None, |cx| find_or_create_member(cx, claims))?;
     cx.within(workspace, Some(member.id), |cx| {
-        let capabilities: Capabilities = CAPABILITIES.into_iter().collect();
+        let capabilities: Capabilities = SESSION_CAPABILITIES.into_iter().collect();
         let expires_at = cx.now().plus(cx.settings().session_ttl);
         let about = json!({"member": found.name(), "issuer": claims.issuer});
         open_session(cx, member.id, CapabilitySource::Member(capabilities), expires_at, about)
     })
 }
 
+/// Returns the member that the claims identify, and how the member was found. Links the identity if it is
+/// new.
 fn find_or_create_member(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<(Member, MemberMatch)> {
     claims.check_subject()?;
     if let Some(member) = linked_member(cx, claims)? {
-        check_active(&member)?;
+        check_may_sign_in(&member)?;
         return Ok((member, MemberMatch::Existing));
     }
-    let (member, found) = match member_with_email(cx, claims)? {
+    let (member, found) = match find_person_to_link(cx, claims)? {
         Some(member) => (member, MemberMatch::Linked),
         None => (create_person(cx, claims)?, MemberMatch::Provisioned),
     };
@@ -134,19 +136,22 @@ fn find_or_create_member(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<
     Ok((member, found))
 }
 
-fn check_active(member: &Member) -> Result<()> {
+/// Fails if the member was deactivated.
+fn check_may_sign_in(member: &Member) -> Result<()> {
     if member.active { Ok(()) } else { Err(Error::forbidden("the member was deactivated")) }
 }
 
-const KNOWN: &str = "
+const MEMBER_OF_SUBJECT: &str = "
     select member_id from oidc_identities where workspace_id = $1 and issuer = $2 and subject = $3";
 
+/// Returns the id of the member of `workspace` that is linked to the subject of the claims.
 fn linked_member_id(
     cx: &Read<'_>,
     workspace: WorkspaceId,
     claims: &ProviderClaims,
 ) -> Result<Option<MemberId>> {
-    let found: Option<(MemberId,)> = cx.one(KNOWN, &[&workspace, &claims.issuer, &claims.subject])?;
+    let found: Option<(MemberId,)> =
+        cx.one(MEMBER_OF_SUBJECT, &[&workspace, &claims.issuer, &claims.subject])?;
     Ok(found.map(|(member,)| member))
 }
 
@@ -162,7 +167,7 @@ fn linked_member(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member
     member.map(|member| load_member(cx, member)).transpose()
 }
 
-const IDENTITY_OF: &str = "select member_id from oidc_identities where member_id = $1 and issuer = $2";
+const IDENTITY_OF_MEMBER: &str = "select member_id from oidc_identities where member_id = $1 and issuer = $2";
 
 /// Returns the person to link: a person created in advance under the verified email address, without an
 /// identity.
@@ -170,16 +175,17 @@ const IDENTITY_OF: &str = "select member_id from oidc_identities where member_id
 /// Returns `None` if the operator does not allow linking, or if the person already has an identity at the
 /// provider. Fails if the member was deactivated, even if linking is not allowed, because the member must not
 /// join again. The address must equal the handle, except in case.
-fn member_with_email(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
+fn find_person_to_link(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
     let Some(email) = claims.verified_email() else { return Ok(None) };
     let Some(handle) = handle::directory_handle(email) else { return Ok(None) };
     let Some(member) = member_with_handle(cx, cx.caller().workspace_id, &handle)? else { return Ok(None) };
-    check_active(&member)?;
-    let identity: Option<(MemberId,)> = cx.one(IDENTITY_OF, &[&member.id, &claims.issuer])?;
+    check_may_sign_in(&member)?;
+    let identity: Option<(MemberId,)> = cx.one(IDENTITY_OF_MEMBER, &[&member.id, &claims.issuer])?;
     let may_link = cx.settings().oidc_link_email && member.kind == MemberKind::Human && identity.is_none();
     Ok((may_link && handle == email.to_lowercase()).then_some(member))
 }
 
+/// Creates a person from the claims. Fails if the operator does not let people join by signing in.
 fn create_person(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<Member> {
     if !cx.settings().oidc_auto_provision {
         return Err(Error::forbidden("you are no member of the workspace: ask its administrator"));
@@ -190,27 +196,27 @@ fn create_person(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<Member> 
         claims.verified_email().and_then(handle::from_email).unwrap_or_else(|| handle::from_name(name));
     let new = NewMember {
         workspace_id: cx.caller().workspace_id,
-        handle: &free_handle(cx, handle)?,
+        handle: &find_free_handle(cx, handle)?,
         kind: MemberKind::Human,
         display_name: display_name.as_deref(),
         surface: Some(Surface::Session),
     };
-    enrol(cx, &new)
+    create_member(cx, &new)
 }
 
 /// Returns the handle if it is free, otherwise the handle with a number appended.
-fn free_handle(cx: &Write<'_>, handle: String) -> Result<String> {
+fn find_free_handle(cx: &Write<'_>, handle: String) -> Result<String> {
     let workspace = cx.caller().workspace_id;
     if check_not_group_handle(&handle).is_ok() && member_with_handle(cx, workspace, &handle)?.is_none() {
         return Ok(handle);
     }
-    for number in 2..=NUMBERED_MAX {
+    for number in 2..=HANDLE_NUMBER_MAX {
         let numbered = handle::with_number(&handle, number);
         if member_with_handle(cx, workspace, &numbered)?.is_none() {
             return Ok(numbered);
         }
     }
-    for _ in 0..RANDOM_MAX {
+    for _ in 0..RANDOM_HANDLES_MAX {
         let numbered = handle::with_number(&handle, u32::from_le_bytes(cx.entropy().bytes()?));
         if member_with_handle(cx, workspace, &numbered)?.is_none() {
             return Ok(numbered);
@@ -219,6 +225,7 @@ fn free_handle(cx: &Write<'_>, handle: String) -> Result<String> {
     Err(Error::internal("no handle is free"))
 }
 
+/// Links a member to the subject of the claims, so that later sign-ins find the member.
 fn link_identity(cx: &mut Write<'_>, member: &Member, claims: &ProviderClaims) -> Result<()> {
     cx.insert(&new_row!("insert into oidc_identities" {
         workspace_id: member.workspace_id,
@@ -232,10 +239,10 @@ fn link_identity(cx: &mut Write<'_>, member: &Member, claims: &ProviderClaims) -
     Ok(())
 }
 
-const UNLINK: &str = "delete from oidc_identities where member_id = $1";
+const UNLINK_MEMBER: &str = "delete from oidc_identities where member_id = $1";
 
 /// Deletes the links of removed people to their identities at identity providers.
-pub(super) fn unlink_removed(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
-    let removed = events.iter().filter_map(|event| event.subject.member_id);
-    removed.into_iter().try_for_each(|member| cx.execute_any(UNLINK, &[&member]))
+pub(super) fn unlink_removed_people(cx: &mut Write<'_>, removals: &[Recorded]) -> Result<()> {
+    let removed = removals.iter().filter_map(|event| event.subject.member_id);
+    removed.into_iter().try_for_each(|member| cx.execute_any(UNLINK_MEMBER, &[&member]))
 }

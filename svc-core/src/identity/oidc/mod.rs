@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::error::Code;
 use crate::identity::member_ends::MemberRemoved;
-use crate::identity::sessions::{ENDED_ROWS_KEPT, ended_rows_chore};
+use crate::identity::sessions::{ENDED_ROWS_RETENTION, ended_rows_chore};
 use crate::log::event::{Event, EventKind};
 use crate::op::{Effect, Feature, Frame, Records, changing, without_idempotency_keys};
 pub use callback::{OidcCallback, TakenLogin};
@@ -31,10 +31,11 @@ pub use members::ProviderClaims;
 pub(crate) use members::{has_signed_in, sign_in};
 
 pub(crate) fn feature() -> Feature {
-    let ended = ended_rows_chore("oidc_logins", ENDED_ROWS_KEPT, ANY_ENDED, REMOVE_ENDED);
+    let ended =
+        ended_rows_chore("oidc_logins", ENDED_ROWS_RETENTION, ANY_EXPIRED_LOGIN, REMOVE_EXPIRED_LOGINS);
     Feature::new()
         .chore(ended)
-        .projector(&[MemberRemoved::KIND], members::unlink_removed)
+        .projector(&[MemberRemoved::KIND], members::unlink_removed_people)
         .events(vec![EventKind::of::<members::IdentityLinked>()])
         .operations(
             "sessions",
@@ -81,9 +82,9 @@ without_idempotency_keys! {
     OidcCallback => TakenLogin,
 }
 
-const ANY_ENDED: &str = "select 1 from oidc_logins where expires_at <= $1 limit 1";
+const ANY_EXPIRED_LOGIN: &str = "select 1 from oidc_logins where expires_at <= $1 limit 1";
 
 /// Deletes the first expired sign-ins. Uses the index of expiry times.
-const REMOVE_ENDED: &str = "
+const REMOVE_EXPIRED_LOGINS: &str = "
     delete from oidc_logins where state_hash in (
         select state_hash from oidc_logins where expires_at <= $1 order by expires_at limit $2)";

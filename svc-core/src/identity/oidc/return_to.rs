@@ -12,11 +12,11 @@ use serde::de;
 use serde::{Deserialize, Deserializer};
 
 /// Prefix of all paths to which a sign-in may redirect the browser.
-pub(super) const BOARD: &str = "/ui/";
+pub(super) const BOARD_PREFIX: &str = "/ui/";
 /// Maximum bytes of a path to which a sign-in may redirect the browser.
-const MAX: usize = 512;
+const RETURN_TO_BYTES_MAX: usize = 512;
 /// Grammar of [`ReturnTo`] as an ECMA-262 regular expression.
-const PATTERN: &str = "^/ui/([A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*([A-Za-z0-9_~-][A-Za-z0-9._~-]*)?\
+const RETURN_TO_PATTERN: &str = "^/ui/([A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*([A-Za-z0-9_~-][A-Za-z0-9._~-]*)?\
     (\\?[A-Za-z0-9._~=&%+:@,-]*)?(#[A-Za-z0-9._~/=-]*)?$";
 
 /// A path under `/ui/` for the redirect after a sign-in, with an optional query and fragment.
@@ -26,25 +26,27 @@ pub(super) struct ReturnTo(String);
 impl ReturnTo {
     /// Creates the path. Fails if `text` does not match the grammar.
     pub fn new(text: &str) -> Result<Self, String> {
-        let (rest, fragment) = split(text, '#');
-        let (path, query) = split(rest, '?');
+        let (rest, fragment) = split_at_first(text, '#');
+        let (path, query) = split_at_first(rest, '?');
         let in_query = |c: char| is_unreserved(c) || matches!(c, '=' | '&' | '%' | '+' | ':' | '@' | ',');
         let in_fragment = |c: char| is_unreserved(c) || matches!(c, '/' | '=');
-        let fits = text.len() <= MAX
-            && path.strip_prefix(BOARD).is_some_and(are_segments)
+        let fits = text.len() <= RETURN_TO_BYTES_MAX
+            && path.strip_prefix(BOARD_PREFIX).is_some_and(has_plain_segments)
             && query.chars().all(in_query)
             && fragment.chars().all(in_fragment);
         if fits {
             Ok(Self(text.to_owned()))
         } else {
-            Err(format!("expected a path under {BOARD} of at most {MAX} plain characters"))
+            Err(format!(
+                "expected a path under {BOARD_PREFIX} of at most {RETURN_TO_BYTES_MAX} plain characters"
+            ))
         }
     }
 }
 
 /// Returns whether a path without the board's prefix consists of plain segments. The last segment may be
 /// empty.
-fn are_segments(path: &str) -> bool {
+fn has_plain_segments(path: &str) -> bool {
     let is_plain = |segment: &str| {
         !segment.is_empty() && !segment.starts_with('.') && segment.chars().all(is_unreserved)
     };
@@ -56,8 +58,8 @@ fn is_unreserved(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '~' | '-')
 }
 
-fn split(text: &str, at: char) -> (&str, &str) {
-    text.split_once(at).unwrap_or((text, ""))
+fn split_at_first(text: &str, separator: char) -> (&str, &str) {
+    text.split_once(separator).unwrap_or((text, ""))
 }
 
 impl Deref for ReturnTo {
@@ -81,7 +83,7 @@ impl JsonSchema for ReturnTo {
         "ReturnTo".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "maxLength": MAX, "pattern": PATTERN})
+        json_schema!({"type": "string", "maxLength": RETURN_TO_BYTES_MAX, "pattern": RETURN_TO_PATTERN})
     }
 }
 
@@ -98,7 +100,7 @@ mod tests {
     fn stays(text: &str) -> bool {
         let own = Url::parse(OWN).unwrap();
         let gone = Url::parse(OWN).unwrap().join(text);
-        gone.is_ok_and(|gone| gone.origin() == own.origin() && gone.path().starts_with(BOARD))
+        gone.is_ok_and(|gone| gone.origin() == own.origin() && gone.path().starts_with(BOARD_PREFIX))
     }
 
     #[test]
@@ -137,7 +139,7 @@ mod tests {
         ] {
             assert!(ReturnTo::new(bad).is_err(), "{bad:?}");
         }
-        let long = format!("/ui/{}", "a".repeat(MAX - 4));
+        let long = format!("/ui/{}", "a".repeat(RETURN_TO_BYTES_MAX - 4));
         assert!(ReturnTo::new(&long).is_ok() && ReturnTo::new(&format!("{long}a")).is_err());
         assert!(!stays("//ui/") && !stays("/ui/../auth") && !stays("/\\evil/ui/"), "what the property sees");
     }

@@ -15,9 +15,9 @@ use crate::limits::SCIM_ATTRIBUTES_MAX;
 use crate::time::Time;
 
 /// Schema URN of SCIM users.
-pub(super) const USER: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
+pub(super) const USER_URN: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
 /// Schema URN of SCIM groups.
-pub(super) const GROUP: &str = "urn:ietf:params:scim:schemas:core:2.0:Group";
+pub(super) const GROUP_URN: &str = "urn:ietf:params:scim:schemas:core:2.0:Group";
 
 /// Kind of SCIM resource: user or group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +38,8 @@ impl ResourceKind {
     /// Returns the schema URN of this kind of resource.
     pub fn schema(self) -> &'static str {
         match self {
-            Self::User => USER,
-            Self::Group => GROUP,
+            Self::User => USER_URN,
+            Self::Group => GROUP_URN,
         }
     }
 
@@ -79,8 +79,8 @@ impl ResourceKind {
             (Self::User, "emails", Some("primary")) => {
                 Constant(Attribute::UserName, AttributeValue::Flag(true))
             }
-            (Self::User, name, None) if NOT_STORED.contains(&name) => NotStored,
-            (Self::User, name, _) if COMPLEX_NOT_STORED.contains(&name) => NotStored,
+            (Self::User, name, None) if UNSTORED_ATTRIBUTES.contains(&name) => NotStored,
+            (Self::User, name, _) if UNSTORED_COMPLEX_ATTRIBUTES.contains(&name) => NotStored,
             (Self::Group, "members", None | Some("value")) => Stored(Attribute::Members),
             (Self::Group, "members", Some("ref")) => PathMeaning::Address(Attribute::Members),
             (Self::Group, "members", Some("type")) => {
@@ -106,12 +106,12 @@ pub(super) enum PathMeaning {
 }
 
 /// Simple attributes of users (RFC 7643, section 4.1) that the service does not store, in lower case.
-const NOT_STORED: [&str; 8] =
+const UNSTORED_ATTRIBUTES: [&str; 8] =
     ["nickname", "profileurl", "title", "usertype", "preferredlanguage", "locale", "timezone", "password"];
 
 /// Attributes of users with sub-attributes (RFC 7643, section 4.1) that the service does not store, in lower
 /// case.
-const COMPLEX_NOT_STORED: [&str; 10] = [
+const UNSTORED_COMPLEX_ATTRIBUTES: [&str; 10] = [
     "name",
     "emails",
     "phonenumbers",
@@ -183,8 +183,8 @@ pub(super) struct AttributeNames<const LIST: bool = false>(Vec<String>);
 
 impl<'de, const LIST: bool> Deserialize<'de> for AttributeNames<LIST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
+        struct NamesVisitor;
+        impl<'de> Visitor<'de> for NamesVisitor {
             type Value = Vec<String>;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("names of attributes")
@@ -204,7 +204,7 @@ impl<'de, const LIST: bool> Deserialize<'de> for AttributeNames<LIST> {
                 Ok(names)
             }
         }
-        let names = deserializer.deserialize_any(Read)?;
+        let names = deserializer.deserialize_any(NamesVisitor)?;
         if names.len() > SCIM_ATTRIBUTES_MAX {
             return Err(de::Error::custom(format!(
                 "expected at most {SCIM_ATTRIBUTES_MAX} names of attributes"
@@ -234,8 +234,8 @@ impl<const LIST: bool> JsonSchema for AttributeNames<LIST> {
 /// and `schemas`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AttributeSelection {
-    only: Option<Vec<AttributeName>>,
-    without: Vec<AttributeName>,
+    included: Option<Vec<AttributeName>>,
+    excluded: Vec<AttributeName>,
 }
 
 /// Name of an attribute and optionally of a sub-attribute, in lower case.
@@ -244,27 +244,27 @@ type AttributeName = (String, Option<String>);
 impl AttributeSelection {
     /// Creates the selection. Fails if a request contains both attributes to return and attributes to
     /// exclude.
-    pub fn of<const LIST: bool>(
+    pub fn new<const LIST: bool>(
         attributes: Option<&AttributeNames<LIST>>,
         excluded: Option<&AttributeNames<LIST>>,
     ) -> Result<Self> {
         let names = |names: &AttributeNames<LIST>| {
-            names.0.iter().map(|name| name_of(name)).collect::<Vec<AttributeName>>()
+            names.0.iter().map(|name| parse_attribute_name(name)).collect::<Vec<AttributeName>>()
         };
-        let only = attributes.map(names).filter(|only| !only.is_empty());
-        let without = excluded.map(names).unwrap_or_default();
-        if only.is_some() && !without.is_empty() {
+        let included = attributes.map(names).filter(|included| !included.is_empty());
+        let excluded = excluded.map(names).unwrap_or_default();
+        if included.is_some() && !excluded.is_empty() {
             return Err(Fault::InvalidValue.error("name either attributes or excludedAttributes, not both"));
         }
-        Ok(Self { only, without })
+        Ok(Self { included, excluded })
     }
 
     /// Returns whether a response contains the attribute or one of its sub-attributes.
-    pub fn has(&self, attribute: &str) -> bool {
+    pub fn includes(&self, attribute: &str) -> bool {
         let named = |(name, sub): &AttributeName| name == attribute && sub.is_none();
-        match &self.only {
-            Some(only) => only.iter().any(|(name, _)| name == attribute),
-            None => !self.without.iter().any(named),
+        match &self.included {
+            Some(included) => included.iter().any(|(name, _)| name == attribute),
+            None => !self.excluded.iter().any(named),
         }
     }
 
@@ -275,34 +275,35 @@ impl AttributeSelection {
             if matches!(&*name, "id" | "schemas") {
                 return true;
             }
-            if let Some(only) = &self.only {
-                let of_name: Vec<&AttributeName> = only.iter().filter(|(asked, _)| *asked == name).collect();
+            if let Some(included) = &self.included {
+                let of_name: Vec<&AttributeName> =
+                    included.iter().filter(|(asked, _)| *asked == name).collect();
                 if of_name.iter().all(|(_, sub)| sub.is_some()) {
                     let subs = |sub: &str| of_name.iter().any(|(_, asked)| asked.as_deref() == Some(sub));
-                    retain_in(value, &subs);
+                    retain_members(value, &subs);
                 }
                 return !of_name.is_empty();
             }
             let of_name: Vec<&AttributeName> =
-                self.without.iter().filter(|(asked, _)| *asked == name).collect();
+                self.excluded.iter().filter(|(asked, _)| *asked == name).collect();
             let subs = |sub: &str| !of_name.iter().any(|(_, asked)| asked.as_deref() == Some(sub));
-            retain_in(value, &subs);
+            retain_members(value, &subs);
             of_name.iter().all(|(_, sub)| sub.is_some())
         });
     }
 }
 
 /// Removes the members whose names `keeps` rejects, from an object or from each object in a list.
-fn retain_in(value: &mut Value, keeps: &dyn Fn(&str) -> bool) {
+fn retain_members(value: &mut Value, keeps: &dyn Fn(&str) -> bool) {
     match value {
         Value::Object(members) => members.retain(|name, _| keeps(&name.to_ascii_lowercase())),
-        Value::Array(items) => items.iter_mut().for_each(|item| retain_in(item, keeps)),
+        Value::Array(items) => items.iter_mut().for_each(|item| retain_members(item, keeps)),
         _ => {}
     }
 }
 
 /// Parses the name of an attribute, ignoring the schema URN that may precede the name.
-fn name_of(text: &str) -> AttributeName {
+fn parse_attribute_name(text: &str) -> AttributeName {
     let plain = text.rsplit(':').next().unwrap_or_default().to_ascii_lowercase();
     match plain.split_once('.') {
         Some((name, sub)) => (name.to_owned(), Some(sub.to_owned())),
@@ -318,24 +319,24 @@ mod tests {
 
     #[test]
     fn an_answer_has_what_was_asked_for_and_always_the_id() {
-        let whole = json!({"schemas": [USER], "id": "1", "userName": "ada",
+        let whole = json!({"schemas": [USER_URN], "id": "1", "userName": "ada",
                            "members": [{"value": "2", "display": "b"}],
                            "meta": {"created": "x", "location": "y"}});
         let shaped = |attributes: &str, excluded: &str| {
             let names = |text: &str| serde_json::from_value::<AttributeNames>(json!(text)).unwrap();
-            let asked = AttributeSelection::of(Some(&names(attributes)), Some(&names(excluded))).unwrap();
+            let asked = AttributeSelection::new(Some(&names(attributes)), Some(&names(excluded))).unwrap();
             let mut shaped = whole.as_object().unwrap().clone();
             asked.remove_unselected(&mut shaped);
             shaped.remove("schemas").unwrap();
             Value::Object(shaped)
         };
         assert_eq!(shaped("USERNAME", ""), json!({"id": "1", "userName": "ada"}));
-        assert_eq!(shaped(&format!("{USER}:userName"), ""), json!({"id": "1", "userName": "ada"}));
+        assert_eq!(shaped(&format!("{USER_URN}:userName"), ""), json!({"id": "1", "userName": "ada"}));
         assert_eq!(shaped("meta.created, none", ""), json!({"id": "1", "meta": {"created": "x"}}));
         assert_eq!(shaped("members.value", ""), json!({"id": "1", "members": [{"value": "2"}]}));
         let rest = shaped("", "userName,id,members,meta.location");
         assert_eq!(rest, json!({"id": "1", "meta": {"created": "x"}}));
         let both: AttributeNames = serde_json::from_value(json!(["a"])).unwrap();
-        assert!(AttributeSelection::of(Some(&both), Some(&both)).is_err());
+        assert!(AttributeSelection::new(Some(&both), Some(&both)).is_err());
     }
 }

@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 use crate::limits::SCIM_COUNT_MAX;
 use crate::op::Read;
 
-const CONFIG: &str = "urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig";
-const RESOURCE_TYPE: &str = "urn:ietf:params:scim:schemas:core:2.0:ResourceType";
-const SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:Schema";
+const CONFIG_URN: &str = "urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig";
+const RESOURCE_TYPE_URN: &str = "urn:ietf:params:scim:schemas:core:2.0:ResourceType";
+const SCHEMA_URN: &str = "urn:ietf:params:scim:schemas:core:2.0:Schema";
 
 /// A description of supported SCIM features, resource types or schemas.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -32,9 +32,9 @@ fn to_resource(described: Value) -> Result<ResourceView<Description>> {
 #[serde(deny_unknown_fields)]
 pub(super) struct GetConfig {}
 
-pub(super) fn config(_: &Read<'_>, _: &GetConfig) -> Result<ResourceView<Description>> {
+pub(super) fn get_config(_: &Read<'_>, _: &GetConfig) -> Result<ResourceView<Description>> {
     to_resource(json!({
-        "schemas": [CONFIG],
+        "schemas": [CONFIG_URN],
         "patch": {"supported": true},
         "bulk": {"supported": false, "maxOperations": 0, "maxPayloadSize": 0},
         "filter": {"supported": true, "maxResults": SCIM_COUNT_MAX},
@@ -54,11 +54,14 @@ pub(super) fn config(_: &Read<'_>, _: &GetConfig) -> Result<ResourceView<Descrip
 #[serde(deny_unknown_fields)]
 pub(super) struct ListResourceTypes {}
 
-pub(super) fn resource_types(_: &Read<'_>, _: &ListResourceTypes) -> Result<List<ResourceView<Description>>> {
-    list([ResourceKind::User, ResourceKind::Group].map(describe_type))
+pub(super) fn list_resource_types(
+    _: &Read<'_>,
+    _: &ListResourceTypes,
+) -> Result<List<ResourceView<Description>>> {
+    list_descriptions([ResourceKind::User, ResourceKind::Group].map(describe_type))
 }
 
-fn list(described: [Value; 2]) -> Result<List<ResourceView<Description>>> {
+fn list_descriptions(described: [Value; 2]) -> Result<List<ResourceView<Description>>> {
     let resources = described.into_iter().map(to_resource).collect::<Result<Vec<_>>>()?;
     Ok(List::of(resources, 1, 2))
 }
@@ -71,15 +74,16 @@ pub(super) struct GetResourceType {
     id: String,
 }
 
-pub(super) fn resource_type(_: &Read<'_>, input: &GetResourceType) -> Result<ResourceView<Description>> {
+pub(super) fn get_resource_type(_: &Read<'_>, input: &GetResourceType) -> Result<ResourceView<Description>> {
     let kind = [ResourceKind::User, ResourceKind::Group].into_iter().find(|kind| kind.name() == input.id);
     to_resource(describe_type(kind.ok_or_else(|| Error::not_found("resource type"))?))
 }
 
+/// Describes a resource type (RFC 7643, section 6).
 fn describe_type(kind: ResourceKind) -> Value {
     let name = kind.name();
     json!({
-        "schemas": [RESOURCE_TYPE],
+        "schemas": [RESOURCE_TYPE_URN],
         "id": name,
         "name": name,
         "endpoint": kind.endpoint(),
@@ -98,8 +102,8 @@ fn describe_type(kind: ResourceKind) -> Value {
 #[serde(deny_unknown_fields)]
 pub(super) struct ListSchemas {}
 
-pub(super) fn schemas(_: &Read<'_>, _: &ListSchemas) -> Result<List<ResourceView<Description>>> {
-    list([ResourceKind::User, ResourceKind::Group].map(describe_schema))
+pub(super) fn list_schemas(_: &Read<'_>, _: &ListSchemas) -> Result<List<ResourceView<Description>>> {
+    list_descriptions([ResourceKind::User, ResourceKind::Group].map(describe_schema))
 }
 
 /// Returns the schema of a SCIM resource type.
@@ -110,32 +114,38 @@ pub(super) struct GetSchema {
     id: String,
 }
 
-pub(super) fn schema(_: &Read<'_>, input: &GetSchema) -> Result<ResourceView<Description>> {
+pub(super) fn get_schema(_: &Read<'_>, input: &GetSchema) -> Result<ResourceView<Description>> {
     let kind = [ResourceKind::User, ResourceKind::Group].into_iter().find(|kind| kind.schema() == input.id);
     to_resource(describe_schema(kind.ok_or_else(|| Error::not_found("schema"))?))
 }
 
+/// Describes the schema of a resource type (RFC 7643, section 7).
 fn describe_schema(kind: ResourceKind) -> Value {
     let attributes = match kind {
         ResourceKind::User => vec![
-            text("userName", "The person's handle, which may be an email, of 254 characters at most")
-                .required()
-                .unique()
-                .value(),
-            text("displayName", "A name for people, which is set once and cut to 100 characters")
+            text_attribute(
+                "userName",
+                "The person's handle, which may be an email, of 254 characters at most",
+            )
+            .required()
+            .unique()
+            .into_json(),
+            text_attribute("displayName", "A name for people, which is set once and cut to 100 characters")
                 .immutable()
-                .value(),
-            SchemaAttribute::of("active", "boolean", "Whether the person may use the service")
+                .into_json(),
+            SchemaAttribute::new("active", "boolean", "Whether the person may use the service")
                 .required()
-                .value(),
+                .into_json(),
         ],
         ResourceKind::Group => vec![
-            text("displayName", "A name for people, of 256 characters at most").required().value(),
-            members(),
+            text_attribute("displayName", "A name for people, of 256 characters at most")
+                .required()
+                .into_json(),
+            describe_members(),
         ],
     };
     json!({
-        "schemas": [SCHEMA],
+        "schemas": [SCHEMA_URN],
         "id": kind.schema(),
         "name": kind.name(),
         "description": kind.name(),
@@ -145,22 +155,22 @@ fn describe_schema(kind: ResourceKind) -> Value {
 }
 
 /// Returns the schema description of a group's attribute `members`.
-fn members() -> Value {
-    let value = text("value", "The user's id").immutable().case_exact().required();
+fn describe_members() -> Value {
+    let value = text_attribute("value", "The user's id").immutable().case_exact().required();
     let reference =
-        SchemaAttribute::of("$ref", "reference", "Where the user is").immutable().case_exact().value();
-    let kind = text("type", "Always User").immutable().value();
+        SchemaAttribute::new("$ref", "reference", "Where the user is").immutable().case_exact().into_json();
+    let kind = text_attribute("type", "Always User").immutable().into_json();
     let subs = json!([
-        value.value(),
-        with(reference, "referenceTypes", json!(["User"])),
-        with(kind, "canonicalValues", json!(["User"])),
+        value.into_json(),
+        with_member(reference, "referenceTypes", json!(["User"])),
+        with_member(kind, "canonicalValues", json!(["User"])),
     ]);
-    let members = SchemaAttribute::of("members", "complex", "The users in the group").value();
-    with(with(members, "multiValued", json!(true)), "subAttributes", subs)
+    let members = SchemaAttribute::new("members", "complex", "The users in the group").into_json();
+    with_member(with_member(members, "multiValued", json!(true)), "subAttributes", subs)
 }
 
 /// Returns the description with one more member, `name`.
-fn with(mut described: Value, name: &str, value: Value) -> Value {
+fn with_member(mut described: Value, name: &str, value: Value) -> Value {
     if let Some(members) = described.as_object_mut() {
         members.insert(name.to_owned(), value);
     }
@@ -178,12 +188,13 @@ struct SchemaAttribute {
     uniqueness: &'static str,
 }
 
-fn text(name: &'static str, description: &'static str) -> SchemaAttribute {
-    SchemaAttribute::of(name, "string", description)
+/// Describes an attribute whose value is a text.
+fn text_attribute(name: &'static str, description: &'static str) -> SchemaAttribute {
+    SchemaAttribute::new(name, "string", description)
 }
 
 impl SchemaAttribute {
-    fn of(name: &'static str, r#type: &'static str, description: &'static str) -> Self {
+    fn new(name: &'static str, r#type: &'static str, description: &'static str) -> Self {
         let mutability = "readWrite";
         let uniqueness = "none";
         Self { name, r#type, description, required: false, exact: false, mutability, uniqueness }
@@ -205,7 +216,7 @@ impl SchemaAttribute {
         Self { exact: true, ..self }
     }
 
-    fn value(self) -> Value {
+    fn into_json(self) -> Value {
         json!({
             "name": self.name,
             "type": self.r#type,

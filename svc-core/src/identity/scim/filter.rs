@@ -7,8 +7,8 @@
 //! person's only email address is the user name, which is primary and of the type `work`.
 //!
 //! A test whether an attribute such as the id or the user name equals a value becomes the parameter of an SQL
-//! statement ([`Filter::key`]). All other tests are evaluated here, so that both database engines agree on
-//! the equality of texts.
+//! statement ([`Filter::lookup_key`]). All other tests are evaluated here, so that both database engines
+//! agree on the equality of texts.
 
 use scim_v2::filter as syntax;
 use scim_v2::filter::{AttrExp, AttrPath, CompValue, CompareOp, ValFilter};
@@ -83,19 +83,19 @@ pub(super) fn check_bounds(text: &str, fault: Fault) -> Result<()> {
 }
 
 /// Parses the filter of a search, and returns one bound filter for each of the searched `kinds`.
-pub(super) fn parse(text: &str, kinds: &[ResourceKind]) -> Result<Vec<Filter>> {
+pub(super) fn parse_filter(text: &str, kinds: &[ResourceKind]) -> Result<Vec<Filter>> {
     check_bounds(text, Fault::InvalidFilter)?;
     let parsed: syntax::Filter = to_rfc_grammar(text).parse().map_err(|_| {
         Fault::InvalidFilter.error("`filter`: expected a filter such as userName eq \"ada@corp.example\"")
     })?;
-    kinds.iter().map(|kind| FilterBinder { kind: *kind, kinds }.filter(&parsed)).collect()
+    kinds.iter().map(|kind| FilterBinder { kind: *kind, kinds }.bind(&parsed)).collect()
 }
 
 /// Binds the filter in a PATCH path such as `members[value eq "1"]` to the ids of a group's members.
 pub(super) fn bind_member_filter(filter: &ValFilter) -> Result<Filter> {
     let binder = FilterBinder { kind: ResourceKind::Group, kinds: &[ResourceKind::Group] };
     let members = AttrPath { uri: None, name: "members".to_owned(), sub_attr: None };
-    binder.value_filter(&members, filter)
+    binder.bind_value_filter(&members, filter)
 }
 
 /// Binds a parsed filter to the attributes of one kind of resource.
@@ -106,25 +106,25 @@ struct FilterBinder<'a> {
 }
 
 impl FilterBinder<'_> {
-    fn filter(&self, parsed: &syntax::Filter) -> Result<Filter> {
+    fn bind(&self, parsed: &syntax::Filter) -> Result<Filter> {
         match parsed {
-            syntax::Filter::Attr(test) => self.test(test),
-            syntax::Filter::ValuePath(path) => self.value_filter(&path.attr, &path.filter),
-            syntax::Filter::Not(inner) => Ok(not(self.filter(inner)?)),
+            syntax::Filter::Attr(test) => self.bind_test(test),
+            syntax::Filter::ValuePath(path) => self.bind_value_filter(&path.attr, &path.filter),
+            syntax::Filter::Not(inner) => Ok(negate(self.bind(inner)?)),
             syntax::Filter::And(items) => {
-                items.iter().map(|item| self.filter(item)).collect::<Result<_>>().map(Filter::All)
+                items.iter().map(|item| self.bind(item)).collect::<Result<_>>().map(Filter::All)
             }
             syntax::Filter::Or(items) => {
-                items.iter().map(|item| self.filter(item)).collect::<Result<_>>().map(Filter::Any)
+                items.iter().map(|item| self.bind(item)).collect::<Result<_>>().map(Filter::Any)
             }
         }
     }
 
     /// Binds the filter of a value path, such as `emails[type eq "work"]`. The tests in brackets refer to
-    /// sub-attributes of `of`.
-    fn value_filter(&self, of: &AttrPath, parsed: &ValFilter) -> Result<Filter> {
-        let inner = self.inner_filter(of, parsed)?;
-        Ok(match (self.kind.path_meaning(of), inner) {
+    /// sub-attributes of `parent`.
+    fn bind_value_filter(&self, parent: &AttrPath, parsed: &ValFilter) -> Result<Filter> {
+        let inner = self.bind_inner_filter(parent, parsed)?;
+        Ok(match (self.kind.path_meaning(parent), inner) {
             (Some(PathMeaning::Stored(_)), inner @ (Filter::Present(_) | Filter::NoMatch)) => inner,
             (Some(PathMeaning::Stored(_)), inner @ Filter::Compare(_, CompareOp::Eq, _)) => inner,
             // The filter matches only if the attribute has a value.
@@ -135,24 +135,26 @@ impl FilterBinder<'_> {
         })
     }
 
-    fn inner_filter(&self, of: &AttrPath, parsed: &ValFilter) -> Result<Filter> {
+    fn bind_inner_filter(&self, parent: &AttrPath, parsed: &ValFilter) -> Result<Filter> {
         let all = |items: &[ValFilter]| -> Result<Vec<Filter>> {
-            items.iter().map(|item| self.inner_filter(of, item)).collect()
+            items.iter().map(|item| self.bind_inner_filter(parent, item)).collect()
         };
         match parsed {
             ValFilter::Attr(AttrExp::Present(path)) => {
-                self.test(&AttrExp::Present(sub_attribute_path(of, path)?))
+                self.bind_test(&AttrExp::Present(sub_attribute_path(parent, path)?))
             }
-            ValFilter::Attr(AttrExp::Comparison(path, op, value)) => {
-                self.test(&AttrExp::Comparison(sub_attribute_path(of, path)?, op.clone(), value.clone()))
-            }
-            ValFilter::Not(inner) => Ok(not(self.inner_filter(of, inner)?)),
+            ValFilter::Attr(AttrExp::Comparison(path, op, value)) => self.bind_test(&AttrExp::Comparison(
+                sub_attribute_path(parent, path)?,
+                op.clone(),
+                value.clone(),
+            )),
+            ValFilter::Not(inner) => Ok(negate(self.bind_inner_filter(parent, inner)?)),
             ValFilter::And(items) => all(items).map(Filter::All),
             ValFilter::Or(items) => all(items).map(Filter::Any),
         }
     }
 
-    fn test(&self, test: &AttrExp) -> Result<Filter> {
+    fn bind_test(&self, test: &AttrExp) -> Result<Filter> {
         let (path, compared) = match test {
             AttrExp::Present(path) => (path, None),
             AttrExp::Comparison(path, op, value) => (path, Some((op, value))),
@@ -170,14 +172,14 @@ impl FilterBinder<'_> {
         let present = || of.map_or(Filter::NoMatch, Filter::Present);
         match (named, compared) {
             (_, None | Some((CompareOp::Ne, CompValue::Null))) => Ok(present()),
-            (_, Some((CompareOp::Eq, CompValue::Null))) => Ok(not(present())),
-            (PathMeaning::NotStored, Some((CompareOp::Ne, _))) => Ok(not(Filter::NoMatch)),
+            (_, Some((CompareOp::Eq, CompValue::Null))) => Ok(negate(present())),
+            (PathMeaning::NotStored, Some((CompareOp::Ne, _))) => Ok(negate(Filter::NoMatch)),
             (PathMeaning::NotStored, Some(_)) => Ok(Filter::NoMatch),
             (PathMeaning::Stored(of), Some((op, value))) => {
-                Ok(Filter::Compare(of, op.clone(), operand(of, op, value)?))
+                Ok(Filter::Compare(of, op.clone(), bind_operand(of, op, value)?))
             }
             (PathMeaning::Address(of), Some((op, value))) => {
-                let operand = match operand(of, op, value)? {
+                let operand = match bind_operand(of, op, value)? {
                     Operand::Text(text) => Operand::Text(last_segment(&text).to_owned()),
                     other => other,
                 };
@@ -186,32 +188,43 @@ impl FilterBinder<'_> {
             // A value differs from a constant if it does not equal the constant, even if the attribute has no
             // value.
             (PathMeaning::Constant(of, held), Some((CompareOp::Ne, value))) => {
-                Ok(not(constant(of, &held, &CompareOp::Eq, value)))
+                Ok(negate(bind_constant_test(of, &held, &CompareOp::Eq, value)))
             }
-            (PathMeaning::Constant(of, held), Some((op, value))) => Ok(constant(of, &held, op, value)),
+            (PathMeaning::Constant(of, held), Some((op, value))) => {
+                Ok(bind_constant_test(of, &held, op, value))
+            }
         }
     }
 }
 
-fn not(filter: Filter) -> Filter {
+fn negate(filter: Filter) -> Filter {
     Filter::Not(Box::new(filter))
 }
 
 /// Binds a comparison with a constant, such as the type `User`, that accompanies each value of an attribute.
-fn constant(of: Attribute, held: &AttributeValue<'_>, op: &CompareOp, value: &CompValue) -> Filter {
+fn bind_constant_test(
+    attribute: Attribute,
+    constant: &AttributeValue<'_>,
+    op: &CompareOp,
+    value: &CompValue,
+) -> Filter {
     let flag = |text: &str| match text.to_ascii_lowercase().as_str() {
         "true" => Operand::Flag(true),
         "false" => Operand::Flag(false),
         _ => Operand::Text(text.to_owned()),
     };
-    let operand = match (held, value) {
+    let operand = match (constant, value) {
         (_, CompValue::True) => Operand::Flag(true),
         (_, CompValue::False) => Operand::Flag(false),
         (AttributeValue::Flag(_), CompValue::Str(text)) => flag(text),
         (_, CompValue::Str(text)) => Operand::Text(text.clone()),
         _ => return Filter::NoMatch,
     };
-    if compare(of, op, held, &operand) { Filter::Present(of) } else { Filter::NoMatch }
+    if comparison_holds(attribute, op, constant, &operand) {
+        Filter::Present(attribute)
+    } else {
+        Filter::NoMatch
+    }
 }
 
 /// Returns the last segment of a resource's URL, which is the resource's id.
@@ -229,7 +242,7 @@ fn to_rfc_grammar(text: &str) -> String {
     let mut rest = text.trim();
     let mut opened = None;
     while let Some(c) = rest.chars().next() {
-        let token = token(rest);
+        let token = first_token(rest);
         rest = rest.get(token.len()..).unwrap_or_default();
         match c {
             '[' => opened = Some(written.len()),
@@ -254,7 +267,7 @@ fn to_rfc_grammar(text: &str) -> String {
 }
 
 /// Returns the first token of a filter: a quoted text, a word, or any other single character.
-fn token(text: &str) -> &str {
+fn first_token(text: &str) -> &str {
     let is_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$');
     let mut escaped = true;
     let end = match text.chars().next() {
@@ -278,7 +291,7 @@ fn split_test(text: &str) -> (&str, &str) {
     let mut end = 0_usize;
     let mut words = 0;
     while let Some(rest) = text.get(end..).filter(|rest| !rest.is_empty()) {
-        let token = token(rest);
+        let token = first_token(rest);
         let is_word = token.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '"' | '-' | '$'));
         let is_space = token.chars().all(char::is_whitespace);
         if !is_word && !is_space && token != "." {
@@ -293,17 +306,17 @@ fn split_test(text: &str) -> (&str, &str) {
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
-/// Returns the path of the sub-attribute `path` within the attribute `of`.
-fn sub_attribute_path(of: &AttrPath, path: &AttrPath) -> Result<AttrPath> {
-    if of.sub_attr.is_some() || path.sub_attr.is_some() || path.uri.is_some() {
+/// Returns the path of the sub-attribute `sub` within the attribute `parent`.
+fn sub_attribute_path(parent: &AttrPath, sub: &AttrPath) -> Result<AttrPath> {
+    if parent.sub_attr.is_some() || sub.sub_attr.is_some() || sub.uri.is_some() {
         return Err(Fault::InvalidFilter.error("`filter`: names an attribute that there is not"));
     }
-    Ok(AttrPath { uri: of.uri.clone(), name: of.name.clone(), sub_attr: Some(path.name.clone()) })
+    Ok(AttrPath { uri: parent.uri.clone(), name: parent.name.clone(), sub_attr: Some(sub.name.clone()) })
 }
 
 /// Returns the operand to compare an attribute with. Fails if the attribute cannot be compared with the
 /// value.
-fn operand(attribute: Attribute, op: &CompareOp, value: &CompValue) -> Result<Operand> {
+fn bind_operand(attribute: Attribute, op: &CompareOp, value: &CompValue) -> Result<Operand> {
     let unfit = || Fault::InvalidFilter.error("`filter`: compares an attribute with what it never is");
     let only_equal = matches!(op, CompareOp::Eq | CompareOp::Ne);
     match (attribute, value) {
@@ -333,7 +346,7 @@ fn operand(attribute: Attribute, op: &CompareOp, value: &CompValue) -> Result<Op
 
 impl Filter {
     /// Returns the key that all matching resources share, or `None` if matches need not share a key.
-    pub fn key(&self) -> Option<LookupKey<'_>> {
+    pub fn lookup_key(&self) -> Option<LookupKey<'_>> {
         match self {
             Self::Compare(attribute, CompareOp::Eq, Operand::Text(text)) => match attribute {
                 Attribute::Id => Some(LookupKey::Id(text.parse().ok())),
@@ -342,16 +355,16 @@ impl Filter {
                 Attribute::Members => Some(LookupKey::Member(text.parse::<Uuid>().ok().map(MemberId::from))),
                 _ => None,
             },
-            Self::All(items) => items.iter().find_map(Self::key),
+            Self::All(items) => items.iter().find_map(Self::lookup_key),
             _ => None,
         }
     }
 
     /// Returns whether the filter tests the members of a group.
-    pub fn tests_members(&self) -> bool {
+    pub fn uses_members(&self) -> bool {
         match self {
-            Self::All(items) | Self::Any(items) => items.iter().any(Self::tests_members),
-            Self::Not(inner) => inner.tests_members(),
+            Self::All(items) | Self::Any(items) => items.iter().any(Self::uses_members),
+            Self::Not(inner) => inner.uses_members(),
             Self::Present(attribute) | Self::Compare(attribute, ..) => *attribute == Attribute::Members,
             Self::NoMatch => false,
         }
@@ -369,7 +382,7 @@ impl Filter {
                 AttributeValue::Flag(_) | AttributeValue::Text(_) | AttributeValue::Time(_) => true,
             },
             Self::Compare(attribute, op, operand) => {
-                compare(*attribute, op, &resource.value(*attribute), operand)
+                comparison_holds(*attribute, op, &resource.value(*attribute), operand)
             }
             Self::NoMatch => false,
         }
@@ -378,45 +391,52 @@ impl Filter {
 
 /// Compares the value of an attribute with an operand. A missing value equals nothing and differs from
 /// everything.
-fn compare(attribute: Attribute, op: &CompareOp, held: &AttributeValue<'_>, operand: &Operand) -> bool {
-    match (held, operand) {
-        (AttributeValue::Flag(held), Operand::Flag(flag)) => compare_ordered(op, held, flag),
-        (AttributeValue::Time(held), Operand::Time(time)) => compare_ordered(op, held, time),
-        (AttributeValue::Text(held), Operand::Text(text)) => compare_texts(attribute, op, held, text),
+fn comparison_holds(
+    attribute: Attribute,
+    op: &CompareOp,
+    value: &AttributeValue<'_>,
+    operand: &Operand,
+) -> bool {
+    match (value, operand) {
+        (AttributeValue::Flag(value), Operand::Flag(flag)) => ordered_comparison_holds(op, value, flag),
+        (AttributeValue::Time(value), Operand::Time(time)) => ordered_comparison_holds(op, value, time),
+        (AttributeValue::Text(value), Operand::Text(text)) => {
+            text_comparison_holds(attribute, op, value, text)
+        }
         (AttributeValue::Ids(ids), Operand::Text(text)) if *op == CompareOp::Ne => {
-            ids.iter().all(|id| compare_texts(attribute, op, &id.to_string(), text))
+            ids.iter().all(|id| text_comparison_holds(attribute, op, &id.to_string(), text))
         }
         (AttributeValue::Ids(ids), Operand::Text(text)) => {
-            ids.iter().any(|id| compare_texts(attribute, op, &id.to_string(), text))
+            ids.iter().any(|id| text_comparison_holds(attribute, op, &id.to_string(), text))
         }
         _ => *op == CompareOp::Ne,
     }
 }
 
-fn compare_texts(attribute: Attribute, op: &CompareOp, held: &str, text: &str) -> bool {
+fn text_comparison_holds(attribute: Attribute, op: &CompareOp, value: &str, operand: &str) -> bool {
     if attribute == Attribute::ExternalId {
-        return compare_exact_texts(op, held, text);
+        return exact_comparison_holds(op, value, operand);
     }
-    compare_exact_texts(op, &held.to_lowercase(), &text.to_lowercase())
+    exact_comparison_holds(op, &value.to_lowercase(), &operand.to_lowercase())
 }
 
-fn compare_exact_texts(op: &CompareOp, held: &str, text: &str) -> bool {
+fn exact_comparison_holds(op: &CompareOp, value: &str, operand: &str) -> bool {
     match op {
-        CompareOp::Co => held.contains(text),
-        CompareOp::Sw => held.starts_with(text),
-        CompareOp::Ew => held.ends_with(text),
-        _ => compare_ordered(op, held, text),
+        CompareOp::Co => value.contains(operand),
+        CompareOp::Sw => value.starts_with(operand),
+        CompareOp::Ew => value.ends_with(operand),
+        _ => ordered_comparison_holds(op, value, operand),
     }
 }
 
-fn compare_ordered<T: PartialOrd + ?Sized>(op: &CompareOp, held: &T, other: &T) -> bool {
+fn ordered_comparison_holds<T: PartialOrd + ?Sized>(op: &CompareOp, value: &T, operand: &T) -> bool {
     match op {
-        CompareOp::Eq => held == other,
-        CompareOp::Ne => held != other,
-        CompareOp::Gt => held > other,
-        CompareOp::Ge => held >= other,
-        CompareOp::Lt => held < other,
-        CompareOp::Le => held <= other,
+        CompareOp::Eq => value == operand,
+        CompareOp::Ne => value != operand,
+        CompareOp::Gt => value > operand,
+        CompareOp::Ge => value >= operand,
+        CompareOp::Lt => value < operand,
+        CompareOp::Le => value <= operand,
         CompareOp::Co | CompareOp::Sw | CompareOp::Ew => false,
     }
 }
@@ -454,7 +474,7 @@ mod tests {
     fn matched(text: &str, kind: ResourceKind) -> Option<bool> {
         let members = vec![MemberId::from(Uuid::from_u128(1))];
         let probe = Probe { name: "ada@corp.example", external: Some("X1"), members };
-        parse(text, &[kind]).ok().map(|found| found[0].matches(&probe))
+        parse_filter(text, &[kind]).ok().map(|found| found[0].matches(&probe))
     }
 
     #[test]
@@ -533,14 +553,15 @@ mod tests {
 
     #[test]
     fn a_search_of_all_kinds_knows_the_attributes_of_each() {
-        let found = parse("active eq true", &[ResourceKind::User, ResourceKind::Group]).unwrap();
+        let found = parse_filter("active eq true", &[ResourceKind::User, ResourceKind::Group]).unwrap();
         assert_eq!(found[1], Filter::NoMatch);
-        assert!(parse("nick eq \"a\"", &[ResourceKind::User, ResourceKind::Group]).is_err());
+        assert!(parse_filter("nick eq \"a\"", &[ResourceKind::User, ResourceKind::Group]).is_err());
     }
 
     #[test]
     fn an_equality_is_a_key_only_where_all_must_have_it() {
-        let key = |text: &str| parse(text, &[ResourceKind::User]).unwrap().remove(0).key().is_some();
+        let key =
+            |text: &str| parse_filter(text, &[ResourceKind::User]).unwrap().remove(0).lookup_key().is_some();
         for (text, wanted) in [
             ("userName eq \"a\"", true),
             ("active eq true and userName eq \"a\"", true),
@@ -562,7 +583,7 @@ mod tests {
             (long(SCIM_FILTER_MAX - 14), true),
             (long(SCIM_FILTER_MAX - 13), false),
         ] {
-            let found = parse(&text, &[ResourceKind::User]).map(drop).map_err(|error| error.code());
+            let found = parse_filter(&text, &[ResourceKind::User]).map(drop).map_err(|error| error.code());
             assert_eq!(found, if fits { Ok(()) } else { Err(Code::Malformed) }, "{text}");
         }
     }
@@ -607,7 +628,7 @@ mod tests {
         fn anything_is_a_filter_or_refused(sent in strangers::texts(&PIECES)) {
             let probe = Probe { name: "a", external: None, members: Vec::new() };
             for text in &sent {
-                match parse(text, &[ResourceKind::User, ResourceKind::Group]) {
+                match parse_filter(text, &[ResourceKind::User, ResourceKind::Group]) {
                     Ok(found) => prop_assert!(found.iter().filter(|one| one.matches(&probe)).count() <= 2),
                     Err(error) => prop_assert_eq!(error.code(), Code::Malformed, "{}", text),
                 }
@@ -624,8 +645,8 @@ mod tests {
             let written = serde_json::to_string(&text).unwrap();
             let filter = format!("externalId eq {written}");
             if filter.chars().count() <= SCIM_FILTER_MAX {
-                let found = parse(&filter, &[ResourceKind::User]).unwrap();
-                prop_assert_eq!(found[0].key(), Some(LookupKey::ExternalId(&text)));
+                let found = parse_filter(&filter, &[ResourceKind::User]).unwrap();
+                prop_assert_eq!(found[0].lookup_key(), Some(LookupKey::ExternalId(&text)));
             }
         }
     }

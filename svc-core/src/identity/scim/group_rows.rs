@@ -40,33 +40,36 @@ pub(super) fn find_group(cx: &Read<'_>, id: GroupId) -> Result<Option<GroupRow>>
     cx.one(groups!("and g.id = $2"), &[&cx.caller().workspace_id, &id])
 }
 
-/// Returns groups with this id at the identity provider, up to `most`, in the order of creation.
-pub(super) fn groups_by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Result<Vec<GroupRow>> {
+/// Returns groups with this id at the identity provider, up to `limit`, in the order of creation.
+pub(super) fn groups_by_external_id(cx: &Read<'_>, external_id: &str, limit: i64) -> Result<Vec<GroupRow>> {
     let statement = groups!(
         "and substr(g.external_id, 1, 200) = substr(cast($2 as text), 1, 200) and g.external_id = $2
          order by g.lsn limit $3"
     );
-    cx.query(statement, &[&cx.caller().workspace_id, &external_id, &most])
+    cx.query(statement, &[&cx.caller().workspace_id, &external_id, &limit])
 }
 
-/// Returns groups that contain a member, up to `most`, in the order of creation.
-pub(super) fn groups_with_member(cx: &Read<'_>, member: MemberId, most: i64) -> Result<Vec<GroupRow>> {
+/// Returns groups that contain a member, up to `limit`, in the order of creation.
+pub(super) fn groups_with_member(cx: &Read<'_>, member: MemberId, limit: i64) -> Result<Vec<GroupRow>> {
     let statement = groups!(
         "and g.id in (select i.group_id from scim_group_members i where i.member_id = $2)
          order by g.lsn limit $3"
     );
-    cx.query(statement, &[&cx.caller().workspace_id, &member, &most])
+    cx.query(statement, &[&cx.caller().workspace_id, &member, &limit])
 }
 
-/// Returns groups created after the log position `after`, up to `most`, in the order of creation.
-pub(super) fn groups_after(cx: &Read<'_>, after: i64, most: i64) -> Result<Vec<GroupRow>> {
-    cx.query(groups!("and g.lsn > $2 order by g.lsn limit $3"), &[&cx.caller().workspace_id, &after, &most])
+/// Returns groups created after the log position `after_lsn`, up to `limit`, in the order of creation.
+pub(super) fn groups_after(cx: &Read<'_>, after_lsn: i64, limit: i64) -> Result<Vec<GroupRow>> {
+    cx.query(
+        groups!("and g.lsn > $2 order by g.lsn limit $3"),
+        &[&cx.caller().workspace_id, &after_lsn, &limit],
+    )
 }
 
-/// Returns groups in the order of creation: skips the first `skipped`, and returns up to `most`.
-pub(super) fn groups_page(cx: &Read<'_>, skipped: i64, most: i64) -> Result<Vec<GroupRow>> {
+/// Returns groups in the order of creation: skips the first `skip`, and returns up to `limit`.
+pub(super) fn groups_page(cx: &Read<'_>, skip: i64, limit: i64) -> Result<Vec<GroupRow>> {
     let statement = groups!("order by g.lsn limit $3 offset $2");
-    cx.query(statement, &[&cx.caller().workspace_id, &skipped, &most])
+    cx.query(statement, &[&cx.caller().workspace_id, &skip, &limit])
 }
 
 /// Returns the number of groups in the caller's workspace.
@@ -77,45 +80,45 @@ pub(super) fn count_groups(cx: &Read<'_>) -> Result<i64> {
 }
 
 /// Returns the ids of all members of a group.
-pub(super) fn all_members(cx: &Read<'_>, id: GroupId) -> Result<Vec<MemberId>> {
-    first_members(cx, id, i64::MAX)
+pub(super) fn all_members(cx: &Read<'_>, group_id: GroupId) -> Result<Vec<MemberId>> {
+    first_members(cx, group_id, i64::MAX)
 }
 
-/// Returns the ids of a group's members, up to `most`, sorted by id.
-pub(super) fn first_members(cx: &Read<'_>, id: GroupId, most: i64) -> Result<Vec<MemberId>> {
-    let found: Vec<(MemberId,)> = cx.query(MEMBERS, &[&id, &most])?;
+/// Returns the ids of a group's members, up to `limit`, sorted by id.
+pub(super) fn first_members(cx: &Read<'_>, group_id: GroupId, limit: i64) -> Result<Vec<MemberId>> {
+    let found: Vec<(MemberId,)> = cx.query(MEMBERS_OF_GROUP, &[&group_id, &limit])?;
     Ok(found.into_iter().map(|(member,)| member).collect())
 }
 
-const MEMBERS: &str = "
+const MEMBERS_OF_GROUP: &str = "
     select member_id from scim_group_members where group_id = $1 order by group_id, member_id limit $2";
 
-pub(super) fn insert(cx: &mut Write<'_>, group: &GroupRow) -> Result<()> {
+pub(super) fn insert_group(cx: &mut Write<'_>, group: &GroupRow) -> Result<()> {
     group.with_new_row(|row| cx.insert(row))
 }
 
-pub(super) fn update(cx: &mut Write<'_>, group: &GroupRow) -> Result<()> {
-    cx.execute(1, UPDATE, &[&group.id, &group.display_name, &group.external_id, &group.changed_at])
+pub(super) fn update_group(cx: &mut Write<'_>, group: &GroupRow) -> Result<()> {
+    cx.execute(1, UPDATE_GROUP, &[&group.id, &group.display_name, &group.external_id, &group.changed_at])
 }
 
-const UPDATE: &str =
+const UPDATE_GROUP: &str =
     "update scim_groups set display_name = $2, external_id = $3, changed_at = $4 where id = $1";
 
-/// Returns pairs of a group and a member of the group, up to `most`, sorted by group and member.
+/// Returns pairs of a group and a member of the group, up to `limit`, sorted by group and member.
 pub(super) fn members_of_groups(
     cx: &Read<'_>,
     groups: &[GroupRow],
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<(GroupId, MemberId)>> {
     let sql = match cx.engine() {
-        Engine::Sqlite => MEMBERS_OF_SQLITE,
-        Engine::Postgres => MEMBERS_OF_POSTGRES,
+        Engine::Sqlite => MEMBERS_OF_GROUPS_SQLITE,
+        Engine::Postgres => MEMBERS_OF_GROUPS_POSTGRES,
     };
     let ids: Vec<Uuid> = groups.iter().map(|group| group.id.uuid()).collect();
-    cx.query(sql, &[&ids, &most])
+    cx.query(sql, &[&ids, &limit])
 }
 
-macro_rules! members_of {
+macro_rules! select_members_of_groups {
     ($groups:literal) => {
         concat!(
             "select group_id, member_id from scim_group_members where group_id ",
@@ -125,31 +128,32 @@ macro_rules! members_of {
     };
 }
 
-const MEMBERS_OF_SQLITE: &str = members_of!("in (select unhex(value) from json_each($1))");
+const MEMBERS_OF_GROUPS_SQLITE: &str =
+    select_members_of_groups!("in (select unhex(value) from json_each($1))");
 
-const MEMBERS_OF_POSTGRES: &str = members_of!("= any(cast($1 as uuid[]))");
+const MEMBERS_OF_GROUPS_POSTGRES: &str = select_members_of_groups!("= any(cast($1 as uuid[]))");
 
 /// Adds people to a group. The people must not be in the group yet.
 pub(super) fn add_members(cx: &mut Write<'_>, group: GroupId, members: &[MemberId]) -> Result<()> {
-    change_members(cx, group, members, [ADD_SQLITE, ADD_POSTGRES])
+    change_members(cx, group, members, [ADD_MEMBERS_SQLITE, ADD_MEMBERS_POSTGRES])
 }
 
-const ADD_SQLITE: &str =
+const ADD_MEMBERS_SQLITE: &str =
     "insert into scim_group_members (group_id, member_id) select $1, unhex(value) from json_each($2)";
 
-const ADD_POSTGRES: &str =
+const ADD_MEMBERS_POSTGRES: &str =
     "insert into scim_group_members (group_id, member_id) select $1, unnest(cast($2 as uuid[]))";
 
 /// Removes people from a group. All of the people must be in the group.
-pub(super) fn drop_members(cx: &mut Write<'_>, group: GroupId, members: &[MemberId]) -> Result<()> {
-    change_members(cx, group, members, [DROP_SQLITE, DROP_POSTGRES])
+pub(super) fn remove_members(cx: &mut Write<'_>, group: GroupId, members: &[MemberId]) -> Result<()> {
+    change_members(cx, group, members, [REMOVE_MEMBERS_SQLITE, REMOVE_MEMBERS_POSTGRES])
 }
 
-const DROP_SQLITE: &str = "
+const REMOVE_MEMBERS_SQLITE: &str = "
     delete from scim_group_members
     where group_id = $1 and member_id in (select unhex(value) from json_each($2))";
 
-const DROP_POSTGRES: &str =
+const REMOVE_MEMBERS_POSTGRES: &str =
     "delete from scim_group_members where group_id = $1 and member_id = any(cast($2 as uuid[]))";
 
 /// Adds or removes members of a group with one SQL statement, which depends on the database engine.
@@ -170,15 +174,15 @@ fn change_members(
     cx.execute(members.len() as u64, sql, &[&group, &ids])
 }
 
-pub(super) fn delete(cx: &mut Write<'_>, group: GroupId) -> Result<()> {
+pub(super) fn delete_group(cx: &mut Write<'_>, group: GroupId) -> Result<()> {
     cx.execute_any("delete from scim_group_members where group_id = $1", &[&group])?;
     cx.execute(1, "delete from scim_groups where id = $1", &[&group])
 }
 
 /// Removes permanently removed people from all groups.
-pub(super) fn remove_from_groups(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
-    let mut removed = events.iter().filter_map(|event| event.subject.member_id);
-    removed.try_for_each(|member| cx.execute_any(REMOVE_FROM_GROUPS, &[&member]))
+pub(super) fn remove_people_from_groups(cx: &mut Write<'_>, removals: &[Recorded]) -> Result<()> {
+    let mut removed = removals.iter().filter_map(|event| event.subject.member_id);
+    removed.try_for_each(|member| cx.execute_any(REMOVE_FROM_ALL_GROUPS, &[&member]))
 }
 
-const REMOVE_FROM_GROUPS: &str = "delete from scim_group_members where member_id = $1";
+const REMOVE_FROM_ALL_GROUPS: &str = "delete from scim_group_members where member_id = $1";

@@ -9,12 +9,16 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::attributes::{Attribute, AttributeNames, AttributeSelection, AttributeValue, GROUP, ResourceKind};
+use super::attributes::{
+    Attribute, AttributeNames, AttributeSelection, AttributeValue, GROUP_URN, ResourceKind,
+};
 use super::filter::{FilterTarget, bind_member_filter};
 use super::group_rows::{self, GroupRow};
-use super::patch::{AttributeChange, ChangeEffect, Operations, changes, invalid_value, one_or_many};
+use super::patch::{
+    AttributeChange, ChangeEffect, Operations, invalid_value_error, one_or_many, parse_changes,
+};
 use super::resource::{Group, GroupMember, Meta, Nothing, ResourceView};
-use super::users::external_id;
+use super::users::parse_external_id;
 use super::values::{ExternalId, SchemaList, embedded_json, member_in_any_case};
 use crate::error::{Error, Result};
 use crate::id::{GroupId, MemberId};
@@ -89,10 +93,11 @@ pub(super) struct GroupWithMembers {
 }
 
 impl GroupWithMembers {
-    pub fn resource(self) -> Group {
+    /// Returns the group as a SCIM resource.
+    pub fn into_resource(self) -> Group {
         let GroupRow { id, display_name, external_id, created_at, changed_at, .. } = self.row;
         Group {
-            schemas: [GROUP],
+            schemas: [GROUP_URN],
             id,
             external_id,
             display_name,
@@ -198,13 +203,13 @@ pub(super) struct CreateGroup {
 }
 
 pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<ResourceView<Group>> {
-    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    let asked = AttributeSelection::new(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     if group_rows::count_groups(cx)? >= SCIM_GROUPS_MAX {
-        return Err(invalid_value(format!("a workspace has at most {SCIM_GROUPS_MAX} groups")));
+        return Err(invalid_value_error(format!("a workspace has at most {SCIM_GROUPS_MAX} groups")));
     }
-    let wanted = distinct_ids(input.members.as_ref())?;
+    let wanted = distinct_member_ids(input.members.as_ref())?;
     let added: Vec<MemberId> = wanted.into_iter().collect();
-    check_people(cx, &added)?;
+    check_all_are_people(cx, &added)?;
     let (id, now): (GroupId, _) = (cx.new_id()?, cx.now());
     let display_name = input.display_name.to_string();
     let external_id = input.external_id.clone().and_then(|ExternalId(id)| id);
@@ -220,24 +225,27 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<Resource
         changed_at: now,
         lsn,
     };
-    group_rows::insert(cx, &row)?;
+    group_rows::insert_group(cx, &row)?;
     group_rows::add_members(cx, id, &event.added)?;
-    ResourceView::of(GroupWithMembers { row, members: event.added }.resource(), &asked)
+    ResourceView::of(GroupWithMembers { row, members: event.added }.into_resource(), &asked)
 }
 
 /// Returns the distinct user ids in a request. Fails if a text is not an id.
-fn distinct_ids(named: Option<&GroupMemberIds>) -> Result<BTreeSet<MemberId>> {
-    named.into_iter().flat_map(|GroupMemberIds(ids)| ids).map(|id| parse_member_id(id)).collect()
+fn distinct_member_ids(member_ids: Option<&GroupMemberIds>) -> Result<BTreeSet<MemberId>> {
+    member_ids.into_iter().flat_map(|GroupMemberIds(ids)| ids).map(|id| parse_member_id(id)).collect()
 }
 
+/// Parses the id of a user in a value of `members`.
 fn parse_member_id(text: &str) -> Result<MemberId> {
-    text.parse::<Uuid>().map(MemberId::from).map_err(|_| invalid_value("`members`: not the id of a user"))
+    text.parse::<Uuid>()
+        .map(MemberId::from)
+        .map_err(|_| invalid_value_error("`members`: not the id of a user"))
 }
 
 /// Fails unless every id in `ids` is that of a person in the caller's workspace.
-fn check_people(cx: &Read<'_>, ids: &[MemberId]) -> Result<()> {
+fn check_all_are_people(cx: &Read<'_>, ids: &[MemberId]) -> Result<()> {
     if members::count_people_with_ids(cx, ids)? < ids.len() {
-        return Err(invalid_value("`members`: not a user of this workspace"));
+        return Err(invalid_value_error("`members`: not a user of this workspace"));
     }
     Ok(())
 }
@@ -255,10 +263,10 @@ pub(super) struct GetGroup {
 }
 
 pub(super) fn get(cx: &Read<'_>, input: &GetGroup) -> Result<ResourceView<Group>> {
-    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    let asked = AttributeSelection::new(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let row = load_group(cx, &input.id)?;
-    let members = if asked.has("members") { group_rows::all_members(cx, row.id)? } else { Vec::new() };
-    ResourceView::of(GroupWithMembers { row, members }.resource(), &asked)
+    let members = if asked.includes("members") { group_rows::all_members(cx, row.id)? } else { Vec::new() };
+    ResourceView::of(GroupWithMembers { row, members }.into_resource(), &asked)
 }
 
 /// Loads a group of the caller's workspace. Fails with *not found* also if `id` is not a valid id.
@@ -293,7 +301,7 @@ pub(super) struct ReplaceGroup {
 }
 
 pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceGroup) -> Result<ResourceView<Group>> {
-    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    let asked = AttributeSelection::new(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let before = load_group(cx, &input.id)?;
     let wanted = GroupRow {
         display_name: input.display_name.to_string(),
@@ -301,8 +309,8 @@ pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceGroup) -> Result<Resour
         ..before.clone()
     };
     let were = group_rows::all_members(cx, before.id)?.into_iter().collect();
-    let after = apply_changes(cx, &before, wanted, &were, distinct_ids(input.members.as_ref())?)?;
-    ResourceView::of(after.resource(), &asked)
+    let after = apply_changes(cx, &before, wanted, &were, distinct_member_ids(input.members.as_ref())?)?;
+    ResourceView::of(after.into_resource(), &asked)
 }
 
 /// Changes a group with SCIM PATCH operations, and returns the group. Either all operations are applied or
@@ -325,40 +333,40 @@ pub(super) struct PatchGroup {
 }
 
 pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<ResourceView<Group>> {
-    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    let asked = AttributeSelection::new(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let before = load_group(cx, &input.id)?;
     let were: BTreeSet<MemberId> = group_rows::all_members(cx, before.id)?.into_iter().collect();
     let mut wanted = before.clone();
     let mut members = were.clone();
-    let changes = changes(ResourceKind::Group, &input.operations).collect::<Result<Vec<_>>>()?;
+    let changes = parse_changes(ResourceKind::Group, &input.operations).collect::<Result<Vec<_>>>()?;
     for change in changes.into_iter().flatten() {
         match change.attribute {
-            Attribute::Members => change_members(&mut members, &change)?,
-            Attribute::ExternalId => wanted.external_id = external_id(change.single())?,
+            Attribute::Members => apply_member_change(&mut members, &change)?,
+            Attribute::ExternalId => wanted.external_id = parse_external_id(change.single_value())?,
             Attribute::DisplayName if change.effect == ChangeEffect::Remove => {
                 return Err(Fault::Mutability.error("the attribute is required"));
             }
             Attribute::DisplayName => {
                 let name = GroupName::new(change.text()?.to_owned());
-                let name = name.map_err(|detail| invalid_value(format!("`displayName`: {detail}")))?;
+                let name = name.map_err(|detail| invalid_value_error(format!("`displayName`: {detail}")))?;
                 wanted.display_name = name.to_string();
             }
             _ => {}
         }
     }
     let after = apply_changes(cx, &before, wanted, &were, members)?;
-    ResourceView::of(after.resource(), &asked)
+    ResourceView::of(after.into_resource(), &asked)
 }
 
 /// Applies one change of a PATCH request to a set of group members, in memory.
-fn change_members(members: &mut BTreeSet<MemberId>, change: &AttributeChange) -> Result<()> {
+fn apply_member_change(members: &mut BTreeSet<MemberId>, change: &AttributeChange) -> Result<()> {
     let sent = || match &change.value {
         Some(value) => {
-            GroupMemberIds::of(value).map_err(|detail| invalid_value(format!("`members`: {detail}")))
+            GroupMemberIds::of(value).map_err(|detail| invalid_value_error(format!("`members`: {detail}")))
         }
-        None => Err(invalid_value("`members`: expected a list of members")),
+        None => Err(invalid_value_error("`members`: expected a list of members")),
     };
-    let named = || distinct_ids(Some(&sent()?));
+    let named = || distinct_member_ids(Some(&sent()?));
     match (change.effect, &change.value_filter) {
         (ChangeEffect::Remove, Some(of)) => {
             let of = bind_member_filter(of)?;
@@ -391,33 +399,33 @@ impl FilterTarget for SingleMember {
     }
 }
 
-/// Changes a group to the values in `wanted` and to `members`, and returns the group.
+/// Changes a group to the values in `after` and to `members_after`, and returns the group.
 fn apply_changes(
     cx: &mut Write<'_>,
     before: &GroupRow,
-    mut wanted: GroupRow,
-    were: &BTreeSet<MemberId>,
-    members: BTreeSet<MemberId>,
+    mut after: GroupRow,
+    members_before: &BTreeSet<MemberId>,
+    members_after: BTreeSet<MemberId>,
 ) -> Result<GroupWithMembers> {
-    let added: Vec<MemberId> = members.difference(were).copied().collect();
-    let removed: Vec<MemberId> = were.difference(&members).copied().collect();
-    if members.len() > SCIM_GROUP_MEMBERS_MAX {
-        return Err(invalid_value(format!("a group has at most {SCIM_GROUP_MEMBERS_MAX} members")));
+    let added: Vec<MemberId> = members_after.difference(members_before).copied().collect();
+    let removed: Vec<MemberId> = members_before.difference(&members_after).copied().collect();
+    if members_after.len() > SCIM_GROUP_MEMBERS_MAX {
+        return Err(invalid_value_error(format!("a group has at most {SCIM_GROUP_MEMBERS_MAX} members")));
     }
-    if wanted == *before && added.is_empty() && removed.is_empty() {
-        return Ok(GroupWithMembers { row: wanted, members: members.into_iter().collect() });
+    if after == *before && added.is_empty() && removed.is_empty() {
+        return Ok(GroupWithMembers { row: after, members: members_after.into_iter().collect() });
     }
-    check_people(cx, &added)?;
-    wanted.changed_at = cx.now();
-    group_rows::update(cx, &wanted)?;
-    group_rows::add_members(cx, wanted.id, &added)?;
-    group_rows::drop_members(cx, wanted.id, &removed)?;
-    let display_name = wanted.display_name.clone();
-    let group_id = wanted.id;
+    check_all_are_people(cx, &added)?;
+    after.changed_at = cx.now();
+    group_rows::update_group(cx, &after)?;
+    group_rows::add_members(cx, after.id, &added)?;
+    group_rows::remove_members(cx, after.id, &removed)?;
+    let display_name = after.display_name.clone();
+    let group_id = after.id;
     let created = false;
     let changed = GroupChanged { group_id, created, display_name, added, removed };
     cx.emit(Subject::WORKSPACE, &changed)?;
-    Ok(GroupWithMembers { row: wanted, members: members.into_iter().collect() })
+    Ok(GroupWithMembers { row: after, members: members_after.into_iter().collect() })
 }
 
 /// Deletes a group. The people in the group are not deleted.
@@ -430,7 +438,7 @@ pub(super) struct DeleteGroup {
 
 pub(super) fn delete(cx: &mut Write<'_>, input: &DeleteGroup) -> Result<Nothing> {
     let group = load_group(cx, &input.id)?;
-    group_rows::delete(cx, group.id)?;
+    group_rows::delete_group(cx, group.id)?;
     cx.emit(Subject::WORKSPACE, &GroupDeleted { group_id: group.id })?;
     Ok(Nothing {})
 }

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::attributes::{AttributeNames, AttributeSelection, ResourceKind};
-use super::filter::{Filter, LookupKey, parse};
+use super::filter::{Filter, LookupKey, parse_filter};
 use super::group_rows::{self, GroupRow};
 use super::groups::GroupWithMembers;
 use super::resource::{Group, List, ResourceView, User, UserOrGroup};
@@ -80,15 +80,15 @@ pub(super) struct SearchResources {
 }
 
 /// An index in a list, or a number of results. RFC 7644 allows values below the sensible minimum.
-type LenientNumber = Count<{ -WHOLE_MAX }, WHOLE_MAX>;
+type LenientNumber = Count<{ -JSON_INTEGER_MAX }, JSON_INTEGER_MAX>;
 /// Largest integer that every JSON parser preserves.
-const WHOLE_MAX: i64 = (1 << 53) - 1;
+const JSON_INTEGER_MAX: i64 = (1 << 53) - 1;
 
-pub(super) fn users(cx: &Read<'_>, input: &ListResources) -> Result<List<ResourceView<User>>> {
+pub(super) fn list_users(cx: &Read<'_>, input: &ListResources) -> Result<List<ResourceView<User>>> {
     input.search()?.run(cx, &[ResourceKind::User])
 }
 
-pub(super) fn groups(cx: &Read<'_>, input: &ListResources) -> Result<List<ResourceView<Group>>> {
+pub(super) fn list_groups(cx: &Read<'_>, input: &ListResources) -> Result<List<ResourceView<Group>>> {
     input.search()?.run(cx, &[ResourceKind::Group])
 }
 
@@ -105,44 +105,53 @@ pub(super) fn search_all(cx: &Read<'_>, input: &SearchResources) -> Result<List<
 }
 
 impl ListResources {
-    fn search(&self) -> Result<Search<'_>> {
-        let asked = AttributeSelection::of(self.attributes.as_ref(), self.excluded_attributes.as_ref())?;
-        Ok(Search::new(self.filter.as_deref(), self.start_index, self.count, asked))
+    fn search(&self) -> Result<SearchParams<'_>> {
+        let attributes =
+            AttributeSelection::new(self.attributes.as_ref(), self.excluded_attributes.as_ref())?;
+        Ok(SearchParams::new(self.filter.as_deref(), self.start_index, self.count, attributes))
     }
 }
 
 impl SearchResources {
-    fn search(&self) -> Result<Search<'_>> {
-        let asked = AttributeSelection::of(self.attributes.as_ref(), self.excluded_attributes.as_ref())?;
-        Ok(Search::new(self.filter.as_deref(), self.start_index, self.count, asked))
+    fn search(&self) -> Result<SearchParams<'_>> {
+        let attributes =
+            AttributeSelection::new(self.attributes.as_ref(), self.excluded_attributes.as_ref())?;
+        Ok(SearchParams::new(self.filter.as_deref(), self.start_index, self.count, attributes))
     }
 }
 
 /// Parameters of a list or a search.
-struct Search<'a> {
+struct SearchParams<'a> {
     filter: Option<&'a str>,
     /// Index of the first result in the list of all matches, counted from 1.
     start: i64,
+    /// Maximum number of results.
     count: usize,
-    asked: AttributeSelection,
+    /// Attributes to return.
+    attributes: AttributeSelection,
 }
 
-impl<'a> Search<'a> {
+impl<'a> SearchParams<'a> {
     fn new(
         filter: Option<&'a str>,
         start: Option<LenientNumber>,
         count: Option<LenientNumber>,
-        asked: AttributeSelection,
+        attributes: AttributeSelection,
     ) -> Self {
         let count = count.map_or(i64::MAX, LenientNumber::get).max(0);
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(SCIM_COUNT_MAX);
-        Self { filter, start: start.map_or(1, LenientNumber::get).max(1), count, asked }
+        Self { filter, start: start.map_or(1, LenientNumber::get).max(1), count, attributes }
     }
 
+    /// Runs the search in the resources of these kinds, and returns the requested page.
     fn run<T>(&self, cx: &Read<'_>, kinds: &[ResourceKind]) -> Result<List<ResourceView<T>>> {
-        let filters = self.filter.map(|text| parse(text, kinds)).transpose()?;
-        let mut page =
-            PageBuilder { skip: self.start.saturating_sub(1), room: self.count, total: 0, found: Vec::new() };
+        let filters = self.filter.map(|text| parse_filter(text, kinds)).transpose()?;
+        let mut page = PageBuilder {
+            skip: self.start.saturating_sub(1),
+            remaining: self.count,
+            total: 0,
+            resources: Vec::new(),
+        };
         for (place, kind) in kinds.iter().enumerate() {
             let filter = filters.as_ref().and_then(|filters| filters.get(place));
             match kind {
@@ -150,7 +159,7 @@ impl<'a> Search<'a> {
                 ResourceKind::Group => find_groups(cx, filter, &mut page)?,
             }
         }
-        let resources = self.reduce_to_selected(cx, page.found)?;
+        let resources = self.reduce_to_selected(cx, page.resources)?;
         Ok(List::of(resources, self.start, page.total))
     }
 
@@ -158,22 +167,22 @@ impl<'a> Search<'a> {
     fn reduce_to_selected<T>(
         &self,
         cx: &Read<'_>,
-        found: Vec<ListedResource>,
+        resources: Vec<ListedResource>,
     ) -> Result<Vec<ResourceView<T>>> {
-        let mut shown = Vec::with_capacity(found.len());
+        let mut shown = Vec::with_capacity(resources.len());
         let mut left = i64::try_from(SCIM_GROUP_MEMBERS_MAX).unwrap_or(i64::MAX);
-        for resource in found {
+        for resource in resources {
             shown.push(match resource {
-                ListedResource::User(person) => ResourceView::of(User::of(person), &self.asked)?,
+                ListedResource::User(person) => ResourceView::of(User::of(person), &self.attributes)?,
                 ListedResource::Group(mut group) => {
-                    if self.asked.has("members") {
+                    if self.attributes.includes("members") {
                         group.members = group_rows::first_members(cx, group.row.id, left.saturating_add(1))?;
                         left = left.saturating_sub(i64::try_from(group.members.len()).unwrap_or(i64::MAX));
                     }
                     if left < 0 {
                         break;
                     }
-                    ResourceView::of(group.resource(), &self.asked)?
+                    ResourceView::of(group.into_resource(), &self.attributes)?
                 }
             });
         }
@@ -192,37 +201,39 @@ struct PageBuilder {
     /// Number of matches to skip before the first result.
     skip: i64,
     /// Number of results that still fit on the page.
-    room: usize,
+    remaining: usize,
+    /// Number of matches so far, including skipped ones and ones after the page.
     total: i64,
-    found: Vec<ListedResource>,
+    resources: Vec<ListedResource>,
 }
 
 impl PageBuilder {
+    /// Counts a match, and adds it if it is on this page.
     fn add_match(&mut self, resource: ListedResource) {
         self.total = self.total.saturating_add(1);
         if self.skip > 0 {
             self.skip = self.skip.saturating_sub(1);
-        } else if self.room > 0 {
-            self.room = self.room.saturating_sub(1);
-            self.found.push(resource);
+        } else if self.remaining > 0 {
+            self.remaining = self.remaining.saturating_sub(1);
+            self.resources.push(resource);
         }
     }
 
-    /// Counts `all` matches, and reads the ones on this page with `read`.
+    /// Counts `count` matches, and reads the ones on this page with `read`.
     ///
     /// The arguments of `read` are the number of matches to skip and the maximum number to return.
     fn add_all(
         &mut self,
-        all: i64,
+        count: i64,
         read: impl FnOnce(i64, i64) -> Result<Vec<ListedResource>>,
     ) -> Result<()> {
-        self.total = self.total.saturating_add(all);
-        if self.room > 0 && self.skip < all {
-            let found = read(self.skip, i64::try_from(self.room).unwrap_or(i64::MAX))?;
-            self.room = self.room.saturating_sub(found.len());
-            self.found.extend(found);
+        self.total = self.total.saturating_add(count);
+        if self.remaining > 0 && self.skip < count {
+            let found = read(self.skip, i64::try_from(self.remaining).unwrap_or(i64::MAX))?;
+            self.remaining = self.remaining.saturating_sub(found.len());
+            self.resources.extend(found);
         }
-        self.skip = self.skip.saturating_sub(all).max(0);
+        self.skip = self.skip.saturating_sub(count).max(0);
         Ok(())
     }
 }
@@ -233,34 +244,36 @@ const BATCH_ROWS: i64 = 1000;
 /// One more than the maximum number of resources that one search may compare with a filter.
 const SCAN_MAX_PLUS_ONE: i64 = SCIM_SCAN_MAX + 1;
 
-fn too_many() -> crate::Error {
+/// Returns the error for a filter that would have to be compared with too many resources.
+fn too_many_error() -> crate::Error {
     Fault::TooMany.error(format!("the filter would be compared with more than {SCIM_SCAN_MAX} resources"))
 }
 
+/// Adds the users that match the filter to the page.
 fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) -> Result<()> {
     let Some(filter) = filter else {
-        return page.add_all(members::count_people(cx)?, |skip, room| {
-            Ok(members::people_page(cx, skip, room)?.into_iter().map(ListedResource::User).collect())
+        return page.add_all(members::count_people(cx)?, |skip, limit| {
+            Ok(members::people_page(cx, skip, limit)?.into_iter().map(ListedResource::User).collect())
         });
     };
     if matches!(filter, Filter::NoMatch) {
         return Ok(());
     }
     let one = |person: Option<Person>| person.into_iter().collect::<Vec<_>>();
-    let keyed = match filter.key() {
+    let keyed = match filter.lookup_key() {
         Some(LookupKey::Id(id)) => {
-            one(id.map(|id| members::person(cx, MemberId::from(id))).transpose()?.flatten())
+            one(id.map(|id| members::find_person(cx, MemberId::from(id))).transpose()?.flatten())
         }
-        Some(LookupKey::UserName(name)) => one(members::person_by_name(cx, name)?),
+        Some(LookupKey::UserName(name)) => one(members::find_person_by_user_name(cx, name)?),
         Some(LookupKey::ExternalId(id)) => members::people_by_external_id(cx, id, SCAN_MAX_PLUS_ONE)?,
         Some(LookupKey::Member(_)) | None => {
             if let Some(wanted) = selection::people_condition(filter) {
-                return page.add_all(members::count_matching_people(cx, &wanted)?, |skip, room| {
-                    let found = members::matching_people(cx, &wanted, skip, room)?;
+                return page.add_all(members::count_matching_people(cx, &wanted)?, |skip, limit| {
+                    let found = members::matching_people(cx, &wanted, skip, limit)?;
                     Ok(found.into_iter().map(ListedResource::User).collect())
                 });
             }
-            return scan(
+            return scan_rows(
                 |after| members::people_after(cx, after, BATCH_ROWS),
                 |person| person.lsn,
                 |people| {
@@ -272,7 +285,7 @@ fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) ->
         }
     };
     if keyed.len() >= usize::try_from(SCAN_MAX_PLUS_ONE).unwrap_or(usize::MAX) {
-        return Err(too_many());
+        return Err(too_many_error());
     }
     keyed
         .into_iter()
@@ -281,21 +294,22 @@ fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) ->
     Ok(())
 }
 
+/// Adds the groups that match the filter to the page.
 fn find_groups(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) -> Result<()> {
     let Some(filter) = filter else {
-        return page.add_all(group_rows::count_groups(cx)?, |skip, room| {
-            let rows = group_rows::groups_page(cx, skip, room)?.into_iter();
+        return page.add_all(group_rows::count_groups(cx)?, |skip, limit| {
+            let rows = group_rows::groups_page(cx, skip, limit)?.into_iter();
             Ok(rows.map(|row| ListedResource::Group(GroupWithMembers { row, members: Vec::new() })).collect())
         });
     };
     let mut left = SCIM_SCAN_MAX;
-    let compares_members = filter.tests_members();
+    let compares_members = filter.uses_members();
     let mut compare = |rows: Vec<GroupRow>| {
         let members =
             if compares_members { group_rows::members_of_groups(cx, &rows, left)? } else { Vec::new() };
         left = left.saturating_sub(i64::try_from(members.len()).unwrap_or(i64::MAX));
         if compares_members && left <= 0 {
-            return Err(too_many());
+            return Err(too_many_error());
         }
         let mut of_groups: HashMap<GroupId, Vec<MemberId>> = HashMap::new();
         for (group, member) in members {
@@ -309,7 +323,7 @@ fn find_groups(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) -
         }
         Ok(())
     };
-    match filter.key() {
+    match filter.lookup_key() {
         Some(LookupKey::Id(id)) => {
             let found = id.map(|id| group_rows::find_group(cx, GroupId::from(id))).transpose()?;
             compare(found.flatten().into_iter().collect())
@@ -328,17 +342,17 @@ fn find_groups(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) -
         }
         Some(LookupKey::Member(None)) => Ok(()),
         Some(LookupKey::UserName(_)) | None => {
-            scan(|after| group_rows::groups_after(cx, after, BATCH_ROWS), |row| row.lsn, compare)
+            scan_rows(|after| group_rows::groups_after(cx, after, BATCH_ROWS), |row| row.lsn, compare)
         }
     }
 }
 
-/// Reads all rows and passes them to `each`, a thousand at a time. Fails with `tooMany` if there are too many
-/// rows.
-fn scan<T>(
+/// Reads all rows and passes them to `process_batch`, a thousand at a time. Fails with `tooMany` if there are
+/// too many rows.
+fn scan_rows<T>(
     read: impl Fn(i64) -> Result<Vec<T>>,
     position: impl Fn(&T) -> i64,
-    mut each: impl FnMut(Vec<T>) -> Result<()>,
+    mut process_batch: impl FnMut(Vec<T>) -> Result<()>,
 ) -> Result<()> {
     let mut after = 0;
     let mut compared = 0_i64;
@@ -347,9 +361,9 @@ fn scan<T>(
         let Some(last) = rows.last() else { return Ok(()) };
         (after, compared) = (position(last), compared.saturating_add(BATCH_ROWS));
         if compared > SCIM_SCAN_MAX {
-            return Err(too_many());
+            return Err(too_many_error());
         }
-        each(rows)?;
+        process_batch(rows)?;
     }
 }
 
@@ -362,7 +376,7 @@ mod tests {
         let scanned = |all: i64| {
             let mut seen = 0_i64;
             let read = |after: i64| Ok((after + 1..=all.min(after + BATCH_ROWS)).collect::<Vec<i64>>());
-            let outcome = scan(
+            let outcome = scan_rows(
                 read,
                 |row| *row,
                 |rows| {

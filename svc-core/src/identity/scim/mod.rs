@@ -83,7 +83,7 @@ pub(crate) fn feature() -> Feature {
         .operations("scim", users_and_groups())
         .operations("scim", searches_and_discovery())
         .events(vec![EventKind::of::<groups::GroupChanged>(), EventKind::of::<groups::GroupDeleted>()])
-        .projector(&[MemberRemoved::KIND], group_rows::remove_from_groups)
+        .projector(&[MemberRemoved::KIND], group_rows::remove_people_from_groups)
         .sample(
             Sample::new("person", "create_scim_user", |_| json!({"userName": "mary@corp.example"}))
                 .id_at("/id"),
@@ -113,25 +113,26 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-fn framed(row: Operation) -> Operation {
-    row.framed(Frame::Scim).needs(&[TokenAdmin])
+/// Adds to an operation the frame of SCIM routes and the capability that all SCIM operations need.
+fn scim_operation(operation: Operation) -> Operation {
+    operation.framed(Frame::Scim).needs(&[TokenAdmin])
 }
 
 fn users_and_groups() -> Vec<Operation> {
     let user = |w: &Fixture| json!({"id": w.id("person")});
     let group = |w: &Fixture| json!({"id": w.id("scim_group")});
     vec![
-        framed(write("create_scim_user", users::create))
+        scim_operation(write("create_scim_user", users::create))
             .title("Create a SCIM user")
             .post("/scim/v2/Users")
             .created()
             .refuses(&[Code::HandleTaken])
             .example(|_| json!({"userName": "grace@corp.example", "displayName": "Grace", "active": true})),
-        framed(read("get_scim_user", users::get))
+        scim_operation(read("get_scim_user", users::get))
             .title("Read a SCIM user")
             .get("/scim/v2/Users/{id}")
             .example(user),
-        framed(changing("replace_scim_user", Effect::Idempotent).in_steps(users::replace))
+        scim_operation(changing("replace_scim_user", Effect::Idempotent).in_steps(users::replace))
             .title("Replace a SCIM user")
             .put("/scim/v2/Users/{id}")
             .refuses(&[Code::Forbidden, Code::HandleTaken])
@@ -139,7 +140,7 @@ fn users_and_groups() -> Vec<Operation> {
                 json!({"id": w.id("person"), "userName": "mary@corp.example", "externalId": "00u1",
                        "active": true})
             }),
-        framed(changing("patch_scim_user", Effect::Idempotent).in_steps(users::patch))
+        scim_operation(changing("patch_scim_user", Effect::Idempotent).in_steps(users::patch))
             .title("Change a SCIM user")
             .patch("/scim/v2/Users/{id}")
             .refuses(&[Code::Forbidden, Code::HandleTaken])
@@ -147,33 +148,33 @@ fn users_and_groups() -> Vec<Operation> {
                 json!({"id": w.id("person"),
                        "Operations": [{"op": "replace", "path": "active", "value": false}]})
             }),
-        framed(changing("delete_scim_user", Effect::Destructive).in_resumed_steps(users::delete))
+        scim_operation(changing("delete_scim_user", Effect::Destructive).in_resumed_steps(users::delete))
             .title("Remove a SCIM user")
             .delete("/scim/v2/Users/{id}")
             .no_content()
             .refuses(&[Code::Forbidden])
             .example(user),
-        framed(write("create_scim_group", groups::create))
+        scim_operation(write("create_scim_group", groups::create))
             .title("Create a SCIM group")
             .post("/scim/v2/Groups")
             .created()
             .example(|w| json!({"displayName": "Reviewers", "members": [{"value": w.id("person")}]})),
-        framed(read("get_scim_group", groups::get))
+        scim_operation(read("get_scim_group", groups::get))
             .title("Read a SCIM group")
             .get("/scim/v2/Groups/{id}")
             .example(group),
-        framed(idempotent("replace_scim_group", groups::replace))
+        scim_operation(idempotent("replace_scim_group", groups::replace))
             .title("Replace a SCIM group")
             .put("/scim/v2/Groups/{id}")
             .example(|w| json!({"id": w.id("scim_group"), "displayName": "All engineers", "members": []})),
-        framed(idempotent("patch_scim_group", groups::patch))
+        scim_operation(idempotent("patch_scim_group", groups::patch))
             .title("Change a SCIM group")
             .patch("/scim/v2/Groups/{id}")
             .example(|w| {
                 json!({"id": w.id("scim_group"), "Operations": [
                     {"op": "add", "path": "members", "value": [{"value": w.id("person")}]}]})
             }),
-        framed(destructive("delete_scim_group", groups::delete))
+        scim_operation(destructive("delete_scim_group", groups::delete))
             .title("Delete a SCIM group")
             .delete("/scim/v2/Groups/{id}")
             .no_content()
@@ -196,45 +197,45 @@ fn searches_and_discovery() -> Vec<Operation> {
     let by_name = |_: &Fixture| json!({"filter": "userName eq \"mary@corp.example\"", "count": 10});
     let groups = |_: &Fixture| json!({"filter": "displayName sw \"Eng\"", "excludedAttributes": "members"});
     vec![
-        framed(read("list_scim_users", list::users))
+        scim_operation(read("list_scim_users", list::list_users))
             .title("List SCIM users")
             .get("/scim/v2/Users")
             .example(by_name),
-        framed(read("search_scim_users", list::search_users))
+        scim_operation(read("search_scim_users", list::search_users))
             .title("Search SCIM users")
             .post("/scim/v2/Users/.search")
             .example(by_name),
-        framed(read("list_scim_groups", list::groups))
+        scim_operation(read("list_scim_groups", list::list_groups))
             .title("List SCIM groups")
             .get("/scim/v2/Groups")
             .example(groups),
-        framed(read("search_scim_groups", list::search_groups))
+        scim_operation(read("search_scim_groups", list::search_groups))
             .title("Search SCIM groups")
             .post("/scim/v2/Groups/.search")
             .example(|_| json!({"filter": "displayName sw \"Eng\"", "excludedAttributes": ["members"]})),
-        framed(read("search_scim", list::search_all))
+        scim_operation(read("search_scim", list::search_all))
             .title("Search all SCIM resources")
             .post("/scim/v2/.search")
             .example(|_| json!({"startIndex": 1, "count": 10})),
-        framed(read("get_scim_config", discovery::config))
+        scim_operation(read("get_scim_config", discovery::get_config))
             .title("Read the SCIM configuration")
             .get("/scim/v2/ServiceProviderConfig")
             .example(|_| json!({})),
-        framed(read("list_scim_resource_types", discovery::resource_types))
+        scim_operation(read("list_scim_resource_types", discovery::list_resource_types))
             .title("List the SCIM resource types")
             .get("/scim/v2/ResourceTypes")
             .example(|_| json!({})),
-        framed(read("get_scim_resource_type", discovery::resource_type))
+        scim_operation(read("get_scim_resource_type", discovery::get_resource_type))
             .title("Read a SCIM resource type")
             .get("/scim/v2/ResourceTypes/{id}")
             .example(|_| json!({"id": "User"})),
-        framed(read("list_scim_schemas", discovery::schemas))
+        scim_operation(read("list_scim_schemas", discovery::list_schemas))
             .title("List the SCIM schemas")
             .get("/scim/v2/Schemas")
             .example(|_| json!({})),
-        framed(read("get_scim_schema", discovery::schema))
+        scim_operation(read("get_scim_schema", discovery::get_schema))
             .title("Read a SCIM schema")
             .get("/scim/v2/Schemas/{id}")
-            .example(|_| json!({"id": attributes::USER})),
+            .example(|_| json!({"id": attributes::USER_URN})),
     ]
 }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::attributes::{Attribute, PathMeaning, ResourceKind};
 use super::filter::check_bounds;
-use super::values::{DOCUMENT, embedded_json, member_in_any_case, single_value};
+use super::values::{DOCUMENT_TYPE, embedded_json, member_in_any_case, single_value};
 use crate::error::{Error, Result};
 use crate::identity::scim::Fault;
 use crate::ignored;
@@ -60,22 +60,25 @@ struct OperationMembers<'o> {
 }
 
 impl PatchOperation {
-    fn read(&self) -> Result<OperationMembers<'_>> {
-        let Value::Object(members) = &self.0 else { return Err(syntax("expected an object")) };
+    /// Returns the members `op`, `path` and `value`. Fails if one of them has the wrong type or `op` is
+    /// missing.
+    fn parse(&self) -> Result<OperationMembers<'_>> {
+        let Value::Object(members) = &self.0 else { return Err(syntax_error("expected an object")) };
         let text = |name: &str| match member_in_any_case(members, name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.trim())),
-            Some(_) => Err(syntax(&format!("its `{name}` is not a text"))),
+            Some(_) => Err(syntax_error(&format!("its `{name}` is not a text"))),
         };
         Ok(OperationMembers {
-            op: text("op")?.ok_or_else(|| syntax("its `op` is missing"))?,
+            op: text("op")?.ok_or_else(|| syntax_error("its `op` is missing"))?,
             path: text("path")?.filter(|path| !path.is_empty()),
             value: member_in_any_case(members, "value"),
         })
     }
 }
 
-fn syntax(detail: &str) -> Error {
+/// Returns the error for a malformed operation.
+fn syntax_error(detail: &str) -> Error {
     Fault::InvalidSyntax.error(format!("an operation of `Operations`: {detail}"))
 }
 
@@ -99,7 +102,7 @@ pub(super) struct AttributeChange {
 
 impl AttributeChange {
     /// Returns the new value of a single-valued attribute, or null if the operation removes the attribute.
-    pub fn single(&self) -> &Value {
+    pub fn single_value(&self) -> &Value {
         match (self.effect, &self.value) {
             (ChangeEffect::Remove, _) | (_, None) => &Value::Null,
             (_, Some(value)) => single_value(value),
@@ -108,32 +111,33 @@ impl AttributeChange {
 
     /// Returns the new value of the attribute as text. Fails if the value is not a text.
     pub fn text(&self) -> Result<&str> {
-        self.single()
+        self.single_value()
             .as_str()
-            .ok_or_else(|| invalid_value(format!("`{}`: expected a text", self.attribute.name())))
+            .ok_or_else(|| invalid_value_error(format!("`{}`: expected a text", self.attribute.name())))
     }
 }
 
 /// Returns the error for a value that is invalid for an attribute.
-pub(super) fn invalid_value(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+pub(super) fn invalid_value_error(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Fault::InvalidValue.error(detail)
 }
 
 /// Returns the changes of each operation, in order. The result contains an error for each invalid operation.
-pub(super) fn changes(
+pub(super) fn parse_changes(
     kind: ResourceKind,
     operations: &Operations,
 ) -> impl Iterator<Item = Result<Vec<AttributeChange>>> {
-    operations.iter().map(move |operation| operation_changes(kind, operation.read()?))
+    operations.iter().map(move |operation| parse_operation(kind, operation.parse()?))
 }
 
-fn operation_changes(kind: ResourceKind, operation: OperationMembers<'_>) -> Result<Vec<AttributeChange>> {
+/// Returns the changes that one operation makes: one change, or one for each attribute in `value`.
+fn parse_operation(kind: ResourceKind, operation: OperationMembers<'_>) -> Result<Vec<AttributeChange>> {
     let path = operation.path.filter(|path| !path.eq_ignore_ascii_case(kind.schema()));
     let target = match path {
-        Some(path) => match target(kind, path)? {
+        Some(path) => match resolve_target(kind, path)? {
             PatchTarget::Stored(attribute, value_filter) => Some((attribute, value_filter)),
             PatchTarget::NotStored => {
-                ignored::note(DOCUMENT, path, "it is not kept");
+                ignored::note(DOCUMENT_TYPE, path, "it is not kept");
                 return Ok(Vec::new());
             }
         },
@@ -143,7 +147,7 @@ fn operation_changes(kind: ResourceKind, operation: OperationMembers<'_>) -> Res
         "add" => ChangeEffect::Add,
         "replace" => ChangeEffect::Replace,
         "remove" => ChangeEffect::Remove,
-        _ => return Err(syntax("its `op` is not add, replace or remove")),
+        _ => return Err(syntax_error("its `op` is not add, replace or remove")),
     };
     if let Some((attribute, value_filter)) = target {
         return Ok(vec![AttributeChange {
@@ -162,7 +166,7 @@ fn operation_changes(kind: ResourceKind, operation: OperationMembers<'_>) -> Res
     });
     match sent.map(embedded_json).as_deref() {
         Some(Value::Object(members)) => Ok(changes_without_path(kind, effect, members)),
-        _ => Err(invalid_value("without a path the value is an object")),
+        _ => Err(invalid_value_error("without a path the value is an object")),
     }
 }
 
@@ -179,7 +183,7 @@ fn changes_without_path(
             Value::Object(below) if name.eq_ignore_ascii_case(kind.schema()) => {
                 changes.extend(changes_without_path(kind, effect, below));
             }
-            _ => match target(kind, name) {
+            _ => match resolve_target(kind, name) {
                 Ok(PatchTarget::Stored(attribute, value_filter)) => {
                     changes.push(AttributeChange {
                         effect,
@@ -188,7 +192,7 @@ fn changes_without_path(
                         value: Some(value.clone()),
                     });
                 }
-                Ok(PatchTarget::NotStored) | Err(_) => ignored::note(DOCUMENT, name, "it is not kept"),
+                Ok(PatchTarget::NotStored) | Err(_) => ignored::note(DOCUMENT_TYPE, name, "it is not kept"),
             },
         }
     }
@@ -203,7 +207,7 @@ enum PatchTarget {
 
 /// Returns the attribute that a path refers to. Fails if the path is invalid or the attribute cannot be
 /// changed.
-fn target(kind: ResourceKind, path: &str) -> Result<PatchTarget> {
+fn resolve_target(kind: ResourceKind, path: &str) -> Result<PatchTarget> {
     let unknown = || Fault::InvalidPath.error("`path`: names an attribute that there is not");
     check_bounds(path, Fault::InvalidPath)?;
     let Ok(parsed) = path.parse::<PatchPath>() else {
@@ -249,7 +253,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::super::attributes::USER;
+    use super::super::attributes::USER_URN;
     use super::*;
     use crate::error::Code;
     use crate::strangers;
@@ -257,7 +261,7 @@ mod tests {
     /// Returns the changes of a PATCH request as texts, or the `scimType` of its error.
     fn read(kind: ResourceKind, operations: Value) -> std::result::Result<Vec<String>, String> {
         let operations: Operations = serde_json::from_value(operations).unwrap();
-        let found = changes(kind, &operations).collect::<Result<Vec<_>>>().map_err(|error| {
+        let found = parse_changes(kind, &operations).collect::<Result<Vec<_>>>().map_err(|error| {
             let problem = serde_json::to_value(error.problem()).unwrap();
             problem["scimType"].as_str().unwrap().to_owned()
         })?;
@@ -285,9 +289,12 @@ mod tests {
                 json!([{"op": "Add", "value": {"name.givenName": "A", "displayName": "B", "x": 1}}]),
                 Ok("Add DisplayName \"B\""),
             ),
-            (json!([{"op": "add", "value": {USER: {"userName": "a"}}}]), Ok("Add UserName \"a\"")),
-            (json!([{"op": "add", "path": USER, "value": {"userName": "a"}}]), Ok("Add UserName \"a\"")),
-            (json!([{"op": "add", "path": format!("{USER}:active"), "value": true}]), Ok("Add Active true")),
+            (json!([{"op": "add", "value": {USER_URN: {"userName": "a"}}}]), Ok("Add UserName \"a\"")),
+            (json!([{"op": "add", "path": USER_URN, "value": {"userName": "a"}}]), Ok("Add UserName \"a\"")),
+            (
+                json!([{"op": "add", "path": format!("{USER_URN}:active"), "value": true}]),
+                Ok("Add Active true"),
+            ),
             (json!([{"op": "add", "path": "emails[type eq \"work\"].value", "value": "a"}]), Ok("")),
             (json!([{"op": "add", "path": format!("{enterprise}:department"), "value": "a"}]), Ok("")),
             (json!([{"op": "remove", "path": "externalId"}]), Ok("Remove ExternalId ")),
@@ -368,7 +375,7 @@ mod tests {
         fn anything_is_a_path_or_refused(sent in strangers::texts(&PIECES)) {
             let kinds = [ResourceKind::User, ResourceKind::Group].into_iter().cycle();
             for (path, kind) in sent.iter().zip(kinds) {
-                if let Err(error) = target(kind, path) {
+                if let Err(error) = resolve_target(kind, path) {
                     prop_assert_eq!(error.code(), Code::Malformed, "{}", path);
                 }
             }

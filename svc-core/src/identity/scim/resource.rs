@@ -7,14 +7,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::attributes::{AttributeSelection, ResourceKind, USER};
+use super::attributes::{AttributeSelection, ResourceKind, USER_URN};
 use crate::error::{Error, Result};
 use crate::id::{GroupId, MemberId};
 use crate::identity::members::Person;
 use crate::time::Time;
 
 /// Schema URN of a SCIM list.
-pub(super) const LIST: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
+pub(super) const LIST_URN: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 
 /// A person, as a SCIM user. An attribute is absent if it has no value or was not requested.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -40,7 +40,7 @@ pub(super) struct User {
 impl User {
     pub fn of(person: Person) -> Self {
         Self {
-            schemas: [USER],
+            schemas: [USER_URN],
             meta: Meta::of(
                 ResourceKind::User,
                 person.id,
@@ -90,7 +90,7 @@ pub(super) struct GroupMember {
 
 impl GroupMember {
     pub fn of(value: MemberId) -> Self {
-        Self { value, reference: location(ResourceKind::User, value), r#type: "User" }
+        Self { value, reference: resource_path(ResourceKind::User, value), r#type: "User" }
     }
 }
 
@@ -109,12 +109,12 @@ pub(super) struct Meta {
 
 impl Meta {
     pub fn of(kind: ResourceKind, id: impl std::fmt::Display, created: Time, last_modified: Time) -> Self {
-        Self { resource_type: kind.name(), created, last_modified, location: location(kind, id) }
+        Self { resource_type: kind.name(), created, last_modified, location: resource_path(kind, id) }
     }
 }
 
 /// Returns the path of a resource. The frame adds the service's address before the path.
-fn location(kind: ResourceKind, id: impl std::fmt::Display) -> String {
+fn resource_path(kind: ResourceKind, id: impl std::fmt::Display) -> String {
     format!("/scim/v2{}/{id}", kind.endpoint())
 }
 
@@ -132,10 +132,10 @@ pub(super) enum UserOrGroup {
 pub(super) struct ResourceView<T>(Value, PhantomData<fn() -> T>);
 
 impl<T> ResourceView<T> {
-    pub fn of<R: Serialize>(resource: R, asked: &AttributeSelection) -> Result<Self> {
+    pub fn of<R: Serialize>(resource: R, attributes: &AttributeSelection) -> Result<Self> {
         let mut value = serde_json::to_value(resource).map_err(Error::internal)?;
         if let Some(members) = value.as_object_mut() {
-            asked.remove_unselected(members);
+            attributes.remove_unselected(members);
         }
         Ok(Self(value, PhantomData))
     }
@@ -180,7 +180,7 @@ pub(super) struct List<T> {
 
 impl<T> List<T> {
     pub fn of(resources: Vec<T>, start_index: i64, total_results: i64) -> Self {
-        Self { schemas: [LIST], total_results, start_index, items_per_page: resources.len(), resources }
+        Self { schemas: [LIST_URN], total_results, start_index, items_per_page: resources.len(), resources }
     }
 }
 

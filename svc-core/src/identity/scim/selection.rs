@@ -7,24 +7,24 @@ use scim_v2::filter::CompareOp;
 
 use super::attributes::Attribute;
 use super::filter::{Filter, Operand};
-use crate::identity::members::{HANDLE_TESTS_MAX, HandleTest, OUTCOMES, PeopleCondition};
+use crate::identity::members::{HANDLE_TESTS_MAX, HandleTest, OUTCOME_COUNT, PeopleCondition};
 
 /// A filter in which each test is replaced by a bit of a combination of test results.
-enum NumberedFilter {
-    All(Vec<NumberedFilter>),
-    Any(Vec<NumberedFilter>),
-    Not(Box<NumberedFilter>),
+enum BitFilter {
+    All(Vec<BitFilter>),
+    Any(Vec<BitFilter>),
+    Not(Box<BitFilter>),
     Always,
     /// A bit of the combination: whether the person is active, or whether a test of the handle succeeds.
     Bit(usize),
 }
 
 /// Bit that is set if the person is active.
-const ACTIVE: usize = 1;
+const ACTIVE_BIT: usize = 1;
 /// Bits for the results of the handle tests, in order.
-const TESTS: [usize; HANDLE_TESTS_MAX] = [2, 4, 8];
+const HANDLE_TEST_BITS: [usize; HANDLE_TESTS_MAX] = [2, 4, 8];
 
-impl NumberedFilter {
+impl BitFilter {
     /// Returns whether a person with this combination of test results matches the filter.
     fn is_met_by(&self, combination: usize) -> bool {
         match self {
@@ -36,6 +36,7 @@ impl NumberedFilter {
         }
     }
 
+    /// Returns a filter that no person matches.
     fn never() -> Self {
         Self::Not(Box::new(Self::Always))
     }
@@ -46,8 +47,8 @@ impl NumberedFilter {
 /// Returns `None` if the database cannot evaluate the filter.
 pub(super) fn people_condition(filter: &Filter) -> Option<PeopleCondition> {
     let mut tests = Vec::new();
-    let numbered = number_tests(filter, &mut tests)?;
-    let mut outcomes = [false; OUTCOMES];
+    let numbered = assign_test_bits(filter, &mut tests)?;
+    let mut outcomes = [false; OUTCOME_COUNT];
     outcomes
         .iter_mut()
         .enumerate()
@@ -58,59 +59,62 @@ pub(super) fn people_condition(filter: &Filter) -> Option<PeopleCondition> {
 /// Replaces the tests of a filter by bits, and collects the handle tests in `tests`.
 ///
 /// Returns `None` if the filter has too many tests, or one that the database does not support.
-fn number_tests(filter: &Filter, tests: &mut Vec<(HandleTest, String)>) -> Option<NumberedFilter> {
-    let mut each = |items: &[Filter]| -> Option<Vec<NumberedFilter>> {
-        items.iter().map(|item| number_tests(item, tests)).collect()
+fn assign_test_bits(filter: &Filter, tests: &mut Vec<(HandleTest, String)>) -> Option<BitFilter> {
+    let mut each = |items: &[Filter]| -> Option<Vec<BitFilter>> {
+        items.iter().map(|item| assign_test_bits(item, tests)).collect()
     };
     match filter {
-        Filter::All(items) => each(items).map(NumberedFilter::All),
-        Filter::Any(items) => each(items).map(NumberedFilter::Any),
-        Filter::Not(inner) => Some(NumberedFilter::Not(Box::new(number_tests(inner, tests)?))),
-        Filter::NoMatch => Some(NumberedFilter::never()),
-        Filter::Present(Attribute::Id | Attribute::UserName | Attribute::Active) => {
-            Some(NumberedFilter::Always)
-        }
+        Filter::All(items) => each(items).map(BitFilter::All),
+        Filter::Any(items) => each(items).map(BitFilter::Any),
+        Filter::Not(inner) => Some(BitFilter::Not(Box::new(assign_test_bits(inner, tests)?))),
+        Filter::NoMatch => Some(BitFilter::never()),
+        Filter::Present(Attribute::Id | Attribute::UserName | Attribute::Active) => Some(BitFilter::Always),
         Filter::Compare(Attribute::Active, op, Operand::Flag(flag)) => {
-            let active = NumberedFilter::Bit(ACTIVE);
+            let active = BitFilter::Bit(ACTIVE_BIT);
             let is_wanted = (*op == CompareOp::Eq) == *flag;
-            Some(if is_wanted { active } else { NumberedFilter::Not(Box::new(active)) })
+            Some(if is_wanted { active } else { BitFilter::Not(Box::new(active)) })
         }
-        Filter::Compare(Attribute::UserName, op, Operand::Text(text)) => number_name_test(op, text, tests),
+        Filter::Compare(Attribute::UserName, op, Operand::Text(text)) => {
+            assign_name_test_bit(op, text, tests)
+        }
         Filter::Present(_) | Filter::Compare(..) => None,
     }
 }
 
-fn number_name_test(
+/// Replaces a test of the user name by a bit, and adds the test to `tests` unless it is there already.
+///
+/// Returns `None` if `tests` already has the maximum length, or if the database does not support the test.
+fn assign_name_test_bit(
     op: &CompareOp,
     text: &str,
     tests: &mut Vec<(HandleTest, String)>,
-) -> Option<NumberedFilter> {
+) -> Option<BitFilter> {
     let (test, negated) = match op {
-        CompareOp::Eq => (HandleTest::Is, false),
-        CompareOp::Ne => (HandleTest::Is, true),
-        CompareOp::Sw => (HandleTest::Begins, false),
+        CompareOp::Eq => (HandleTest::Equals, false),
+        CompareOp::Ne => (HandleTest::Equals, true),
+        CompareOp::Sw => (HandleTest::StartsWith, false),
         CompareOp::Co => (HandleTest::Contains, false),
-        CompareOp::Ew => (HandleTest::Ends, false),
+        CompareOp::Ew => (HandleTest::EndsWith, false),
         // The database engines order texts differently.
         CompareOp::Gt | CompareOp::Ge | CompareOp::Lt | CompareOp::Le => return None,
     };
     let text = text.to_lowercase();
     let outcome = if text.is_empty() {
         // No handle is empty, and every handle begins and ends with the empty text.
-        if test == HandleTest::Is { NumberedFilter::never() } else { NumberedFilter::Always }
+        if test == HandleTest::Equals { BitFilter::never() } else { BitFilter::Always }
     } else if text.contains(char::is_control) {
         // No handle contains a control character, and not every engine accepts one as a parameter.
-        NumberedFilter::never()
+        BitFilter::never()
     } else {
         let wanted = (test, text);
         let known = tests.iter().position(|known| *known == wanted);
-        let bit = *TESTS.get(known.unwrap_or(tests.len()))?;
+        let bit = *HANDLE_TEST_BITS.get(known.unwrap_or(tests.len()))?;
         if known.is_none() {
             tests.push(wanted);
         }
-        NumberedFilter::Bit(bit)
+        BitFilter::Bit(bit)
     };
-    Some(if negated { NumberedFilter::Not(Box::new(outcome)) } else { outcome })
+    Some(if negated { BitFilter::Not(Box::new(outcome)) } else { outcome })
 }
 
 #[cfg(test)]
@@ -119,7 +123,7 @@ mod tests {
 
     use super::super::attributes::AttributeValue;
     use super::super::attributes::ResourceKind;
-    use super::super::filter::{FilterTarget, parse};
+    use super::super::filter::{FilterTarget, parse_filter};
     use super::*;
 
     struct Someone(&'static str, bool);
@@ -138,10 +142,10 @@ mod tests {
     /// Returns whether a person matches a condition, evaluated in the same way as by the SQL statement.
     fn wants(wanted: &PeopleCondition, someone: &Someone) -> bool {
         let tests = wanted.tests.iter().map(|(test, text)| match test {
-            HandleTest::Is => someone.0 == text,
-            HandleTest::Begins => someone.0.starts_with(text.as_str()),
+            HandleTest::Equals => someone.0 == text,
+            HandleTest::StartsWith => someone.0.starts_with(text.as_str()),
             HandleTest::Contains => someone.0.contains(text.as_str()),
-            HandleTest::Ends => someone.0.ends_with(text.as_str()),
+            HandleTest::EndsWith => someone.0.ends_with(text.as_str()),
         });
         let bits = std::iter::once(someone.1).chain(tests);
         let combination = bits.enumerate().map(|(bit, holds)| usize::from(holds) << bit).sum::<usize>();
@@ -175,7 +179,7 @@ mod tests {
             ("active eq true and displayName pr", false),
             ("externalId eq \"1\" or active eq true", false),
         ] {
-            let parsed = parse(filter, &[ResourceKind::User]).unwrap().remove(0);
+            let parsed = parse_filter(filter, &[ResourceKind::User]).unwrap().remove(0);
             let wanted = people_condition(&parsed);
             assert_eq!(wanted.is_some(), is_selected, "{filter}");
             let Some(wanted) = wanted else { continue };

@@ -6,12 +6,14 @@ use serde_json::Value;
 
 use super::attributes::{Attribute, AttributeNames, AttributeSelection, AttributeValue, ResourceKind};
 use super::filter::FilterTarget;
-use super::patch::{AttributeChange, ChangeEffect, Operations, changes, invalid_value, one_or_many};
+use super::patch::{
+    AttributeChange, ChangeEffect, Operations, invalid_value_error, one_or_many, parse_changes,
+};
 use super::resource::{Nothing, ResourceView, User};
-use super::values::{DOCUMENT, DisplayText, ExternalId, LenientBool, SchemaList, single_value};
+use super::values::{DOCUMENT_TYPE, DisplayText, ExternalId, LenientBool, SchemaList, single_value};
 use crate::error::{Error, Result};
 use crate::id::MemberId;
-use crate::identity::enrol::{NewMember, check_handle_free, enrol};
+use crate::identity::enrol::{NewMember, check_handle_free, create_member};
 use crate::identity::member_ends;
 use crate::identity::members::{self, MemberKind, MemberUpdated, Person, UserName};
 use crate::identity::scim::Fault;
@@ -67,7 +69,7 @@ pub(super) struct CreateUser {
 }
 
 pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<ResourceView<User>> {
-    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    let asked = AttributeSelection::new(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let new = NewMember {
         workspace_id: cx.caller().workspace_id,
         handle: &input.user_name,
@@ -76,7 +78,7 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<ResourceV
         surface: Some(Surface::Scim),
     };
     check_handle_free(cx, &new).map_err(with_scim_uniqueness)?;
-    let member = enrol(cx, &new)?;
+    let member = create_member(cx, &new)?;
     let mut person = Person {
         id: member.id,
         handle: member.handle,
@@ -115,14 +117,14 @@ pub(super) struct GetUser {
 }
 
 pub(super) fn get(cx: &Read<'_>, input: &GetUser) -> Result<ResourceView<User>> {
-    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    let asked = AttributeSelection::new(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     ResourceView::of(User::of(load_user(cx, &input.id)?), &asked)
 }
 
 /// Loads a person of the caller's workspace. Fails with *not found* also if `id` is not a valid id.
 fn load_user(cx: &Read<'_>, id: &str) -> Result<Person> {
     let found = match id.parse::<uuid::Uuid>() {
-        Ok(id) => members::person(cx, MemberId::from(id))?,
+        Ok(id) => members::find_person(cx, MemberId::from(id))?,
         Err(_) => None,
     };
     found.ok_or_else(|| Error::not_found("user"))
@@ -166,14 +168,14 @@ pub(super) struct ReplaceUser {
 }
 
 pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Option<ResourceView<User>>> {
-    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    let asked = AttributeSelection::new(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let person = load_user(cx, &input.id)?;
     let sent = |value: &'_ Option<Value>| value.clone().unwrap_or_default();
     let mut wanted = RequestedValues::of(person.clone());
     wanted.active = input.active.map(|LenientBool(active)| active);
-    wanted.set_handle(handle(&sent(&input.user_name)));
-    wanted.set_external_id(external_id(&sent(&input.external_id)));
-    wanted.person.display_name = kept_display_name(&person, input.display_name.as_ref());
+    wanted.set_handle(parse_handle(&sent(&input.user_name)));
+    wanted.set_external_id(parse_external_id(&sent(&input.external_id)));
+    wanted.person.display_name = resulting_display_name(&person, input.display_name.as_ref());
     let wanted = wanted.resolve(cx, &person)?;
     let person = apply_changes(cx, &person, wanted)?;
     person.map(|person| ResourceView::of(User::of(person), &asked)).transpose()
@@ -207,7 +209,7 @@ pub(super) struct PatchUser {
 }
 
 pub(super) fn patch(cx: &mut Write<'_>, input: &PatchUser) -> Result<Option<ResourceView<User>>> {
-    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    let asked = AttributeSelection::new(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let person = load_user(cx, &input.id)?;
     let wanted = requested_values(&person, &input.operations).resolve(cx, &person)?;
     let person = apply_changes(cx, &person, wanted)?;
@@ -255,7 +257,7 @@ impl RequestedValues {
     /// they cannot prevent the change.
     fn resolve(mut self, cx: &Read<'_>, person: &Person) -> Result<Person> {
         if self.person.handle != person.handle
-            && let Err(error) = check_free(cx, &self.person.handle)
+            && let Err(error) = check_user_name_free(cx, &self.person.handle)
         {
             if error.code().status() >= 500 {
                 return Err(error);
@@ -273,7 +275,7 @@ impl RequestedValues {
             if !is_ignored {
                 return Err(error);
             }
-            ignored::note(DOCUMENT, name, "it cannot be what is sent beside `active`");
+            ignored::note(DOCUMENT_TYPE, name, "it cannot be what is sent beside `active`");
         }
         Ok(Person { active: self.active.unwrap_or(person.active), ..self.person })
     }
@@ -282,93 +284,97 @@ impl RequestedValues {
 /// Returns the values that the PATCH operations specify for a person.
 fn requested_values(person: &Person, operations: &Operations) -> RequestedValues {
     let mut wanted = RequestedValues::of(person.clone());
-    for found in changes(ResourceKind::User, operations) {
+    for found in parse_changes(ResourceKind::User, operations) {
         match found {
-            Ok(changes) => changes.iter().for_each(|change| patch_one(&mut wanted, change)),
+            Ok(changes) => changes.iter().for_each(|change| apply_change(&mut wanted, change)),
             Err(error) => wanted.invalid_values.push(("Operations", error)),
         }
     }
     wanted
 }
 
-fn patch_one(wanted: &mut RequestedValues, change: &AttributeChange) {
+/// Applies one change of a PATCH request to the requested values, in memory.
+fn apply_change(requested: &mut RequestedValues, change: &AttributeChange) {
     let required = || Fault::Mutability.error("the attribute is required");
     match (change.attribute, change.effect) {
-        (Attribute::UserName, ChangeEffect::Remove) => wanted.set_handle(Err(required())),
-        (Attribute::UserName, _) => wanted.set_handle(handle(change.single())),
-        (Attribute::Active, ChangeEffect::Remove) => wanted.set_active(Err(required())),
+        (Attribute::UserName, ChangeEffect::Remove) => requested.set_handle(Err(required())),
+        (Attribute::UserName, _) => requested.set_handle(parse_handle(change.single_value())),
+        (Attribute::Active, ChangeEffect::Remove) => requested.set_active(Err(required())),
         (Attribute::Active, _) => {
             let active = change.value.as_ref().and_then(LenientBool::of);
-            wanted.set_active(active.ok_or_else(|| invalid_value("`active`: expected true or false")));
+            requested
+                .set_active(active.ok_or_else(|| invalid_value_error("`active`: expected true or false")));
         }
-        (Attribute::ExternalId, _) => wanted.set_external_id(external_id(change.single())),
-        (Attribute::DisplayName, _) if wanted.person.display_name.is_none() => {
-            let name = DisplayText::of(Attribute::DisplayName.name(), change.single());
-            wanted.person.display_name = kept_display_name(&wanted.person, Some(&name));
+        (Attribute::ExternalId, _) => requested.set_external_id(parse_external_id(change.single_value())),
+        (Attribute::DisplayName, _) if requested.person.display_name.is_none() => {
+            let name = DisplayText::of(Attribute::DisplayName.name(), change.single_value());
+            requested.person.display_name = resulting_display_name(&requested.person, Some(&name));
         }
         _ => {}
     }
 }
 
-/// Returns the display name of a person after a request: the stored name, or the sent name if none was
+/// Returns the display name of a person after a request: the stored name, or the requested name if none was
 /// stored.
-fn kept_display_name(person: &Person, sent: Option<&DisplayText>) -> Option<String> {
-    let sent = || sent.and_then(|DisplayText(name)| name.as_deref()).map(str::to_owned);
-    person.display_name.clone().or_else(sent)
+fn resulting_display_name(person: &Person, requested: Option<&DisplayText>) -> Option<String> {
+    let requested = || requested.and_then(|DisplayText(name)| name.as_deref()).map(str::to_owned);
+    person.display_name.clone().or_else(requested)
 }
 
 /// Returns the handle in a value of `userName`. Fails if the value is not a valid user name.
-fn handle(value: &Value) -> Result<String> {
+fn parse_handle(value: &Value) -> Result<String> {
     let name = match single_value(value) {
         Value::String(text) => UserName::new(text),
         Value::Null => Err("missing".to_owned()),
         _ => Err("expected a text".to_owned()),
     };
-    name.map(|name| name.to_string()).map_err(|detail| invalid_value(format!("`userName`: {detail}")))
+    name.map(|name| name.to_string()).map_err(|detail| invalid_value_error(format!("`userName`: {detail}")))
 }
 
 /// Returns the id at the identity provider in a value of `externalId`. Fails if the value is invalid.
-pub(super) fn external_id(value: &Value) -> Result<Option<String>> {
-    let id = ExternalId::of(value).map_err(|detail| invalid_value(format!("`externalId`: {detail}")))?;
+pub(super) fn parse_external_id(value: &Value) -> Result<Option<String>> {
+    let id =
+        ExternalId::of(value).map_err(|detail| invalid_value_error(format!("`externalId`: {detail}")))?;
     Ok(id.0)
 }
 
-/// Changes a person to the values in `wanted`, and returns the person.
+/// Changes a person to the values in `after`, and returns the person.
 ///
 /// Returns `None` while the deactivated person still has claims to end.
-fn apply_changes(cx: &mut Write<'_>, person: &Person, wanted: Person) -> Result<Option<Person>> {
+fn apply_changes(cx: &mut Write<'_>, before: &Person, after: Person) -> Result<Option<Person>> {
     // Claims that remain after an interrupted deactivation end before the person is reactivated.
-    if !person.active && cx.end_some(person.id)? {
+    if !before.active && cx.end_some(before.id)? {
         return Ok(None);
     }
-    let wanted = if wanted == *person { wanted } else { write_changes(cx, person, wanted)? };
-    if !wanted.active && cx.end_some(wanted.id)? {
+    let after = if after == *before { after } else { write_changes(cx, before, after)? };
+    if !after.active && cx.end_some(after.id)? {
         return Ok(None);
     }
-    Ok(Some(wanted))
+    Ok(Some(after))
 }
 
-/// Writes the values in `wanted` to a person's row, emits the events, and returns the person.
-fn write_changes(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Person> {
-    wanted.changed_at = Some(cx.now());
-    if (Person { active: wanted.active, changed_at: wanted.changed_at, ..person.clone() }) != wanted {
-        members::update_person(cx, &wanted)?;
+/// Writes the values in `after` to a person's row, emits the events, and returns the person.
+fn write_changes(cx: &mut Write<'_>, before: &Person, mut after: Person) -> Result<Person> {
+    after.changed_at = Some(cx.now());
+    if (Person { active: after.active, changed_at: after.changed_at, ..before.clone() }) != after {
+        members::update_person(cx, &after)?;
         let updated = MemberUpdated {
-            member_id: wanted.id,
-            handle: wanted.handle.clone(),
-            display_name: wanted.display_name.clone(),
+            member_id: after.id,
+            handle: after.handle.clone(),
+            display_name: after.display_name.clone(),
         };
-        cx.emit(Subject::WORKSPACE.about(wanted.id), &updated)?;
+        cx.emit(Subject::WORKSPACE.about(after.id), &updated)?;
     }
-    match (person.active, wanted.active) {
-        (true, false) => member_ends::deactivate(cx, wanted.id)?,
-        (false, true) => member_ends::reactivate(cx, wanted.id)?,
+    match (before.active, after.active) {
+        (true, false) => member_ends::deactivate(cx, after.id)?,
+        (false, true) => member_ends::reactivate(cx, after.id)?,
         _ => {}
     }
-    Ok(wanted)
+    Ok(after)
 }
 
-fn check_free(cx: &Read<'_>, handle: &str) -> Result<()> {
+/// Fails if another member has the handle, or if the handle is reserved.
+fn check_user_name_free(cx: &Read<'_>, handle: &str) -> Result<()> {
     let workspace_id = cx.caller().workspace_id;
     let kind = MemberKind::Human;
     let wanted = NewMember { workspace_id, handle, kind, display_name: None, surface: None };

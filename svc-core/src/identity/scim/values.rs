@@ -15,7 +15,7 @@ use crate::limits::{EXTERNAL_ID_MAX, NAME_MAX};
 use crate::text::Text;
 
 /// Name of the document type, in log messages that report ignored attributes.
-pub(super) const DOCUMENT: &str = "SCIM";
+pub(super) const DOCUMENT_TYPE: &str = "SCIM";
 
 /// Schema URNs in a request. The service ignores them, because the path determines the kind of resource.
 pub(super) struct SchemaList;
@@ -78,13 +78,13 @@ impl DisplayText {
     pub fn of(name: &str, value: &Value) -> Self {
         let Value::String(text) = single_value(value) else {
             if !value.is_null() {
-                ignored::note(DOCUMENT, name, "it is not a text");
+                ignored::note(DOCUMENT_TYPE, name, "it is not a text");
             }
             return Self(None);
         };
         let fits = Text::cut(text);
         if fits.as_deref().is_some_and(|fits| fits != text) {
-            ignored::note(DOCUMENT, name, "only what fits of it is kept");
+            ignored::note(DOCUMENT_TYPE, name, "only what fits of it is kept");
         }
         Self(fits)
     }

@@ -28,7 +28,7 @@ use crate::op::{CredentialKind, Write};
 #[serde(deny_unknown_fields)]
 pub(super) struct MintFirstAdmin {}
 
-const LIVE_ADMIN: &str = "
+const LIVE_ADMIN_TOKEN: &str = "
     select t.id from members m join tokens t on t.member_id = m.id
     where m.workspace_id = $1 and m.deactivated_at is null and (t.capabilities & $2) <> 0
       and t.revoked_at is null and (t.expires_at is null or t.expires_at > $3)
@@ -43,7 +43,8 @@ pub(super) fn mint_first_admin(cx: &mut Write<'_>, _: &MintFirstAdmin) -> Result
         return Err(Error::forbidden("the operator does not allow it: SVC_OIDC_FIRST_ADMIN is not 1"));
     }
     let admin: Capabilities = std::iter::once(TokenAdmin).collect();
-    let live: Option<(TokenId,)> = cx.one(LIVE_ADMIN, &[&cx.caller().workspace_id, &admin, &cx.now()])?;
+    let live: Option<(TokenId,)> =
+        cx.one(LIVE_ADMIN_TOKEN, &[&cx.caller().workspace_id, &admin, &cx.now()])?;
     if live.is_some() {
         return Err(Error::wrong_state("a live token of the workspace carries token:admin"));
     }

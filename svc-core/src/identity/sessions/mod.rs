@@ -11,7 +11,7 @@
 mod sign_in;
 mod sign_out;
 mod first_admin;
-mod tidy;
+mod ended_rows;
 mod holders;
 
 use schemars::JsonSchema;
@@ -26,19 +26,19 @@ use crate::identity::tokens::MintedToken;
 use crate::identity::whoami::covered_sets;
 use crate::op::{Feature, Frame, Read, Records, destructive, read, without_idempotency_keys, write};
 use crate::time::Time;
+pub(crate) use ended_rows::{ENDED_ROWS_RETENTION, ended_rows_chore};
 use first_admin::{MintFirstAdmin, mint_first_admin};
-pub(crate) use holders::{has_credential, holders};
+pub(crate) use holders::{has_credential, members_with_capability};
 use sign_in::create_session;
 pub(crate) use sign_in::{CapabilitySource, open_session};
 pub use sign_in::{NewSession, SignIn};
 pub(crate) use sign_out::end_member_sessions;
 use sign_out::end_session;
 pub use sign_out::{SignOut, SignedOut};
-pub(crate) use tidy::{ENDED_ROWS_KEPT, ended_rows_chore};
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
-        .chore(tidy::sessions_chore())
+        .chore(ended_rows::sessions_chore())
         .operations(
             "sessions",
             vec![
@@ -122,7 +122,7 @@ fn get_session(cx: &Read<'_>, _: &GetSession) -> Result<SessionState> {
     let caller = cx.caller();
     let member = load_member(cx, caller.member_id()?)?;
     Ok(SessionState {
-        session_id: own_session(cx)?,
+        session_id: current_session_id(cx)?,
         workspace_id: caller.workspace_id,
         member_id: member.id,
         actor_id: caller.actor.unwrap_or(member.id),
@@ -137,6 +137,6 @@ fn get_session(cx: &Read<'_>, _: &GetSession) -> Result<SessionState> {
 }
 
 /// Returns the id of the session with which the request authenticated.
-fn own_session(cx: &Read<'_>) -> Result<SessionId> {
+fn current_session_id(cx: &Read<'_>) -> Result<SessionId> {
     cx.caller().session_id().ok_or_else(|| Error::internal("a session was let in without one"))
 }

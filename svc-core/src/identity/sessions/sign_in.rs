@@ -58,7 +58,7 @@ pub struct NewSession {
     pub expires_at: Time,
 }
 
-const HAS_SECRET: &str = "select id from tokens where id = $1 and secret_hash = $2";
+const TOKEN_WITH_SECRET: &str = "select id from tokens where id = $1 and secret_hash = $2";
 
 pub(super) fn create_session(cx: &mut Write<'_>, input: &SignIn) -> Result<NewSession> {
     let caller = cx.caller().clone();
@@ -66,7 +66,7 @@ pub(super) fn create_session(cx: &mut Write<'_>, input: &SignIn) -> Result<NewSe
     let member_id = caller.member_id()?;
     let hash = secret_hash(&SecretString::from(input.token.as_str()));
     let own = match (caller.token_id, caller.session_id()) {
-        (Some(token_id), None) => cx.one::<(TokenId,)>(HAS_SECRET, &[&token_id, &hash])?,
+        (Some(token_id), None) => cx.one::<(TokenId,)>(TOKEN_WITH_SECRET, &[&token_id, &hash])?,
         _ => None,
     };
     let Some((token_id,)) = own else {
@@ -89,18 +89,18 @@ pub(crate) enum CapabilitySource {
 /// Opens a session of a member of the caller's workspace. The caller must have checked that the session is
 /// allowed.
 ///
-/// The audit row contains the fields of `about` in addition to its usual fields.
+/// The audit row contains the fields of `audit_fields` in addition to its usual fields.
 pub(crate) fn open_session(
     cx: &mut Write<'_>,
     member_id: MemberId,
-    of: CapabilitySource,
+    source: CapabilitySource,
     expires_at: Time,
-    about: Value,
+    audit_fields: Value,
 ) -> Result<NewSession> {
     let workspace_id = cx.caller().workspace_id;
     let created_at = cx.now();
     let session = NewSession { session_id: cx.new_id()?, workspace_id, member_id, created_at, expires_at };
-    let (token_id, secret_hash, capabilities) = match of {
+    let (token_id, secret_hash, capabilities) = match source {
         CapabilitySource::Token(token, hash) => (Some(token), Some(hash), None),
         CapabilitySource::Member(capabilities) => (None, None, Some(capabilities)),
     };
@@ -118,8 +118,8 @@ pub(crate) fn open_session(
         "surface": "session", "session_id": session.session_id, "member_id": member_id,
         "expires_at": expires_at,
     });
-    if let (Some(metadata), Value::Object(about)) = (metadata.as_object_mut(), about) {
-        metadata.extend(about);
+    if let (Some(metadata), Value::Object(audit_fields)) = (metadata.as_object_mut(), audit_fields) {
+        metadata.extend(audit_fields);
     }
     cx.audit("session.create", metadata)?;
     Ok(session)
@@ -130,12 +130,12 @@ pub(crate) fn open_session(
 fn session_expiry(
     now: Time,
     ttl: Duration,
-    asked: Option<Count<1, SESSION_TTL_MAX_SECS>>,
-    token: Option<Time>,
+    requested_secs: Option<Count<1, SESSION_TTL_MAX_SECS>>,
+    token_expires_at: Option<Time>,
 ) -> Time {
-    let asked = asked.map(|secs| Duration::from_secs(secs.get().unsigned_abs()));
-    let end = now.plus(asked.map_or(ttl, |asked| asked.min(ttl)));
-    token.map_or(end, |token| token.min(end))
+    let requested = requested_secs.map(|secs| Duration::from_secs(secs.get().unsigned_abs()));
+    let end = now.plus(requested.map_or(ttl, |requested| requested.min(ttl)));
+    token_expires_at.map_or(end, |token_end| token_end.min(end))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::own_session;
+use super::current_session_id;
 use crate::error::Result;
 use crate::id::{MemberId, SessionId};
 use crate::log::event::Invalidates;
@@ -26,22 +26,23 @@ pub struct SignOut {
 
 /// Result of signing out: the sessions that ended.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SignedOut")]
 pub struct SignedOut {
     /// Ids of the sessions that ended.
     pub session_ids: Vec<SessionId>,
 }
 
-const END: &str = "update sessions set ended_at = $2 where id = $1 and ended_at is null";
+const END_SESSION: &str = "update sessions set ended_at = $2 where id = $1 and ended_at is null";
 
 pub(super) fn end_session(cx: &mut Write<'_>, input: &SignOut) -> Result<SignedOut> {
-    let session_id = own_session(cx)?;
+    let session_id = current_session_id(cx)?;
     let member_id = cx.caller().member_id()?;
     let now = cx.now();
     let session_ids = if input.everywhere {
         cx.caller().check_personal()?;
         end_member_sessions(cx, member_id)?
     } else {
-        cx.execute(1, END, &[&session_id, &now])?;
+        cx.execute(1, END_SESSION, &[&session_id, &now])?;
         cx.invalidate(Invalidates::Access)?;
         vec![session_id]
     };
@@ -49,10 +50,10 @@ pub(super) fn end_session(cx: &mut Write<'_>, input: &SignOut) -> Result<SignedO
     Ok(SignedOut { session_ids })
 }
 
-const LIVE_OF_MEMBER: &str = "
+const LIVE_SESSIONS_OF_MEMBER: &str = "
     select id from sessions where member_id = $1 and ended_at is null and expires_at > $2 order by id";
 
-const END_OF_MEMBER: &str = "
+const END_SESSIONS_OF_MEMBER: &str = "
     update sessions set ended_at = $2 where member_id = $1 and ended_at is null and expires_at > $2";
 
 /// Ends all sessions of a member, and returns the ids of the sessions that were live.
@@ -60,8 +61,8 @@ const END_OF_MEMBER: &str = "
 /// Ending a session emits no event, so this function also invalidates the cache entries.
 pub(crate) fn end_member_sessions(cx: &mut Write<'_>, member_id: MemberId) -> Result<Vec<SessionId>> {
     let now = cx.now();
-    let live: Vec<(SessionId,)> = cx.query(LIVE_OF_MEMBER, &[&member_id, &now])?;
-    cx.execute_any(END_OF_MEMBER, &[&member_id, &now])?;
+    let live: Vec<(SessionId,)> = cx.query(LIVE_SESSIONS_OF_MEMBER, &[&member_id, &now])?;
+    cx.execute_any(END_SESSIONS_OF_MEMBER, &[&member_id, &now])?;
     cx.invalidate(Invalidates::Access)?;
     Ok(live.into_iter().map(|(session_id,)| session_id).collect())
 }

@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::mint::{LIFE_MAX_SECS, NewToken, issue, not_empty, requested_expiry};
+use super::mint::{LIFETIME_MAX_SECS, NewToken, issue, requested_expiry, require_non_empty};
 use super::{MintedToken, Quotas};
 use crate::capability::Capabilities;
 use crate::error::{Error, Result};
@@ -44,7 +44,7 @@ pub(super) struct AttenuateToken {
     /// Time at which the token expires. Default: when yours does. Cannot be combined with `expires_in_secs`.
     expires_at: Option<Time>,
     /// Seconds until the token expires. Cannot be combined with `expires_at`.
-    expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+    expires_in_secs: Option<Count<1, LIFETIME_MAX_SECS>>,
     /// Usage quotas, no higher than yours. The token's usage counts towards yours too. Default: yours.
     quotas: Option<Quotas>,
 }
@@ -56,12 +56,12 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
     let Some(parent_id) = caller.token_id else {
         return Err(Error::forbidden("only a token can be narrowed, and the request has none"));
     };
-    let capabilities = not_empty("capabilities", input.capabilities)?;
+    let capabilities = require_non_empty("capabilities", input.capabilities)?;
     let asked = requested_expiry(now, input.expires_at, input.expires_in_secs)?;
     authority::check_may_derive(caller.capabilities, capabilities)?;
     let expires_at = capped_expiry(caller.expires_at, asked)?;
-    check_room_for_derived(cx, parent_id, caller.grant)?;
-    check_room_of_installation(cx, caller.installation)?;
+    check_derivation_limits(cx, parent_id, caller.grant)?;
+    check_installation_token_limit(cx, caller.installation)?;
     let mint = NewToken {
         workspace_id: caller.workspace_id,
         member_id,
@@ -81,7 +81,7 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
 
 /// Query for the minted token that `$1` was derived from, and the number of derivations between the two
 /// tokens.
-const ORIGIN: &str = "
+const MINTED_ORIGIN: &str = "
     with recursive above (id, parent_id, depth) as (
         select id, parent_id, cast(0 as bigint) from tokens where id = $1
         union all
@@ -90,7 +90,7 @@ const ORIGIN: &str = "
     select id, depth from above where parent_id is null";
 
 /// Query that counts the live tokens derived from `$1`, directly or indirectly, up to `$3`.
-const LIVE_DERIVED: &str = "
+const COUNT_LIVE_DERIVED_TOKENS: &str = "
     with recursive below (id) as (
         select t.id from tokens t
         where t.parent_id = $1 and t.revoked_at is null
@@ -103,7 +103,7 @@ const LIVE_DERIVED: &str = "
 
 /// Query that counts the live tokens of the delegation grant `$1`, up to `$3`. All tokens of a grant have an
 /// expiry time.
-const LIVE_OF_GRANT: &str = "
+const COUNT_LIVE_TOKENS_OF_GRANT: &str = "
     select count(*) from (
         select id from tokens where grant_id = $1 and revoked_at is null and expires_at > $2 limit $3
     ) counted";
@@ -112,26 +112,28 @@ const LIVE_OF_GRANT: &str = "
 ///
 /// The number of live tokens is limited for each minted token and for each delegation grant, because they all
 /// end together.
-pub(crate) fn check_room_for_derived(
+pub(crate) fn check_derivation_limits(
     cx: &Read<'_>,
     parent_id: TokenId,
     grant_id: Option<GrantId>,
 ) -> Result<()> {
     let (origin, depth): (TokenId, i64) =
-        cx.one(ORIGIN, &[&parent_id])?.ok_or_else(|| Error::internal("a token has no root"))?;
+        cx.one(MINTED_ORIGIN, &[&parent_id])?.ok_or_else(|| Error::internal("a token has no root"))?;
     if depth >= TOKEN_DEPTH_MAX {
         return Err(Error::wrong_state(format!(
             "the token is {TOKEN_DEPTH_MAX} derivations below the minted one; derive from an earlier one"
         )));
     }
-    let live: Option<(i64,)> = cx.one(LIVE_DERIVED, &[&origin, &cx.now(), &DERIVED_TOKENS_MAX])?;
+    let live: Option<(i64,)> =
+        cx.one(COUNT_LIVE_DERIVED_TOKENS, &[&origin, &cx.now(), &DERIVED_TOKENS_MAX])?;
     if live.is_some_and(|(live,)| live >= DERIVED_TOKENS_MAX) {
         return Err(Error::wrong_state(format!(
             "{DERIVED_TOKENS_MAX} live tokens derive from the same minted token; revoke some of them"
         )));
     }
     let Some(grant_id) = grant_id else { return Ok(()) };
-    let live: Option<(i64,)> = cx.one(LIVE_OF_GRANT, &[&grant_id, &cx.now(), &GRANT_TOKENS_MAX])?;
+    let live: Option<(i64,)> =
+        cx.one(COUNT_LIVE_TOKENS_OF_GRANT, &[&grant_id, &cx.now(), &GRANT_TOKENS_MAX])?;
     if live.is_some_and(|(live,)| live >= GRANT_TOKENS_MAX) {
         return Err(Error::wrong_state(format!(
             "the delegation grant has {GRANT_TOKENS_MAX} live tokens; let some of them expire"
@@ -141,7 +143,7 @@ pub(crate) fn check_room_for_derived(
 }
 
 /// Query that counts the live tokens of the app installation `$1`, up to `$3`.
-const LIVE_OF_INSTALLATION: &str = "
+const COUNT_LIVE_TOKENS_OF_INSTALLATION: &str = "
     select count(*) from (
         select id from tokens
         where installation_id = $1 and revoked_at is null
@@ -151,12 +153,13 @@ const LIVE_OF_INSTALLATION: &str = "
 /// Fails if the app installation already has the maximum number of live tokens.
 ///
 /// The number is limited because all tokens of an installation end together.
-pub(crate) fn check_room_of_installation(
+pub(crate) fn check_installation_token_limit(
     cx: &Read<'_>,
     installation_id: Option<InstallationId>,
 ) -> Result<()> {
     let Some(id) = installation_id else { return Ok(()) };
-    let live: Option<(i64,)> = cx.one(LIVE_OF_INSTALLATION, &[&id, &cx.now(), &INSTALLATION_TOKENS_MAX])?;
+    let live: Option<(i64,)> =
+        cx.one(COUNT_LIVE_TOKENS_OF_INSTALLATION, &[&id, &cx.now(), &INSTALLATION_TOKENS_MAX])?;
     if live.is_some_and(|(live,)| live >= INSTALLATION_TOKENS_MAX) {
         return Err(Error::wrong_state(format!(
             "the app installation has {INSTALLATION_TOKENS_MAX} live tokens; revoke some of them"
@@ -168,12 +171,12 @@ pub(crate) fn check_room_of_installation(
 /// Returns the expiry time of a derived token: the requested time, or by default that of the parent token.
 ///
 /// Fails if the requested time is after the parent's.
-fn capped_expiry(parent: Option<Time>, asked: Option<Time>) -> Result<Option<Time>> {
-    match (parent, asked) {
-        (Some(parent), Some(asked)) if asked > parent => Err(Error::forbidden(format!(
-            "a derived token cannot outlive its parent, which ends at {parent}"
+fn capped_expiry(parent_end: Option<Time>, requested: Option<Time>) -> Result<Option<Time>> {
+    match (parent_end, requested) {
+        (Some(parent_end), Some(requested)) if requested > parent_end => Err(Error::forbidden(format!(
+            "a derived token cannot outlive its parent, which ends at {parent_end}"
         ))),
-        (parent, asked) => Ok(asked.or(parent)),
+        (parent_end, requested) => Ok(requested.or(parent_end)),
     }
 }
 

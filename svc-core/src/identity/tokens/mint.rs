@@ -1,7 +1,7 @@
 //! Minting: creating a token and generating its secret.
 //!
-//! [`issue`] creates all new tokens, minted or derived. Callers of [`issue`] must have checked that the token
-//! is allowed.
+//! [`issue`] creates all new tokens, minted or derived. Callers of [`issue`] must have checked
+//! that the token is allowed.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use crate::text::{Count, SECRET_PREFIX, Text};
 use crate::time::Time;
 
 /// Maximum life of a token or a grant that a request can specify, in seconds: ten years of 365 days.
-pub(crate) const LIFE_MAX_SECS: i64 = 315_360_000;
+pub(crate) const LIFETIME_MAX_SECS: i64 = 315_360_000;
 
 /// Mints a token for a member of your workspace, and returns the token.
 ///
@@ -60,7 +60,7 @@ pub struct MintToken {
     /// Time at which the token expires. Cannot be combined with `expires_in_secs`.
     pub expires_at: Option<Time>,
     /// Seconds until the token expires. Cannot be combined with `expires_at`.
-    pub expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
+    pub expires_in_secs: Option<Count<1, LIFETIME_MAX_SECS>>,
     /// Usage quotas that all tokens derived from this token share. Default: yours, otherwise the service's
     /// limits for every client.
     pub quotas: Option<Quotas>,
@@ -93,13 +93,13 @@ pub(crate) fn requested_capabilities(
         (Some(_), Some(_)) => {
             Err(Error::in_fields(&["capabilities", "capability_set"], "expected one of them"))
         }
-        (Some(capabilities), None) => not_empty("capabilities", capabilities),
-        (None, set) => Ok(set.unwrap_or_else(|| kind.default_set()).capabilities()),
+        (Some(capabilities), None) => require_non_empty("capabilities", capabilities),
+        (None, set) => Ok(set.unwrap_or_else(|| kind.default_capability_set()).capabilities()),
     }
 }
 
 /// Returns the capabilities that the input's field `field` contains. Fails if the field contains none.
-pub(crate) fn not_empty(field: &str, capabilities: Capabilities) -> Result<Capabilities> {
+pub(crate) fn require_non_empty(field: &str, capabilities: Capabilities) -> Result<Capabilities> {
     if capabilities == Capabilities::NONE {
         return Err(Error::in_field(field, "name at least one"));
     }
@@ -112,14 +112,18 @@ pub(crate) const EXPIRY: [&str; 2] = ["expires_at", "expires_in_secs"];
 /// Returns the requested expiry time of a token or a grant. Fails if the time is not in the future.
 pub(crate) fn requested_expiry<const MAX_SECS: i64>(
     now: Time,
-    at: Option<Time>,
-    in_secs: Option<Count<1, MAX_SECS>>,
+    expires_at: Option<Time>,
+    expires_in_secs: Option<Count<1, MAX_SECS>>,
 ) -> Result<Option<Time>> {
-    match (at, in_secs) {
+    match (expires_at, expires_in_secs) {
         (Some(_), Some(_)) => Err(Error::in_fields(&EXPIRY, "expected one of them")),
-        (Some(at), None) if at <= now => Err(Error::in_field("expires_at", "expected a time in the future")),
-        (Some(at), None) => Ok(Some(at)),
-        (None, in_secs) => Ok(in_secs.map(|secs| now.plus(Duration::from_secs(secs.get().unsigned_abs())))),
+        (Some(expires_at), None) if expires_at <= now => {
+            Err(Error::in_field("expires_at", "expected a time in the future"))
+        }
+        (Some(expires_at), None) => Ok(Some(expires_at)),
+        (None, expires_in_secs) => {
+            Ok(expires_in_secs.map(|secs| now.plus(Duration::from_secs(secs.get().unsigned_abs()))))
+        }
     }
 }
 
@@ -182,11 +186,11 @@ impl NewToken<'_> {
         }
     }
 
-    /// Returns the quotas of the new token, for a caller whose own quota is `callers`. Fails if the request
-    /// exceeds a limit.
-    fn granted_quotas(&self, callers: Option<i64>) -> Result<Option<Quotas>> {
-        let above = self.quotas_above.map(|quotas| quotas.requests.get());
-        Quotas::within(callers.into_iter().chain(above).min(), self.quotas)
+    /// Returns the quotas of the new token, for a caller whose own quota is `caller_quota`. Fails if the
+    /// request exceeds a limit.
+    fn granted_quotas(&self, caller_quota: Option<i64>) -> Result<Option<Quotas>> {
+        let ceiling = self.quotas_above.map(|quotas| quotas.requests.get());
+        Quotas::within(caller_quota.into_iter().chain(ceiling).min(), self.quotas)
     }
 }
 
@@ -194,51 +198,51 @@ impl NewToken<'_> {
 ///
 /// A caller with quotas cannot avoid them by minting a token, because the token inherits the quotas. Fails
 /// with 403 `forbidden` if the request specifies higher quotas.
-pub(crate) fn issue(cx: &mut Write<'_>, mint: &NewToken<'_>) -> Result<MintedToken> {
-    let quotas = mint.granted_quotas(cx.caller().quota)?;
+pub(crate) fn issue(cx: &mut Write<'_>, new: &NewToken<'_>) -> Result<MintedToken> {
+    let quotas = new.granted_quotas(cx.caller().quota)?;
     let id: TokenId = cx.new_id()?;
     let secret = new_secret(cx)?;
     let event = TokenMinted {
         token_id: id,
-        member_id: mint.member_id,
-        actor_id: Some(mint.actor_id).filter(|actor| *actor != mint.member_id),
-        capabilities: mint.capabilities,
-        expires_at: mint.expires_at,
-        parent_id: mint.parent_id,
-        grant_id: mint.grant_id,
-        installation_id: mint.installation_id,
+        member_id: new.member_id,
+        actor_id: Some(new.actor_id).filter(|actor| *actor != new.member_id),
+        capabilities: new.capabilities,
+        expires_at: new.expires_at,
+        parent_id: new.parent_id,
+        grant_id: new.grant_id,
+        installation_id: new.installation_id,
         quotas,
     };
-    let lsn = cx.emit_in(mint.workspace_id, Subject::WORKSPACE.about(mint.member_id), &event)?.lsn;
+    let lsn = cx.emit_in(new.workspace_id, Subject::WORKSPACE.about(new.member_id), &event)?.lsn;
     let created_at = cx.now();
     let hash = secret_hash(&secret);
     cx.insert(&new_row!("insert into tokens" {
         id,
-        workspace_id: mint.workspace_id,
-        member_id: mint.member_id,
-        actor_id: mint.actor_id,
-        parent_id: mint.parent_id,
-        grant_id: mint.grant_id,
-        installation_id: mint.installation_id,
-        label: mint.label,
+        workspace_id: new.workspace_id,
+        member_id: new.member_id,
+        actor_id: new.actor_id,
+        parent_id: new.parent_id,
+        grant_id: new.grant_id,
+        installation_id: new.installation_id,
+        label: new.label,
         secret_hash: hash,
-        capabilities: mint.capabilities,
+        capabilities: new.capabilities,
         created_at,
-        expires_at: mint.expires_at,
+        expires_at: new.expires_at,
         quota: quotas,
         lsn,
     }))?;
     let metadata = json!(event);
-    cx.audit_in(mint.workspace_id, "token.mint", with_surface(metadata, mint.surface))?;
+    cx.audit_in(new.workspace_id, "token.mint", with_surface(metadata, new.surface))?;
     Ok(MintedToken {
         id,
         secret: secret.expose_secret().to_owned(),
-        member_id: mint.member_id,
-        label: mint.label.map(str::to_owned),
-        capabilities: mint.capabilities,
+        member_id: new.member_id,
+        label: new.label.map(str::to_owned),
+        capabilities: new.capabilities,
         created_at,
-        expires_at: mint.expires_at,
-        parent_id: mint.parent_id,
+        expires_at: new.expires_at,
+        parent_id: new.parent_id,
         quotas,
     })
 }
@@ -300,7 +304,7 @@ mod tests {
 
     #[test]
     fn an_expiry_is_in_the_future_and_given_once() {
-        let secs: Option<Count<1, LIFE_MAX_SECS>> = Some(Count::new(2).unwrap());
+        let secs: Option<Count<1, LIFETIME_MAX_SECS>> = Some(Count::new(2).unwrap());
         assert_eq!(requested_expiry::<1>(at(5), None, None).unwrap(), None);
         assert_eq!(requested_expiry(at(5), None, secs).unwrap(), Some(at(2_000_005)));
         assert_eq!(requested_expiry::<1>(at(5), Some(at(6)), None).unwrap(), Some(at(6)));

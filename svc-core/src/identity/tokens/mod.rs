@@ -31,11 +31,11 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
 use attenuate::attenuate_token;
-pub(crate) use attenuate::{check_room_for_derived, check_room_of_installation};
+pub(crate) use attenuate::{check_derivation_limits, check_installation_token_limit};
 use mint::mint_token;
 pub(crate) use mint::{
-    EXPIRY, LIFE_MAX_SECS, NewToken, check_active, check_can_have_tokens, issue, new_secret, new_secret_of,
-    not_empty, requested_capabilities, requested_expiry, with_surface,
+    EXPIRY, LIFETIME_MAX_SECS, NewToken, check_active, check_can_have_tokens, issue, new_secret,
+    new_secret_of, requested_capabilities, requested_expiry, require_non_empty, with_surface,
 };
 pub use mint::{MINT_TOKEN, MintToken};
 pub use quotas::Quotas;
@@ -296,7 +296,7 @@ struct ListTokens {
     limit: Option<Limit>,
 }
 
-const OF_MEMBER: &str = concat!(
+const TOKENS_OF_MEMBER: &str = concat!(
     "select ",
     token_columns!(),
     " from tokens t where t.member_id = $1 and t.lsn > $2 order by t.lsn limit $3"
@@ -305,11 +305,12 @@ const OF_MEMBER: &str = concat!(
 fn list_tokens(cx: &Read<'_>, input: &ListTokens) -> Result<Page<Token>> {
     input.workspace_id.of(cx)?;
     let member = load_member(cx, input.member_id)?;
-    let rows = cx.rows(OF_MEMBER, &[&member.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
+    let rows =
+        cx.rows(TOKENS_OF_MEMBER, &[&member.id, &Cursor::after(input.cursor), &rows_to_read(input.limit)])?;
     Ok(Page::of(rows, input.limit, |token: &Token| token.lsn))
 }
 
-const BY_ID: &str =
+const TOKEN_BY_ID: &str =
     concat!("select ", token_columns!(), " from tokens t where t.id = $1 and t.workspace_id = $2");
 
 /// Fails with 404 `not-found` unless the token is in the caller's workspace.
@@ -319,10 +320,10 @@ pub(crate) fn check_exists(cx: &Read<'_>, token_id: TokenId) -> Result<()> {
 
 /// Loads a token by its id. Fails with 404 `not-found` unless the token is in the caller's workspace.
 fn load_token(cx: &Read<'_>, token_id: TokenId) -> Result<Token> {
-    cx.one(BY_ID, &[&token_id, &cx.caller().workspace_id])?.ok_or_else(no_such_token)
+    cx.one(TOKEN_BY_ID, &[&token_id, &cx.caller().workspace_id])?.ok_or_else(token_not_found_error)
 }
 
-fn no_such_token() -> Error {
+fn token_not_found_error() -> Error {
     Error::not_found("token")
 }
 

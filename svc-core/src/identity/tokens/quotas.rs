@@ -24,25 +24,26 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Returns the quotas of a new token: `asked`, or by default `parent`, the quota of the token that
-    /// creates it.
+    /// Returns the quotas of a new token: `requested`, or by default `parent_limit`, the quota of the token
+    /// that creates it.
     ///
-    /// Fails if `asked` exceeds `parent`.
-    pub(crate) fn within(parent: Option<i64>, asked: Option<Self>) -> Result<Option<Self>> {
-        match (parent, asked) {
-            (Some(parent), Some(asked)) if asked.requests.get() > parent => {
-                Err(Error::forbidden(format!("`quotas`: you can grant {parent} requests, no more")))
+    /// Fails if `requested` exceeds `parent_limit`.
+    pub(crate) fn within(parent_limit: Option<i64>, requested: Option<Self>) -> Result<Option<Self>> {
+        match (parent_limit, requested) {
+            (Some(parent_limit), Some(requested)) if requested.requests.get() > parent_limit => {
+                Err(Error::forbidden(format!("`quotas`: you can grant {parent_limit} requests, no more")))
             }
-            (Some(parent), None) => Ok(Some(Self::of(parent)?)),
-            (_, asked) => Ok(asked),
+            (Some(parent_limit), None) => Ok(Some(Self::of(parent_limit)?)),
+            (_, requested) => Ok(requested),
         }
     }
 
-    /// Fails if a caller with the quota `caller` rotates a token that may make more requests than the caller.
-    pub(super) fn check_may_rotate(caller: Option<i64>, carried: Option<Self>) -> Result<()> {
-        match (caller, carried) {
+    /// Fails if a caller with the quota `caller_quota` rotates a token that may make more requests than the
+    /// caller.
+    pub(super) fn check_may_rotate(caller_quota: Option<i64>, token_quotas: Option<Self>) -> Result<()> {
+        match (caller_quota, token_quotas) {
             (None, _) => Ok(()),
-            (Some(own), Some(carried)) if carried.requests.get() <= own => Ok(()),
+            (Some(own), Some(token_quotas)) if token_quotas.requests.get() <= own => Ok(()),
             (Some(own), _) => {
                 Err(Error::forbidden(format!("your token may make {own} requests, and the other one more")))
             }

@@ -13,14 +13,14 @@ pub(super) fn replay_minted(event: &Replayed<'_>) -> Result<()> {
     let token = event.row_of("tokens", "token_id")?.made().copy("member_id expires_at parent_id");
     let token = token.set("grant_id", optional("grant_id"));
     let token = token.set("installation_id", optional("installation_id"));
-    let token = token.set_known("actor_id", actor(event));
+    let token = token.set_known("actor_id", token_holder(event));
     let token = token.set_known("capabilities", capability_bits(event, "capabilities"));
     let token = token.set("quota", quota_of(&optional("quotas")));
     token.set("created_at", event.at()).clear("revoked_at").set("lsn", event.lsn()).keep()
 }
 
 /// Returns the member who holds a new token. Older events for tokens of delegation grants lack this member.
-fn actor(event: &Replayed<'_>) -> Option<Value> {
+fn token_holder(event: &Replayed<'_>) -> Option<Value> {
     let own = event.field("member_id").filter(|_| event.field("grant_id").is_none());
     event.field("actor_id").or(own).cloned()
 }

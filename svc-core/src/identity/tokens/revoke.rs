@@ -20,7 +20,7 @@ use crate::time::Time;
 ///
 /// The tokens derived from an ended token are skipped: they do not outlive the ended token, and
 /// authentication checks for revoked ancestors.
-const LIVE_WITH_DERIVED: &str = "
+const LIVE_TOKEN_WITH_DERIVED: &str = "
     with recursive ending (id, member_id, lsn) as (
         select id, member_id, lsn from tokens where id = $1 and revoked_at is null
         union all
@@ -29,7 +29,7 @@ const LIVE_WITH_DERIVED: &str = "
     )
     select id, member_id from ending order by lsn";
 
-const REVOKE: &str = "update tokens set revoked_at = $2 where id = $1";
+const REVOKE_TOKEN: &str = "update tokens set revoked_at = $2 where id = $1";
 
 /// A token that the caller may revoke, and the tokens that will end with it.
 pub(crate) struct RevocableToken {
@@ -44,7 +44,7 @@ impl RevocableToken {
     pub fn load(cx: &Read<'_>, token_id: TokenId) -> Result<Self> {
         let token = load_token(cx, token_id)?;
         authority::check_may_revoke(cx.caller(), token.id, token.capabilities)?;
-        let ending = cx.query(LIVE_WITH_DERIVED, &[&token.id, &cx.now()])?;
+        let ending = cx.query(LIVE_TOKEN_WITH_DERIVED, &[&token.id, &cx.now()])?;
         Ok(Self { token, ending })
     }
 
@@ -66,7 +66,7 @@ impl RevocableToken {
         for (token_id, member_id) in &self.ending {
             let event = TokenRevoked { token_id: *token_id, member_id: *member_id, revoked_with: token.id };
             cx.emit(Subject::WORKSPACE.about(*member_id), &event)?;
-            cx.execute(1, REVOKE, &[token_id, &now])?;
+            cx.execute(1, REVOKE_TOKEN, &[token_id, &now])?;
         }
         Ok(token.revoked_at.unwrap_or(now))
     }
@@ -83,12 +83,12 @@ impl RevocableToken {
     }
 }
 
-const LIVE_OF_GRANT: &str =
+const LIVE_TOKENS_OF_GRANT: &str =
     "select id from tokens where grant_id = $1 and revoked_at is null and expires_at > $2 order by lsn";
 
 /// Revokes the live tokens of a delegation grant. Expired tokens are not changed: they have already ended,
 /// and many of them may exist.
-const REVOKE_OF_GRANT: &str =
+const REVOKE_TOKENS_OF_GRANT: &str =
     "update tokens set revoked_at = $2 where grant_id = $1 and revoked_at is null and expires_at > $2";
 
 /// Revokes the live tokens of a delegation grant, including tokens derived from them, and returns the tokens'
@@ -97,18 +97,18 @@ const REVOKE_OF_GRANT: &str =
 /// The caller must emit an event that lists these tokens and invalidates their cache entries.
 pub(crate) fn end_grant_tokens(cx: &mut Write<'_>, grant_id: GrantId) -> Result<Vec<TokenId>> {
     let now = cx.now();
-    let ending: Vec<(TokenId,)> = cx.query(LIVE_OF_GRANT, &[&grant_id, &now])?;
-    cx.execute_any(REVOKE_OF_GRANT, &[&grant_id, &now])?;
+    let ending: Vec<(TokenId,)> = cx.query(LIVE_TOKENS_OF_GRANT, &[&grant_id, &now])?;
+    cx.execute_any(REVOKE_TOKENS_OF_GRANT, &[&grant_id, &now])?;
     Ok(ending.into_iter().map(|(token_id,)| token_id).collect())
 }
 
 /// Query for the live tokens of an installation. Uses the index of installations.
-const LIVE_OF_INSTALLATION: &str = "
+const LIVE_TOKENS_OF_INSTALLATION: &str = "
     select id from tokens
     where installation_id = $1 and revoked_at is null
       and coalesce(expires_at, 9223372036854775807) > $2 order by lsn";
 
-const REVOKE_OF_INSTALLATION: &str = "
+const REVOKE_TOKENS_OF_INSTALLATION: &str = "
     update tokens set revoked_at = $2
     where installation_id = $1 and revoked_at is null
       and coalesce(expires_at, 9223372036854775807) > $2";
@@ -118,13 +118,13 @@ const REVOKE_OF_INSTALLATION: &str = "
 /// The caller must emit an event that lists these tokens and invalidates their cache entries.
 pub(crate) fn end_installation_tokens(cx: &mut Write<'_>, id: InstallationId) -> Result<Vec<TokenId>> {
     let now = cx.now();
-    let ending: Vec<(TokenId,)> = cx.query(LIVE_OF_INSTALLATION, &[&id, &now])?;
-    cx.execute_any(REVOKE_OF_INSTALLATION, &[&id, &now])?;
+    let ending: Vec<(TokenId,)> = cx.query(LIVE_TOKENS_OF_INSTALLATION, &[&id, &now])?;
+    cx.execute_any(REVOKE_TOKENS_OF_INSTALLATION, &[&id, &now])?;
     Ok(ending.into_iter().map(|(token_id,)| token_id).collect())
 }
 
 /// Query for the live tokens that act as a member or that the member holds. Uses two indexes.
-const LIVE_OF_MEMBER: &str = "
+const LIVE_TOKENS_OF_MEMBER: &str = "
     select id, capabilities from (
         select t.id, t.capabilities, t.lsn from tokens t
         where t.member_id = $1 and t.revoked_at is null and coalesce(t.expires_at, 9223372036854775807) > $2
@@ -135,7 +135,7 @@ const LIVE_OF_MEMBER: &str = "
 
 /// Fails if a live token of a member has an instance-wide capability that the caller's token lacks.
 pub(crate) fn check_reaches_no_further(cx: &Read<'_>, member_id: MemberId) -> Result<()> {
-    let live: Vec<(TokenId, Capabilities)> = cx.query(LIVE_OF_MEMBER, &[&member_id, &cx.now()])?;
+    let live: Vec<(TokenId, Capabilities)> = cx.query(LIVE_TOKENS_OF_MEMBER, &[&member_id, &cx.now()])?;
     live.iter()
         .try_for_each(|(token_id, carries)| authority::check_may_revoke(cx.caller(), *token_id, *carries))
 }
@@ -147,10 +147,10 @@ pub(crate) fn check_reaches_no_further(cx: &Read<'_>, member_id: MemberId) -> Re
 /// The caller must emit an event that lists these tokens and invalidates their cache entries.
 pub(crate) fn end_member_tokens(cx: &mut Write<'_>, member_id: MemberId) -> Result<Vec<TokenId>> {
     let now = cx.now();
-    let ending: Vec<(TokenId, Capabilities)> = cx.query(LIVE_OF_MEMBER, &[&member_id, &now])?;
+    let ending: Vec<(TokenId, Capabilities)> = cx.query(LIVE_TOKENS_OF_MEMBER, &[&member_id, &now])?;
     for (token_id, capabilities) in &ending {
         authority::check_may_revoke(cx.caller(), *token_id, *capabilities)?;
-        cx.execute(1, REVOKE, &[token_id, &now])?;
+        cx.execute(1, REVOKE_TOKEN, &[token_id, &now])?;
     }
     Ok(ending.into_iter().map(|(token_id, _)| token_id).collect())
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::mint::new_secret;
-use super::{MintedToken, Quotas, Token, TokenRotated, load_token, no_such_token};
+use super::{MintedToken, Quotas, Token, TokenRotated, load_token, token_not_found_error};
 use crate::error::{Error, Result};
 use crate::id::TokenId;
 use crate::identity::authority;
@@ -56,12 +56,12 @@ pub(super) fn rotate_token(cx: &mut Write<'_>, input: &RotateToken) -> Result<Mi
 }
 
 /// Loads the token to rotate. Fails if the caller may not rotate the token.
-fn load_token_to_rotate(cx: &Read<'_>, named: Option<TokenId>) -> Result<Token> {
+fn load_token_to_rotate(cx: &Read<'_>, requested_id: Option<TokenId>) -> Result<Token> {
     let caller = cx.caller();
     let without = || Error::forbidden("name the token: the request has none of its own");
-    let token_id = named.or(caller.token_id).ok_or_else(without)?;
+    let token_id = requested_id.or(caller.token_id).ok_or_else(without)?;
     if !authority::may_see_token(caller, token_id) {
-        return Err(no_such_token());
+        return Err(token_not_found_error());
     }
     let token = load_token(cx, token_id)?;
     authority::check_may_rotate(caller, token.id, token.capabilities)?;
