@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use super::{shown, shown_or_withheld};
+use super::{metadata_or_withheld, visible_metadata};
 use crate::capability::Capability::AuditReadGlobal;
 use crate::error::Result;
 use crate::id::{GrantId, MemberId, WorkspaceId};
@@ -86,11 +86,11 @@ columns! {
     read {
         trail: WorkspaceId = workspace_id,
         // Withheld for a channel that the caller cannot see, because the metadata contains paths and ids.
-        details: Option<Json> = (shown!()),
+        details: Option<Json> = (visible_metadata!()),
     }
     make {
         workspace_id: (trail != WorkspaceId::INSTANCE).then_some(trail),
-        metadata: shown_or_withheld(details),
+        metadata: metadata_or_withheld(details),
     }
 }
 
@@ -101,11 +101,11 @@ impl InstanceAuditRow {
 }
 
 /// Selects the position of the last row that a page may examine: the row after skipping $7 rows.
-const HORIZON: &str = "select at, workspace_id, seq from audit
+const SELECT_HORIZON: &str = "select at, workspace_id, seq from audit
     where (at, workspace_id, seq) < ($1, $2, $3) and (at, workspace_id, seq) >= ($4, $5, $6)
     order by at desc, workspace_id desc, seq desc limit 1 offset $7";
 
-const LIST: &str = concat!(
+const SELECT_ROWS: &str = concat!(
     "select ",
     instance_audit_columns!(),
     " from audit a left join channels c on c.id = a.channel_id
@@ -125,11 +125,11 @@ fn list_operator_audit(
     let oldest = (input.since.unwrap_or(Time::from_micros(i64::MIN)), WorkspaceId::INSTANCE, 0);
     let others = PAGE_SCAN_MAX.saturating_sub(1);
     let last: Option<RowPosition> =
-        cx.one(HORIZON, &[&at, &workspace, &seq, &oldest.0, &oldest.1, &oldest.2, &others])?;
+        cx.one(SELECT_HORIZON, &[&at, &workspace, &seq, &oldest.0, &oldest.1, &oldest.2, &others])?;
     let down_to = last.unwrap_or(oldest);
     let visibility = cx.caller().visibility.params();
     let rows = cx.rows(
-        LIST,
+        SELECT_ROWS,
         &visibility.and(&[
             &at,
             &workspace,

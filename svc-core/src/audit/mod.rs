@@ -104,7 +104,7 @@ struct AuditRow {
 
 /// SQL for the metadata of the audit row `a`, whose channel is joined as `c`; null if the caller may not see
 /// that channel.
-macro_rules! shown {
+macro_rules! visible_metadata {
     () => {
         concat!(
             "case when ",
@@ -113,26 +113,27 @@ macro_rules! shown {
         )
     };
 }
-use shown;
+use visible_metadata;
 
 columns! {
     audit_columns: AuditRow as a { seq, at, action, actor_id, subject_id, grant_id, workspace_id }
     read {
         // Withheld for a channel that the caller cannot see, because the metadata contains paths and ids.
-        shown: Option<Json> = (shown!())
+        details: Option<Json> = (visible_metadata!())
     }
-    make { metadata: shown_or_withheld(shown) }
+    make { metadata: metadata_or_withheld(details) }
 }
 
-fn shown_or_withheld(metadata: Option<Json>) -> Json {
+/// Returns the metadata, or a note that the caller may not see it.
+fn metadata_or_withheld(metadata: Option<Json>) -> Json {
     metadata.unwrap_or_else(|| json!({"withheld": true}))
 }
 
-const LAST: &str = "select audit_seq from heads where workspace_id = $1";
+const SELECT_LAST_SEQ: &str = "select audit_seq from heads where workspace_id = $1";
 
 /// Selects the audit rows of a workspace, without the metadata of changes in channels that the caller cannot
 /// see, because it contains paths and ids.
-const OF_WORKSPACE: &str = concat!(
+const SELECT_WORKSPACE_ROWS: &str = concat!(
     "select ",
     audit_columns!(),
     " from audit a left join channels c on c.id = a.channel_id
@@ -142,12 +143,12 @@ const OF_WORKSPACE: &str = concat!(
 
 fn list_audit(cx: &Read<'_>, input: &ListAudit) -> Result<Page<AuditRow>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let last = cx.one::<(i64,)>(LAST, &[&workspace_id])?.map_or(0, |(seq,)| seq);
+    let last = cx.one::<(i64,)>(SELECT_LAST_SEQ, &[&workspace_id])?.map_or(0, |(seq,)| seq);
     let before = Cursor::before(input.cursor).min(last.saturating_add(1));
     let horizon = ScanHorizon::below(before);
     let rows = rows_to_read(input.limit);
     let visibility = cx.caller().visibility.params();
     let first = horizon.down_to();
     let params = visibility.and(&[&workspace_id, &before, &input.action, &rows, &first]);
-    Ok(Page::within(horizon, cx.rows(OF_WORKSPACE, &params)?, input.limit, |row: &AuditRow| row.seq))
+    Ok(Page::within(horizon, cx.rows(SELECT_WORKSPACE_ROWS, &params)?, input.limit, |row: &AuditRow| row.seq))
 }

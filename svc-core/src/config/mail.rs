@@ -72,8 +72,8 @@ impl Reader {
     }
 
     fn smtp_server(&mut self) -> Option<SmtpServer> {
-        let text = self.revealed("SVC_SMTP_URL")?;
-        let server = smtp_server(&text);
+        let text = self.plaintext_secret("SVC_SMTP_URL")?;
+        let server = parse_smtp_server(&text);
         if server.is_none() {
             self.reject("SVC_SMTP_URL: expected smtps://USER:PASSWORD@HOST:PORT, or smtp:// for STARTTLS");
         }
@@ -82,11 +82,11 @@ impl Reader {
 }
 
 /// Parses the URL of a mail server.
-fn smtp_server(text: &str) -> Option<SmtpServer> {
+fn parse_smtp_server(text: &str) -> Option<SmtpServer> {
     let (scheme, rest) = text.split_once("://")?;
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     let (login, authority) = match rest.rsplit_once('@') {
-        Some((login, authority)) => (Some(smtp_login(login)?), authority),
+        Some((login, authority)) => (Some(parse_smtp_login(login)?), authority),
         None => (None, rest),
     };
     let (host, port) = match authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) {
@@ -108,7 +108,7 @@ fn smtp_server(text: &str) -> Option<SmtpServer> {
 }
 
 /// Parses a name and a password, in which special characters are percent-encoded.
-fn smtp_login(text: &str) -> Option<SmtpLogin> {
+fn parse_smtp_login(text: &str) -> Option<SmtpLogin> {
     let (name, password) = text.split_once(':')?;
     let decoded = |text: &str| {
         let text = percent_decode_str(text).decode_utf8().ok()?;
@@ -137,11 +137,12 @@ mod tests {
             ("smtp://127.0.0.1:1025", "127.0.0.1", 1025, Local),
             ("smtp://[::1]:1025", "::1", 1025, Local),
         ] {
-            let found = smtp_server(text).unwrap();
+            let found = parse_smtp_server(text).unwrap();
             assert_eq!((&*found.host, found.port, found.security), (host, port, security), "{text}");
             assert!(found.login.is_none(), "{text}");
         }
-        let login = smtp_server("smtps://ada%40example.com:p%3A%2Fw@mail.example").unwrap().login.unwrap();
+        let login =
+            parse_smtp_server("smtps://ada%40example.com:p%3A%2Fw@mail.example").unwrap().login.unwrap();
         let shown = (login.name.expose_secret(), login.password.expose_secret());
         assert_eq!(shown, ("ada@example.com", "p:/w"));
         for bad in [
@@ -157,7 +158,7 @@ mod tests {
             "smtp://m?tls=none",
             "smtp://a b",
         ] {
-            assert!(smtp_server(bad).is_none(), "{bad:?}");
+            assert!(parse_smtp_server(bad).is_none(), "{bad:?}");
         }
     }
 

@@ -9,7 +9,7 @@ mod public_url;
 mod retention;
 mod database_url;
 mod registry;
-mod injected;
+mod kubernetes;
 mod reader;
 mod remarks;
 mod oidc;
@@ -188,8 +188,8 @@ impl Config {
         N: Into<OsString>,
         V: Into<OsString>,
     {
-        let mut reader = Reader::of(vars, data_dir, |_| true);
-        let config = reader.config(data_dir);
+        let mut reader = Reader::new(vars, data_dir, |_| true);
+        let config = reader.read_config(data_dir);
         reader.finish(config)
     }
 
@@ -203,7 +203,7 @@ impl Config {
         N: Into<OsString>,
         V: Into<OsString>,
     {
-        let mut reader = Reader::of(vars, data_dir, |variable| variable.name == "DATABASE_URL");
+        let mut reader = Reader::new(vars, data_dir, |variable| variable.name == "DATABASE_URL");
         let url = reader.database_url();
         reader.finish(url)
     }
@@ -217,7 +217,7 @@ impl Config {
         N: Into<OsString>,
         V: Into<OsString>,
     {
-        let mut reader = Reader::of(vars, data_dir, |variable| variable.name.starts_with("SVC_EXPORT_"));
+        let mut reader = Reader::new(vars, data_dir, |variable| variable.name.starts_with("SVC_EXPORT_"));
         let keys = reader.export_keys();
         reader.finish(keys)
     }
@@ -229,9 +229,9 @@ impl Config {
 
     /// Returns whether the database is on another machine and no setting specifies how to secure the
     /// connection.
-    pub fn lacks_tls_settings(&self) -> bool {
+    pub fn needs_tls_settings(&self) -> bool {
         let url = self.database_url.as_ref().map(|url| DatabaseUrl::parse(url.expose_secret()));
-        url.is_some_and(|url| url.is_ok_and(|url| url.lacks_tls_settings()))
+        url.is_some_and(|url| url.is_ok_and(|url| url.needs_tls_settings()))
     }
 
     /// Returns a message that lists the ignored variables, for programs without a log.
@@ -240,7 +240,7 @@ impl Config {
         N: Into<OsString>,
         V: Into<OsString>,
     {
-        Reader::ignored(vars)
+        Reader::ignored_variables_message(vars)
     }
 
     /// Returns the token that the program acts with. Fails if the token is missing or malformed.

@@ -49,11 +49,11 @@ impl Reader {
         if self.secret("SVC_SESSION_SECRET").is_none() {
             self.reject("SVC_OIDC_ENABLED needs SVC_SESSION_SECRET, which signs the cookies of sessions");
         }
-        let redirect_uri = self.address("SVC_OIDC_REDIRECT_URI", production);
+        let redirect_uri = self.provider_url("SVC_OIDC_REDIRECT_URI", production);
         if mock {
             return Some(OidcConfig { provider: OidcProvider::Mock, redirect_uri });
         }
-        let issuer = self.address("SVC_OIDC_ISSUER", production);
+        let issuer = self.provider_url("SVC_OIDC_ISSUER", production);
         let client_id = Some(self.text("SVC_OIDC_CLIENT_ID")).filter(|id| !id.is_empty());
         let client_secret = self.secret("SVC_OIDC_CLIENT_SECRET");
         let scopes = self.scopes();
@@ -100,7 +100,7 @@ impl Reader {
     /// Returns the URL in the variable `name`, or `None` if the variable is unset.
     ///
     /// Reports an error unless the URL is https, or http on this machine outside of production.
-    fn address(&mut self, name: &str, production: bool) -> Option<String> {
+    fn provider_url(&mut self, name: &str, production: bool) -> Option<String> {
         let text = self.text(name);
         if text.is_empty() {
             return None;

@@ -59,9 +59,11 @@ impl PublicUrl {
 
 /// Returns the URL of the board with which a browser offers to sign in with `token`.
 ///
-/// A browser does not send the part after `#`. Without a public URL, the link is to the address `listens`.
-pub fn board_link(public: Option<&PublicUrl>, listens: SocketAddr, token: &str) -> String {
-    let service = public.map_or_else(|| format!("http://{}", reachable(listens)), PublicUrl::to_string);
+/// A browser does not send the part after `#`. Without a public URL, the link is to the address
+/// `listen_addr`.
+pub fn board_link(public_url: Option<&PublicUrl>, listen_addr: SocketAddr, token: &str) -> String {
+    let service =
+        public_url.map_or_else(|| format!("http://{}", reachable(listen_addr)), PublicUrl::to_string);
     format!("{service}/ui/#{token}")
 }
 

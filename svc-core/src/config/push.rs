@@ -83,13 +83,13 @@ fn mail_domain(rest: &str) -> Option<&str> {
     address.rsplit_once('@').map(|(_, domain)| domain)
 }
 
-/// Returns whether a subject is a contact: an email address or a page (RFC 8292, 2.1).
-fn is_subject(subject: &str) -> bool {
+/// Returns whether `subject` is the URL of a contact: an email address or a page (RFC 8292, 2.1).
+fn is_contact_url(subject: &str) -> bool {
     match subject.split_once(':') {
         Some(("mailto", rest)) => mail_domain(rest).is_some(),
         Some(("https", rest)) => {
-            let names_nobody = |url: Url| url.username().is_empty() && url.password().is_none();
-            rest.starts_with("//") && Url::parse(subject).is_ok_and(names_nobody)
+            let has_no_credentials = |url: Url| url.username().is_empty() && url.password().is_none();
+            rest.starts_with("//") && Url::parse(subject).is_ok_and(has_no_credentials)
         }
         _ => false,
     }
@@ -122,7 +122,7 @@ impl Reader {
             return None;
         }
         let is_plain = subject.chars().all(|c| c.is_ascii_graphic());
-        if !is_plain || !is_subject(&subject) {
+        if !is_plain || !is_contact_url(&subject) {
             self.reject(&format!("{NAME}: expected mailto:ADDRESS or https://PAGE, found \"{subject}\""));
         }
         Some(subject)

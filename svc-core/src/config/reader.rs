@@ -16,8 +16,8 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD_INDIFFERENT, URL_SAFE_NO_P
 use secrecy::{ExposeSecret, SecretBox, SecretString};
 use zeroize::Zeroizing;
 
-use super::injected::is_injected;
-use super::registry::{Form, VARIABLES, Variable, find_variable, is_known, suggestion};
+use super::kubernetes::is_set_by_kubernetes;
+use super::registry::{Form, VARIABLES, Variable, find_variable, is_known, suggest_variable};
 use super::{Config, ContentKeys, ENV_FILE, ExportKeys, Kept, Key, LogFormat, PublicUrl};
 use crate::data_access::{DataAccess, GROUP_ACCESS};
 use crate::egress::Egress;
@@ -41,23 +41,24 @@ pub(super) struct Reader {
     /// The files from which secrets were read.
     pub secret_files: Vec<PathBuf>,
     /// The names of the ignored variables that Kubernetes has set.
-    pub injected: Vec<String>,
+    pub kubernetes_variables: Vec<String>,
     /// Log messages for ignored settings.
     pub remarks: Vec<String>,
 }
 
 impl Reader {
-    /// Reads the values of the `wanted` variables from `vars` and the file [`ENV_FILE`].
+    /// Reads the values of the variables for which `is_wanted` returns true, from `vars` and the file
+    /// [`ENV_FILE`].
     ///
     /// Unknown names are always rejected, whichever variables are wanted.
-    pub fn of<N: Into<OsString>, V: Into<OsString>>(
+    pub fn new<N: Into<OsString>, V: Into<OsString>>(
         vars: impl IntoIterator<Item = (N, V)>,
         data_dir: &Path,
-        wanted: impl Fn(&Variable) -> bool,
+        is_wanted: impl Fn(&Variable) -> bool,
     ) -> Self {
         let mut reader = Self::default();
-        let environment = reader.environment(vars);
-        let file = reader.file(data_dir);
+        let environment = reader.select_variables(vars);
+        let file = reader.read_env_file(data_dir);
         let allow_unknown = [&environment, &file]
             .into_iter()
             .any(|source| source.get("SVC_ALLOW_UNKNOWN_ENV").is_some_and(|value| value.as_str() == "1"));
@@ -71,25 +72,25 @@ impl Reader {
                  file could set it there"
             ));
         }
-        for variable in VARIABLES.iter().filter(|variable| wanted(variable)) {
-            let given = reader.value_from(variable, &environment, Path::new(""));
-            if let Some(value) = given.or_else(|| reader.value_from(variable, &file, data_dir)) {
+        for variable in VARIABLES.iter().filter(|variable| is_wanted(variable)) {
+            let given = reader.source_value(variable, &environment, Path::new(""));
+            if let Some(value) = given.or_else(|| reader.source_value(variable, &file, data_dir)) {
                 reader.values.insert(variable.name, value);
             }
         }
         reader
     }
 
-    /// Returns `read`, or an error that lists all problems.
-    pub fn finish<T>(self, read: T) -> Result<T> {
+    /// Returns `value`, or an error that lists all problems.
+    pub fn finish<T>(self, value: T) -> Result<T> {
         match self.problems.as_slice() {
-            [] => Ok(read),
+            [] => Ok(value),
             problems => Err(Error::configuration(problems.join("; "))),
         }
     }
 
     /// Returns the text values of those variables in `vars` that begin with `SVC_` or are registered.
-    pub fn environment<N: Into<OsString>, V: Into<OsString>>(
+    pub fn select_variables<N: Into<OsString>, V: Into<OsString>>(
         &mut self,
         vars: impl IntoIterator<Item = (N, V)>,
     ) -> Values {
@@ -100,7 +101,9 @@ impl Reader {
                 continue;
             }
             match value.into().into_string() {
-                Ok(value) if !is_known(&name) && is_injected(&name, &value) => self.injected.push(name),
+                Ok(value) if !is_known(&name) && is_set_by_kubernetes(&name, &value) => {
+                    self.kubernetes_variables.push(name)
+                }
                 Ok(value) => drop(values.insert(name, Zeroizing::new(value))),
                 Err(_) => self.problems.push(format!("{name} is not UTF-8")),
             }
@@ -109,7 +112,7 @@ impl Reader {
     }
 
     /// Reads the values in the file [`ENV_FILE`]. Returns no values if the file does not exist.
-    fn file(&mut self, data_dir: &Path) -> Values {
+    fn read_env_file(&mut self, data_dir: &Path) -> Values {
         let path = data_dir.join(ENV_FILE);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => Zeroizing::new(text),
@@ -124,7 +127,7 @@ impl Reader {
         };
         let mut values = Values::new();
         for (number, line) in (1..).zip(without_mark(&text).lines()) {
-            match assignment(line) {
+            match parse_assignment(line) {
                 Ok(None) => {}
                 Ok(Some((name, value))) => {
                     if values.insert(name.to_owned(), Zeroizing::new(value.to_owned())).is_some() {
@@ -139,7 +142,7 @@ impl Reader {
 
     fn reject_unknown(&mut self, values: &Values, place: &str) {
         for name in values.keys().filter(|name| !is_known(name)) {
-            self.problems.push(match suggestion(name) {
+            self.problems.push(match suggest_variable(name) {
                 Some(near) => format!("unknown variable {name} in {place}, did you mean {near}?"),
                 None => format!("unknown variable {name} in {place}"),
             });
@@ -148,8 +151,13 @@ impl Reader {
 
     /// Returns the value of a variable in one source, or `None` if the variable is unset there.
     ///
-    /// A secret may be in the variable itself or in a file.
-    fn value_from(&mut self, variable: &Variable, source: &Values, base: &Path) -> Option<Zeroizing<String>> {
+    /// A secret may be in the variable itself or in a file, whose path is relative to `base_dir`.
+    fn source_value(
+        &mut self,
+        variable: &Variable,
+        source: &Values,
+        base_dir: &Path,
+    ) -> Option<Zeroizing<String>> {
         let set = |name: &str| source.get(name).filter(|value| !value.is_empty());
         let direct = set(variable.name);
         if !variable.is_secret() {
@@ -162,12 +170,13 @@ impl Reader {
                 None
             }
             (Some(value), None) => Some(value.clone()),
-            (None, Some(path)) => self.secret_file(&file_name, &base.join(path.as_str())),
+            (None, Some(path)) => self.read_secret_file(&file_name, &base_dir.join(path.as_str())),
             (None, None) => None,
         }
     }
 
-    fn secret_file(&mut self, name: &str, path: &Path) -> Option<Zeroizing<String>> {
+    /// Reads the secret in the file that the variable `name` names.
+    fn read_secret_file(&mut self, name: &str, path: &Path) -> Option<Zeroizing<String>> {
         let problem = match std::fs::read(path).map(|bytes| String::from_utf8(bytes).map(Zeroizing::new)) {
             Ok(Ok(text)) => match without_mark(&text).trim_end_matches(['\r', '\n']) {
                 value if value.trim().is_empty() => "is empty".to_owned(),
@@ -186,11 +195,12 @@ impl Reader {
         None
     }
 
-    pub fn config(&mut self, data_dir: &Path) -> Config {
-        let production = self.word("SVC_ENV") == "production";
+    /// Reads and checks the values of all variables.
+    pub fn read_config(&mut self, data_dir: &Path) -> Config {
+        let production = self.choice("SVC_ENV") == "production";
         let public_url = self.public_url();
         let database_url = self.database_url();
-        self.remark_injections();
+        self.remark_kubernetes_variables();
         Config {
             secret_files: std::mem::take(&mut self.secret_files),
             data_access: DataAccess::of(self.flag(GROUP_ACCESS)),
@@ -238,16 +248,20 @@ impl Reader {
             delivery_stability: self.seconds("SVC_DELIVERY_STABILITY_SECS"),
             delivery_reconcile: Duration::from_millis(self.number("SVC_DELIVERY_RECONCILE_MS")),
             export_keys: self.export_keys(),
-            kept: self.kept(),
+            kept: self.retention(),
             retention_tick: Some(self.seconds("SVC_RETENTION_TICK_SECS")).filter(|span| !span.is_zero()),
             land_advice: self.flag("SVC_LAND_ADVICE"),
             log: self.text("SVC_LOG"),
-            log_format: if self.word("SVC_LOG_FORMAT") == "json" { LogFormat::Json } else { LogFormat::Text },
+            log_format: if self.choice("SVC_LOG_FORMAT") == "json" {
+                LogFormat::Json
+            } else {
+                LogFormat::Text
+            },
         }
     }
 
     /// Returns the retention settings. The value 0 of a variable means that data is kept forever.
-    fn kept(&mut self) -> Kept {
+    fn retention(&mut self) -> Kept {
         let mut days = |name| Some(self.number(name)).filter(|days| *days != 0);
         Kept {
             messages_days: days("SVC_RETENTION_MESSAGES_DAYS"),
@@ -320,7 +334,7 @@ impl Reader {
     }
 
     fn cookie_secure(&mut self, production: bool) -> bool {
-        match self.word("SVC_COOKIE_SECURE").as_str() {
+        match self.choice("SVC_COOKIE_SECURE").as_str() {
             "1" => true,
             "0" if production => {
                 self.problems.push("SVC_COOKIE_SECURE=0 is not allowed while SVC_ENV=production".to_owned());
@@ -366,6 +380,7 @@ impl Reader {
         good.into_iter().map(str::to_owned).collect()
     }
 
+    /// Returns the secret in a variable, or `None` if the variable is unset.
     pub(super) fn secret(&self, name: &str) -> Option<SecretString> {
         self.values.get(name).map(|value| SecretString::from(value.as_str()))
     }
@@ -379,20 +394,21 @@ impl Reader {
     }
 
     /// Returns the plain text of a secret, for parsing.
-    pub(super) fn revealed(&self, name: &str) -> Option<Zeroizing<String>> {
+    pub(super) fn plaintext_secret(&self, name: &str) -> Option<Zeroizing<String>> {
         self.values.get(name).cloned()
     }
 
+    /// Parses the key in a variable, or returns `None` if the variable is unset or invalid.
     pub(super) fn key(&mut self, name: &str) -> Option<Key> {
         let text = self.values.get(name)?.clone();
-        self.parsed_key(name, text.trim())
+        self.parse_key_of(name, text.trim())
     }
 
     /// Parses the keys in a variable, which are separated by commas.
     fn keys(&mut self, name: &str) -> Vec<Key> {
         let given = self.values.get(name).cloned().unwrap_or_default();
         let given = given.split(',').map(str::trim).filter(|text| !text.is_empty());
-        given.filter_map(|text| self.parsed_key(name, text)).collect()
+        given.filter_map(|text| self.parse_key_of(name, text)).collect()
     }
 
     /// Returns the key that signs exports and checkpoints, and the additional trusted public keys.
@@ -401,7 +417,8 @@ impl Reader {
         ExportKeys { signing: self.key("SVC_EXPORT_SIGNING_KEY"), verify }
     }
 
-    fn parsed_key(&mut self, name: &str, text: &str) -> Option<Key> {
+    /// Parses one key in the variable `name`.
+    fn parse_key_of(&mut self, name: &str, text: &str) -> Option<Key> {
         let key = parse_key(text);
         if key.is_none() {
             self.problems.push(format!("{name}: expected 32 bytes as 64 hex digits or as base64"));
@@ -409,12 +426,14 @@ impl Reader {
         key
     }
 
+    /// Returns the text in a variable, or its default, or an empty text.
     pub(super) fn text(&self, name: &str) -> String {
         let given = self.values.get(name).map(|value| value.to_string());
         given.or_else(|| find_variable(name).and_then(Variable::default)).unwrap_or_default()
     }
 
-    fn word(&mut self, name: &str) -> String {
+    /// Returns the word in a variable whose words are listed in the registry.
+    fn choice(&mut self, name: &str) -> String {
         let text = self.text(name);
         if let Some(Form::OneOf(words)) = find_variable(name).map(|variable| variable.form)
             && !words.contains(&text.as_str())
@@ -424,6 +443,7 @@ impl Reader {
         text
     }
 
+    /// Returns whether a flag is set.
     pub(super) fn flag(&mut self, name: &str) -> bool {
         match self.text(name).as_str() {
             "1" => true,
@@ -437,19 +457,19 @@ impl Reader {
 
     /// Parses the number in a variable. Returns 0 after an error, or if the value is 0.
     fn number<T: TryFrom<i64> + Default>(&mut self, name: &str) -> T {
-        let (least, most) = match find_variable(name).map(|variable| variable.form) {
-            Some(Form::Number(_, least, most) | Form::Bytes(_, least, most)) => (least, most),
+        let (min, max) = match find_variable(name).map(|variable| variable.form) {
+            Some(Form::Number(_, min, max) | Form::Bytes(_, min, max)) => (min, max),
             _ => {
                 self.problems.push(format!("{name} is not registered as a number"));
                 return T::default();
             }
         };
         let text = self.text(name);
-        let range: RangeInclusive<i64> = least..=most;
+        let range: RangeInclusive<i64> = min..=max;
         let number = text.parse().ok().filter(|number| range.contains(number));
         number.and_then(|number| T::try_from(number).ok()).unwrap_or_else(|| {
             self.problems
-                .push(format!("{name}: expected a whole number from {least} to {most}, found \"{text}\""));
+                .push(format!("{name}: expected a whole number from {min} to {max}, found \"{text}\""));
             T::default()
         })
     }
@@ -461,6 +481,7 @@ impl Reader {
         if self.text(name).is_empty() { None } else { Some(self.number(name)) }
     }
 
+    /// Parses the number of seconds in a variable.
     pub(super) fn seconds(&mut self, name: &str) -> Duration {
         Duration::from_secs(self.number(name))
     }
@@ -470,7 +491,7 @@ impl Reader {
 pub(super) const INSECURE_DEV_KEK: [u8; 32] = *b"svc public key, development only";
 
 /// Parses a line of [`ENV_FILE`] into a name and a value. Returns `None` for an empty line or a comment.
-fn assignment(line: &str) -> Result<Option<(&str, &str)>, &'static str> {
+fn parse_assignment(line: &str) -> Result<Option<(&str, &str)>, &'static str> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
         return Ok(None);
@@ -483,6 +504,7 @@ fn assignment(line: &str) -> Result<Option<(&str, &str)>, &'static str> {
     Ok(Some((name, quoted('"').or_else(|| quoted('\'')).unwrap_or(value))))
 }
 
+/// Parses a key of 32 bytes, in hex or base64.
 pub(super) fn parse_key(text: &str) -> Option<Key> {
     let bytes = match text.len() {
         64 => hex::decode(text).ok(),

@@ -58,18 +58,19 @@ impl Variable {
     }
 
     /// Returns the description of the variable's allowed values for the manual.
-    fn allowed(&self) -> String {
+    fn allowed_values(&self) -> String {
         match self.form {
             Form::Secret => format!("secret; {}_FILE may be the path of a file that contains it", self.name),
             Form::Text(_) => "text".to_owned(),
             Form::Flag => "0 or 1".to_owned(),
             Form::OneOf(words) => words.join(" or "),
-            Form::Number(_, least, most) | Form::Bytes(_, least, most) => format!("{least} to {most}"),
+            Form::Number(_, min, max) | Form::Bytes(_, min, max) => format!("{min} to {max}"),
         }
     }
 }
 
-const SECONDS_A_DAY: i64 = 86_400;
+const SECONDS_PER_DAY: i64 = 86_400;
+/// Maximum of settings that count requests, connections or workspaces.
 const COUNT_MAX: i64 = 1_000_000;
 
 const fn variable(name: &'static str, form: Form, doc: &'static str) -> Variable {
@@ -218,7 +219,7 @@ pub const VARIABLES: &[Variable] = &[
         "Maximum WebSocket connections of one server."),
     variable("SVC_RATE_LIMIT_MAX", Form::Number(limits::RATE_LIMIT_MAX, 0, COUNT_MAX),
         "Maximum requests of one client per window; 0 means no limit."),
-    variable("SVC_RATE_LIMIT_WINDOW_SECS", Form::Number(limits::RATE_LIMIT_WINDOW_SECS, 1, SECONDS_A_DAY),
+    variable("SVC_RATE_LIMIT_WINDOW_SECS", Form::Number(limits::RATE_LIMIT_WINDOW_SECS, 1, SECONDS_PER_DAY),
         "Length of the window of the two rate limits, in seconds."),
     variable("SVC_WORKSPACE_RATE_LIMIT_MAX", Form::Number(limits::WORKSPACE_RATE_LIMIT_MAX, 0, COUNT_MAX),
         "Maximum requests to one workspace per window; 0 means no limit."),
@@ -287,10 +288,12 @@ pub const VARIABLES: &[Variable] = &[
         "The format of the diagnostic log."),
 ];
 
+/// Returns the variable with the name `name`, if it is registered.
 pub(super) fn find_variable(name: &str) -> Option<&'static Variable> {
     VARIABLES.iter().find(|variable| variable.name == name)
 }
 
+/// Returns whether `name` is the name of a variable, or of a secret with the suffix `_FILE`.
 pub(super) fn is_known(name: &str) -> bool {
     let stem = name.strip_suffix("_FILE").and_then(find_variable);
     find_variable(name).is_some() || stem.is_some_and(Variable::is_secret)
@@ -299,7 +302,7 @@ pub(super) fn is_known(name: &str) -> bool {
 /// Returns the known variable that `name` is most likely a misspelling of.
 ///
 /// The names are compared without the common prefix `SVC_`, which would make all names similar.
-pub(super) fn suggestion(name: &str) -> Option<&'static str> {
+pub(super) fn suggest_variable(name: &str) -> Option<&'static str> {
     let bare = |name: &'static str| name.strip_prefix("SVC_").unwrap_or(name);
     let names: Vec<&'static str> = VARIABLES.iter().map(|variable| bare(variable.name)).collect();
     let near = nearest(name.strip_prefix("SVC_").unwrap_or(name), &names)?;
@@ -315,7 +318,8 @@ pub fn manual() -> String {
             Form::Bytes(default, ..) => default.to_owned(),
             _ => variable.default().unwrap_or_else(|| "unset".to_owned()),
         };
-        let _ = writeln!(text, "{}\t{default}\t{}\t{}", variable.name, variable.allowed(), variable.doc);
+        let _ =
+            writeln!(text, "{}\t{default}\t{}\t{}", variable.name, variable.allowed_values(), variable.doc);
         text
     })
 }

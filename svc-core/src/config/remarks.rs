@@ -9,18 +9,18 @@ use super::reader::Reader;
 
 impl Reader {
     /// Returns a log message that lists the ignored variables in `vars`, or `None` if no variable is ignored.
-    pub fn ignored<N: Into<OsString>, V: Into<OsString>>(
+    pub fn ignored_variables_message<N: Into<OsString>, V: Into<OsString>>(
         vars: impl IntoIterator<Item = (N, V)>,
     ) -> Option<String> {
         let mut reader = Self::default();
-        reader.environment(vars);
-        reader.remark_injections();
+        reader.select_variables(vars);
+        reader.remark_kubernetes_variables();
         reader.remarks.pop()
     }
 
     /// Adds a log message that lists the ignored variables of Kubernetes, if there are any.
-    pub fn remark_injections(&mut self) {
-        let mut names = std::mem::take(&mut self.injected);
+    pub fn remark_kubernetes_variables(&mut self) {
+        let mut names = std::mem::take(&mut self.kubernetes_variables);
         if !names.is_empty() {
             names.sort_unstable();
             let names = names.join(", ");
@@ -28,6 +28,7 @@ impl Reader {
         }
     }
 
+    /// Returns the database URL. Checks it, and remarks on its ignored parameters.
     pub fn database_url(&mut self) -> Option<SecretString> {
         let url = self.secret("DATABASE_URL")?;
         match DatabaseUrl::parse(url.expose_secret()) {

@@ -17,6 +17,7 @@ use super::{Error, is_full};
 /// The access that a program needs to a file or a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
+    /// The file will be read.
     Read,
     /// The file will be written, created or removed.
     Write,
@@ -26,7 +27,7 @@ pub(crate) enum Need {
 
 impl Need {
     /// Returns the past participle for the sentence "the file cannot be ...".
-    fn participle(self) -> &'static str {
+    fn past_participle(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "written",
@@ -35,7 +36,7 @@ impl Need {
     }
 
     /// Returns the permission letter for `chmod`.
-    fn letter(self) -> char {
+    fn permission_letter(self) -> char {
         match self {
             Self::Read => 'r',
             Self::Write | Self::Folder => 'w',
@@ -43,7 +44,7 @@ impl Need {
     }
 
     /// Returns the access flag for the system call.
-    fn access(self) -> Access {
+    fn access_flag(self) -> Access {
         match self {
             Self::Read => Access::READ_OK,
             Self::Write | Self::Folder => Access::WRITE_OK,
@@ -58,13 +59,13 @@ pub(crate) fn blocked(need: Need, path: &Path, error: &io::Error) -> Error {
 
 /// Returns the reason why this process may not access the file at `path`, or `None` if it may.
 pub(crate) fn denied(need: Need, path: &Path) -> Option<String> {
-    let asked = accessat(CWD, path, need.access(), AtFlags::EACCESS);
+    let asked = accessat(CWD, path, need.access_flag(), AtFlags::EACCESS);
     asked.err().map(|errno| describe_denial(need, path, &errno.into()))
 }
 
 /// Returns a sentence that explains why the file at `path` cannot be used, and the remedy.
 pub(crate) fn describe_denial(need: Need, path: &Path, error: &io::Error) -> String {
-    let begin = format!("{} cannot be {}", path.display(), need.participle());
+    let begin = format!("{} cannot be {}", path.display(), need.past_participle());
     let reason = match error.kind() {
         ErrorKind::NotFound => missing_reason(path),
         ErrorKind::IsADirectory => format!(
@@ -72,7 +73,7 @@ pub(crate) fn describe_denial(need: Need, path: &Path, error: &io::Error) -> Str
              missing: remove it with `rmdir {}`, and put the file there",
             quoted(path)
         ),
-        ErrorKind::NotADirectory => not_a_folder(path),
+        ErrorKind::NotADirectory => not_a_folder_reason(path),
         ErrorKind::PermissionDenied => permission_reason(need, path, error),
         ErrorKind::ReadOnlyFilesystem => format!(
             "it is on a read-only file system{}: mount a writable one there, or name another folder",
@@ -110,6 +111,7 @@ pub(crate) fn quoted(path: &Path) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
+/// Describes why the file at `path` does not exist: a broken link, or the nearest existing folder.
 fn missing_reason(path: &Path) -> String {
     if let Ok(target) = path.read_link() {
         return format!("it is a symbolic link to {}, which does not exist", target.display());
@@ -134,7 +136,8 @@ pub(crate) fn with_owner_and_mode(path: &Path) -> String {
     }
 }
 
-fn not_a_folder(path: &Path) -> String {
+/// Describes which part of a path is a file where a folder is expected.
+fn not_a_folder_reason(path: &Path) -> String {
     let file = ancestors(path).into_iter().find(|part| part.metadata().is_ok_and(|found| !found.is_dir()));
     match file {
         Some(file) => format!("{} is a file, not a folder: name another path", with_owner_and_mode(&file)),
@@ -145,7 +148,7 @@ fn not_a_folder(path: &Path) -> String {
 /// Describes the file or folder that denies access, its owner, and the command that permits access.
 fn permission_reason(need: Need, path: &Path, error: &io::Error) -> String {
     let me = format!("this process is user {}, group {}", geteuid().as_raw(), getegid().as_raw());
-    let Some((part, letter)) = obstacle(need, path) else {
+    let Some((part, letter)) = find_denying_path(need, path) else {
         // The mode is not the reason, but an attribute of the file, a mount or a security module.
         let standing = owner_and_mode(path).map(|standing| format!(" ({standing})")).unwrap_or_default();
         return format!(
@@ -165,7 +168,7 @@ fn permission_reason(need: Need, path: &Path, error: &io::Error) -> String {
     let is_far_above = path.parent() != Some(part.as_path()) && path != part;
     let fix = if found.uid() == user {
         format!("`chmod u+{letter} {word}`")
-    } else if letter == 'x' && (is_far_above || is_of_system(&part)) {
+    } else if letter == 'x' && (is_far_above || is_system_folder(&part)) {
         format!("name another path, or run `chmod o+x {word}` as its owner")
     } else if need == Need::Folder && path != part {
         format!("`install -d -m 700 -o {user} -g {group} {}` as root", quoted(path))
@@ -176,7 +179,7 @@ fn permission_reason(need: Need, path: &Path, error: &io::Error) -> String {
 }
 
 /// Returns whether a folder is part of the system and must not change its owner or mode.
-fn is_of_system(folder: &Path) -> bool {
+fn is_system_folder(folder: &Path) -> bool {
     const FOLDERS: [&str; 14] = [
         "/",
         "/etc",
@@ -193,11 +196,12 @@ fn is_of_system(folder: &Path) -> bool {
         "/var/lib",
         "/var/run",
     ];
-    FOLDERS.iter().any(|of_system| folder == Path::new(of_system))
+    FOLDERS.iter().any(|system_folder| folder == Path::new(system_folder))
 }
 
-/// Returns the first folder or file of a path that denies access, and the missing permission.
-fn obstacle(need: Need, path: &Path) -> Option<(PathBuf, char)> {
+/// Returns the first folder or file of a path that denies access, and the letter of the missing permission
+/// for `chmod`.
+fn find_denying_path(need: Need, path: &Path) -> Option<(PathBuf, char)> {
     let parts = ancestors(path);
     let (last, folders) = parts.split_last()?;
     let lacks = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS).is_err();
@@ -206,7 +210,7 @@ fn obstacle(need: Need, path: &Path) -> Option<(PathBuf, char)> {
         return Some((folder.clone(), 'x'));
     }
     match last.metadata() {
-        Ok(_) if lacks(last, need.access()) => Some((last.clone(), need.letter())),
+        Ok(_) if lacks(last, need.access_flag()) => Some((last.clone(), need.permission_letter())),
         Ok(found) if found.is_dir() && lacks(last, Access::EXEC_OK) => Some((last.clone(), 'x')),
         // Creating, renaming or removing a file changes its folder. A folder owned by another user keeps its
         // mode.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use crate::error::{Error, Result};
-use crate::host::delivery_slots::ChannelSlots;
+use crate::host::delivery_slots::{ChannelSlots, WaitingWorkspace};
 use crate::host::service::Service;
 use crate::id::{MemberId, WorkspaceId};
 use crate::limits::{DELIVERY_BATCH_LEASE, DELIVERY_BATCHES_MAX, DUE_WORKSPACES_MAX};
@@ -42,23 +42,23 @@ impl Service {
         &self,
         channel: &'static DeliveryChannel<T>,
     ) -> Result<Vec<(DeliveryBatch<T>, PlaceGuard)>> {
-        let sending = self.process().sending.slots_of(channel.name);
-        if sending.places.is_full() {
+        let slots = self.process().delivery_slots.slots_of(channel.name);
+        if slots.ceiling.is_full() {
             return Ok(Vec::new());
         }
-        let look = {
-            let sending = Arc::clone(&sending);
-            move |cx: &Read<'_>| find_due_members(cx, channel, &sending)
+        let preflight = {
+            let slots = Arc::clone(&slots);
+            move |cx: &Read<'_>| find_due_members(cx, channel, &slots)
         };
-        let due = self.dispatch().await_read(ServiceWork::INSTANCE, look).await?;
-        let places = sending.places.take_in_turn(due.iter().map(|due| due.holder()));
-        let placed = due.into_iter().zip(places).filter_map(|(due, place)| Some((due, place?)));
+        let due = self.dispatch().await_read(ServiceWork::INSTANCE, preflight).await?;
+        let guards = slots.ceiling.take_in_turn(due.iter().map(|due| due.holder()));
+        let placed = due.into_iter().zip(guards).filter_map(|(due, guard)| Some((due, guard?)));
         // A workspace that gets a further slot in this scan is last in the next scan.
-        let placed = placed.inspect(|(due, _)| sending.record_turn(due.workspace, due.charged_to));
+        let placed = placed.inspect(|(due, _)| slots.record_turn(due.workspace, due.charged_to));
         // If the caller stops waiting, the batches are taken again when their leases end.
-        let taken = join_all(placed.map(async |(due, place)| {
+        let taken = join_all(placed.map(async |(due, guard)| {
             let batch = self.take_batch(channel, due).await?;
-            Some((batch, place))
+            Some((batch, guard))
         }));
         Ok(taken.await.into_iter().flatten().collect())
     }
@@ -87,17 +87,17 @@ impl Service {
         }
     }
 
-    /// Returns whether the notification at index `place` of a batch should still be sent.
+    /// Returns whether the notification at index `index` of a batch should still be sent.
     ///
     /// Call this right before sending the notification.
     pub async fn is_current<T: Send + Sync + 'static>(
         &self,
         batch: &Arc<DeliveryBatch<T>>,
-        place: usize,
+        index: usize,
     ) -> Result<bool> {
         let workspace = batch.workspace_id();
         let batch = Arc::clone(batch);
-        let run = move |cx: &Read<'_>| (batch.channel().is_current)(cx, &batch, place);
+        let run = move |cx: &Read<'_>| (batch.channel().is_current)(cx, &batch, index);
         self.dispatch().await_read(ServiceWork::on(workspace), run).await
     }
 
@@ -124,30 +124,31 @@ impl Service {
 fn find_due_members<T>(
     cx: &Read<'_>,
     channel: &DeliveryChannel<T>,
-    sending: &ChannelSlots,
+    slots: &ChannelSlots,
 ) -> Result<Vec<DueMember>> {
-    let places = &sending.places;
-    let free = DELIVERY_BATCHES_MAX.saturating_sub(places.taken());
+    let ceiling = &slots.ceiling;
+    let free = DELIVERY_BATCHES_MAX.saturating_sub(ceiling.taken());
     let mut turns: RoundRobin<WorkspaceId, VecDeque<WorkspaceId>> = RoundRobin::default();
-    for (workspace, charged_to, is_due) in workspaces_in_turn(cx, channel, sending)? {
-        if is_due && places.room(charged_to, 1) > 0 {
+    for WaitingWorkspace { workspace, charged_to, is_due } in workspaces_in_turn(cx, channel, slots)? {
+        if is_due && ceiling.room(charged_to, 1) > 0 {
             turns.entry(charged_to).push_back(workspace);
         }
     }
     // At most as many members of each workspace as it may have slots, so that every workspace gets one in its
     // turn.
-    let mut room: BTreeMap<WorkspaceId, usize> =
-        turns.keys().map(|charged_to| (charged_to, places.room(charged_to, free))).collect();
+    let mut slots_left: BTreeMap<WorkspaceId, usize> =
+        turns.keys().map(|charged_to| (charged_to, ceiling.room(charged_to, free))).collect();
     let mut found: Vec<VecDeque<DueMember>> = Vec::new();
     while found.len() < free {
         let mut keys = turns.keys();
-        let next = keys.find_map(|id| room.get(&id).copied().filter(|room| *room > 0).map(|room| (id, room)));
+        let next =
+            keys.find_map(|id| slots_left.get(&id).copied().filter(|left| *left > 0).map(|left| (id, left)));
         drop(keys);
         let Some((charged_to, left)) = next else { break };
-        room.insert(charged_to, left - 1);
+        slots_left.insert(charged_to, left - 1);
         let Some(workspace) = turns.pop(charged_to) else { break };
         found.push(longest_waiting_members(cx, channel, (workspace, charged_to))?);
-        sending.record_turn(workspace, charged_to);
+        slots.record_turn(workspace, charged_to);
     }
     let mut due = Vec::new();
     while !found.is_empty() {
@@ -167,32 +168,38 @@ fn longest_waiting_members<T>(
     channel: &DeliveryChannel<T>,
     (workspace, charged_to): (WorkspaceId, WorkspaceId),
 ) -> Result<VecDeque<DueMember>> {
-    let most = i64::try_from(DELIVERY_BATCHES_MAX).map_err(Error::internal)?;
-    let members: Vec<(MemberId,)> = cx.query(channel.members, &[&workspace, &cx.now(), &most])?;
+    let limit = i64::try_from(DELIVERY_BATCHES_MAX).map_err(Error::internal)?;
+    let members: Vec<(MemberId,)> = cx.query(channel.members, &[&workspace, &cx.now(), &limit])?;
     Ok(members.into_iter().map(|(member,)| DueMember { workspace, charged_to, member }).collect())
 }
 
-/// Returns the workspaces with waiting notifications, in the order of their turns: the id, the charged
-/// workspace, and whether a notification is due.
+/// Returns the workspaces with waiting notifications, in the order of their turns.
 ///
 /// If one scan does not cover all workspaces, the next scan continues after the last one.
 fn workspaces_in_turn<T>(
     cx: &Read<'_>,
     channel: &DeliveryChannel<T>,
-    sending: &ChannelSlots,
-) -> Result<Vec<(WorkspaceId, WorkspaceId, bool)>> {
-    let next = |after: WorkspaceId, most: i64| -> Result<Vec<(WorkspaceId, WorkspaceId, bool)>> {
-        cx.query(channel.workspaces, &[&cx.now(), &after, &most])
+    slots: &ChannelSlots,
+) -> Result<Vec<WaitingWorkspace>> {
+    let next = |after: WorkspaceId, limit: i64| -> Result<Vec<WaitingWorkspace>> {
+        let rows: Vec<(WorkspaceId, WorkspaceId, bool)> =
+            cx.query(channel.workspaces, &[&cx.now(), &after, &limit])?;
+        let waiting = rows.into_iter().map(|(workspace, charged_to, is_due)| WaitingWorkspace {
+            workspace,
+            charged_to,
+            is_due,
+        });
+        Ok(waiting.collect())
     };
-    let after = sending.scan_after();
+    let after = slots.scan_after();
     let mut found = next(after, DUE_WORKSPACES_MAX)?;
     let left = DUE_WORKSPACES_MAX.saturating_sub(i64::try_from(found.len()).map_err(Error::internal)?);
     if left > 0 && after != WorkspaceId::INSTANCE {
         let first = next(WorkspaceId::INSTANCE, left)?;
-        found.extend(first.into_iter().take_while(|(workspace, ..)| *workspace <= after));
+        found.extend(first.into_iter().take_while(|waiting| waiting.workspace <= after));
     }
     let is_all = i64::try_from(found.len()).map_err(Error::internal)? < DUE_WORKSPACES_MAX;
-    sending.set_scan_after(found.last().map(|(workspace, ..)| *workspace).filter(|_| !is_all));
-    sending.sort_by_turn(&mut found);
+    slots.set_scan_after(found.last().map(|waiting| waiting.workspace).filter(|_| !is_all));
+    slots.sort_by_turn(&mut found);
     Ok(found)
 }

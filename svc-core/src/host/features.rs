@@ -98,7 +98,7 @@ pub(crate) fn features() -> Vec<Feature> {
         outreach::unsubscribe::feature(),
         outreach::web_push::feature(),
         outreach::board::feature(),
-        core_health::in_database(),
+        core_health::database_checks(),
     ]
 }
 
@@ -112,7 +112,7 @@ pub fn operation_table() -> Result<Table> {
 ///
 /// Fails with `export-invalid`, with its `reason`.
 pub fn verify_export(file: impl Read, keys: &[PublicKey]) -> Result<ExportReport> {
-    verify_file(file, declarations()?.records(), keys)
+    verify_file(file, shared_operation_table()?.records(), keys)
 }
 
 /// Compares the tables of one or all workspaces with the values that their logs determine, and reports each
@@ -126,11 +126,11 @@ pub fn verify_state(
     workspace: Option<WorkspaceId>,
     report: &mut dyn FnMut(Difference) -> Result<()>,
 ) -> Result<Vec<StateReport>> {
-    state::verify_state(database, declarations()?, workspace, report)
+    state::verify_state(database, shared_operation_table()?, workspace, report)
 }
 
 /// Returns the operation table of all features, which is built once.
-fn declarations() -> Result<&'static Table> {
+fn shared_operation_table() -> Result<&'static Table> {
     static TABLE: OnceLock<Table> = OnceLock::new();
     match TABLE.get() {
         Some(table) => Ok(table),

@@ -28,22 +28,22 @@ impl Service {
     /// Begins to receive a file for a workspace. The file is checked while it is being received.
     pub async fn begin_file(&self, workspace: WorkspaceId) -> Result<ArrivingExport> {
         let service = self.clone();
-        on_disk(move || ArrivingExport::begin(&service.dispatch().shared, workspace)).await
+        run_blocking(move || ArrivingExport::begin(&service.dispatch().shared, workspace)).await
     }
 
     /// Writes and checks the next bytes of a file.
     ///
     /// The process checks one file at a time, but only while it processes these bytes.
     pub async fn write_file(&self, file: ArrivingExport, bytes: Vec<u8>) -> Result<ArrivingExport> {
-        let _turn = self.process().checking.acquire().await.map_err(Error::internal)?;
-        on_disk(move || file.write(bytes)).await
+        let _turn = self.process().check_slots.acquire().await.map_err(Error::internal)?;
+        run_blocking(move || file.write(bytes)).await
     }
 
     /// Completes a received file and returns it as a spool. Fails with 400 `export-invalid` if it does not
     /// verify.
     pub async fn end_file(&self, file: ArrivingExport) -> Result<CompleteSpool> {
-        let _turn = self.process().checking.acquire().await.map_err(Error::internal)?;
-        on_disk(move || file.finish()).await
+        let _turn = self.process().check_slots.acquire().await.map_err(Error::internal)?;
+        run_blocking(move || file.finish()).await
     }
 
     /// Returns the maximum size of an uploaded file in bytes.
@@ -53,6 +53,6 @@ impl Service {
 }
 
 /// Runs blocking disk work on a thread that may block.
-async fn on_disk<T: Send + 'static>(run: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+async fn run_blocking<T: Send + 'static>(run: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(run).await.map_err(Error::internal)?
 }

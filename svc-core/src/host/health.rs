@@ -7,17 +7,17 @@ use crate::op::{HealthResult, health_in_database, health_of_process, health_with
 impl Service {
     /// Reports whether each component of the service works now.
     ///
-    /// Takes as long as the database takes to respond. Callers that ask during that time share the next
+    /// Takes as long as the database takes to respond. Calls during that time share the next
     /// result.
     pub async fn health(&self) -> Vec<HealthResult> {
-        let asked = self.dispatch().clock.monotonic();
+        let requested_at = self.dispatch().clock.monotonic();
         let mut last = self.last_health().lock().await;
         let mut parts = match &*last {
-            Some((read, parts)) if *read > asked => parts.clone(),
+            Some((begun_at, parts)) if *begun_at > requested_at => parts.clone(),
             _ => {
-                let reads = self.dispatch().clock.monotonic();
-                let parts = self.health_of_database().await;
-                last.insert((reads, parts)).1.clone()
+                let begun_at = self.dispatch().clock.monotonic();
+                let parts = self.check_database().await;
+                last.insert((begun_at, parts)).1.clone()
             }
         };
         drop(last);
@@ -25,7 +25,8 @@ impl Service {
         parts
     }
 
-    async fn health_of_database(&self) -> Vec<HealthResult> {
+    /// Runs the health checks that query the database, and waits for their results.
+    async fn check_database(&self) -> Vec<HealthResult> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         self.dispatch().submit_health(health_in_database, move |outcome| {
             // If the caller has stopped waiting, the result has no receiver.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::conversation::scrub::{self, ScrubMark};
 use crate::error::Result;
-use crate::host::start_checks::ReplacementReason;
+use crate::host::start_checks::ReplacementReasons;
 use crate::id::WorkspaceId;
 use crate::log::keys as check_values;
 use crate::op::{Chore, ChoreFn, ChoreProcesses, ChoreRound, Feature, StepOutcome};
@@ -35,32 +35,38 @@ const WAL_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Time after a failed truncation in which the log is not truncated, because each attempt blocks the writer.
 const TRUNCATION_PAUSE: Duration = Duration::from_secs(5);
 /// Duration of the lease of a maintenance chore, unless the lease is renewed.
-const LEASE: Duration = Duration::from_secs(15);
+const CHORE_LEASE: Duration = Duration::from_secs(15);
 
 /// The state of the chores that maintain the database's files and keys.
-pub(crate) struct Upkeep {
+pub(crate) struct Maintenance {
     opener: Opener,
+    /// The connection for checkpoints and for removing the bytes of destroyed keys.
     conn: Mutex<Conn>,
     /// The time until which the log is not truncated again after a failed attempt.
     truncate_after: Mutex<Monotonic>,
     scrubber: Mutex<Scrubber<ScrubMark>>,
 }
 
-impl Upkeep {
+impl Maintenance {
     /// Returns the maintenance chores of a process whose database is opened by `opener`.
     pub fn feature(opener: Opener, clock: &Clock) -> Result<Feature> {
-        let upkeep = Arc::new(Self {
+        let maintenance = Arc::new(Self {
             conn: Mutex::new(opener.housekeeper()?),
             opener,
             truncate_after: Mutex::new(clock.monotonic()),
             scrubber: Mutex::default(),
         });
         let run = |work: fn(&Self, &ChoreRound<'_>) -> Result<()>| -> ChoreFn {
-            let upkeep = Arc::clone(&upkeep);
-            Box::new(move |round| work(&upkeep, round).map(|()| StepOutcome::Done))
+            let maintenance = Arc::clone(&maintenance);
+            Box::new(move |round| work(&maintenance, round).map(|()| StepOutcome::Done))
         };
-        let everywhere =
-            |name, every, run| Chore { name, every, lease: LEASE, who: ChoreProcesses::EveryProcess, run };
+        let everywhere = |name, every, run| Chore {
+            name,
+            every,
+            lease: CHORE_LEASE,
+            who: ChoreProcesses::EveryProcess,
+            run,
+        };
         let tidy = |name, run| everywhere(name, |_| Some(TIDY_INTERVAL), run);
         Ok(Feature::new()
             .chore(everywhere("checkpoint", |_| Some(WAL_CHECK_INTERVAL), run(Self::checkpoint)))
@@ -70,13 +76,13 @@ impl Upkeep {
             })
             .chore(tidy(
                 "schema",
-                run(|_, round| round.read(ReplacementReason::of).map(|outdated| outdated.warn())),
+                run(|_, round| round.read(ReplacementReasons::find).map(|reasons| reasons.log_warnings())),
             ))
             .chore(everywhere("key-checks", |_| Some(POLL_INTERVAL), run(Self::restore_check_value)))
             .chore(tidy(
                 "tidy",
                 run(|_, round| {
-                    round.dispatch().limits.tidy();
+                    round.dispatch().limits.drop_idle_buckets();
                     Ok(())
                 }),
             )))
@@ -85,7 +91,7 @@ impl Upkeep {
     /// Adds the check value of this process's key again, if a rewrap has removed it because the key sealed
     /// nothing.
     fn restore_check_value(&self, round: &ChoreRound<'_>) -> Result<()> {
-        if !round.read(ReplacementReason::is_check_value_removed)? {
+        if !round.read(ReplacementReasons::is_check_value_removed)? {
             return Ok(());
         }
         let Some(lead) = round.lead()? else { return Ok(()) };
@@ -97,6 +103,7 @@ impl Upkeep {
         })
     }
 
+    /// Checkpoints SQLite's write-ahead log if it is larger than [`WAL_BYTES_MAX`].
     fn checkpoint(&self, round: &ChoreRound<'_>) -> Result<()> {
         if self.opener.wal_bytes() <= WAL_BYTES_MAX {
             return Ok(());
@@ -139,7 +146,7 @@ impl Upkeep {
             if self.truncate_wal(round)? == WalCut::Done { pending } else { Vec::new() }
         } else {
             let now = round.clock().monotonic();
-            lock(&self.scrubber).scrub(&lock(&self.conn), by_table(pending), now)?
+            lock(&self.scrubber).scrub(&lock(&self.conn), group_by_table(pending), now)?
         };
         if done.is_empty() {
             return Ok(());
@@ -150,7 +157,8 @@ impl Upkeep {
     }
 }
 
-fn by_table(marks: Vec<ScrubMark>) -> BTreeMap<&'static str, Vec<ScrubMark>> {
+/// Groups marks by the table whose rows contained the destroyed keys.
+fn group_by_table(marks: Vec<ScrubMark>) -> BTreeMap<&'static str, Vec<ScrubMark>> {
     let mut tables: BTreeMap<_, Vec<ScrubMark>> = BTreeMap::new();
     marks.into_iter().for_each(|mark| tables.entry(mark.key_table).or_default().push(mark));
     tables

@@ -9,7 +9,7 @@ pub(crate) mod features;
 mod housekeeping;
 mod scheduler;
 mod shared_limits;
-mod after_others;
+mod task_yield;
 pub mod service;
 mod health;
 mod file_checks;

@@ -43,13 +43,16 @@ impl Service {
             moved = moved.saturating_add(step.moved);
             after = Some(step.last);
         }
-        let rewrap = dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, forget_unused)?;
+        let rewrap =
+            dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, remove_unused_check_values)?;
         Ok(RewrapReport { moved, ..rewrap })
     }
 }
 
-/// Removes the check values of unused keys, and counts the key segments under each other key.
-fn forget_unused(cx: &mut Write<'_>) -> Result<RewrapReport> {
+/// Removes the check values of keys that wrap nothing, and counts the key segments under each other key.
+///
+/// The returned report does not count the key segments that were moved.
+fn remove_unused_check_values(cx: &mut Write<'_>) -> Result<RewrapReport> {
     let current = cx.sealer().current_id().to_vec();
     let mut rewrap = RewrapReport { key_id: hex::encode(&current), ..RewrapReport::default() };
     let left: BTreeMap<Vec<u8>, i64> = key_segments::count_by_key(cx)?.into_iter().collect();

@@ -16,13 +16,13 @@ use crate::config::Config;
 use crate::data_dir;
 use crate::entropy::Entropy;
 use crate::error::{Code, Error, Result};
-use crate::host::after_others::after_others;
 use crate::host::core_health::ProcessState;
 use crate::host::features;
-use crate::host::housekeeping::Upkeep;
+use crate::host::housekeeping::Maintenance;
 use crate::host::scheduler::Scheduler;
 use crate::host::shared_limits;
 use crate::host::start_checks;
+use crate::host::task_yield::yield_to_ready_tasks;
 use crate::limits::FILES_READ_WAIT;
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
@@ -98,7 +98,7 @@ impl ServiceOptions {
     }
 
     /// Returns the options from a configuration. Fails if it contains no key-encryption key.
-    pub fn configured(config: &Config) -> Result<Self> {
+    pub fn from_config(config: &Config) -> Result<Self> {
         let keys = config.content_keys()?;
         let count = |limit: Option<NonZeroU32>| limit.map_or(0, |limit| i64::from(limit.get()));
         Ok(Self {
@@ -134,7 +134,7 @@ impl ServiceOptions {
             reap_tick: config.reap_tick,
             delivery_reconcile: config.delivery_reconcile,
             session_key: config.session_secret.as_ref().map(SessionKey::new).transpose()?,
-            ..Self::new(database_of(config)?, *keys.current.expose_secret())
+            ..Self::new(configured_database(config)?, *keys.current.expose_secret())
         })
     }
 }
@@ -142,8 +142,8 @@ impl ServiceOptions {
 /// Returns the configured database.
 ///
 /// In production, the URL of a database on another machine must specify whether connections use TLS.
-fn database_of(config: &Config) -> Result<Database> {
-    if config.production && config.lacks_tls_settings() {
+fn configured_database(config: &Config) -> Result<Database> {
+    if config.production && config.needs_tls_settings() {
         return Err(Error::configuration(
             "DATABASE_URL names another machine and has no sslmode: in production it needs one, best \
              verify-full with sslrootcert",
@@ -186,14 +186,14 @@ impl Service {
         let sealer = Sealer::new(options.kek, &options.retired_keks, options.entropy.clone())
             .timed_by(options.clock.clone());
         start_checks::prepare_database(&opener, options.mode, &sealer, options.clock.now())?;
-        start_checks::compare_times(&opener, &options.clock)?;
-        features.push(Upkeep::feature(opener.clone(), &options.clock)?);
+        start_checks::check_clock(&opener, &options.clock)?;
+        features.push(Maintenance::feature(opener.clone(), &options.clock)?);
         let process = Arc::new(ProcessState::default());
-        features.push(process.parts());
+        features.push(process.health_checks());
         let bus = Arc::new(Bus::new(&options.clock, options.delivery_reconcile));
         let (lanes, readers) = {
             let cores = available_parallelism().map_or(1, NonZeroUsize::get);
-            start_checks::connections(&opener, cores, options.read_budget)
+            start_checks::connection_counts(&opener, cores, options.read_budget)
         };
         let states = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
         let executor = Executor::start(
@@ -212,13 +212,13 @@ impl Service {
         };
         let limits = RateLimits::new(options.rates, &options.clock, !opener.is_sqlite());
         let dispatch = Arc::new(Dispatch::new(shared, limits, options.clock, executor, bus));
-        process.connect(&dispatch);
+        process.connect_health_checks(&dispatch);
         let scheduler = Scheduler::new(Arc::clone(&dispatch))?;
-        let mut threads = vec![bus_thread(&dispatch, &opener)?, timers_thread(&dispatch)?];
+        let mut threads = vec![start_bus_thread(&dispatch, &opener)?, start_timers_thread(&dispatch)?];
         threads.extend(opener.listen(Arc::clone(&dispatch.bus))?);
-        threads.extend(shared_limits::start(&dispatch, &opener)?);
+        threads.extend(shared_limits::start_sharing_thread(&dispatch, &opener)?);
         *lock(&process.threads.scheduler) = Some(Scheduler::start(&scheduler)?);
-        *lock(&process.threads.others) = threads;
+        *lock(&process.threads.other_threads) = threads;
         let subscriptions = Subscriptions::default();
         let health = LastHealth::default();
         Ok(Self { inner: Arc::new(Inner { dispatch, subscriptions, scheduler, process, health }) })
@@ -229,6 +229,7 @@ impl Service {
         &self.inner.health
     }
 
+    /// Returns the state of the process that health checks read, with the slots of its limited resources.
     pub(super) fn process(&self) -> &ProcessState {
         &self.inner.process
     }
@@ -290,10 +291,10 @@ impl Service {
     ) -> Result<Reply> {
         let process = self.process();
         if operation.http().takes_file {
-            return self.run_on_blocking_thread(&process.reading, operation, admission, input).await;
+            return self.run_on_blocking_thread(&process.read_slots, operation, admission, input).await;
         }
         if operation.run.slow_to_prepare {
-            return self.run_on_blocking_thread(&process.preparing, operation, admission, input).await;
+            return self.run_on_blocking_thread(&process.prepare_slots, operation, admission, input).await;
         }
         await_reply(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await
     }
@@ -304,16 +305,16 @@ impl Service {
     /// of these slots.
     async fn run_on_blocking_thread(
         &self,
-        places: &Ceiling,
+        slots: &Ceiling,
         operation: &Arc<Operation>,
         admission: Admission,
         input: &Input,
     ) -> Result<Reply> {
-        let _turn = match admission.holder() {
+        let _slot = match admission.holder() {
             None => None,
-            Some(holder) => match timeout(FILES_READ_WAIT, places.wait(holder, 1)).await {
-                Ok(turn) => Some(turn?),
-                Err(_) => return Err(places.exhausted(holder, 1)),
+            Some(holder) => match timeout(FILES_READ_WAIT, slots.wait(holder, 1)).await {
+                Ok(slot) => Some(slot?),
+                Err(_) => return Err(slots.exhausted(holder, 1)),
             },
         };
         let service = self.clone();
@@ -359,6 +360,7 @@ impl Service {
         }
     }
 
+    /// Admits a request as [`Service::admit`] does, and blocks until that is decided.
     pub(super) fn admit_blocking(&self, operation: &Operation, head: RequestHead) -> Result<Admission> {
         block_on_reply(|done| {
             let done = Box::new(move |outcome: std::result::Result<_, AdmissionFailure>| {
@@ -407,7 +409,7 @@ impl Service {
     /// left to that process. If a chore fails, the error is returned after all other chores have had their
     /// turn.
     pub fn housekeep(&self) -> Result<()> {
-        self.inner.scheduler.round()
+        self.inner.scheduler.run_all_chores()
     }
 
     /// Returns the number of parked waits.
@@ -442,14 +444,14 @@ pub(super) async fn await_reply<T: Send + 'static>(
     start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> RequestHandle,
 ) -> Result<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    let mut ticket = start(Box::new(move |outcome| {
+    let mut handle = start(Box::new(move |outcome| {
         // If the caller has stopped waiting, the outcome has no receiver.
         let _ = sender.send(outcome);
     }));
-    if ticket.flushes_after_others() {
-        after_others().await;
+    if handle.flushes_after_others() {
+        yield_to_ready_tasks().await;
     }
-    ticket.flush();
+    handle.flush();
     receiver.await.map_err(Error::internal)?
 }
 
@@ -458,24 +460,25 @@ pub(super) fn block_on_reply<T: Send + 'static>(
     start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> RequestHandle,
 ) -> Result<T> {
     let (sender, receiver) = std::sync::mpsc::channel();
-    let ticket = start(Box::new(move |outcome| {
+    let handle = start(Box::new(move |outcome| {
         // The caller waits below, so the receiver still exists.
         let _ = sender.send(outcome);
     }));
     let outcome = receiver.recv().map_err(Error::internal)?;
-    drop(ticket);
+    drop(handle);
     outcome
 }
 
-fn bus_thread(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<JoinHandle<()>> {
+/// Starts the background thread of the bus, with a separate connection.
+fn start_bus_thread(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<JoinHandle<()>> {
     let bus = Arc::clone(&dispatch.bus);
     let conn = opener.reader()?;
     let body = move || bus.serve(&conn);
     std::thread::Builder::new().name("svc-bus".to_owned()).spawn(body).map_err(Error::internal)
 }
 
-/// Starts the thread for the timers, which never waits for the database.
-fn timers_thread(dispatch: &Arc<Dispatch>) -> Result<JoinHandle<()>> {
+/// Starts the background thread for the timers, which never waits for the database.
+fn start_timers_thread(dispatch: &Arc<Dispatch>) -> Result<JoinHandle<()>> {
     let timers = dispatch.timers.clone();
     let body = move || timers.serve();
     std::thread::Builder::new().name("svc-timers".to_owned()).spawn(body).map_err(Error::internal)
@@ -494,7 +497,7 @@ impl Drop for Inner {
         chores.into_iter().for_each(|thread| drop(thread.join()));
         self.dispatch.executor.close();
         self.dispatch.rounds.close();
-        for thread in lock(&self.process.threads.others).drain(..) {
+        for thread in lock(&self.process.threads.other_threads).drain(..) {
             // If the thread has panicked, there is nothing left to report.
             let _ = thread.join();
         }

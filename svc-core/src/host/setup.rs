@@ -90,7 +90,7 @@ pub fn open(config: &Config) -> Result<Service> {
             }
         }
     }
-    Service::open(ServiceOptions::configured(config)?)
+    Service::open(ServiceOptions::from_config(config)?)
 }
 
 /// Opens the service that `variables` and `data_dir` describe, in bootstrap mode.
@@ -100,19 +100,19 @@ pub fn open(config: &Config) -> Result<Service> {
 #[cfg(feature = "bootstrap")]
 pub fn open_or_begin(variables: &Variables, data_dir: &Path) -> Result<(Config, Service)> {
     let read = || Config::read(variables.iter().cloned(), data_dir);
-    let begin = |config: &Config| {
-        Service::open(ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::configured(config)? })
+    let create = |config: &Config| {
+        Service::open(ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::from_config(config)? })
     };
     let config = read()?;
     if config.database_url.is_some() {
-        let service = begin(&config)?;
+        let service = create(&config)?;
         return Ok((config, service));
     }
     match DataDir::create(data_dir, config.data_access, &Entropy::System) {
         Ok(mut setup) => {
             setup.make_database()?;
             let config = read()?;
-            let service = begin(&config)?;
+            let service = create(&config)?;
             setup.finish()?;
             Ok((config, service))
         }
@@ -140,32 +140,34 @@ pub fn init(
     let access = Config::read(variables.iter().cloned(), data_dir)?.data_access;
     let mut setup = DataDir::create(data_dir, access, &Entropy::System)?;
     let config = Config::read(variables.iter().cloned(), data_dir)?;
-    let own_database = config.database_url.is_none();
-    if own_database {
+    let uses_own_database = config.database_url.is_none();
+    if uses_own_database {
         setup.make_database()?;
     }
-    match begin(&config, workspace, admin) {
+    match create_first_workspace(&config, workspace, admin) {
         Ok((service, made)) => {
             setup.finish()?;
             Ok((config, service, made))
         }
-        Err(error) => Err(settle_setup(setup, own_database, error)),
+        Err(error) => Err(resolve_rejected_setup(setup, uses_own_database, error)),
     }
 }
 
-fn begin(config: &Config, workspace: &str, admin: &str) -> Result<(Service, SetupResult)> {
-    let options = ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::configured(config)? };
+/// Opens the service in a new database, and creates the first workspace.
+fn create_first_workspace(config: &Config, workspace: &str, admin: &str) -> Result<(Service, SetupResult)> {
+    let options = ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::from_config(config)? };
     if config.database_url.is_some() {
         // The data folder does not show whether a separate database is set up.
-        check_is_new(&options.database)?;
+        check_not_set_up(&options.database)?;
     }
     let service = Service::open(options)?;
     let made = service.establish(workspace, admin)?;
     Ok((service, made))
 }
 
-fn check_is_new(database: &Database) -> Result<()> {
-    let found = Opener::new(database).and_then(|opener| start_checks::check_is_new(&opener));
+/// Rejects a database that has been set up, without changing it.
+fn check_not_set_up(database: &Database) -> Result<()> {
+    let found = Opener::new(database).and_then(|opener| start_checks::check_not_set_up(&opener));
     found.map_err(|error| refusal(error, database))
 }
 
@@ -174,8 +176,8 @@ fn check_is_new(database: &Database) -> Result<()> {
 /// A workspace in the folder's database can only have been created by an earlier run of this set-up, which is
 /// thereby complete. If a separate database contains a workspace, or cannot be reached or used, the folder is
 /// restored to its previous state. After any other refusal the set-up can be resumed.
-fn settle_setup(setup: UnfinishedSetup, own_database: bool, refusal: Error) -> Error {
-    let settled = match (refusal.code(), own_database) {
+fn resolve_rejected_setup(setup: UnfinishedSetup, uses_own_database: bool, refusal: Error) -> Error {
+    let settled = match (refusal.code(), uses_own_database) {
         (Code::AlreadyInitialised, true) => setup.finish().map(drop),
         (Code::AlreadyInitialised | Code::Unavailable | Code::Configuration, false) => setup.undo(),
         _ => Ok(()),

@@ -18,7 +18,7 @@ pub struct TypedReply<O> {
 }
 
 impl<O: 'static> TypedReply<O> {
-    fn of(reply: Reply) -> Result<Self> {
+    fn from_reply(reply: Reply) -> Result<Self> {
         let lsn = reply.lsn;
         Ok(Self { output: reply.output()?, lsn })
     }
@@ -33,7 +33,7 @@ impl Service {
         let dispatch = self.dispatch();
         let operation = WHOAMI.operation(self.table())?;
         let start = |done| dispatch.start_quick(operation, admission, bearer, RunOn::Batched, done);
-        TypedReply::of(await_reply(start).await?)
+        TypedReply::from_reply(await_reply(start).await?)
     }
 }
 
@@ -50,7 +50,7 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
         let reply =
             await_reply(|done| dispatch.start_typed(operation, admission, input, RunOn::Batched, done))
                 .await?;
-        TypedReply::of(reply)
+        TypedReply::from_reply(reply)
     }
 
     /// Returns the error for an admitted caller whose input could not be read, as [`Service::refuse`] does.
@@ -82,6 +82,6 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
             Ok(input) => dispatch.start_typed(operation, admission, input, RunOn::Caller, done),
             Err(refusal) => dispatch.refuse(Some(operation), admission, refusal, RunOn::Caller, done),
         })?;
-        TypedReply::of(reply)
+        TypedReply::from_reply(reply)
     }
 }

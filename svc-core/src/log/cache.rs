@@ -19,7 +19,7 @@ use crate::store::{Row, executor};
 const ENTRIES_MAX: usize = 65_536;
 
 /// The key of an entry: the type of the entry, and the object that it describes.
-type Key = (TypeId, [u8; 32]);
+type EntryKey = (TypeId, [u8; 32]);
 
 /// The time for which a cached entry stays valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl<A: Into<Uuid> + Copy, B: Into<Uuid> + Copy> CacheKey for (A, B) {
     }
 }
 
-type Entries = HashMap<Key, Box<dyn Any + Send>>;
+type Entries = HashMap<EntryKey, Box<dyn Any + Send>>;
 
 /// The entries of a workspace that outlive a transaction.
 #[derive(Default)]
@@ -178,7 +178,7 @@ impl Cache {
     }
 
     /// Drops the entries of a workspace that were made under other epochs than `epochs`.
-    pub fn check(&mut self, workspace: WorkspaceId, epochs: Epochs) {
+    pub fn drop_outdated(&mut self, workspace: WorkspaceId, epochs: Epochs) {
         let workspace_cache = self.workspaces.entry(workspace).or_default();
         if workspace_cache.epochs.access != epochs.access {
             workspace_cache.access.clear();
@@ -197,7 +197,7 @@ impl Cache {
     /// Invalidates the entries made from rows that the running job changes. From now on, entries must be made
     /// under `epochs`.
     pub fn invalidate(&mut self, workspace: WorkspaceId, cached: Invalidates, epochs: Epochs) {
-        self.check(workspace, epochs);
+        self.drop_outdated(workspace, epochs);
         self.invalidated.push((workspace, cached));
     }
 
@@ -238,7 +238,7 @@ impl ReaderCache {
     ///
     /// Drops the workspace's entries unless they were made under these epochs.
     pub fn check(&mut self, workspace: WorkspaceId, lsn: i64, epochs: Epochs) {
-        self.entries.check(workspace, epochs);
+        self.entries.drop_outdated(workspace, epochs);
         self.lsns.insert(workspace, lsn);
     }
 }
@@ -273,7 +273,7 @@ mod tests {
 
     fn filled() -> Cache {
         let mut cache = Cache::default();
-        cache.check(WORKSPACE, Epochs { access: 1, rules: 1 });
+        cache.drop_outdated(WORKSPACE, Epochs { access: 1, rules: 1 });
         cache.put(WORKSPACE, &KEY, Right(7));
         cache.put(WORKSPACE, &KEY, Rule(8));
         cache.put(WORKSPACE, &KEY, Fact(9));
@@ -297,7 +297,7 @@ mod tests {
             (Epochs { access: 2, rules: 2 }, (false, false, true)),
         ] {
             let mut cache = filled();
-            cache.check(WORKSPACE, epochs);
+            cache.drop_outdated(WORKSPACE, epochs);
             assert_eq!(found(&cache), left, "{epochs:?}");
         }
         let mut cache = filled();
@@ -327,7 +327,7 @@ mod tests {
     fn what_a_transaction_has_read_ends_with_it() {
         let mut cache = filled();
         cache.put(WORKSPACE, &KEY, Read(3));
-        cache.check(WORKSPACE, Epochs { access: 2, rules: 2 });
+        cache.drop_outdated(WORKSPACE, Epochs { access: 2, rules: 2 });
         assert_eq!(cache.get(Uuid::from_u128(7).into(), &KEY), None::<Read>);
         assert_eq!(cache.get(WORKSPACE, &KEY), Some(Read(3)));
         cache.end_transaction();

@@ -11,10 +11,10 @@ use crate::Result;
 use crate::error::Error;
 
 /// The largest integer that every JSON reader preserves exactly: 2^53 - 1 (RFC 8785, section 3.2.2.3).
-const EXACT_MAX: u64 = (1 << 53) - 1;
+const EXACT_INTEGER_MAX: u64 = (1 << 53) - 1;
 
 /// 2^53. From this value on, a double cannot represent every integer, so it may be a rounded integer.
-const INEXACT_FROM: f64 = 9_007_199_254_740_992.0;
+const INEXACT_DOUBLE_MIN: f64 = 9_007_199_254_740_992.0;
 
 /// Returns the canonical text of a value.
 ///
@@ -143,8 +143,8 @@ fn write_number(out: &mut String, number: &Number) -> Result<()> {
 /// Returns whether every JSON reader preserves the number exactly.
 fn is_exact(number: &Number) -> bool {
     match (number.as_i64().map(i64::unsigned_abs).or_else(|| number.as_u64()), number.as_f64()) {
-        (Some(magnitude), _) => magnitude <= EXACT_MAX,
-        (None, Some(double)) => double.abs() < INEXACT_FROM,
+        (Some(magnitude), _) => magnitude <= EXACT_INTEGER_MAX,
+        (None, Some(double)) => double.abs() < INEXACT_DOUBLE_MIN,
         (None, None) => false,
     }
 }
@@ -162,7 +162,7 @@ mod tests {
             any::<bool>().prop_map(Value::from),
             (-(1i64 << 53) + 1..1i64 << 53).prop_map(Value::from),
             any::<f64>()
-                .prop_map(|n| if n.abs() < INEXACT_FROM { n } else { n.recip() })
+                .prop_map(|n| if n.abs() < INEXACT_DOUBLE_MIN { n } else { n.recip() })
                 .prop_map(Value::from),
             any::<String>().prop_map(Value::from),
         ];

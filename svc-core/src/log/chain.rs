@@ -13,11 +13,11 @@ use crate::id::WorkspaceId;
 use crate::time::Time;
 
 /// Text whose SHA-256 hash is the `prev_hash` of the first event in every chain.
-pub const GENESIS: &str = "svc.event-log.genesis/1";
+pub const GENESIS_TEXT: &str = "svc.event-log.genesis/1";
 
 /// Returns the `prev_hash` of the first event in every chain.
 pub fn genesis() -> [u8; 32] {
-    sha256(GENESIS.as_bytes())
+    sha256(GENESIS_TEXT.as_bytes())
 }
 
 /// The columns of an event's row that the event's payload repeats.
@@ -35,14 +35,14 @@ impl Link<'_> {
     /// Returns the beginning of the payload, up to and excluding the `,` before `"$type"`.
     ///
     /// Members are in canonical order.
-    pub fn prefix(&self) -> String {
+    pub fn payload_prefix(&self) -> String {
         let mut out = String::with_capacity(PREFIX_BYTES);
-        self.push_prefix(&mut out);
+        self.push_payload_prefix(&mut out);
         out
     }
 
-    /// Appends the result of [`Link::prefix`] to `out`.
-    pub(crate) fn push_prefix(&self, out: &mut String) {
+    /// Appends the result of [`Link::payload_prefix`] to `out`.
+    pub(crate) fn push_payload_prefix(&self, out: &mut String) {
         out.push_str("{\"$chain\":{\"at\":");
         push_number(out, self.at.micros());
         out.push_str(",\"channel_id\":");
@@ -70,7 +70,7 @@ impl Link<'_> {
         members.insert("$type".to_owned(), type_name(E::KIND).into());
         members.insert("attribution".to_owned(), serde_json::to_value(attribution).map_err(Error::internal)?);
         let rest = canonical::to_string(&fields)?;
-        let mut payload = self.prefix();
+        let mut payload = self.payload_prefix();
         payload.push(',');
         payload.push_str(rest.strip_prefix('{').unwrap_or(&rest));
         Ok(payload)
@@ -135,7 +135,7 @@ mod tests {
         let payload = link.payload(&Attribution::default(), &Probe { zeta: 1, alpha: "a" }).unwrap();
         let parsed: Value = serde_json::from_str(&payload).unwrap();
         assert_eq!(serde_json_canonicalizer::to_string(&parsed).unwrap(), payload);
-        assert!(payload.starts_with(&link.prefix()));
+        assert!(payload.starts_with(&link.payload_prefix()));
         assert_eq!(parsed["$chain"]["thread_id"], json!(thread));
         assert_eq!(parsed["$type"], json!("svc.event.Probe/1"));
     }

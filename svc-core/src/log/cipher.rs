@@ -46,15 +46,22 @@ impl MessageKey {
     }
 }
 
-pub(super) fn encrypt(cipher: &Aes256Gcm, aad: &[u8], plain: &[u8], entropy: &Entropy) -> Result<Vec<u8>> {
+/// Seals a plaintext, and returns the nonce followed by the sealed bytes.
+pub(super) fn encrypt(
+    cipher: &Aes256Gcm,
+    aad: &[u8],
+    plaintext: &[u8],
+    entropy: &Entropy,
+) -> Result<Vec<u8>> {
     let nonce: [u8; NONCE_BYTES] = entropy.bytes()?;
-    let payload = Payload { msg: plain, aad };
+    let payload = Payload { msg: plaintext, aad };
     let sealed = cipher
         .encrypt(&Nonce::from(nonce), payload)
         .map_err(|_| Error::internal("a text is too long to be sealed"))?;
     Ok([nonce.as_slice(), &sealed].concat())
 }
 
+/// Opens bytes that [`encrypt`] has sealed with the same key and associated data.
 pub(super) fn decrypt(
     cipher: &Aes256Gcm,
     aad: &[u8],
@@ -80,6 +87,7 @@ pub(super) fn decrypt_key(
     opened.map(|()| MessageKey(key)).map_err(|_| DecryptionFailed)
 }
 
-pub(super) fn cipher(key: &[u8; 32]) -> Aes256Gcm {
+/// Creates the cipher for a key.
+pub(super) fn new_cipher(key: &[u8; 32]) -> Aes256Gcm {
     Aes256Gcm::new(key.into())
 }

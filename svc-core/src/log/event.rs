@@ -210,12 +210,13 @@ impl EventKind {
 }
 
 /// Prefix of a versioned type name, before the kind.
-pub(crate) const TYPE_BEGINS: &str = "svc.event.";
-pub(crate) const TYPE_ENDS: &str = "/1";
+pub(crate) const TYPE_PREFIX: &str = "svc.event.";
+/// Suffix of a versioned type name, after the kind.
+pub(crate) const TYPE_SUFFIX: &str = "/1";
 
 /// Returns the versioned type name of a kind.
 pub fn type_name(kind: &str) -> String {
-    format!("{TYPE_BEGINS}{kind}{TYPE_ENDS}")
+    format!("{TYPE_PREFIX}{kind}{TYPE_SUFFIX}")
 }
 
 /// An event in the batch, ready to be written.

@@ -70,7 +70,7 @@ pub(crate) enum PruneReason {
 impl MessagesPruned {
     /// Returns the position up to which a payload declares messages as purged, or `None` if the payload is of
     /// another kind.
-    pub fn purged_up_to(payload: &str) -> Option<i64> {
+    pub fn parse_purged_up_to(payload: &str) -> Option<i64> {
         serde_json::from_str(payload).ok().map(|Self { up_to_lsn, .. }| up_to_lsn)
     }
 }

@@ -35,7 +35,7 @@ pub fn segment_of(lsn: i64) -> i64 {
 }
 
 /// Returns the node number of the leaf for a log position.
-fn leaf_of(lsn: i64) -> u16 {
+fn leaf_number(lsn: i64) -> u16 {
     u16::try_from(lsn.rem_euclid(LEAVES)).unwrap_or_default() | FIRST_LEAF
 }
 
@@ -44,7 +44,7 @@ fn leaf_of(lsn: i64) -> u16 {
 struct NodeKey(Zeroizing<[u8; KEY_BYTES]>);
 
 impl NodeKey {
-    fn child(&self, number: u16) -> Self {
+    fn derive_child(&self, number: u16) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"svc.shelf-node/1");
         hash.update([u8::from(number % 2 == 1)]);
@@ -73,22 +73,22 @@ impl KeyTree {
 
     /// Returns the leaf of the message at `lsn`, or `None` if the leaf was cut.
     pub fn leaf(&self, lsn: i64) -> Option<Leaf> {
-        self.leaf_along(lsn, &mut LeafPath::default())
+        self.leaf_with_path(lsn, &mut LeafPath::default())
     }
 
     /// Returns the same leaf as [`KeyTree::leaf`], using nodes that were derived before.
     ///
     /// `path` must be a path of this tree. Only the nodes that it lacks are derived.
-    pub fn leaf_along(&self, lsn: i64, path: &mut LeafPath) -> Option<Leaf> {
-        let leaf = leaf_of(lsn);
+    pub fn leaf_with_path(&self, lsn: i64, path: &mut LeafPath) -> Option<Leaf> {
+        let leaf = leaf_number(lsn);
         path.0.truncate(path.0.iter().take_while(|(number, _)| is_on_path(*number, leaf)).count());
         let (mut number, mut key) = match path.0.last() {
             Some((number, key)) => (*number, key.clone()),
             None => self.covering_node(leaf)?,
         };
         while number != leaf {
-            number = step_towards(leaf, number);
-            key = key.child(number);
+            number = child_towards(leaf, number);
+            key = key.derive_child(number);
             path.0.push((number, key.clone()));
         }
         Some(Leaf(Aes256Gcm::new((&*key.0).into())))
@@ -97,14 +97,14 @@ impl KeyTree {
     /// Cuts the leaf of the message at `lsn`. Returns `false` if the leaf was already cut.
     #[must_use]
     pub fn cut(&mut self, lsn: i64) -> bool {
-        let leaf = leaf_of(lsn);
+        let leaf = leaf_number(lsn);
         let Some((mut number, mut key)) = self.covering_node(leaf) else { return false };
         self.0.remove(&number);
         while number != leaf {
-            let kept = step_towards(leaf, number) ^ 1;
-            self.0.insert(kept, key.child(kept));
+            let kept = child_towards(leaf, number) ^ 1;
+            self.0.insert(kept, key.derive_child(kept));
             number = kept ^ 1;
-            key = key.child(number);
+            key = key.derive_child(number);
         }
         true
     }
@@ -162,8 +162,8 @@ impl Binding {
         let author = self.author_id.map_or(Uuid::nil(), MemberId::uuid);
         let ids = [self.workspace_id.uuid(), self.thread_id.uuid(), author, self.message_id.uuid()];
         let mut aad = [0; AAD_BYTES];
-        let (label, places) = aad.split_at_mut(LABEL.len());
-        label.copy_from_slice(LABEL);
+        let (label, places) = aad.split_at_mut(AAD_LABEL.len());
+        label.copy_from_slice(AAD_LABEL);
         places
             .chunks_exact_mut(ID_BYTES)
             .zip(&ids)
@@ -173,19 +173,19 @@ impl Binding {
 }
 
 /// Beginning of the associated data of a wrapped key, before the four ids.
-const LABEL: &[u8] = b"svc.message-key/2";
+const AAD_LABEL: &[u8] = b"svc.message-key/2";
 const ID_BYTES: usize = 16;
-const AAD_BYTES: usize = LABEL.len() + 4 * ID_BYTES;
+const AAD_BYTES: usize = AAD_LABEL.len() + 4 * ID_BYTES;
 
 impl Leaf {
     /// Wraps a message's key in the form stored in the message's row: the nonce, followed by the wrapped key.
-    pub fn wrap(&self, bound: &Binding, key: &MessageKey, entropy: &Entropy) -> Result<Vec<u8>> {
-        cipher::encrypt(&self.0, &bound.aad(), key.bytes(), entropy)
+    pub fn wrap(&self, binding: &Binding, key: &MessageKey, entropy: &Entropy) -> Result<Vec<u8>> {
+        cipher::encrypt(&self.0, &binding.aad(), key.bytes(), entropy)
     }
 
     /// Unwraps a key that [`Leaf::wrap`] has wrapped for the same context.
-    pub fn unwrap(&self, bound: &Binding, wrapped: &[u8]) -> Result<MessageKey, DecryptionFailed> {
-        cipher::decrypt_key(&self.0, &bound.aad(), wrapped)
+    pub fn unwrap(&self, binding: &Binding, wrapped: &[u8]) -> Result<MessageKey, DecryptionFailed> {
+        cipher::decrypt_key(&self.0, &binding.aad(), wrapped)
     }
 }
 
@@ -197,7 +197,7 @@ fn is_on_path(number: u16, leaf: u16) -> bool {
 /// Returns the child of the node `number` that is the leaf or an ancestor of it.
 ///
 /// `number` must be an ancestor of the leaf.
-fn step_towards(leaf: u16, number: u16) -> u16 {
+fn child_towards(leaf: u16, number: u16) -> u16 {
     let below = number.leading_zeros().saturating_sub(leaf.leading_zeros());
     leaf >> below.saturating_sub(1)
 }
@@ -220,7 +220,7 @@ mod tests {
         let mut level = BTreeMap::from([(number, key.clone())]);
         while level.keys().any(|number| *number < FIRST_LEAF) {
             let children = level.iter().flat_map(|(number, key)| {
-                [number * 2, number * 2 + 1].map(|child| (child, key.child(child)))
+                [number * 2, number * 2 + 1].map(|child| (child, key.derive_child(child)))
             });
             level = children.collect();
         }
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(leaves.len(), 4096);
         assert_eq!(leaves.values().collect::<BTreeSet<_>>().len(), 4096);
         for lsn in [0, 1, 2, 2047, 2048, 4095, 4096, 8191] {
-            assert!(same(&whole.leaf(lsn).unwrap(), &leaves[&leaf_of(lsn)]), "{lsn}");
+            assert!(same(&whole.leaf(lsn).unwrap(), &leaves[&leaf_number(lsn)]), "{lsn}");
         }
         assert_eq!([0, 4095, 4096, 8192].map(segment_of), [0, 0, 1, 2]);
     }
@@ -280,7 +280,7 @@ mod tests {
             let mut tree = tree();
             let mut gone = BTreeSet::new();
             for lsn in withdrawn {
-                prop_assert_eq!(tree.cut(lsn), gone.insert(leaf_of(lsn)));
+                prop_assert_eq!(tree.cut(lsn), gone.insert(leaf_number(lsn)));
             }
             let tree = KeyTree::from_bytes(&tree.to_bytes()).unwrap();
             // All leaves that can be derived from the stored nodes. Derivation only goes downwards.
@@ -288,13 +288,14 @@ mod tests {
             left.retain(|leaf, _| !gone.contains(leaf));
             prop_assert_eq!(&all_leaves(&tree), &left);
             for lsn in 0..LEAVES {
-                prop_assert_eq!(tree.covering_node(leaf_of(lsn)).is_none(), gone.contains(&leaf_of(lsn)));
+                let number = leaf_number(lsn);
+                prop_assert_eq!(tree.covering_node(number).is_none(), gone.contains(&number));
             }
             let mut path = LeafPath::default();
             for lsn in order {
-                let found = tree.leaf_along(lsn, &mut path);
-                prop_assert_eq!(found.is_some(), left.contains_key(&leaf_of(lsn)));
-                prop_assert!(found.is_none_or(|found| same(&found, &left[&leaf_of(lsn)])));
+                let found = tree.leaf_with_path(lsn, &mut path);
+                prop_assert_eq!(found.is_some(), left.contains_key(&leaf_number(lsn)));
+                prop_assert!(found.is_none_or(|found| same(&found, &left[&leaf_number(lsn)])));
             }
         }
     }

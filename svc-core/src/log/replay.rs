@@ -18,7 +18,7 @@ use crate::store::Scratch;
 use crate::time::Time;
 
 /// The rows that the replayed events of one workspace have determined so far.
-pub struct Rebuilt {
+pub struct RebuiltRows {
     scratch: Scratch,
     /// The time of the last replayed event, in microseconds.
     last_at: Cell<Option<i64>>,
@@ -40,7 +40,7 @@ pub(crate) struct ProvenTable {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RebuiltRow {
     /// The position of the event that created the row, or `None` if that event was pruned.
-    pub made: Option<i64>,
+    pub created_lsn: Option<i64>,
     /// Whether an event has removed the row.
     pub removed: bool,
     /// The position of the last event that changed the row.
@@ -49,7 +49,7 @@ pub(crate) struct RebuiltRow {
     pub columns: BTreeMap<String, (Value, i64)>,
 }
 
-impl Rebuilt {
+impl RebuiltRows {
     pub(crate) fn new(scratch: Scratch, proven: BTreeMap<&'static str, ProvenTable>) -> Self {
         Self { scratch, last_at: Cell::new(None), proven }
     }
@@ -57,7 +57,7 @@ impl Rebuilt {
     /// Returns the rebuilt row with this key, or `None` if no event has determined it.
     pub(crate) fn get(&self, table: &str, key: &[Value]) -> Result<Option<RebuiltRow>> {
         let bytes: Option<Vec<u8>> = self.scratch.get(&scratch_key(table, key)?)?;
-        bytes.map(|bytes| decode(&bytes)).transpose()
+        bytes.map(|bytes| decode_row(&bytes)).transpose()
     }
 
     /// Removes a rebuilt row, so that nothing is known about the row.
@@ -83,17 +83,19 @@ impl Rebuilt {
         Ok(up_to(table)?.max(up_to(ALL_TABLES)?))
     }
 
-    /// Returns the row of a table after the key `after`, among the rows whose keys begin with `begin`.
+    /// Returns the next row of a table after the key `after`, with its key.
+    ///
+    /// Only rows whose keys begin with the values in `key_prefix` are returned.
     pub(crate) fn next(
         &self,
         table: &str,
-        begin: &[Value],
+        key_prefix: &[Value],
         after: Option<&[Value]>,
     ) -> Result<Option<(Vec<Value>, RebuiltRow)>> {
-        let first = scratch_key(table, begin)?;
+        let first = scratch_key(table, key_prefix)?;
         let after = after.map(|key| scratch_key(table, key)).transpose()?;
         let found: Option<(Vec<u8>, Vec<u8>)> = self.scratch.next(after.as_deref(), &first)?;
-        found.map(|(scratch_key, row)| Ok((key_of(&scratch_key)?, decode(&row)?))).transpose()
+        found.map(|(scratch_key, row)| Ok((parse_scratch_key(&scratch_key)?, decode_row(&row)?))).transpose()
     }
 
     /// Stores a value under a number of a table, in addition to the rebuilt rows.
@@ -115,7 +117,7 @@ impl Rebuilt {
     }
 }
 
-fn decode(bytes: &[u8]) -> Result<RebuiltRow> {
+fn decode_row(bytes: &[u8]) -> Result<RebuiltRow> {
     serde_json::from_slice(bytes).map_err(Error::internal)
 }
 
@@ -154,14 +156,15 @@ fn scratch_key(table: &str, key: &[Value]) -> Result<Vec<u8>> {
     Ok(scratch_key)
 }
 
-fn key_of(scratch_key: &[u8]) -> Result<Vec<Value>> {
+/// Returns the row's key in a key of the scratch store.
+fn parse_scratch_key(scratch_key: &[u8]) -> Result<Vec<Value>> {
     let parts = scratch_key.split(|byte| *byte == PART_END).skip(1).filter(|part| !part.is_empty());
     parts.map(|part| serde_json::from_slice(part).map_err(Error::internal)).collect()
 }
 
 /// An event that is being replayed.
 pub struct Replayed<'r> {
-    rows: &'r Rebuilt,
+    rows: &'r RebuiltRows,
     lsn: i64,
     /// The time of the event, in microseconds.
     at: i64,
@@ -174,7 +177,7 @@ pub struct Replayed<'r> {
 
 impl<'r> Replayed<'r> {
     /// Parses an event from its payload.
-    pub(crate) fn of(rows: &'r Rebuilt, lsn: i64, payload: &'r str) -> Result<Self> {
+    pub(crate) fn of(rows: &'r RebuiltRows, lsn: i64, payload: &'r str) -> Result<Self> {
         let fields: Map<String, Value> = serde_json::from_str(payload).map_err(Error::internal)?;
         let at = fields.get("$chain").and_then(|chain| chain.get("at")).and_then(Value::as_i64);
         let at = at.ok_or_else(|| Error::internal("an event without its time"))?;
@@ -183,7 +186,7 @@ impl<'r> Replayed<'r> {
     }
 
     /// Parses an event of another log, whose times are unrelated to this log.
-    pub(crate) fn of_other_log(rows: &'r Rebuilt, lsn: i64, payload: &'r str) -> Result<Self> {
+    pub(crate) fn of_other_log(rows: &'r RebuiltRows, lsn: i64, payload: &'r str) -> Result<Self> {
         let before = rows.last_at.get();
         let event = Self::of(rows, lsn, payload)?;
         rows.last_at.set(before);
@@ -231,35 +234,36 @@ impl<'r> Replayed<'r> {
 
     /// Returns the workspace of the event.
     pub(crate) fn workspace(&self) -> Value {
-        self.within("$chain", "workspace_id")
+        self.object_member("$chain", "workspace_id")
     }
 
     /// Returns the channel of the event, or null.
     pub(crate) fn channel(&self) -> Value {
-        self.within("$chain", "channel_id")
+        self.object_member("$chain", "channel_id")
     }
 
     /// Returns the thread of the event, or null.
     pub(crate) fn thread(&self) -> Value {
-        self.within("$chain", "thread_id")
+        self.object_member("$chain", "thread_id")
     }
 
     /// Returns the member that the event concerns, or null.
     pub(crate) fn member(&self) -> Value {
-        self.within("$chain", "member_id")
+        self.object_member("$chain", "member_id")
     }
 
     /// Returns the member on whose behalf the actor acted, or null.
     pub(crate) fn subject(&self) -> Value {
-        self.within("attribution", "subject_id")
+        self.object_member("attribution", "subject_id")
     }
 
     /// Returns the member whose credential acted, or null.
     pub(crate) fn actor(&self) -> Value {
-        self.within("attribution", "actor_id")
+        self.object_member("attribution", "actor_id")
     }
 
-    fn within(&self, object: &str, name: &str) -> Value {
+    /// Returns a member of an object in the payload, or null.
+    fn object_member(&self, object: &str, name: &str) -> Value {
         self.fields.get(object).and_then(|object| object.get(name)).cloned().unwrap_or_default()
     }
 
@@ -269,7 +273,7 @@ impl<'r> Replayed<'r> {
         table: &'static str,
         key: impl IntoIterator<Item = Value>,
     ) -> Result<RowChange<'_>> {
-        self.change(table, Some(key.into_iter().collect()))
+        self.begin_change(table, Some(key.into_iter().collect()))
     }
 
     /// Begins a change of the row whose key consists of fields of the event.
@@ -277,15 +281,17 @@ impl<'r> Replayed<'r> {
     /// `fields` contains the names of the fields, separated by spaces. A field may be `$workspace`,
     /// `$channel`, `$thread` or `$member`. If the event lacks one of the fields, the change has no effect.
     pub(crate) fn row_of(&self, table: &'static str, fields: &str) -> Result<RowChange<'_>> {
-        self.change(table, fields.split(' ').map(|name| self.named(name)).collect())
+        self.begin_change(table, fields.split(' ').map(|name| self.resolve_field(name)).collect())
     }
 
-    fn change(&self, table: &'static str, key: Option<Vec<Value>>) -> Result<RowChange<'_>> {
+    fn begin_change(&self, table: &'static str, key: Option<Vec<Value>>) -> Result<RowChange<'_>> {
         let row = key.as_ref().map(|key| self.rows.get(table, key)).transpose()?;
         Ok(RowChange { event: self, table, key, row: row.flatten().unwrap_or_default() })
     }
 
-    fn named(&self, name: &str) -> Option<Value> {
+    /// Returns the value of a field, or of the column that `$workspace`, `$channel`, `$thread` or `$member`
+    /// names.
+    fn resolve_field(&self, name: &str) -> Option<Value> {
         match name {
             "$workspace" => Some(self.workspace()),
             "$channel" => Some(self.channel()),
@@ -295,15 +301,15 @@ impl<'r> Replayed<'r> {
         }
     }
 
-    /// Calls `each` with every row of a table whose key begins with the values in `begin`.
+    /// Calls `each` with every row of a table whose key begins with the values in `key_prefix`.
     pub(crate) fn rows(
         &self,
         table: &'static str,
-        begin: &[Value],
+        key_prefix: &[Value],
         mut each: impl FnMut(RowChange<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut after: Option<Vec<Value>> = None;
-        while let Some((key, row)) = self.rows.next(table, begin, after.as_deref())? {
+        while let Some((key, row)) = self.rows.next(table, key_prefix, after.as_deref())? {
             if !row.removed {
                 each(RowChange { event: self, table, key: Some(key.clone()), row })?;
             }
@@ -348,7 +354,7 @@ pub(crate) struct RowChange<'r> {
 impl RowChange<'_> {
     /// Marks that the event has created the row, and discards earlier values of a row with the same key.
     pub fn made(mut self) -> Self {
-        self.row = RebuiltRow { made: Some(self.event.lsn), ..RebuiltRow::default() };
+        self.row = RebuiltRow { created_lsn: Some(self.event.lsn), ..RebuiltRow::default() };
         self
     }
 
@@ -359,7 +365,7 @@ impl RowChange<'_> {
 
     /// Sets a column to a field of the event.
     pub fn set_to(self, column: &str, field: &str) -> Self {
-        let value = self.event.named(field);
+        let value = self.event.resolve_field(field);
         self.set_known(column, value)
     }
 
@@ -382,9 +388,9 @@ impl RowChange<'_> {
         self
     }
 
-    /// Adds `more` to a number column, if its value is known.
-    pub fn add(self, column: &str, more: i64) -> Self {
-        let sum = self.value(column).and_then(Value::as_i64).and_then(|number| number.checked_add(more));
+    /// Adds `amount` to a number column, if its value is known.
+    pub fn add(self, column: &str, amount: i64) -> Self {
+        let sum = self.value(column).and_then(Value::as_i64).and_then(|number| number.checked_add(amount));
         self.set_known(column, sum.map(Value::from))
     }
 

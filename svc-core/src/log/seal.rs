@@ -12,7 +12,7 @@ use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
 pub use super::cipher::{DecryptionFailed, MessageKey};
-use super::cipher::{cipher, decrypt, encrypt};
+use super::cipher::{decrypt, encrypt, new_cipher};
 use super::key_tree::KeyTree;
 use super::tree_cache::TreeCache;
 use crate::Result;
@@ -39,7 +39,7 @@ struct Kek {
     /// The cipher with the expanded key. Zeroed when dropped.
     cipher: Aes256Gcm,
     /// The input key from which keys for other purposes are derived.
-    derives: Hkdf<Sha256>,
+    hkdf: Hkdf<Sha256>,
 }
 
 impl Kek {
@@ -48,10 +48,10 @@ impl Kek {
         id.iter_mut()
             .zip(sha256(&[b"svc.kek-id/1".as_slice(), &key].concat()))
             .for_each(|(to, from)| *to = from);
-        let cipher = cipher(&key);
-        let derives = Hkdf::new(None, &key);
+        let cipher = new_cipher(&key);
+        let hkdf = Hkdf::new(None, &key);
         key.zeroize();
-        Self { id, cipher, derives }
+        Self { id, cipher, hkdf }
     }
 }
 
@@ -79,23 +79,23 @@ impl Sealer {
         &self.current.id
     }
 
-    /// Returns a new check value of the configured key with this `id`. Only that key can open the value.
-    pub fn check_value(&self, id: &[u8]) -> Result<Vec<u8>> {
+    /// Returns a new check value of the configured key with the id `key_id`, which only that key can open.
+    pub fn check_value(&self, key_id: &[u8]) -> Result<Vec<u8>> {
         encrypt(
-            &self.kek(id).ok_or(DecryptionFailed).map_err(Error::internal)?.cipher,
-            &check_aad(id),
+            &self.find_kek(key_id).ok_or(DecryptionFailed).map_err(Error::internal)?.cipher,
+            &check_aad(key_id),
             CHECK_PLAINTEXT,
             &self.entropy,
         )
     }
 
-    /// Returns whether `sealed` is the check value of the configured key `id`.
-    pub fn opens_check(&self, id: &[u8], sealed: &[u8]) -> bool {
-        let opened = self.kek(id).map(|kek| decrypt(&kek.cipher, &check_aad(id), sealed));
+    /// Returns whether `sealed` is the check value of the configured key with the id `key_id`.
+    pub fn is_check_value(&self, key_id: &[u8], sealed: &[u8]) -> bool {
+        let opened = self.find_kek(key_id).map(|kek| decrypt(&kek.cipher, &check_aad(key_id), sealed));
         opened.is_some_and(|opened| opened.is_ok_and(|found| found.as_slice() == CHECK_PLAINTEXT))
     }
 
-    fn kek(&self, id: &[u8]) -> Option<&Kek> {
+    fn find_kek(&self, id: &[u8]) -> Option<&Kek> {
         std::iter::once(&self.current).chain(&self.retired).find(|kek| kek.id == id)
     }
 
@@ -106,24 +106,24 @@ impl Sealer {
     pub(crate) fn derived(&self, label: &'static str) -> Result<Vec<Zeroizing<[u8; 32]>>> {
         let derive = |kek: &Kek| {
             let mut key = Zeroizing::new([0; 32]);
-            kek.derives.expand(label.as_bytes(), key.as_mut_slice()).map_err(Error::internal)?;
+            kek.hkdf.expand(label.as_bytes(), key.as_mut_slice()).map_err(Error::internal)?;
             Ok(key)
         };
         std::iter::once(&self.current).chain(&self.retired).map(derive).collect()
     }
 
     /// Seals bytes under the key derived for `label`. A client keeps the result and sends it back later.
-    pub(crate) fn seal_for(&self, label: &'static str, plain: &[u8]) -> Result<Vec<u8>> {
+    pub(crate) fn seal_for(&self, label: &'static str, plaintext: &[u8]) -> Result<Vec<u8>> {
         let keys = self.derived(label)?;
         let key = keys.first().ok_or(DecryptionFailed).map_err(Error::internal)?;
-        encrypt(&cipher(key), label.as_bytes(), plain, &self.entropy)
+        encrypt(&new_cipher(key), label.as_bytes(), plaintext, &self.entropy)
     }
 
     /// Opens bytes that [`Sealer::seal_for`] has sealed under the same label, or returns `None` if that
     /// fails.
     pub(crate) fn open_for(&self, label: &'static str, sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let keys = self.derived(label).ok()?;
-        keys.iter().find_map(|key| decrypt(&cipher(key), label.as_bytes(), sealed).ok())
+        keys.iter().find_map(|key| decrypt(&new_cipher(key), label.as_bytes(), sealed).ok())
     }
 
     /// Returns a MAC of bytes under the key for `label` (HMAC-SHA256, RFC 2104).
@@ -181,7 +181,7 @@ impl Sealer {
     ) -> Result<KeyTree, DecryptionFailed> {
         let (id, nodes) = sealed.split_at_checked(KEK_ID_BYTES).ok_or(DecryptionFailed)?;
         let aad = tree_aad(workspace, segment, version);
-        KeyTree::from_bytes(&decrypt(&self.kek(id).ok_or(DecryptionFailed)?.cipher, &aad, nodes)?)
+        KeyTree::from_bytes(&decrypt(&self.find_kek(id).ok_or(DecryptionFailed)?.cipher, &aad, nodes)?)
     }
 
     /// Seals `plaintext` as `field` of `message` at edit number `edit`.
@@ -193,7 +193,7 @@ impl Sealer {
         edit: i64,
         plaintext: &[u8],
     ) -> Result<Vec<u8>> {
-        encrypt(&cipher(&key.0), &text_aad(message, field, edit), plaintext, &self.entropy)
+        encrypt(&new_cipher(&key.0), &text_aad(message, field, edit), plaintext, &self.entropy)
     }
 
     /// Opens a plaintext that [`Sealer::seal`] has sealed for the same message, field and edit.
@@ -205,7 +205,7 @@ impl Sealer {
         edit: i64,
         sealed: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, DecryptionFailed> {
-        decrypt(&cipher(&key.0), &text_aad(message, field, edit), sealed)
+        decrypt(&new_cipher(&key.0), &text_aad(message, field, edit), sealed)
     }
 }
 
@@ -287,11 +287,11 @@ mod tests {
         let id = sealer.current_id().to_vec();
         let sealed = sealer.check_value(&id).unwrap();
         let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);
-        assert!(sealer.opens_check(&id, &sealed) && rotated.opens_check(&id, &sealed));
-        assert!(!Sealer::new([8; 32], &[], Entropy::System).opens_check(&id, &sealed));
+        assert!(sealer.is_check_value(&id, &sealed) && rotated.is_check_value(&id, &sealed));
+        assert!(!Sealer::new([8; 32], &[], Entropy::System).is_check_value(&id, &sealed));
         // Neither the check value of another key under this id nor a truncated check value passes.
         let other = rotated.check_value(rotated.current_id()).unwrap();
-        assert!(!rotated.opens_check(&id, &other) && !sealer.opens_check(&id, &sealed[..20]));
+        assert!(!rotated.is_check_value(&id, &other) && !sealer.is_check_value(&id, &sealed[..20]));
     }
 
     #[test]

@@ -21,7 +21,7 @@ const SIGNATURE_PREFIX: &str = "\u{2014} ";
 /// The type byte of an Ed25519 key.
 ///
 /// It is part of the hash from which the key's id is made, and precedes the key's bytes in its text form.
-const ED25519: u8 = 1;
+const ED25519_TYPE: u8 = 1;
 const KEY_ID_BYTES: usize = 4;
 /// Maximum number of signatures of a note. A note with more signatures is malformed.
 const SIGNATURES_MAX: usize = 64;
@@ -71,12 +71,12 @@ pub fn known_keys(keys: &ExportKeys) -> Vec<PublicKey> {
 
 /// Formats a public key as text: the name, the id and the bytes of the key.
 pub fn verifier_key(name: &str, key: &PublicKey) -> String {
-    let bytes = [&[ED25519][..], key].concat();
+    let bytes = [&[ED25519_TYPE][..], key].concat();
     format!("{name}+{}+{}", hex::encode(key_id(name, key)), STANDARD.encode(bytes))
 }
 
 fn key_id(name: &str, key: &PublicKey) -> [u8; KEY_ID_BYTES] {
-    let hash = sha256(&[name.as_bytes(), b"\n", &[ED25519], key].concat());
+    let hash = sha256(&[name.as_bytes(), b"\n", &[ED25519_TYPE], key].concat());
     let mut id = [0; KEY_ID_BYTES];
     id.iter_mut().zip(hash).for_each(|(to, from)| *to = from);
     id
@@ -106,15 +106,15 @@ impl NoteDefect {
 
 /// Returns the text of a note if one of these keys has signed the note under the name `name`.
 pub fn open<'a>(note: &'a str, name: &str, keys: &[PublicKey]) -> Result<&'a str, NoteDefect> {
-    let (text, signatures) = split(note).ok_or(NoteDefect::Malformed)?;
+    let (text, signatures) = split_note(note).ok_or(NoteDefect::Malformed)?;
     let mut is_signed = false;
     for line in signatures.lines() {
-        let (by, signed) = signature(line).ok_or(NoteDefect::Malformed)?;
+        let (by, signed) = parse_signature_line(line).ok_or(NoteDefect::Malformed)?;
         let Some((id, bytes)) = signed.split_first_chunk::<KEY_ID_BYTES>() else {
             return Err(NoteDefect::Malformed);
         };
         for key in keys.iter().filter(|key| by == name && key_id(name, key) == *id) {
-            check(key, text, bytes)?;
+            verify_signature(key, text, bytes)?;
             is_signed = true;
         }
     }
@@ -122,7 +122,7 @@ pub fn open<'a>(note: &'a str, name: &str, keys: &[PublicKey]) -> Result<&'a str
 }
 
 /// Splits a note into its text and its signature lines.
-fn split(note: &str) -> Option<(&str, &str)> {
+fn split_note(note: &str) -> Option<(&str, &str)> {
     let end = note.rfind("\n\n")?;
     let text = note.get(..=end)?;
     let signatures = note.get(end.checked_add(2)?..)?;
@@ -133,13 +133,13 @@ fn split(note: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the name and the decoded bytes of a signature line.
-fn signature(line: &str) -> Option<(&str, Vec<u8>)> {
+fn parse_signature_line(line: &str) -> Option<(&str, Vec<u8>)> {
     let (name, signed) = line.strip_prefix(SIGNATURE_PREFIX)?.split_once(' ')?;
     let is_name = !name.is_empty() && !name.contains('+');
     STANDARD.decode(signed).ok().filter(|_| is_name).map(|bytes| (name, bytes))
 }
 
-fn check(key: &PublicKey, text: &str, signature: &[u8]) -> Result<(), NoteDefect> {
+fn verify_signature(key: &PublicKey, text: &str, signature: &[u8]) -> Result<(), NoteDefect> {
     let key = VerifyingKey::from_bytes(key).map_err(|_| NoteDefect::BadSignature)?;
     let signature = Signature::from_slice(signature).map_err(|_| NoteDefect::BadSignature)?;
     key.verify_strict(text.as_bytes(), &signature).map_err(|_| NoteDefect::BadSignature)

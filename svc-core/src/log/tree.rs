@@ -36,11 +36,11 @@ impl Frontier {
 
     /// Adds a leaf for the event with this content hash.
     pub fn push(&mut self, content_hash: &[u8; 32]) {
-        let mut root = hash(LEAF, &[content_hash]);
+        let mut root = hash_parts(LEAF_PREFIX, &[content_hash]);
         // Each trailing set bit of the size is a complete subtree as large as the growing one.
         for _ in 0..self.size.trailing_ones() {
             let Some(left) = self.subtrees.pop() else { break };
-            root = hash(NODE, &[&left, &root]);
+            root = hash_parts(NODE_PREFIX, &[&left, &root]);
         }
         self.subtrees.push(root);
         self.size = self.size.saturating_add(1);
@@ -48,15 +48,20 @@ impl Frontier {
 
     /// Returns the root of the Merkle tree.
     pub fn root(&self) -> [u8; 32] {
-        let joined = self.subtrees.iter().rev().copied().reduce(|right, left| hash(NODE, &[&left, &right]));
+        let joined = self
+            .subtrees
+            .iter()
+            .rev()
+            .copied()
+            .reduce(|right, left| hash_parts(NODE_PREFIX, &[&left, &right]));
         joined.unwrap_or_else(|| Sha256::digest([]).into())
     }
 }
 
-const LEAF: u8 = 0;
-const NODE: u8 = 1;
+const LEAF_PREFIX: u8 = 0;
+const NODE_PREFIX: u8 = 1;
 
-fn hash(prefix: u8, parts: &[&[u8; 32]]) -> [u8; 32] {
+fn hash_parts(prefix: u8, parts: &[&[u8; 32]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update([prefix]);
     parts.iter().for_each(|part| hash.update(part));

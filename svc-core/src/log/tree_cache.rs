@@ -13,7 +13,7 @@ use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
 /// Maximum time for which an open tree is used.
-const TTL: Duration = Duration::from_secs(10);
+const OPEN_TREE_TTL: Duration = Duration::from_secs(10);
 
 /// A slot that keeps the open key tree of one key segment.
 pub(crate) struct Slot {
@@ -24,22 +24,22 @@ pub(crate) struct Slot {
 struct OpenTree {
     tree: KeyTree,
     path: LeafPath,
-    until: Monotonic,
+    expires_at: Monotonic,
 }
 
 impl Slot {
     /// Stores a tree that was just read or written.
     pub fn put(&self, tree: KeyTree) {
-        let until = self.clock.deadline(TTL);
-        *lock(&self.open) = Some(OpenTree { tree, path: LeafPath::default(), until });
+        let expires_at = self.clock.deadline(OPEN_TREE_TTL);
+        *lock(&self.open) = Some(OpenTree { tree, path: LeafPath::default(), expires_at });
     }
 
     /// Returns a leaf of the open tree: `None` without an open tree, `Some(None)` if the leaf was cut.
     pub fn leaf(&self, lsn: i64) -> Option<Option<Leaf>> {
         let now = self.clock.monotonic();
         let mut open = lock(&self.open);
-        let open = open.as_mut().filter(|open| now < open.until)?;
-        Some(open.tree.leaf_along(lsn, &mut open.path))
+        let open = open.as_mut().filter(|open| now < open.expires_at)?;
+        Some(open.tree.leaf_with_path(lsn, &mut open.path))
     }
 }
 
@@ -69,7 +69,7 @@ impl TreeCache {
         lock(&self.slots).retain(|slot| {
             let slot = slot.upgrade();
             if let Some(slot) = &slot {
-                lock(&slot.open).take_if(|open| open.until <= now);
+                lock(&slot.open).take_if(|open| open.expires_at <= now);
             }
             slot.is_some()
         });
@@ -93,7 +93,7 @@ mod tests {
         slot.put(tree);
         assert!(slot.leaf(1).is_some_and(|leaf| leaf.is_some()));
         assert!(slot.leaf(2).is_some_and(|leaf| leaf.is_none()));
-        clock.advance(TTL - Duration::from_millis(1));
+        clock.advance(OPEN_TREE_TTL - Duration::from_millis(1));
         cache.evict();
         assert!(slot.leaf(1).is_some() && lock(&slot.open).is_some());
         clock.advance(Duration::from_millis(1));

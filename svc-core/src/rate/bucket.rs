@@ -30,12 +30,12 @@ impl Allowance {
     }
 
     /// Returns how many requests a server may admit before it notifies the other servers.
-    pub fn share(&self) -> u32 {
+    pub fn requests_per_share(&self) -> u32 {
         self.requests.checked_div(RATE_LIMIT_SHARES).unwrap_or(0).max(1)
     }
 
     /// Returns the time in which `requests` become available again, up to a window.
-    pub fn cost(&self, requests: u32) -> Duration {
+    pub fn refill_time(&self, requests: u32) -> Duration {
         self.interval.saturating_mul(requests).min(self.window)
     }
 }
@@ -71,7 +71,7 @@ impl UsageBucket {
     /// available.
     pub fn count_request(&mut self, now: Monotonic) -> Result<(), Duration> {
         let full_at = self.full_at.max(now).plus(self.allowance.interval);
-        if let Some(early) = self.excess(full_at, now) {
+        if let Some(early) = self.excess_at(full_at, now) {
             return Err(early);
         }
         self.full_at = full_at;
@@ -80,11 +80,11 @@ impl UsageBucket {
     }
 
     /// Returns the time by which the usage exceeds the allowance, or `None` if it does not.
-    pub fn overuse(&self, now: Monotonic) -> Option<Duration> {
-        self.excess(self.full_at, now)
+    pub fn excess_time(&self, now: Monotonic) -> Option<Duration> {
+        self.excess_at(self.full_at, now)
     }
 
-    fn excess(&self, full_at: Monotonic, now: Monotonic) -> Option<Duration> {
+    fn excess_at(&self, full_at: Monotonic, now: Monotonic) -> Option<Duration> {
         full_at.since(now).checked_sub(self.allowance.window).filter(|excess| !excess.is_zero())
     }
 
@@ -109,14 +109,14 @@ impl UsageBucket {
     /// Returns the number of requests to report to the other servers, or `None` while it is smaller than a
     /// share.
     pub fn unreported_share(&self) -> Option<u32> {
-        (self.unreported >= self.allowance.share()).then_some(self.unreported)
+        (self.unreported >= self.allowance.requests_per_share()).then_some(self.unreported)
     }
 
     /// Adopts the usage on all servers, which already includes this server's `reported` requests.
-    pub fn adopt(&mut self, reported: u32, full_in: Duration, now: Monotonic) {
+    pub fn adopt_shared_usage(&mut self, reported: u32, full_in: Duration, now: Monotonic) {
         self.unreported = self.unreported.saturating_sub(reported);
         self.unreported_since = now;
-        let all = now.plus(full_in).plus(self.allowance.cost(self.unreported));
+        let all = now.plus(full_in).plus(self.allowance.refill_time(self.unreported));
         self.full_at = self.full_at.max(all);
     }
 

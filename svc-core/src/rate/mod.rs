@@ -65,7 +65,7 @@ impl Peer {
 impl From<IpAddr> for Peer {
     fn from(address: IpAddr) -> Self {
         Self(Sender::Address(match address {
-            IpAddr::V6(address) => v4_within(address).map_or_else(
+            IpAddr::V6(address) => embedded_v4(address).map_or_else(
                 || Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << PREFIX_REST_BITS)).into(),
                 IpAddr::V4,
             ),
@@ -78,7 +78,7 @@ impl From<IpAddr> for Peer {
 ///
 /// The address may be IPv4-mapped or IPv4-compatible (RFC 4291, 2.5.5), or from a NAT64 with the well-known
 /// prefix (RFC 6052). All of these share one /64, so the prefix does not identify a host.
-fn v4_within(address: Ipv6Addr) -> Option<Ipv4Addr> {
+fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.segments() {
         // `::` and `::1` are not IPv4-compatible: no host has an address in 0.0.0.0/8.
         [0, 0, 0, 0, 0, 0, high, _] if high < 0x100 => None,
@@ -158,7 +158,7 @@ impl LimitSubject {
 
     /// Returns the key of the limit, which all servers share.
     fn key(self) -> Uuid {
-        let named = |client| match client {
+        let client_text = |client| match client {
             Client::Token(token) => format!("token {token}"),
             Client::Installation(installation) => format!("installation {installation}"),
             Client::Member(member) => format!("member {member}"),
@@ -166,8 +166,8 @@ impl LimitSubject {
             Client::Peer(peer) => format!("peer {peer}"),
         };
         let text = match self {
-            Self::Client(client) => named(client),
-            Self::Quota(client) => format!("quota of {}", named(client)),
+            Self::Client(client) => client_text(client),
+            Self::Quota(client) => format!("quota of {}", client_text(client)),
             Self::Workspace(workspace) => format!("workspace {workspace}"),
         };
         Uuid::from_bytes(first_half(sha256(text.as_bytes())))
@@ -208,11 +208,11 @@ pub(crate) struct ChargeResult {
 impl ChargeResult {
     /// Adds the state of a limit. Of several limits with the same name, keeps the limit with the
     /// fewest requests left.
-    fn add(&mut self, standing: LimitState) {
-        match self.standings.iter_mut().find(|known| known.limit == standing.limit) {
-            Some(known) if standing.left < known.left => *known = standing,
+    fn add_state(&mut self, state: LimitState) {
+        match self.standings.iter_mut().find(|known| known.limit == state.limit) {
+            Some(known) if state.left < known.left => *known = state,
             Some(_) => {}
-            None => self.standings.push(standing),
+            None => self.standings.push(state),
         }
     }
 }
@@ -264,8 +264,8 @@ impl RateLimits {
 
     /// Counts a request by a client. Fails with 429 `rate-limited` and the time to wait if the limit is
     /// exceeded.
-    pub fn charge(&self, client: Client, charged: &mut ChargeResult) -> Result<()> {
-        self.charge_limit(LimitSubject::Client(client), self.per_client, charged)
+    pub fn charge(&self, client: Client, result: &mut ChargeResult) -> Result<()> {
+        self.charge_limit(LimitSubject::Client(client), self.per_client, result)
     }
 
     /// Counts a request with a credential. Fails with 429 `rate-limited` and the time to wait if a limit is
@@ -273,55 +273,55 @@ impl RateLimits {
     ///
     /// A payer without a client is charged as the client at `peer`. A request from within this process has no
     /// peer.
-    pub fn charge_payer(&self, payer: &Payer, peer: Option<Peer>, charged: &mut ChargeResult) -> Result<()> {
+    pub fn charge_payer(&self, payer: &Payer, peer: Option<Peer>, result: &mut ChargeResult) -> Result<()> {
         if let Some(client) = payer.client.or(peer.map(Client::Peer)) {
-            self.charge(client, charged)?;
+            self.charge(client, result)?;
         }
         for (client, requests) in &payer.quotas {
             let quota = Allowance::new(*requests, self.window);
-            self.charge_limit(LimitSubject::Quota(*client), quota, charged)?;
+            self.charge_limit(LimitSubject::Quota(*client), quota, result)?;
         }
         Ok(())
     }
 
     /// Counts a request in a workspace. Fails with 429 `rate-limited` and the time to wait if the limit is
     /// exceeded.
-    pub fn charge_workspace(&self, workspace: WorkspaceId, charged: &mut ChargeResult) -> Result<()> {
-        self.charge_limit(LimitSubject::Workspace(workspace), self.per_workspace, charged)
+    pub fn charge_workspace(&self, workspace: WorkspaceId, result: &mut ChargeResult) -> Result<()> {
+        self.charge_limit(LimitSubject::Workspace(workspace), self.per_workspace, result)
     }
 
     fn charge_limit(
         &self,
-        limited: LimitSubject,
+        subject: LimitSubject,
         allowance: Option<Allowance>,
-        charged: &mut ChargeResult,
+        result: &mut ChargeResult,
     ) -> Result<()> {
         let Some(allowance) = allowance else { return Ok(()) };
         let now = self.clock.monotonic();
         let (taken, left, due) = {
-            let mut bucket = self.buckets.entry(limited).or_insert_with(|| UsageBucket::new(allowance, now));
+            let mut bucket = self.buckets.entry(subject).or_insert_with(|| UsageBucket::new(allowance, now));
             (bucket.count_request(now), bucket.remaining(now), bucket.unreported_share())
         };
-        charged.add(LimitState {
-            limit: limited.name(),
+        result.add_state(LimitState {
+            limit: subject.name(),
             requests: allowance.requests,
             window: allowance.window,
             left: left.requests,
             full_in: left.full_in,
         });
-        taken.map_err(exceeded)?;
+        taken.map_err(limit_exceeded_error)?;
         if due.is_some() && self.queue.is_some() {
-            charged.due.push(limited);
+            result.due.push(subject);
         }
         Ok(())
     }
 
     /// Drops the state of clients and workspaces that have been idle for a window.
-    pub fn tidy(&self) {
+    pub fn drop_idle_buckets(&self) {
         let now = self.clock.monotonic();
         self.buckets.retain(|_, bucket| !bucket.is_idle(now));
         if let Some(queue) = &self.queue {
-            queue.lock().tidy = true;
+            queue.lock().is_tidy_requested = true;
             queue.notify();
         }
     }
@@ -331,9 +331,9 @@ impl RateLimits {
     }
 }
 
-/// Returns the error for a request that was sent too early by the duration `early`.
-fn exceeded(early: Duration) -> Error {
-    let secs = early.as_secs().saturating_add(1);
+/// Returns the error for a request that would be admitted after `wait`.
+fn limit_exceeded_error(wait: Duration) -> Error {
+    let secs = wait.as_secs().saturating_add(1);
     Error::new(Code::RateLimited, format!("too many requests; the next is admitted in {secs} s"))
         .with("retry_after_secs", secs)
 }
@@ -358,30 +358,30 @@ mod tests {
 
     /// Counts a request of a client, and returns the result.
     fn charge(limits: &RateLimits) -> Result<ChargeResult> {
-        let mut charged = ChargeResult::default();
-        limits.charge(peer("192.0.2.1"), &mut charged).map(|()| charged)
+        let mut result = ChargeResult::default();
+        limits.charge(peer("192.0.2.1"), &mut result).map(|()| result)
     }
 
     #[test]
     fn a_client_is_rejected_beyond_its_quota_and_admitted_after_a_refill() {
         let (limits, clock) = limits(2, 3, false);
-        let mut charged = ChargeResult::default();
+        let mut result = ChargeResult::default();
         for _ in 0..2 {
-            limits.charge(peer("192.0.2.1"), &mut charged).unwrap();
-            limits.charge_workspace(WorkspaceId::INSTANCE, &mut charged).unwrap();
+            limits.charge(peer("192.0.2.1"), &mut result).unwrap();
+            limits.charge_workspace(WorkspaceId::INSTANCE, &mut result).unwrap();
         }
-        let left: Vec<_> = charged.standings.iter().map(|s| (s.limit, s.left, s.full_in.as_secs())).collect();
+        let left: Vec<_> = result.standings.iter().map(|s| (s.limit, s.left, s.full_in.as_secs())).collect();
         let wanted = [("client", 0, 3600), ("workspace", 1, 2400)];
-        assert_eq!((left.as_slice(), charged.due.len()), (&wanted[..], 0));
-        let rejected = limits.charge(peer("192.0.2.1"), &mut charged).unwrap_err();
+        assert_eq!((left.as_slice(), result.due.len()), (&wanted[..], 0));
+        let rejected = limits.charge(peer("192.0.2.1"), &mut result).unwrap_err();
         assert_eq!((rejected.code(), rejected.retry_after_secs()), (Code::RateLimited, Some(1801)));
-        limits.charge(peer("192.0.2.2"), &mut charged).unwrap();
-        limits.charge_workspace(WorkspaceId::INSTANCE, &mut charged).unwrap();
-        let workspace = limits.charge_workspace(WorkspaceId::INSTANCE, &mut charged);
+        limits.charge(peer("192.0.2.2"), &mut result).unwrap();
+        limits.charge_workspace(WorkspaceId::INSTANCE, &mut result).unwrap();
+        let workspace = limits.charge_workspace(WorkspaceId::INSTANCE, &mut result);
         assert!(workspace.is_err(), "the workspace has a window of its own");
         clock.advance(WINDOW / 2);
-        limits.charge(peer("192.0.2.1"), &mut charged).unwrap();
-        assert!(limits.charge(peer("192.0.2.1"), &mut charged).is_err());
+        limits.charge(peer("192.0.2.1"), &mut result).unwrap();
+        assert!(limits.charge(peer("192.0.2.1"), &mut result).is_err());
     }
 
     #[test]
@@ -415,19 +415,27 @@ mod tests {
             assert_eq!(peer(written), peer(wanted), "{written}");
         }
         for prefix in ["::ffff:", "::", "64:ff9b::"] {
-            let at = |host: u8| peer(&format!("{prefix}192.0.2.{host}"));
-            assert_ne!(at(1), at(2), "{prefix}");
+            let address_in = |host: u8| peer(&format!("{prefix}192.0.2.{host}"));
+            assert_ne!(address_in(1), address_in(2), "{prefix}");
         }
     }
 
     #[test]
     fn a_name_is_one_client_of_its_own() {
-        let named = |name: &str| Client::Peer(Peer::named(name.as_bytes()));
-        assert_eq!(named("_Gateway"), named("_gateway"));
-        assert_ne!(named("_gateway"), named("_gatewax"));
-        assert_ne!(named("192.0.2.1"), peer("192.0.2.1"), "what is written as a name is not an address");
+        let peer_with_name = |name: &str| Client::Peer(Peer::named(name.as_bytes()));
+        assert_eq!(peer_with_name("_Gateway"), peer_with_name("_gateway"));
+        assert_ne!(peer_with_name("_gateway"), peer_with_name("_gatewax"));
+        assert_ne!(
+            peer_with_name("192.0.2.1"),
+            peer("192.0.2.1"),
+            "what is written as a name is not an address"
+        );
         let key = |client| LimitSubject::Client(client).key();
-        assert_ne!(key(named("_gateway")), key(named("unknown")), "servers share the counts of each");
+        assert_ne!(
+            key(peer_with_name("_gateway")),
+            key(peer_with_name("unknown")),
+            "servers share the counts of each"
+        );
     }
 
     /// Starts reporting the limits that are due, and returns a receiver for the outcome.
@@ -438,28 +446,30 @@ mod tests {
     }
 
     fn next(limits: &RateLimits) -> UsageReport {
-        let Some(SharingTask::Report(told)) = limits.next_sharing(None) else { panic!("there is no report") };
+        let Some(SharingTask::Report(told)) = limits.wait_for_sharing_task(None) else {
+            panic!("there is no report")
+        };
         told
     }
 
     #[test]
     fn a_share_of_a_limit_is_told_and_what_others_used_counts() {
         let (limits, _) = limits(100, 0, true);
-        limits.serve(true);
+        limits.set_served(true);
         assert!((0..4).all(|_| charge(&limits).unwrap().due.is_empty()), "fewer than a twentieth");
         let outcome = share_usage(&limits, charge(&limits).unwrap().due);
         let told = next(&limits);
         assert_eq!(told.usage().iter().map(|usage| usage.cost).collect::<Vec<_>>(), [WINDOW / 20]);
         assert!(outcome.try_recv().is_err(), "it waits for the others");
         // Another server has admitted 90 requests.
-        limits.settle(told, Some(vec![WINDOW * 95 / 100]));
+        limits.complete_report(told, Some(vec![WINDOW * 95 / 100]));
         outcome.recv().unwrap().unwrap();
         let standings = charge(&limits).unwrap().standings;
-        assert_eq!(standings.iter().map(|standing| standing.left).collect::<Vec<_>>(), [4]);
+        assert_eq!(standings.iter().map(|state| state.left).collect::<Vec<_>>(), [4]);
         assert!((0..3).all(|_| charge(&limits).unwrap().due.is_empty()));
         let outcome = share_usage(&limits, charge(&limits).unwrap().due);
         // Another server has admitted one more request, which came first.
-        limits.settle(next(&limits), Some(vec![WINDOW * 101 / 100]));
+        limits.complete_report(next(&limits), Some(vec![WINDOW * 101 / 100]));
         assert_eq!(outcome.recv().unwrap().unwrap_err().retry_after_secs(), Some(37));
         assert!(charge(&limits).is_err());
     }
@@ -469,20 +479,20 @@ mod tests {
         let (limits, clock) = limits(20, 0, true);
         let due = || charge(&limits).unwrap().due;
         share_usage(&limits, due()).try_recv().unwrap().unwrap();
-        limits.serve(true);
+        limits.set_served(true);
         let waiting = share_usage(&limits, due());
-        limits.serve(false);
+        limits.set_served(false);
         waiting.try_recv().unwrap().unwrap();
-        assert!(matches!(limits.next_sharing(Some(clock.monotonic())), Some(SharingTask::Connect)));
-        limits.serve(true);
+        assert!(matches!(limits.wait_for_sharing_task(Some(clock.monotonic())), Some(SharingTask::Connect)));
+        limits.set_served(true);
         let waiting = share_usage(&limits, due());
         let told = next(&limits);
         assert_eq!(told.usage().len(), 1, "all that was not told, in one row");
-        limits.settle(told, None);
+        limits.complete_report(told, None);
         waiting.try_recv().unwrap().unwrap();
         let waiting = share_usage(&limits, due());
         limits.close();
         waiting.try_recv().unwrap().unwrap();
-        assert!(limits.next_sharing(None).is_none());
+        assert!(limits.wait_for_sharing_task(None).is_none());
     }
 }

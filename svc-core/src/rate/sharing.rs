@@ -1,15 +1,16 @@
 //! Shares the numbers of admitted requests between servers.
 //!
-//! Requests that wait for other servers' numbers are in a queue, which a thread of the host serves with a
-//! separate connection: [`RateLimits::next_sharing`] returns the next task, and [`UsageReport`] contains the
-//! usage to report. This file contains no SQL. While the thread has no connection, no request waits.
+//! Requests that wait for other servers' numbers are in a queue, which a background thread serves with a
+//! separate connection: [`RateLimits::wait_for_sharing_task`] returns the next task, and [`UsageReport`]
+//! contains the usage to report. This file contains no SQL. While the thread has no connection, no request
+//! waits.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{LimitSubject, RateLimits, exceeded};
+use super::{LimitSubject, RateLimits, limit_exceeded_error};
 use crate::error::Result;
 use crate::time::Monotonic;
 
@@ -26,16 +27,16 @@ struct WaitingRequest {
 #[derive(Default)]
 pub(super) struct UsageQueue {
     waiting: Vec<WaitingRequest>,
-    /// Whether the thread that serves the queue has a connection.
+    /// Whether the background thread that serves the queue has a connection.
     is_served: bool,
     is_closed: bool,
     /// Whether obsolete rows should be removed.
-    pub tidy: bool,
+    pub is_tidy_requested: bool,
 }
 
-/// The next task of the thread that shares rate limits.
+/// The next task of the background thread that shares rate limits.
 pub(crate) enum SharingTask {
-    /// Report this usage to the other servers, and then settle the report.
+    /// Report this usage to the other servers, and then complete the report.
     Report(UsageReport),
     /// Remove obsolete rows.
     Tidy,
@@ -75,9 +76,9 @@ impl UsageReport {
 impl RateLimits {
     /// Reports the usage of these limits to other servers, and then calls `then`.
     ///
-    /// If no thread serves the queue, calls `then` immediately.
+    /// If no background thread serves the queue, calls `then` immediately.
     pub fn share_usage(&self, due: Vec<LimitSubject>, then: impl FnOnce(Result<()>) + Send + 'static) {
-        match self.serving_queue() {
+        match self.served_queue() {
             Some(mut queue) => {
                 queue.waiting.push(WaitingRequest { due, then: Box::new(then) });
                 drop(queue);
@@ -87,7 +88,8 @@ impl RateLimits {
         }
     }
 
-    fn serving_queue(&self) -> Option<MutexGuard<'_, UsageQueue>> {
+    /// Returns the queue if a background thread serves it.
+    fn served_queue(&self) -> Option<MutexGuard<'_, UsageQueue>> {
         self.queue.as_ref().map(|queue| queue.lock()).filter(|queue| queue.is_served && !queue.is_closed)
     }
 
@@ -96,41 +98,43 @@ impl RateLimits {
         self.queue.as_ref().map(|_| self.window)
     }
 
-    /// Sets whether the thread that calls [`RateLimits::next_sharing`] has a connection.
+    /// Sets whether the thread that calls [`RateLimits::wait_for_sharing_task`] has a connection.
     ///
     /// Without a connection, all waiting requests continue.
-    pub fn serve(&self, is_served: bool) {
+    pub fn set_served(&self, is_served: bool) {
         let Some(queue) = &self.queue else { return };
         let waiting = {
             let mut queue = queue.lock();
             queue.is_served = is_served;
             if is_served { Vec::new() } else { std::mem::take(&mut queue.waiting) }
         };
-        self.settle(UsageReport::without_usage(waiting), None);
+        self.complete_report(UsageReport::without_usage(waiting), None);
     }
 
     /// Waits for the next task. Returns `None` once the service closes.
     ///
-    /// Without a connection, returns [`SharingTask::Connect`] at `retry`.
-    pub fn next_sharing(&self, retry: Option<Monotonic>) -> Option<SharingTask> {
+    /// Without a connection, returns [`SharingTask::Connect`] at `retry_at`.
+    pub fn wait_for_sharing_task(&self, retry_at: Option<Monotonic>) -> Option<SharingTask> {
         let monitor = self.queue.as_ref()?;
         let mut queue = monitor.lock();
         loop {
             if queue.is_closed {
                 return None;
             }
-            match retry {
-                Some(retry) if self.clock.remaining(retry).is_zero() => return Some(SharingTask::Connect),
+            match retry_at {
+                Some(retry_at) if self.clock.remaining(retry_at).is_zero() => {
+                    return Some(SharingTask::Connect);
+                }
                 Some(_) => {}
                 None if !queue.waiting.is_empty() => {
                     let waiting = std::mem::take(&mut queue.waiting);
                     drop(queue);
                     return Some(SharingTask::Report(self.create_report(waiting)));
                 }
-                None if std::mem::take(&mut queue.tidy) => return Some(SharingTask::Tidy),
+                None if std::mem::take(&mut queue.is_tidy_requested) => return Some(SharingTask::Tidy),
                 None => {}
             }
-            queue = monitor.wait(queue, retry);
+            queue = monitor.wait(queue, retry_at);
         }
     }
 
@@ -138,14 +142,14 @@ impl RateLimits {
     fn create_report(&self, waiting: Vec<WaitingRequest>) -> UsageReport {
         let mut limits: Vec<LimitSubject> =
             waiting.iter().flat_map(|waiter| waiter.due.iter().copied()).collect();
-        limits.sort_by_cached_key(|limited| limited.key());
+        limits.sort_by_cached_key(|subject| subject.key());
         limits.dedup();
-        let usage = |limited: &LimitSubject| {
-            let bucket = self.buckets.get(limited)?;
+        let usage = |subject: &LimitSubject| {
+            let bucket = self.buckets.get(subject)?;
             let requests = bucket.unreported_share()?;
             Some((
-                *limited,
-                LimitUsage { key: limited.key(), requests, cost: bucket.allowance.cost(requests) },
+                *subject,
+                LimitUsage { key: subject.key(), requests, cost: bucket.allowance.refill_time(requests) },
             ))
         };
         let (limits, usage) = limits.iter().filter_map(usage).unzip();
@@ -155,20 +159,21 @@ impl RateLimits {
     /// Updates the limits with the combined usage of all servers, and resumes the requests that waited for
     /// the report.
     ///
-    /// `used` is the time until each limit is fully available again, in the order of [`UsageReport::usage`].
-    /// If the usage could not be read, `used` is `None`, and this server's own usage decides.
-    pub fn settle(&self, report: UsageReport, used: Option<Vec<Duration>>) {
+    /// `times_to_full` contains for each limit the time until it is fully available again, in the order of
+    /// [`UsageReport::usage`]. If the usage could not be read, `times_to_full` is `None`, and this server's
+    /// own usage decides.
+    pub fn complete_report(&self, report: UsageReport, times_to_full: Option<Vec<Duration>>) {
         let now = self.now();
-        for ((limited, usage), full_in) in
-            report.limits.iter().zip(&report.usage).zip(used.into_iter().flatten())
+        for ((subject, usage), full_in) in
+            report.limits.iter().zip(&report.usage).zip(times_to_full.into_iter().flatten())
         {
-            if let Some(mut bucket) = self.buckets.get_mut(limited) {
-                bucket.adopt(usage.requests, full_in, now);
+            if let Some(mut bucket) = self.buckets.get_mut(subject) {
+                bucket.adopt_shared_usage(usage.requests, full_in, now);
             }
         }
         for WaitingRequest { due, then } in report.waiting {
-            let over = due.iter().find_map(|limited| self.buckets.get(limited)?.overuse(now));
-            then(over.map_or(Ok(()), |early| Err(exceeded(early))));
+            let over = due.iter().find_map(|subject| self.buckets.get(subject)?.excess_time(now));
+            then(over.map_or(Ok(()), |early| Err(limit_exceeded_error(early))));
         }
     }
 
@@ -181,6 +186,6 @@ impl RateLimits {
             std::mem::take(&mut queue.waiting)
         };
         monitor.notify();
-        self.settle(UsageReport::without_usage(waiting), None);
+        self.complete_report(UsageReport::without_usage(waiting), None);
     }
 }

@@ -22,8 +22,8 @@ use serde_json::Map;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::identity::workspaces;
-use crate::log::replay::{ProvenTable, Rebuilt, Replayed};
-use crate::log::verify::{Break, ChainCursor, Defect, ReadBounds, named_workspaces, open_for_audit};
+use crate::log::replay::{ProvenTable, RebuiltRows, Replayed};
+use crate::log::verify::{Break, ChainCursor, Defect, ReadBounds, listed_workspaces, open_for_audit};
 use crate::op::{Records, Table};
 use crate::spool::{SpoolFolder, SpoolLimits, default_folder};
 use crate::store::migrate::Schema;
@@ -32,7 +32,7 @@ use crate::store::{Conn, Database, FromRow, Row, Scratch};
 use crate::stream::events::broken_log;
 use report::Differences;
 pub use report::{Compared, Difference, DifferenceKind, StateReport, TableCounts};
-use restored::Restored;
+use restored::WorkspaceRestore;
 
 /// Callback that receives each difference when it is found.
 pub(crate) type OnDifference<'r> = &'r mut dyn FnMut(Difference) -> Result<()>;
@@ -62,26 +62,26 @@ fn verify_all(
         return Err(Error::wrong_state("the database is of an older version: start the service on it once"));
     }
     let SelectedWorkspaces { live, hidden } = SelectedWorkspaces::read(&conn, workspace)?;
-    let verification = Verification { conn: &conn, table, restored: Restored::all(&conn)? };
+    let verification = Verification { conn: &conn, table, restored: WorkspaceRestore::read_all(&conn)? };
     let mut reports = Vec::new();
     for workspace in live {
-        reports.extend(verification.run(workspace, report)?);
+        reports.extend(verification.verify_workspace(workspace, report)?);
     }
     if workspace.is_none() {
-        reports.extend(stray::compare(&conn, table.records(), report)?);
+        reports.extend(stray::report_stray_rows(&conn, table.records(), report)?);
     }
     for workspace in hidden {
         let row = Map::from_iter([("id".to_owned(), workspace.to_string().into())]);
-        report(Difference::of(workspace, WORKSPACES, row, DifferenceKind::Missing))?;
+        report(Difference::of_row(workspace, WORKSPACES_TABLE, row, DifferenceKind::Missing))?;
         let mut of_hidden = StateReport::without_log(workspace);
-        of_hidden.count_different(WORKSPACES);
+        of_hidden.count_different(WORKSPACES_TABLE);
         reports.push(of_hidden);
     }
     Ok(reports)
 }
 
 /// Name of the table of workspaces.
-const WORKSPACES: &str = "workspaces";
+const WORKSPACES_TABLE: &str = "workspaces";
 
 /// The workspaces whose tables are to be compared.
 struct SelectedWorkspaces {
@@ -91,9 +91,9 @@ struct SelectedWorkspaces {
 }
 
 impl SelectedWorkspaces {
-    fn read(conn: &Conn, wanted: Option<WorkspaceId>) -> Result<Self> {
+    fn read(conn: &Conn, requested: Option<WorkspaceId>) -> Result<Self> {
         let read_hidden = |live: &[WorkspaceId]| -> Result<Vec<WorkspaceId>> {
-            let named = named_workspaces(conn)?.into_iter();
+            let named = listed_workspaces(conn)?.into_iter();
             Ok(named.filter(|workspace| !live.contains(workspace)).collect())
         };
         let read_live = || -> Result<Vec<WorkspaceId>> {
@@ -107,9 +107,9 @@ impl SelectedWorkspaces {
             let still = read_hidden(&live)?;
             hidden.retain(|workspace| still.contains(workspace));
         }
-        if let Some(wanted) = wanted {
-            live.retain(|workspace| *workspace == wanted);
-            hidden.retain(|workspace| *workspace == wanted);
+        if let Some(requested) = requested {
+            live.retain(|workspace| *workspace == requested);
+            hidden.retain(|workspace| *workspace == requested);
             if live.is_empty() && hidden.is_empty() {
                 return Err(Error::not_found("workspace"));
             }
@@ -119,7 +119,7 @@ impl SelectedWorkspaces {
 }
 
 /// Maximum attempts to replay a log that is being pruned during the replay.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS_MAX: usize = 5;
 
 /// Maximum events per page of a replay.
 const PAGE_ROWS: i64 = 4000;
@@ -142,27 +142,33 @@ impl FromRow for Head {
     }
 }
 
-const HEAD: &str = "select lsn, hash, floor, words_floor from heads where workspace_id = $1";
+const SELECT_HEAD: &str = "select lsn, hash, floor, words_floor from heads where workspace_id = $1";
 
 /// A verification of the tables of workspaces against their logs.
 struct Verification<'v> {
     conn: &'v Conn,
     table: &'v Table,
-    restored: BTreeMap<WorkspaceId, Restored>,
+    restored: BTreeMap<WorkspaceId, WorkspaceRestore>,
 }
 
 impl Verification<'_> {
     /// Verifies one workspace. Returns `None` if the workspace was erased during the verification.
-    fn run(&self, workspace: WorkspaceId, report: OnDifference<'_>) -> Result<Option<StateReport>> {
-        for _ in 0..ATTEMPTS {
-            match self.attempt(workspace, report) {
+    fn verify_workspace(
+        &self,
+        workspace: WorkspaceId,
+        report: OnDifference<'_>,
+    ) -> Result<Option<StateReport>> {
+        for _ in 0..ATTEMPTS_MAX {
+            match self.verify_once(workspace, report) {
                 Ok(None) if !self.is_live(workspace)? => return Ok(None),
                 Ok(None) => {}
                 Err(_) if !self.is_live(workspace)? => return Ok(None),
                 compared => return compared,
             }
         }
-        Err(Error::wrong_state(format!("the log was pruned during each of {ATTEMPTS} attempts; try again")))
+        Err(Error::wrong_state(format!(
+            "the log was pruned during each of {ATTEMPTS_MAX} attempts; try again"
+        )))
     }
 
     fn is_live(&self, workspace: WorkspaceId) -> Result<bool> {
@@ -172,9 +178,9 @@ impl Verification<'_> {
 
     /// Verifies one workspace once. Returns `None` if the log was pruned past the next event to read, or if
     /// the workspace was erased.
-    fn attempt(&self, workspace: WorkspaceId, report: OnDifference<'_>) -> Result<Option<StateReport>> {
-        let first = self.head(workspace)?;
-        let rebuilt = empty_rebuilt(self.table)?;
+    fn verify_once(&self, workspace: WorkspaceId, report: OnDifference<'_>) -> Result<Option<StateReport>> {
+        let first = self.read_head(workspace)?;
+        let rebuilt = new_rebuilt_rows(self.table)?;
         let restored = self.restored.get(&workspace);
         // A restore is replayed first if the log was pruned past the end of the restored part.
         let earlier = restored.filter(|restored| restored.lsn < first.floor);
@@ -185,13 +191,13 @@ impl Verification<'_> {
             restored,
             cursor: ChainCursor::after(workspace, first.floor.saturating_sub(1), None),
         };
-        if let Err(broken) = replay.run_to(first.lsn)? {
-            return self.pruned_or_broken(workspace, first, broken);
+        if let Err(broken) = replay.replay_up_to(first.lsn)? {
+            return self.none_if_pruned(workspace, first, broken);
         }
         let differences = Differences::new(&rebuilt);
         self.conn.begin_read()?;
         let mut keep = |difference| differences.store(&difference);
-        let compared = self.compare(workspace, first, &mut replay, &mut keep);
+        let compared = self.compare_in_snapshot(workspace, first, &mut replay, &mut keep);
         let ended = self.conn.rollback();
         let compared = compared?;
         ended?;
@@ -202,7 +208,7 @@ impl Verification<'_> {
 
     /// Compares the tables with the log in one snapshot, after replaying the events that the snapshot
     /// contains beyond `first`.
-    fn compare(
+    fn compare_in_snapshot(
         &self,
         workspace: WorkspaceId,
         first: Head,
@@ -212,9 +218,9 @@ impl Verification<'_> {
         if !self.is_live(workspace)? {
             return Ok(None);
         }
-        let head = self.head(workspace)?;
-        if let Err(broken) = replay.run_to(head.lsn)? {
-            return self.pruned_or_broken(workspace, first, broken);
+        let head = self.read_head(workspace)?;
+        if let Err(broken) = replay.replay_up_to(head.lsn)? {
+            return self.none_if_pruned(workspace, first, broken);
         }
         if replay.cursor.hash() != head.hash {
             return Err(broken_log(workspace, Break { lsn: head.lsn, defect: Defect::Head }));
@@ -222,37 +228,40 @@ impl Verification<'_> {
         // The floor may have risen since the replay began, but the events that were replayed still prove
         // their rows.
         let head = Head { floor: first.floor, ..head };
-        compare::compare(self.conn, self.table.records(), replay.rebuilt, workspace, head, report).map(Some)
+        compare::compare_tables(self.conn, self.table.records(), replay.rebuilt, workspace, head, report)
+            .map(Some)
     }
 
-    fn pruned_or_broken(
+    /// Returns `None` if the log was pruned since `first` was read; otherwise fails with the defect `broken`.
+    fn none_if_pruned(
         &self,
         workspace: WorkspaceId,
         first: Head,
         broken: Break,
     ) -> Result<Option<StateReport>> {
-        let was_pruned = self.head(workspace)?.floor > first.floor;
+        let was_pruned = self.read_head(workspace)?.floor > first.floor;
         if was_pruned { Ok(None) } else { Err(broken_log(workspace, broken)) }
     }
 
-    fn head(&self, workspace: WorkspaceId) -> Result<Head> {
-        let head = self.conn.query(HEAD, &[&workspace])?.into_iter().next();
+    fn read_head(&self, workspace: WorkspaceId) -> Result<Head> {
+        let head = self.conn.query(SELECT_HEAD, &[&workspace])?.into_iter().next();
         let mut head = head.ok_or_else(|| broken_log(workspace, Break { lsn: 0, defect: Defect::NoHead }))?;
         Head::from_row(&mut head)
     }
 }
 
 /// Creates an empty set of rebuilt rows, in a temporary file.
-fn empty_rebuilt(table: &Table) -> Result<Rebuilt> {
+fn new_rebuilt_rows(table: &Table) -> Result<RebuiltRows> {
     let spools = SpoolFolder::new(default_folder(), SpoolLimits::default());
     let proven = table.records().iter().filter(|records| records.is_proven());
     let scratch = Scratch::create(&spools).map_err(|error| {
         let causes = error.causes().join(": ");
         Error::configuration(format!("TMPDIR must name a folder for temporary files: {causes}"))
     })?;
-    Ok(Rebuilt::new(scratch, proven.map(proven_table).collect()))
+    Ok(RebuiltRows::new(scratch, proven.map(proven_table).collect()))
 }
 
+/// Returns the name of a table, and which of its columns and rows are rebuilt.
 fn proven_table(records: &Records) -> (&'static str, ProvenTable) {
     let table = ProvenTable {
         columns: records.proven_columns().into_keys().collect(),
@@ -265,8 +274,8 @@ fn proven_table(records: &Records) -> (&'static str, ProvenTable) {
 /// The replay of a log that is in progress.
 struct Replay<'r> {
     verification: &'r Verification<'r>,
-    rebuilt: &'r Rebuilt,
-    restored: Option<&'r Restored>,
+    rebuilt: &'r RebuiltRows,
+    restored: Option<&'r WorkspaceRestore>,
     cursor: ChainCursor,
 }
 
@@ -274,7 +283,7 @@ impl Replay<'_> {
     /// Replays the events up to a position. Each event is verified before it is replayed.
     ///
     /// The inner error describes where the chain of events is broken.
-    fn run_to(&mut self, up_to: i64) -> Result<std::result::Result<(), Break>> {
+    fn replay_up_to(&mut self, up_to: i64) -> Result<std::result::Result<(), Break>> {
         let Verification { conn, table, .. } = self.verification;
         let bounds = ReadBounds { up_to, rows: PAGE_ROWS, bytes: PAGE_BYTES, young: None };
         while self.cursor.lsn() < up_to {
@@ -298,7 +307,8 @@ impl Replay<'_> {
     }
 }
 
-fn replay_event(table: &Table, rebuilt: &Rebuilt, (lsn, kind): (i64, &str), payload: &str) -> Result<()> {
+/// Replays an event of any kind into the rebuilt rows.
+fn replay_event(table: &Table, rebuilt: &RebuiltRows, (lsn, kind): (i64, &str), payload: &str) -> Result<()> {
     // The service does not know this kind of event, so the event determines no row.
     let Some(kind) = table.event(kind) else { return Ok(()) };
     kind.replay(&Replayed::of(rebuilt, lsn, payload)?)
@@ -325,7 +335,7 @@ mod tests {
     #[test]
     fn an_event_is_replayed_whatever_its_fields_hold() {
         let table = operation_table().unwrap();
-        let rebuilt = empty_rebuilt(&table).unwrap();
+        let rebuilt = new_rebuilt_rows(&table).unwrap();
         let odd = [json!(null), json!(7), json!(-1), json!("x"), json!([]), json!([7, null, {}]), json!({})];
         let mut lsn = 0;
         for kind in table.events() {
@@ -349,13 +359,13 @@ mod tests {
     #[test]
     fn a_value_that_an_event_lacks_is_not_known() {
         let table = operation_table().unwrap();
-        let rebuilt = empty_rebuilt(&table).unwrap();
+        let rebuilt = new_rebuilt_rows(&table).unwrap();
         let channel = json!("01a1ee56-5e00-7f45-8980-185dc406ec81");
         let fields = |fields: Value| payload(fields["lsn"].as_i64().unwrap(), fields.as_object().unwrap());
         let made = fields(json!({"lsn": 5, "channel_id": channel, "name": "build", "private": false}));
         replay_event(&table, &rebuilt, (5, "ChannelCreated"), &made).unwrap();
         let known = || rebuilt.get("channels", std::slice::from_ref(&channel)).unwrap().unwrap();
-        assert_eq!((known().made, known().lsn), (Some(5), 5));
+        assert_eq!((known().created_lsn, known().lsn), (Some(5), 5));
         assert_eq!(known().columns["name"], (json!("build"), 5));
         assert!(!known().columns.contains_key("topic") && !known().columns.contains_key("is_group"));
         let renamed = fields(json!({"lsn": 6, "channel_id": channel, "topic": null, "private": true}));

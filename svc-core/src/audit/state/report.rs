@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::OnDifference;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
-use crate::log::replay::Rebuilt;
+use crate::log::replay::RebuiltRows;
 use crate::op::Class;
 
 /// A difference between a table and the log: another value, a missing row, or an unexpected row.
@@ -44,7 +44,7 @@ pub struct Difference {
 
 impl Difference {
     /// Creates a difference that concerns a whole row.
-    pub(super) fn of(
+    pub(super) fn of_row(
         workspace_id: WorkspaceId,
         table: &str,
         row: Map<String, Value>,
@@ -94,7 +94,8 @@ pub enum Compared {
 }
 
 impl Compared {
-    pub(super) fn of(class: Class) -> Self {
+    /// Returns the method for content that events report as a value of this class.
+    pub(super) fn for_class(class: Class) -> Self {
         match class {
             Class::Int => Self::Length,
             Class::Bool => Self::Presence,
@@ -155,7 +156,7 @@ impl StateReport {
 
 /// Differences, which are stored until the snapshot has ended.
 pub(super) struct Differences<'d> {
-    rebuilt: &'d Rebuilt,
+    rebuilt: &'d RebuiltRows,
     count: Cell<u64>,
 }
 
@@ -163,7 +164,7 @@ pub(super) struct Differences<'d> {
 const DIFFERENCES: &str = "differences";
 
 impl<'d> Differences<'d> {
-    pub fn new(rebuilt: &'d Rebuilt) -> Self {
+    pub fn new(rebuilt: &'d RebuiltRows) -> Self {
         Self { rebuilt, count: Cell::new(0) }
     }
 

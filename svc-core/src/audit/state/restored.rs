@@ -7,12 +7,12 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::event::{Event as _, WorkspaceImported};
-use crate::log::replay::{Rebuilt, Replayed};
+use crate::log::replay::{RebuiltRows, Replayed};
 use crate::store::Conn;
 
 /// The last restore of a workspace. Earlier restores are irrelevant, because the workspace was erased after
 /// each earlier restore.
-pub(super) struct Restored {
+pub(super) struct WorkspaceRestore {
     /// The last position of the restored log.
     pub lsn: i64,
     /// Payload of the restore's event in the instance's log.
@@ -27,12 +27,12 @@ struct ImportedLogId {
     source_lsn: i64,
 }
 
-impl Restored {
+impl WorkspaceRestore {
     /// Reads the last restore of each workspace. Imported copies are excluded, because their own logs record
     /// their source.
-    pub fn all(conn: &Conn) -> Result<BTreeMap<WorkspaceId, Self>> {
+    pub fn read_all(conn: &Conn) -> Result<BTreeMap<WorkspaceId, Self>> {
         let mut all = BTreeMap::new();
-        for mut row in conn.query(IMPORTS, &[&WorkspaceId::INSTANCE, &WorkspaceImported::KIND])? {
+        for mut row in conn.query(SELECT_IMPORTS, &[&WorkspaceId::INSTANCE, &WorkspaceImported::KIND])? {
             let payload: String = row.take()?;
             let imported: ImportedLogId = serde_json::from_str(&payload).map_err(Error::internal)?;
             if imported.mode == "restore" {
@@ -44,9 +44,9 @@ impl Restored {
 
     /// Applies the restore to the rebuilt tables. Call this after the log has been replayed to the end of the
     /// restored part.
-    pub fn replay(&self, rebuilt: &Rebuilt) -> Result<()> {
+    pub fn replay(&self, rebuilt: &RebuiltRows) -> Result<()> {
         WorkspaceImported::replay(&Replayed::of_other_log(rebuilt, self.lsn, &self.payload)?)
     }
 }
 
-const IMPORTS: &str = "select payload from events where workspace_id = $1 and kind = $2 order by lsn";
+const SELECT_IMPORTS: &str = "select payload from events where workspace_id = $1 and kind = $2 order by lsn";

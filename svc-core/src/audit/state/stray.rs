@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::OnDifference;
-use super::compare::Key;
+use super::compare::RowKey;
 use super::report::{Difference, DifferenceKind, StateReport};
 use crate::error::Result;
 use crate::id::WorkspaceId;
@@ -15,7 +15,7 @@ use crate::store::{Conn, interned};
 const REPORTED_MAX: i64 = 10_000;
 
 /// Reports the rows whose workspace does not exist, and returns one report per missing workspace.
-pub(super) fn compare(
+pub(super) fn report_stray_rows(
     conn: &Conn,
     declared: &[Records],
     report: OnDifference<'_>,
@@ -23,7 +23,7 @@ pub(super) fn compare(
     let mut reports: BTreeMap<WorkspaceId, StateReport> = BTreeMap::new();
     for records in declared.iter().filter(|records| records.is_proven()) {
         let Some(column) = records.workspace_column() else { continue };
-        for difference in stray_rows(conn, records, column)? {
+        for difference in find_stray_rows(conn, records, column)? {
             let workspace = difference.workspace_id;
             report(difference)?;
             let of_owner = reports.entry(workspace).or_insert_with(|| StateReport::without_log(workspace));
@@ -33,7 +33,8 @@ pub(super) fn compare(
     Ok(reports.into_values().collect())
 }
 
-fn stray_rows(conn: &Conn, records: &Records, column: &str) -> Result<Vec<Difference>> {
+/// Returns a difference for each row of a table whose workspace does not exist, up to [`REPORTED_MAX`].
+fn find_stray_rows(conn: &Conn, records: &Records, column: &str) -> Result<Vec<Difference>> {
     let table = records.table;
     let key: Vec<String> = records.proof_key().map(|name| format!("t.{name}")).collect();
     let sql = interned(format!(
@@ -42,13 +43,14 @@ fn stray_rows(conn: &Conn, records: &Records, column: &str) -> Result<Vec<Differ
         key.join(", ")
     ));
     let owner = key.len();
-    let key = Key::of(records);
+    let key = RowKey::of_table(records);
     let mut found = Vec::new();
     let mut outcome = Ok(());
     conn.visit(sql, &[&REPORTED_MAX], &mut |row| {
         let workspace = row.id(owner).flatten().map_or(WorkspaceId::INSTANCE, Into::into);
-        let read = key.read(table, row).map(|values| key.with_names(&values));
-        outcome = read.map(|row| found.push(Difference::of(workspace, table, row, DifferenceKind::NotInLog)));
+        let read = key.read(table, row).map(|values| key.name_values(&values));
+        outcome =
+            read.map(|row| found.push(Difference::of_row(workspace, table, row, DifferenceKind::NotInLog)));
         if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     outcome.map(|()| found)

@@ -8,7 +8,7 @@
 
 mod text;
 mod parameters;
-mod proof;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,8 +17,8 @@ use std::path::Path;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
-use parameters::Effect;
-pub(crate) use proof::{TlsUse, TlsVerification, TlsVersionLimit, TrustedRoots};
+use parameters::ParameterEffect;
+pub(crate) use tls::{TlsUse, TlsVerification, TlsVersionLimit, TrustedRoots};
 
 /// A parsed database address: the values of its parameters by libpq name, its hosts and its TLS settings.
 #[derive(Clone)]
@@ -44,28 +44,29 @@ pub(crate) struct PgHost {
 impl DatabaseUrl {
     /// Parses a database address, and checks all of its parameters.
     pub fn parse(text: &str) -> Result<Self> {
-        Self::read(text).map_err(|why| Error::configuration(format!("DATABASE_URL {why}")))
+        Self::parse_text(text).map_err(|why| Error::configuration(format!("DATABASE_URL {why}")))
     }
 
-    fn read(text: &str) -> std::result::Result<Self, String> {
+    /// Parses a database address. An error is a clause that follows the name of the variable.
+    fn parse_text(text: &str) -> std::result::Result<Self, String> {
         let mut values = BTreeMap::new();
         let mut ignored = Vec::new();
-        let given = text::split(text)?;
+        let given = text::split_parameters(text)?;
         for (name, value) in given.fields {
-            match parameters::effect(&name, &value)? {
-                Some(Effect::Used(name)) => drop(values.insert(name, value)),
-                Some(Effect::Replaced(name, value)) => {
+            match parameters::parameter_effect(&name, &value)? {
+                Some(ParameterEffect::Used(name)) => drop(values.insert(name, value)),
+                Some(ParameterEffect::Replaced(name, value)) => {
                     values.insert(name, Zeroizing::new(value.to_owned()));
                 }
-                Some(Effect::None) => {}
-                Some(Effect::Ignored(name)) => ignored.push(name),
-                None => return Err(parameters::unknown_message(&name, given.may_show_name)),
+                Some(ParameterEffect::None) => {}
+                Some(ParameterEffect::Ignored(name)) => ignored.push(name),
+                None => return Err(parameters::unknown_parameter_message(&name, given.may_show_name)),
             }
         }
         // An empty value counts as absent, except for a parameter that protects the connection.
         values.retain(|name, value| !value.is_empty() || *name == "sslmode");
-        let hosts = hosts(&values)?;
-        let proof = TlsVerification::of(|name| values.get(name).map(|value| value.as_str()), &hosts)?;
+        let hosts = parse_hosts(&values)?;
+        let proof = TlsVerification::parse(|name| values.get(name).map(|value| value.as_str()), &hosts)?;
         ignored.sort_unstable();
         ignored.dedup();
         Ok(Self { values, hosts, proof, ignored })
@@ -87,7 +88,7 @@ impl DatabaseUrl {
     }
 
     /// Returns whether a host is another machine and no setting specifies how to secure the connection.
-    pub fn lacks_tls_settings(&self) -> bool {
+    pub fn needs_tls_settings(&self) -> bool {
         self.proof.is_unspecified() && self.hosts.iter().any(PgHost::is_remote)
     }
 }
@@ -122,10 +123,12 @@ impl PgHost {
 }
 
 /// The default port of a PostgreSQL server.
-const PORT: u16 = 5432;
+const DEFAULT_PORT: u16 = 5432;
 
 /// Combines the hosts, addresses and ports of a database address item by item.
-fn hosts(values: &BTreeMap<&'static str, Zeroizing<String>>) -> std::result::Result<Vec<PgHost>, String> {
+fn parse_hosts(
+    values: &BTreeMap<&'static str, Zeroizing<String>>,
+) -> std::result::Result<Vec<PgHost>, String> {
     let list = |name| -> Vec<&str> {
         values.get(name).map(|list| list.split(',').map(str::trim).collect()).unwrap_or_default()
     };
@@ -140,8 +143,8 @@ fn hosts(values: &BTreeMap<&'static str, Zeroizing<String>>) -> std::result::Res
         return Err("has not as many ports as hosts".to_owned());
     }
     let port = |at: usize| match ports.get(at).or(ports.first()).copied().unwrap_or_default() {
-        "" => Ok(PORT),
-        text => text.parse().ok().filter(|port| *port > 0).ok_or_else(text::bad_port),
+        "" => Ok(DEFAULT_PORT),
+        text => text.parse().ok().filter(|port| *port > 0).ok_or_else(text::invalid_port_message),
     };
     let address = |at: usize| match addresses.get(at).copied().unwrap_or_default() {
         "" => Ok(None),
@@ -354,7 +357,7 @@ mod tests {
 
     #[test]
     fn only_an_address_of_this_machine_may_say_nothing_of_tls() {
-        let nothing = |url: &str| DatabaseUrl::parse(url).unwrap().lacks_tls_settings();
+        let nothing = |url: &str| DatabaseUrl::parse(url).unwrap().needs_tls_settings();
         for here in [
             "postgres://svc@localhost/svc",
             "postgres://svc@127.0.0.1:5433/svc",

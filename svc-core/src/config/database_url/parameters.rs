@@ -5,7 +5,7 @@ use zeroize::Zeroizing;
 use crate::text::nearest;
 
 /// The effect of a parameter of a database address.
-pub(super) enum Effect {
+pub(super) enum ParameterEffect {
     /// The service uses the parameter, under this libpq name.
     Used(&'static str),
     /// The parameter is equivalent to this libpq parameter with this value.
@@ -18,7 +18,7 @@ pub(super) enum Effect {
 
 /// The allowed values of a parameter, and the effect of the parameter.
 #[derive(Clone, Copy)]
-enum Rule {
+enum ParameterRule {
     /// The service uses any value. Other code may check the value.
     Any,
     /// The value must be one word from this list.
@@ -34,7 +34,7 @@ enum Rule {
     Refused(&'static str),
 }
 
-use Rule::{AliasOf, Any, Number, OneOf, Only, Refused};
+use ParameterRule::{AliasOf, Any, Number, OneOf, Only, Refused};
 
 const NO_GSS: &str =
     "GSSAPI and Kerberos are not supported: remove it, and sign in by password or certificate";
@@ -44,14 +44,14 @@ const NO_OAUTH: &str = "OAuth is not supported: remove it, and sign in by passwo
 const NO_CRL: &str = "revocation lists are not supported: remove it";
 const NO_FILES: &str = "libpq's own files are not read: write what it stands for into the address, for which \
     DATABASE_URL_FILE can name a file";
-const BY_SSLMODE: &str = "write sslmode (require, or verify-full with sslrootcert) instead";
-const BY_OPTIONS: &str = "write options=-c%20search_path%3DNAME instead";
-const BY_TIMEOUT: &str =
+const USE_SSLMODE: &str = "write sslmode (require, or verify-full with sslrootcert) instead";
+const USE_OPTIONS: &str = "write options=-c%20search_path%3DNAME instead";
+const USE_TIMEOUT_OPTIONS: &str =
     "write options=-c%20statement_timeout%3DMILLISECONDS instead, and the like for others";
 
 /// The parameters of libpq (PostgreSQL 18 manual, section 34.1.2), with their effect in this service.
 #[rustfmt::skip]
-const LIBPQ: &[(&str, Rule)] = &[
+const LIBPQ_PARAMETERS: &[(&str, ParameterRule)] = &[
     ("host", Any), ("hostaddr", Any), ("port", Any), ("dbname", Any), ("user", Any), ("password", Any),
     ("options", Any), ("application_name", Any), ("fallback_application_name", Any),
     ("connect_timeout", Number), ("tcp_user_timeout", Number),
@@ -84,34 +84,34 @@ const LIBPQ: &[(&str, Rule)] = &[
     ("require_auth", Refused("write channel_binding=require instead, which with TLS demands SCRAM")),
     ("requirepeer", Refused("the owner of a socket is not compared: remove it, and use a socket in a folder \
         that only the server's user can write")),
-    ("requiressl", Refused(BY_SSLMODE)),
+    ("requiressl", Refused(USE_SSLMODE)),
     ("authtype", Refused("it has no meaning: remove it")), ("tty", Refused("it has no meaning: remove it")),
 ];
 
 /// Parameters of other programs that are equivalent to a libpq parameter, or cannot be supported.
 #[rustfmt::skip]
-const OTHERS: &[(&str, Rule)] = &[
+const OTHER_PARAMETERS: &[(&str, ParameterRule)] = &[
     ("ApplicationName", AliasOf("application_name")),
-    ("sslaccept", Refused(BY_SSLMODE)), ("sslfactory", Refused(BY_SSLMODE)),
+    ("sslaccept", Refused(USE_SSLMODE)), ("sslfactory", Refused(USE_SSLMODE)),
     ("sslidentity", Refused("write sslcert and sslkey instead, which name PEM files")),
-    ("sslhostnameverifier", Refused(BY_SSLMODE)), ("ssl_require", Refused(BY_SSLMODE)),
+    ("sslhostnameverifier", Refused(USE_SSLMODE)), ("ssl_require", Refused(USE_SSLMODE)),
     ("sslinline", Refused("write files into sslrootcert, sslcert and sslkey instead")),
-    ("ssl-mode", Refused(BY_SSLMODE)), ("ssl_mode", Refused(BY_SSLMODE)), ("sslMode", Refused(BY_SSLMODE)),
+    ("ssl-mode", Refused(USE_SSLMODE)), ("ssl_mode", Refused(USE_SSLMODE)), ("sslMode", Refused(USE_SSLMODE)),
     ("ssl_ca", Refused("write sslrootcert instead")), ("sslca", Refused("write sslrootcert instead")),
-    ("schema", Only(&["public"], BY_OPTIONS)), ("currentSchema", Only(&["public"], BY_OPTIONS)),
-    ("search_path", Only(&["public"], BY_OPTIONS)), ("schema_search_path", Only(&["public"], BY_OPTIONS)),
+    ("schema", Only(&["public"], USE_OPTIONS)), ("currentSchema", Only(&["public"], USE_OPTIONS)),
+    ("search_path", Only(&["public"], USE_OPTIONS)), ("schema_search_path", Only(&["public"], USE_OPTIONS)),
     ("pgbouncer", Only(&["false"], "it says that a pooler in transaction mode is in front, which does not \
         pass notifications on: use the direct address of the server")),
     ("endpoint", Refused("write options=endpoint%3DNAME instead")),
     ("project", Refused("write options=project%3DNAME instead")),
     ("targetServerType", Refused("write target_session_attrs=primary instead")),
-    ("statement_timeout", Refused(BY_TIMEOUT)), ("lock_timeout", Refused(BY_TIMEOUT)),
-    ("idle_in_transaction_session_timeout", Refused(BY_TIMEOUT)),
+    ("statement_timeout", Refused(USE_TIMEOUT_OPTIONS)), ("lock_timeout", Refused(USE_TIMEOUT_OPTIONS)),
+    ("idle_in_transaction_session_timeout", Refused(USE_TIMEOUT_OPTIONS)),
 ];
 
 /// Parameters that tune the driver or the pool of another program.
 #[rustfmt::skip]
-const TUNING: &[&str] = &[
+const TUNING_PARAMETERS: &[&str] = &[
     // Prisma.
     "connection_limit", "pool_timeout", "socket_timeout", "statement_cache_size",
     "max_idle_connection_lifetime",
@@ -134,34 +134,44 @@ const TUNING: &[&str] = &[
 ];
 
 /// Returns the effect of a parameter, or `None` if the parameter is unknown.
-pub(super) fn effect(name: &str, value: &Zeroizing<String>) -> Result<Option<Effect>, String> {
+pub(super) fn parameter_effect(
+    name: &str,
+    value: &Zeroizing<String>,
+) -> Result<Option<ParameterEffect>, String> {
     let value = value.trim();
     if name == "ssl" {
         // Same as in libpq, which accepts this for Java.
         return match value {
-            "true" => Ok(Some(Effect::Replaced("sslmode", "require"))),
-            _ => Err(format!("has the parameter ssl: {BY_SSLMODE}")),
+            "true" => Ok(Some(ParameterEffect::Replaced("sslmode", "require"))),
+            _ => Err(format!("has the parameter ssl: {USE_SSLMODE}")),
         };
     }
-    let Some((name, rule)) = LIBPQ.iter().chain(OTHERS).find(|(known, _)| *known == name) else {
-        return Ok(TUNING.iter().find(|known| **known == name).map(|name| Effect::Ignored(name)));
+    let Some((name, rule)) =
+        LIBPQ_PARAMETERS.iter().chain(OTHER_PARAMETERS).find(|(known, _)| *known == name)
+    else {
+        return Ok(TUNING_PARAMETERS
+            .iter()
+            .find(|known| **known == name)
+            .map(|name| ParameterEffect::Ignored(name)));
     };
     let refused = |why: &str| Err(format!("has the parameter {name}: {why}"));
     match rule {
-        Any => Ok(Some(Effect::Used(name))),
-        AliasOf(other) => effect(other, &Zeroizing::new(value.to_owned())),
-        OneOf(words) if value.is_empty() || words.contains(&value) => Ok(Some(Effect::Used(name))),
-        OneOf(words) => refused(&format!("it must be {}", words.join(" or "))),
-        Number if value.is_empty() || value.parse::<i64>().is_ok() => Ok(Some(Effect::Used(name))),
+        Any => Ok(Some(ParameterEffect::Used(name))),
+        AliasOf(other) => parameter_effect(other, &Zeroizing::new(value.to_owned())),
+        OneOf(allowed) if value.is_empty() || allowed.contains(&value) => {
+            Ok(Some(ParameterEffect::Used(name)))
+        }
+        OneOf(allowed) => refused(&format!("it must be {}", allowed.join(" or "))),
+        Number if value.is_empty() || value.parse::<i64>().is_ok() => Ok(Some(ParameterEffect::Used(name))),
         Number => refused("it must be a whole number"),
-        Only(values, _) if value.is_empty() || values.contains(&value) => Ok(Some(Effect::None)),
+        Only(values, _) if value.is_empty() || values.contains(&value) => Ok(Some(ParameterEffect::None)),
         Only(_, why) | Refused(why) => refused(why),
     }
 }
 
 /// Returns the error message for an unknown parameter, with the known parameter that is most similar.
-pub(super) fn unknown_message(name: &str, may_show_name: bool) -> String {
-    let names: Vec<&str> = LIBPQ.iter().map(|(name, _)| *name).collect();
+pub(super) fn unknown_parameter_message(name: &str, may_show_name: bool) -> String {
+    let names: Vec<&str> = LIBPQ_PARAMETERS.iter().map(|(name, _)| *name).collect();
     let near = nearest(name, &names).map(|near| format!(", did you mean {near}?")).unwrap_or_default();
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
     if may_show_name && is_name && name.len() <= 40 {
@@ -176,15 +186,15 @@ mod tests {
 
     #[test]
     fn a_name_stands_in_the_tables_once_and_each_alias_names_another() {
-        let named = LIBPQ.iter().chain(OTHERS).map(|(name, _)| *name);
-        let names: Vec<&str> = named.chain(TUNING.iter().copied()).collect();
+        let named = LIBPQ_PARAMETERS.iter().chain(OTHER_PARAMETERS).map(|(name, _)| *name);
+        let names: Vec<&str> = named.chain(TUNING_PARAMETERS.iter().copied()).collect();
         for name in &names {
             assert_eq!(names.iter().filter(|other| other == &name).count(), 1, "{name}");
         }
-        for (name, rule) in LIBPQ.iter().chain(OTHERS) {
+        for (name, rule) in LIBPQ_PARAMETERS.iter().chain(OTHER_PARAMETERS) {
             if let AliasOf(other) = rule {
-                let found = effect(name, &Zeroizing::new("1".to_owned()));
-                assert!(matches!(found, Ok(Some(Effect::Used(taken))) if taken == *other), "{name}");
+                let found = parameter_effect(name, &Zeroizing::new("1".to_owned()));
+                assert!(matches!(found, Ok(Some(ParameterEffect::Used(taken))) if taken == *other), "{name}");
             }
         }
     }

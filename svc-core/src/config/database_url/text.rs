@@ -18,12 +18,12 @@ type ParseResult<T> = Result<T, String>;
 const SCHEMES: [&str; 6] = ["postgres", "postgresql", "psql", "pgsql", "postgis", "ecto"];
 
 /// Splits a database address, a URL or `name=value` pairs, into its parameters.
-pub(super) fn split(text: &str) -> ParseResult<UrlParameters> {
+pub(super) fn split_parameters(text: &str) -> ParseResult<UrlParameters> {
     let text = without_mark(text).trim();
     reject_mistakes(text)?;
     if let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
         let scheme = scheme.to_ascii_lowercase();
-        let (is_java, scheme) = match scheme.strip_prefix("jdbc:").or(scheme.strip_prefix("r2dbc:")) {
+        let (is_java_url, scheme) = match scheme.strip_prefix("jdbc:").or(scheme.strip_prefix("r2dbc:")) {
             Some(scheme) => (true, scheme),
             None => (false, scheme.as_str()),
         };
@@ -33,11 +33,11 @@ pub(super) fn split(text: &str) -> ParseResult<UrlParameters> {
                 "does not begin with postgres://; for SQLite in the data folder leave it unset".to_owned()
             );
         }
-        return parse_url(rest, is_java);
+        return parse_url(rest, is_java_url);
     }
     let begin = text.split(['=', '?']).next().unwrap_or_default();
     if !text.contains('=') || begin.contains(':') {
-        return Err(NO_ADDRESS.to_owned());
+        return Err(NOT_AN_ADDRESS.to_owned());
     }
     let is_pair = |pair: &str| pair.trim().is_empty() || pair.matches('=').count() == 1;
     if text.contains(';') && text.split(';').all(is_pair) {
@@ -49,7 +49,7 @@ pub(super) fn split(text: &str) -> ParseResult<UrlParameters> {
     parse_pairs(text)
 }
 
-const NO_ADDRESS: &str = "is not an address of the form postgres://user:password@host:port/database";
+const NOT_AN_ADDRESS: &str = "is not an address of the form postgres://user:password@host:port/database";
 
 /// Fails if the database address contains a common mistake.
 fn reject_mistakes(text: &str) -> ParseResult<()> {
@@ -71,7 +71,7 @@ fn is_scheme(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | ':'))
 }
 
-fn parse_url(rest: &str, is_java: bool) -> ParseResult<UrlParameters> {
+fn parse_url(rest: &str, is_java_url: bool) -> ParseResult<UrlParameters> {
     let mut fields = Vec::new();
     let mut add = |name: &str, value: String| fields.push((name.to_owned(), Zeroizing::new(value)));
     // As in libpq, the credentials end at the first @, if it is before the first slash.
@@ -94,7 +94,7 @@ fn parse_url(rest: &str, is_java: bool) -> ParseResult<UrlParameters> {
         .split_once('?')
         .unwrap_or_else(|| (rest.get(hosts.len()..).unwrap_or_default(), ""));
     if hosts.contains('@') {
-        return Err(format!("has an @ in its password: {ENCODE}"));
+        return Err(format!("has an @ in its password: {ENCODE_ADVICE}"));
     }
     if !hosts.is_empty() {
         let hosts = hosts.split(',').map(split_host_and_port).collect::<ParseResult<Vec<_>>>()?;
@@ -113,7 +113,7 @@ fn parse_url(rest: &str, is_java: bool) -> ParseResult<UrlParameters> {
         let name = decode_escapes(name)?;
         let value = decode_escapes(value)?;
         has_password |= name == "password";
-        if name == "ssl" && is_java && value != "false" {
+        if name == "ssl" && is_java_url && value != "false" {
             return Err("has the parameter ssl of Java's driver: write sslmode=verify-full, which it means"
                 .to_owned());
         }
@@ -130,7 +130,7 @@ fn split_host_and_port(text: &str) -> ParseResult<(String, String)> {
             match port.strip_prefix(':') {
                 Some(port) => (host, port),
                 None if port.is_empty() => (host, port),
-                None => return Err(bad_port()),
+                None => return Err(invalid_port_message()),
             }
         }
         None => text.split_once(':').unwrap_or((text, "")),
@@ -141,10 +141,13 @@ fn split_host_and_port(text: &str) -> ParseResult<(String, String)> {
     Ok((decode_escapes(host)?, decode_escapes(port)?))
 }
 
-const ENCODE: &str = "write @ as %40, / as %2F, : as %3A, ? as %3F and % as %25 in it (percent-encoded)";
+const ENCODE_ADVICE: &str =
+    "write @ as %40, / as %2F, : as %3A, ? as %3F and % as %25 in it (percent-encoded)";
 
-pub(super) fn bad_port() -> String {
-    format!("has a port that is no number from 1 to 65535; if that is a part of its password, {ENCODE}")
+pub(super) fn invalid_port_message() -> String {
+    format!(
+        "has a port that is no number from 1 to 65535; if that is a part of its password, {ENCODE_ADVICE}"
+    )
 }
 
 /// Decodes percent-escapes in a URL. Fails if an escape is incomplete.
@@ -155,7 +158,9 @@ fn decode_escapes(text: &str) -> ParseResult<String> {
         digits.len() == 2 && digits.iter().all(u8::is_ascii_hexdigit) && digits != b"00"
     };
     if !escapes.into_iter().all(is_whole) {
-        return Err(format!("has a % that begins no escape; if that is a part of its password, {ENCODE}"));
+        return Err(format!(
+            "has a % that begins no escape; if that is a part of its password, {ENCODE_ADVICE}"
+        ));
     }
     let decoded = percent_decode_str(text).decode_utf8().map_err(|_| "is not UTF-8 once it is decoded")?;
     Ok(decoded.into_owned())
@@ -174,7 +179,7 @@ fn parse_pairs(text: &str) -> ParseResult<UrlParameters> {
         if name.is_empty() || name.contains(char::is_whitespace) {
             return Err("has a parameter without a value: write name=value".to_owned());
         }
-        let (value, after) = pair_value(after.trim_start())?;
+        let (value, after) = parse_pair_value(after.trim_start())?;
         fields.push((name.to_owned(), value));
         rest = after.trim_start();
     }
@@ -184,7 +189,7 @@ fn parse_pairs(text: &str) -> ParseResult<UrlParameters> {
 }
 
 /// Parses the value at the start of `text`, and returns the value and the text after the value.
-fn pair_value(text: &str) -> ParseResult<(Zeroizing<String>, &str)> {
+fn parse_pair_value(text: &str) -> ParseResult<(Zeroizing<String>, &str)> {
     let (quoted, text) = match text.strip_prefix('\'') {
         Some(rest) => (true, rest),
         None => (false, text),

@@ -17,9 +17,10 @@ pub(crate) struct Head {
     pub at: Time,
     pub audit_seq: i64,
     pub epochs: Epochs,
-    pub(super) touched: bool,
+    /// Whether the head differs from its stored row.
+    pub(super) is_changed: bool,
     /// The event position in the stored head row, or `None` if no row is stored yet.
-    pub(super) stored: Option<i64>,
+    pub(super) stored_lsn: Option<i64>,
 }
 
 impl Head {
@@ -32,8 +33,8 @@ impl Head {
             at,
             audit_seq: 0,
             epochs: Epochs::default(),
-            touched: true,
-            stored: None,
+            is_changed: true,
+            stored_lsn: None,
         }
     }
 
@@ -41,10 +42,11 @@ impl Head {
     pub(super) fn imported(head: &ImportedHead) -> Self {
         let ImportedHead { lsn, hash, at, audit_seq, epoch, .. } = *head;
         let epochs = Epochs { access: epoch, rules: epoch };
-        Self { lsn, hash, at, audit_seq, epochs, touched: false, stored: Some(lsn) }
+        Self { lsn, hash, at, audit_seq, epochs, is_changed: false, stored_lsn: Some(lsn) }
     }
 
-    pub(super) fn take(row: &mut Row) -> Result<Self> {
+    /// Reads the columns that [`SELECT_HEAD`] selects.
+    pub(super) fn take_from(row: &mut Row) -> Result<Self> {
         let lsn = row.take()?;
         Ok(Self {
             lsn,
@@ -52,14 +54,14 @@ impl Head {
             at: row.take()?,
             audit_seq: row.take()?,
             epochs: Epochs::take(row)?,
-            touched: false,
-            stored: Some(lsn),
+            is_changed: false,
+            stored_lsn: Some(lsn),
         })
     }
 
     /// Returns the head as it will be after the commit of the batch.
-    pub(super) fn committed(self) -> Self {
-        Self { touched: false, stored: Some(self.lsn), ..self }
+    pub(super) fn after_commit(self) -> Self {
+        Self { is_changed: false, stored_lsn: Some(self.lsn), ..self }
     }
 }
 
@@ -77,6 +79,7 @@ pub(crate) struct ImportedHead {
     pub epoch: i64,
 }
 
+/// Inserts the head rows of new logs.
 pub(super) const INSERT_HEADS: BulkWrite = BulkWrite {
     sqlite: "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, rules_epoch)
              values ($1, $2, $3, $4, $5, $6, $7)",
@@ -96,22 +99,22 @@ pub(super) fn head_columns<'a>((workspace, head): (&WorkspaceId, &'a Head)) -> V
         Param::Int(head.epochs.access),
         Param::Int(head.epochs.rules),
     ];
-    columns.into_iter().chain(head.stored.map(Param::Int)).collect()
+    columns.into_iter().chain(head.stored_lsn.map(Param::Int)).collect()
 }
 
-pub(super) const HEAD: &str =
+pub(super) const SELECT_HEAD: &str =
     "select lsn, hash, at, audit_seq, epoch, rules_epoch from heads where workspace_id = $1";
 
 /// Inserts the head row of a log that was imported as a whole.
-pub(super) const IMPORTED_HEAD: &str = "
+pub(super) const INSERT_IMPORTED_HEAD: &str = "
     insert into heads (workspace_id, lsn, hash, at, audit_seq, floor, pruned_at, words_floor, epoch,
         rules_epoch)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)";
 
 /// Returns the time of the newest event of all logs.
-pub(crate) fn newest_time(conn: &Conn) -> Result<Option<Time>> {
-    let newest = conn.query(NEWEST_TIME, &[])?.first_mut().map(Row::take).transpose()?;
+pub(crate) fn newest_event_time(conn: &Conn) -> Result<Option<Time>> {
+    let newest = conn.query(SELECT_NEWEST_TIME, &[])?.first_mut().map(Row::take).transpose()?;
     Ok(newest.flatten())
 }
 
-const NEWEST_TIME: &str = "select max(at) from heads";
+const SELECT_NEWEST_TIME: &str = "select max(at) from heads";

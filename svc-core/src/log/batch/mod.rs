@@ -22,10 +22,10 @@ use crate::log::event::{Attribution, Event, Invalidates, Recorded, Subject};
 use crate::store::executor::{BatchState, LockedWorkspaces};
 use crate::store::{Conn, Engine, Param, ToParam};
 use crate::time::{Clock, Time};
-use head::{HEAD, IMPORTED_HEAD, INSERT_HEADS, head_columns};
-pub(crate) use head::{Head, ImportedHead, newest_time};
+pub(crate) use head::{Head, ImportedHead, newest_event_time};
+use head::{INSERT_HEADS, INSERT_IMPORTED_HEAD, SELECT_HEAD, head_columns};
 pub(crate) use records::AuditEntry;
-use records::{AuditRow, RECORDS, audit_columns, event_columns};
+use records::{AuditRow, WRITE_RECORDS_AND_HEADS, audit_columns, event_columns};
 
 /// The numbers of events and audit rows in the batch to which a failed job is rolled back.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,9 +47,9 @@ pub(crate) struct Batch {
     events: Vec<Recorded>,
     audit: Vec<AuditRow>,
     /// The numbers of events and audit rows at the beginning of the running job.
-    job: RollbackPoint,
+    job_start: RollbackPoint,
     /// The channel of the first object that the running job has loaded.
-    loaded: Option<(WorkspaceId, ChannelId)>,
+    first_loaded: Option<(WorkspaceId, ChannelId)>,
     /// Whether audit rows of the running job must contain neither the channel nor ids, because the job
     /// concerns a direct message or personal data.
     pub discreet: bool,
@@ -73,8 +73,8 @@ impl Batch {
             undo: Vec::new(),
             events: Vec::new(),
             audit: Vec::new(),
-            job: RollbackPoint::default(),
-            loaded: None,
+            job_start: RollbackPoint::default(),
+            first_loaded: None,
             discreet: false,
             unchanged: false,
             named_threads: Vec::new(),
@@ -92,16 +92,17 @@ impl Batch {
     ///
     /// A log without a head row is an error: the log must first be created with [`Batch::begin_log`].
     pub fn head(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Head> {
-        let head = self.find_head(conn, workspace)?;
+        let head = self.load_head(conn, workspace)?;
         head.ok_or_else(|| Error::internal(format!("the log of {workspace} has no head")))
     }
 
     /// Returns whether `workspace` has a log. An erased workspace has none.
     pub fn has_log(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<bool> {
-        self.find_head(conn, workspace).map(|head| head.is_some())
+        self.load_head(conn, workspace).map(|head| head.is_some())
     }
 
-    fn find_head(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Option<Head>> {
+    /// Returns the head of `workspace`, or `None` if the workspace has no log.
+    fn load_head(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Option<Head>> {
         if let Some(head) = self.heads.get(&workspace) {
             return Ok(Some(*head));
         }
@@ -110,12 +111,12 @@ impl Batch {
         }
         // On Postgres the heads were locked and read when the batch began, so a missing head does not exist.
         let mut rows = match conn.engine() {
-            Engine::Sqlite => conn.query(HEAD, &[&workspace])?,
+            Engine::Sqlite => conn.query(SELECT_HEAD, &[&workspace])?,
             Engine::Postgres => Vec::new(),
         };
         let Some(row) = rows.first_mut() else { return Ok(None) };
-        let head = Head::take(row)?;
-        self.cache.check(workspace, head.epochs);
+        let head = Head::take_from(row)?;
+        self.cache.drop_outdated(workspace, head.epochs);
         self.heads.insert(workspace, head);
         Ok(Some(head))
     }
@@ -130,14 +131,14 @@ impl Batch {
         let ImportedHead { lsn, hash, at, audit_seq, floor, pruned_at, words_floor, epoch } = head;
         let params: [&dyn ToParam; 9] =
             [&workspace, lsn, hash, at, audit_seq, floor, pruned_at, words_floor, epoch];
-        conn.defer(Some(1), IMPORTED_HEAD, &params)?;
+        conn.defer(Some(1), INSERT_IMPORTED_HEAD, &params)?;
         // A cached head of an erased log is no longer valid, because the row of the head was removed.
         self.heads.remove(&workspace);
         self.add_log(workspace, Head::imported(head))
     }
 
     fn add_log(&mut self, workspace: WorkspaceId, head: Head) -> Result<()> {
-        self.cache.check(workspace, head.epochs);
+        self.cache.drop_outdated(workspace, head.epochs);
         self.undo.push((workspace, None));
         match self.heads.insert(workspace, head) {
             None => Ok(()),
@@ -145,6 +146,7 @@ impl Batch {
         }
     }
 
+    /// Appends an event to the log of `workspace`, and returns it with its position and hash.
     pub fn emit<E: Event>(
         &mut self,
         conn: &Conn,
@@ -154,7 +156,7 @@ impl Batch {
         attribution: &Attribution,
         event: &E,
     ) -> Result<Recorded> {
-        let mut head = self.touch(conn, workspace)?;
+        let mut head = self.head_to_change(conn, workspace)?;
         // Times in a log never go back, although clocks may.
         let at = now.max(head.at);
         let link = Link {
@@ -185,9 +187,10 @@ impl Batch {
         Ok(recorded)
     }
 
+    /// Appends an audit row to the audit trail of `workspace`.
     pub fn audit(&mut self, conn: &Conn, workspace: WorkspaceId, entry: &AuditEntry) -> Result<()> {
         let metadata = canonical::to_string(&entry.metadata)?;
-        let mut head = self.touch(conn, workspace)?;
+        let mut head = self.head_to_change(conn, workspace)?;
         head.audit_seq += 1;
         self.heads.insert(workspace, head);
         let &AuditEntry { at, action, attribution, .. } = entry;
@@ -200,7 +203,7 @@ impl Batch {
     /// Raises an epoch of the workspace, which invalidates the cached entries of that kind on every
     /// connection.
     pub fn invalidate(&mut self, conn: &Conn, workspace: WorkspaceId, cached: Invalidates) -> Result<()> {
-        let mut head = self.touch(conn, workspace)?;
+        let mut head = self.head_to_change(conn, workspace)?;
         head.epochs.raise(cached);
         self.heads.insert(workspace, head);
         self.cache.invalidate(workspace, cached, head.epochs);
@@ -216,14 +219,14 @@ impl Batch {
 
     /// Returns the events of the running job, starting at index `from`.
     pub fn emitted(&self, from: usize) -> Vec<Recorded> {
-        self.events.iter().skip(self.job.events + from).cloned().collect()
+        self.events.iter().skip(self.job_start.events + from).cloned().collect()
     }
 
     /// Records that the running job has loaded an object in this channel.
     ///
     /// The first loaded object is the subject of the job.
     pub fn loaded_in(&mut self, workspace: WorkspaceId, channel: ChannelId) {
-        self.loaded.get_or_insert((workspace, channel));
+        self.first_loaded.get_or_insert((workspace, channel));
     }
 
     /// Returns the channel of `workspace` that the running job concerns.
@@ -231,21 +234,22 @@ impl Batch {
     /// This is the channel of the first loaded object or, for a channel that the job creates, the channel of
     /// its first event.
     fn channel_of_job(&self, workspace: WorkspaceId) -> Option<ChannelId> {
-        let emitted = self.events.iter().skip(self.job.events);
+        let emitted = self.events.iter().skip(self.job_start.events);
         let channels = emitted.filter_map(|event| Some((event.workspace_id, event.subject.channel_id?)));
-        let mut channels = self.loaded.into_iter().chain(channels);
+        let mut channels = self.first_loaded.into_iter().chain(channels);
         channels.find(|(at, _)| *at == workspace).map(|(_, channel)| channel)
     }
 
     /// Returns whether the running job has written an audit row.
     pub fn has_audited(&self) -> bool {
-        self.audit.len() > self.job.audit
+        self.audit.len() > self.job_start.audit
     }
 
-    fn touch(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Head> {
+    /// Returns the head of `workspace`, marked as changed, and remembers its state before the job.
+    fn head_to_change(&mut self, conn: &Conn, workspace: WorkspaceId) -> Result<Head> {
         let mut head = self.head(conn, workspace)?;
         self.undo.push((workspace, Some(head)));
-        head.touched = true;
+        head.is_changed = true;
         Ok(head)
     }
 }
@@ -258,7 +262,7 @@ impl BatchState for Batch {
         conn: &Conn,
         workspaces: &BTreeSet<WorkspaceId>,
         others_wrote: bool,
-        held: LockedWorkspaces,
+        if_locked: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>> {
         self.writable.clone_from(workspaces);
         self.named_threads.clear();
@@ -272,18 +276,18 @@ impl BatchState for Batch {
             Engine::Sqlite => Ok(BTreeSet::new()),
             Engine::Postgres => {
                 self.heads.clear();
-                self.lock_heads(conn, workspaces, held)
+                self.lock_heads(conn, workspaces, if_locked)
             }
         }
     }
 
     fn begin_job(&mut self) {
         self.undo.clear();
-        self.loaded = None;
+        self.first_loaded = None;
         self.discreet = false;
         self.unchanged = false;
         self.cache.begin_job();
-        self.job = RollbackPoint { events: self.events.len(), audit: self.audit.len() };
+        self.job_start = RollbackPoint { events: self.events.len(), audit: self.audit.len() };
     }
 
     fn undo_job(&mut self, wrote: bool) {
@@ -292,8 +296,8 @@ impl BatchState for Batch {
         if wrote || !self.undo.is_empty() {
             self.cache.clear();
         }
-        self.events.truncate(self.job.events);
-        self.audit.truncate(self.job.audit);
+        self.events.truncate(self.job_start.events);
+        self.audit.truncate(self.job_start.audit);
         while let Some((workspace, before)) = self.undo.pop() {
             match before {
                 Some(before) => self.heads.insert(workspace, before),
@@ -305,14 +309,14 @@ impl BatchState for Batch {
     fn flush(&mut self, conn: &Conn) -> Result<()> {
         let events: Vec<Vec<Param<'_>>> = self.events.iter().map(event_columns).collect();
         let audit: Vec<Vec<Param<'_>>> = self.audit.iter().map(audit_columns).collect();
-        let mut touched: Vec<(&WorkspaceId, &Head)> =
-            self.heads.iter().filter(|(_, head)| head.touched).collect();
-        touched.sort_by_key(|(workspace, _)| **workspace);
+        let mut changed: Vec<(&WorkspaceId, &Head)> =
+            self.heads.iter().filter(|(_, head)| head.is_changed).collect();
+        changed.sort_by_key(|(workspace, _)| **workspace);
         let (stored, new): (Vec<_>, Vec<_>) =
-            touched.into_iter().partition(|(_, head)| head.stored.is_some());
+            changed.into_iter().partition(|(_, head)| head.stored_lsn.is_some());
         let [stored, new] =
             [stored, new].map(|heads| heads.into_iter().map(head_columns).collect::<Vec<_>>());
-        conn.write_jointly(&RECORDS, [&events, &audit, &stored])?;
+        conn.write_jointly(&WRITE_RECORDS_AND_HEADS, [&events, &audit, &stored])?;
         conn.insert_many(&INSERT_HEADS, &new)
     }
 
@@ -321,8 +325,8 @@ impl BatchState for Batch {
     }
 
     fn committed(&mut self) {
-        for (workspace, head) in self.heads.iter().filter(|(_, head)| head.touched) {
-            self.bus.observe(*workspace, head.lsn, head.epochs.access);
+        for (workspace, head) in self.heads.iter().filter(|(_, head)| head.is_changed) {
+            self.bus.record_head(*workspace, head.lsn, head.epochs.access);
         }
         for (workspace, lsn) in self.committed_lsns() {
             self.bus.announce(workspace.into(), lsn);
@@ -330,7 +334,7 @@ impl BatchState for Batch {
         self.events.clear();
         self.audit.clear();
         for head in self.heads.values_mut() {
-            *head = head.committed();
+            *head = head.after_commit();
         }
     }
 

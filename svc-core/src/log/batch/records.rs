@@ -29,7 +29,7 @@ pub(super) struct AuditRow {
 /// Writes the events and audit rows of a batch, and updates the heads of their logs.
 ///
 /// A head is updated only if it is still at the position at which it was read.
-pub(super) const RECORDS: JointWrite<3> = JointWrite {
+pub(super) const WRITE_RECORDS_AND_HEADS: JointWrite<3> = JointWrite {
     sqlite: [
         (
             "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,

@@ -13,10 +13,11 @@ pub struct EventFilter {
     thread_id: Option<ThreadId>,
     member_id: Option<MemberId>,
     /// Whether the filter selects only events that concern the waiting member.
-    own: bool,
+    is_for_waiting_member: bool,
     /// Whether the filter selects additions to the waiting member's inbox instead of events.
-    inbox: bool,
-    or: Vec<EventFilter>,
+    selects_inbox_items: bool,
+    /// Filters whose events are selected as well.
+    alternatives: Vec<EventFilter>,
 }
 
 impl EventFilter {
@@ -46,45 +47,49 @@ impl EventFilter {
     /// Restricts the filter to events that concern the waiting member.
     #[must_use]
     pub fn about_me(self) -> Self {
-        Self { own: true, ..self }
+        Self { is_for_waiting_member: true, ..self }
     }
 
     /// Creates a filter for additions to the waiting member's inbox only.
     pub fn inbox() -> Self {
-        Self { inbox: true, own: true, ..Self::default() }
+        Self { selects_inbox_items: true, is_for_waiting_member: true, ..Self::default() }
     }
 
     /// Also selects the events that `other` selects.
     #[must_use]
     pub fn or(mut self, other: EventFilter) -> Self {
-        self.or.push(other);
+        self.alternatives.push(other);
         self
     }
 
     /// Sets `member` as the waiting member of the filter.
     #[must_use]
     pub(crate) fn of(self, member: Option<MemberId>) -> Self {
-        let or = self.or.into_iter().map(|other| other.of(member)).collect();
-        match (self.own, member) {
-            (true, Some(member)) => Self { member_id: Some(member), own: false, or, ..self },
-            _ => Self { or, ..self },
+        let alternatives = self.alternatives.into_iter().map(|other| other.of(member)).collect();
+        match (self.is_for_waiting_member, member) {
+            (true, Some(member)) => {
+                Self { member_id: Some(member), is_for_waiting_member: false, alternatives, ..self }
+            }
+            _ => Self { alternatives, ..self },
         }
     }
 
     /// Returns the member whose inbox the filter selects, or `None` if the filter selects events.
-    pub(super) fn inbox_of(&self) -> Option<MemberId> {
-        self.member_id.filter(|_| self.inbox)
+    pub(super) fn inbox_owner(&self) -> Option<MemberId> {
+        self.member_id.filter(|_| self.selects_inbox_items)
     }
 
     /// Returns whether the filter selects an event.
     pub(crate) fn matches(&self, kind: &str, subject: &Subject) -> bool {
-        self.matches_alone(kind, subject) || self.or.iter().any(|other| other.matches(kind, subject))
+        self.matches_without_alternatives(kind, subject)
+            || self.alternatives.iter().any(|other| other.matches(kind, subject))
     }
 
-    fn matches_alone(&self, kind: &str, subject: &Subject) -> bool {
+    /// Returns whether the filter itself selects an event, without its alternatives.
+    fn matches_without_alternatives(&self, kind: &str, subject: &Subject) -> bool {
         // No event concerns a caller that is not a member.
-        !self.own
-            && !self.inbox
+        !self.is_for_waiting_member
+            && !self.selects_inbox_items
             && (self.kinds.is_empty() || self.kinds.iter().any(|wanted| wanted == kind))
             && (self.channel_id.is_none() || self.channel_id == subject.channel_id)
             && (self.thread_id.is_none() || self.thread_id == subject.thread_id)

@@ -1,10 +1,11 @@
 //! The event bus: wakes listeners when matching events are appended to a workspace's log.
 //!
-//! One thread reads new events from the log and wakes the listeners whose filter matches, and the listeners
-//! for an inbox to which one of the events added an item. The bus does not pass the events on: listeners that
-//! need them read them from the workspace's tail, which the thread fills. A listener passes the position up
-//! to which it has read the log, so it misses nothing between reading and listening. The thread polls for
-//! commits of other processes at fixed times, even while this process commits. The timers handle deadlines.
+//! One background thread reads new events from the log and wakes the listeners whose filter matches, and the
+//! listeners for an inbox to which one of the events added an item. The bus does not pass the events on:
+//! listeners that need them read them from the workspace's tail, which the thread fills. A listener passes
+//! the position up to which it has read the log, so it misses nothing between reading and listening. The
+//! thread polls for commits of other processes at fixed times, even while this process commits. The timers
+//! handle deadlines.
 
 mod filter;
 mod watch;
@@ -23,7 +24,7 @@ use crate::monitor::Monitor;
 use crate::store::{Conn, Engine, Row};
 use crate::time::{Clock, Monotonic};
 pub use filter::EventFilter;
-use watch::{Listener, NewItem, Watch};
+use watch::{Listener, NewInboxItem, Watch};
 pub(crate) use watch::{NewEvent, Wake};
 
 #[derive(Default)]
@@ -33,10 +34,10 @@ struct State {
     next_poll: Monotonic,
     /// The time at which the log is read again after a failure.
     retry_at: Monotonic,
-    closing: bool,
+    is_closing: bool,
 }
 
-/// The next task of the bus's thread.
+/// The next work of the bus's background thread.
 #[derive(Debug, PartialEq, Eq)]
 enum BusWork {
     /// Read the new events of these workspaces and deliver them.
@@ -45,15 +46,16 @@ enum BusWork {
     PollHeads(Vec<WorkspaceId>),
 }
 
-/// Reads the position, kind and subject of an event from its row.
-fn new_event(row: &mut Row) -> Result<(String, NewEvent)> {
+/// Reads the kind of an event from its row, and the event with its position and subject.
+fn read_kind_and_event(row: &mut Row) -> Result<(String, NewEvent)> {
     let lsn = row.take()?;
     let kind = row.take()?;
     let subject = Subject { channel_id: row.take()?, thread_id: row.take()?, member_id: row.take()? };
     Ok((kind, NewEvent { lsn, subject }))
 }
 
-fn event_of(event: &FeedEvent) -> NewEvent {
+/// Returns the position and the subject of an event in a tail.
+fn event_of_feed(event: &FeedEvent) -> NewEvent {
     NewEvent { lsn: event.lsn, subject: event.subject }
 }
 
@@ -61,33 +63,34 @@ fn event_of(event: &FeedEvent) -> NewEvent {
 pub(crate) struct Bus {
     state: Arc<Monitor<State>>,
     feed: Feed,
-    reconcile: Duration,
-    listening: AtomicUsize,
+    /// Interval between two polls of a Postgres database.
+    poll_interval: Duration,
+    /// Number of registered listeners, which is read without the lock.
+    listener_count: AtomicUsize,
     /// Whether notifications from other servers are interrupted.
-    interrupted: AtomicBool,
-    /// The time at which the thread began its current work, or 0 while the thread is idle.
+    notifications_interrupted: AtomicBool,
+    /// The time at which the background thread began its current work, or 0 while that thread is idle.
     ///
     /// In microseconds of the monotonic clock, plus one.
-    at_work_since: AtomicU64,
+    busy_since: AtomicU64,
 }
 
 impl Bus {
-    /// Creates a bus that polls a Postgres database at the interval `reconcile`, even if it receives
-    /// notifications.
-    pub fn new(clock: &Clock, reconcile: Duration) -> Self {
+    /// Creates a bus that polls a Postgres database at `poll_interval`, even if it receives notifications.
+    pub fn new(clock: &Clock, poll_interval: Duration) -> Self {
         Self {
-            reconcile,
+            poll_interval,
             state: Monitor::new(clock, State::default()),
             feed: Feed::default(),
-            listening: AtomicUsize::new(0),
-            interrupted: AtomicBool::new(false),
-            at_work_since: AtomicU64::new(0),
+            listener_count: AtomicUsize::new(0),
+            notifications_interrupted: AtomicBool::new(false),
+            busy_since: AtomicU64::new(0),
         }
     }
 
     /// Announces that a workspace's log has reached `lsn`. This is cheap if the bus has no listeners.
     pub fn announce(&self, workspace: WorkspaceId, lsn: i64) {
-        if self.listening.load(Ordering::SeqCst) == 0 {
+        if self.listener_count.load(Ordering::SeqCst) == 0 {
             return;
         }
         let mut state = self.state.lock();
@@ -104,26 +107,27 @@ impl Bus {
     }
 
     /// Records the head of a workspace's log after a commit of this process.
-    pub fn observe(&self, workspace: WorkspaceId, lsn: i64, epoch: i64) {
-        if self.listening.load(Ordering::SeqCst) > 0
+    pub fn record_head(&self, workspace: WorkspaceId, lsn: i64, epoch: i64) {
+        if self.listener_count.load(Ordering::SeqCst) > 0
             && let Some(tail) = self.feed.tail(workspace)
         {
-            tail.observe(lsn, epoch, self.state.clock());
+            tail.record_head(lsn, epoch, self.state.clock());
         }
     }
 
-    /// Registers a listener: the bus calls `wake` with the matching events after position `seen`.
+    /// Registers a listener: the bus calls `wake` with the matching events after position `read_up_to`,
+    /// up to which the caller has read the log.
     ///
     /// Of several listeners, the one with the lowest `id` is woken first. Ids must be unique.
-    pub fn listen(&self, workspace: WorkspaceId, id: u64, seen: i64, filter: EventFilter, wake: Wake) {
-        self.listening.fetch_add(1, Ordering::SeqCst);
+    pub fn listen(&self, workspace: WorkspaceId, id: u64, read_up_to: i64, filter: EventFilter, wake: Wake) {
+        self.listener_count.fetch_add(1, Ordering::SeqCst);
         let mut state = self.state.lock();
         // A watch notices every commit after its creation. Events between the listener's read of the log and
         // the creation of the watch are found by reading the log once.
-        let watch = state.watches.entry(workspace).or_insert_with(|| Watch::new(seen));
-        watch.rewind_to(seen);
-        let behind = watch.stale;
-        watch.insert(id, Listener { seen, filter, wake });
+        let watch = state.watches.entry(workspace).or_insert_with(|| Watch::new(read_up_to));
+        watch.rewind_to(read_up_to);
+        let behind = watch.is_stale;
+        watch.insert(id, Listener { read_up_to, filter, wake });
         drop(state);
         if behind {
             self.state.notify();
@@ -138,7 +142,7 @@ impl Bus {
         if watch.is_empty() {
             state.watches.remove(&workspace);
         }
-        self.listening.fetch_sub(1, Ordering::SeqCst);
+        self.listener_count.fetch_sub(1, Ordering::SeqCst);
         drop(state);
         // Dropped outside of the lock, because dropping the captured values may remove other listeners.
         drop(listener);
@@ -146,20 +150,20 @@ impl Bus {
 
     /// Ends the bus, which makes [`Bus::serve`] return.
     pub fn close(&self) {
-        self.state.lock().closing = true;
+        self.state.lock().is_closing = true;
         self.state.notify();
     }
 
     /// Returns whether [`Bus::close`] was called.
     pub fn is_closing(&self) -> bool {
-        self.state.lock().closing
+        self.state.lock().is_closing
     }
 
     /// Records whether notifications from other servers are interrupted.
     ///
     /// When notifications resume, the bus polls immediately for the commits that it has missed.
     pub fn set_interrupted(&self, interrupted: bool) {
-        self.interrupted.store(interrupted, Ordering::SeqCst);
+        self.notifications_interrupted.store(interrupted, Ordering::SeqCst);
         if !interrupted {
             self.state.lock().next_poll = Monotonic::default();
             self.state.notify();
@@ -168,12 +172,13 @@ impl Bus {
 
     /// Returns whether notifications from other servers are interrupted.
     pub fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::SeqCst)
+        self.notifications_interrupted.load(Ordering::SeqCst)
     }
 
-    /// Returns whether the bus's thread is stuck: it has spent too long on one task, and wakes no listener.
+    /// Returns whether the bus's background thread is stuck: it has spent too long on one read, so that it
+    /// wakes no listener.
     pub fn is_stuck(&self) -> bool {
-        let since = self.at_work_since.load(Ordering::SeqCst);
+        let since = self.busy_since.load(Ordering::SeqCst);
         let now = self.state.clock().monotonic().micros();
         since > 0 && u128::from(now.saturating_sub(since)) > BUS_WORK_MAX.as_micros()
     }
@@ -182,11 +187,11 @@ impl Bus {
     pub fn serve(&self, conn: &Conn) {
         let poll = match conn.engine() {
             Engine::Sqlite => SQLITE_POLL,
-            Engine::Postgres => self.reconcile,
+            Engine::Postgres => self.poll_interval,
         };
-        while let Some(work) = self.next_work(poll) {
+        while let Some(work) = self.wait_for_work(poll) {
             let now = self.state.clock().monotonic().micros();
-            self.at_work_since.store(now.saturating_add(1), Ordering::SeqCst);
+            self.busy_since.store(now.saturating_add(1), Ordering::SeqCst);
             let done = match &work {
                 BusWork::PollHeads(watched) => self.poll_heads(conn, watched),
                 BusWork::Deliver(behind) => {
@@ -198,18 +203,18 @@ impl Bus {
                 let mut state = self.state.lock();
                 state.retry_at = self.state.clock().deadline(BUS_RETRY);
             }
-            self.at_work_since.store(0, Ordering::SeqCst);
+            self.busy_since.store(0, Ordering::SeqCst);
         }
     }
 
-    /// Waits for the next task, or returns `None` once the bus is closed.
+    /// Waits for the next work, or returns `None` once the bus is closed.
     ///
     /// A poll for commits of other processes has priority when its time has come, no matter how often this
     /// process wakes the bus.
-    fn next_work(&self, poll: Duration) -> Option<BusWork> {
+    fn wait_for_work(&self, poll_interval: Duration) -> Option<BusWork> {
         let mut state: MutexGuard<'_, State> = self.state.lock();
         loop {
-            if state.closing {
+            if state.is_closing {
                 return None;
             }
             if state.watches.is_empty() {
@@ -223,11 +228,11 @@ impl Bus {
                 continue;
             }
             if now >= state.next_poll {
-                state.next_poll = now.plus(poll);
+                state.next_poll = now.plus(poll_interval);
                 return Some(BusWork::PollHeads(state.watches.keys().copied().collect()));
             }
             let behind: Vec<WorkspaceId> =
-                state.watches.iter().filter(|(_, watch)| watch.stale).map(|(id, _)| *id).collect();
+                state.watches.iter().filter(|(_, watch)| watch.is_stale).map(|(id, _)| *id).collect();
             if !behind.is_empty() {
                 return Some(BusWork::Deliver(behind));
             }
@@ -241,54 +246,62 @@ impl Bus {
         // Nothing has changed unless another process wrote to the file.
         if conn.engine() == Engine::Sqlite && !conn.others_wrote().unwrap_or(true) {
             let tails = watched.iter().filter_map(|workspace| self.feed.tail(*workspace));
-            tails.for_each(|tail| tail.mark_current(self.state.clock()));
+            tails.for_each(|tail| tail.mark_head_current(self.state.clock()));
             return Ok(());
         }
         for LogEnd { workspace, lsn, epoch } in heads(conn, self.state.clock(), watched)? {
-            self.observe(workspace, lsn, epoch);
+            self.record_head(workspace, lsn, epoch);
             self.announce(workspace, lsn);
         }
         Ok(())
     }
 
+    /// Reads the new events of a workspace and wakes the listeners that wait for them.
     fn deliver(&self, conn: &Conn, workspace: WorkspaceId) -> Result<()> {
         let begin = |watch: &mut Watch| {
-            (watch.begin(), watch.has_inboxes(), events_at_once(watch.event_listener_count()))
+            (watch.begin_read(), watch.has_inbox_listeners(), events_per_read(watch.event_listener_count()))
         };
         let begun = self.state.lock().watches.get_mut(&workspace).map(begin);
-        let Some((after, has_inboxes, most)) = begun else { return Ok(()) };
-        let read = self.new_events(conn, workspace, after, most).and_then(|new| {
-            let last = new.events.last().map(|(_, event)| event.lsn).filter(|_| has_inboxes);
-            let items = last.map_or(Ok(Vec::new()), |last| new_items(conn, workspace, after, last))?;
+        let Some((after, has_inbox_listeners, limit)) = begun else { return Ok(()) };
+        let read = self.read_new_events(conn, workspace, after, limit).and_then(|new| {
+            let last = new.events.last().map(|(_, event)| event.lsn).filter(|_| has_inbox_listeners);
+            let items =
+                last.map_or(Ok(Vec::new()), |last| read_new_inbox_items(conn, workspace, after, last))?;
             Ok((new, items))
         });
-        let (NewEvents { events, has_more, is_broken }, items) = read.inspect_err(|_| {
+        let (NewEvents { events, has_more, is_log_broken }, items) = read.inspect_err(|_| {
             if let Some(watch) = self.state.lock().watches.get_mut(&workspace) {
-                watch.stale = true;
+                watch.is_stale = true;
             }
         })?;
         let mut state = self.state.lock();
         let Some(watch) = state.watches.get_mut(&workspace) else { return Ok(()) };
         // Listeners that follow the log must be notified that it is broken here.
-        let mut woken = if is_broken { watch.all_listeners() } else { Vec::new() };
+        let mut woken = if is_log_broken { watch.all_listeners() } else { Vec::new() };
         woken.extend(watch.listeners_to_wake(&events, &items));
-        watch.end(after, events.last().map(|(_, event)| event.lsn), has_more);
+        watch.end_read(after, events.last().map(|(_, event)| event.lsn), has_more);
         drop(state);
         woken.iter().for_each(|(wake, matching)| wake(matching));
         Ok(())
     }
 
-    /// Returns up to `most` events after position `after`, from the workspace's tail if it still contains
+    /// Returns up to `limit` events after position `after`, from the workspace's tail if it still contains
     /// them, otherwise from the log.
-    fn new_events(&self, conn: &Conn, workspace: WorkspaceId, after: i64, most: usize) -> Result<NewEvents> {
+    fn read_new_events(
+        &self,
+        conn: &Conn,
+        workspace: WorkspaceId,
+        after: i64,
+        limit: usize,
+    ) -> Result<NewEvents> {
         let tail = self.feed.tail(workspace);
         let tail_has_more = tail.as_ref().map_or(Ok(false), |tail| tail.pull(conn, self.state.clock()))?;
-        let events = match tail.as_ref().and_then(|tail| tail.kept_after(after, most)) {
-            Some(kept) => kept.iter().map(|event| (event.kind.clone(), event_of(event))).collect(),
-            None => next_events(conn, workspace, after, most)?,
+        let events = match tail.as_ref().and_then(|tail| tail.complete_events_after(after, limit)) {
+            Some(kept) => kept.iter().map(|event| (event.kind.clone(), event_of_feed(event))).collect(),
+            None => read_events_from_log(conn, workspace, after, limit)?,
         };
-        let has_more = tail_has_more || events.len() >= most;
-        Ok(NewEvents { events, has_more, is_broken: tail.is_some_and(|tail| tail.is_broken()) })
+        let has_more = tail_has_more || events.len() >= limit;
+        Ok(NewEvents { events, has_more, is_log_broken: tail.is_some_and(|tail| tail.is_broken()) })
     }
 }
 
@@ -297,7 +310,7 @@ struct NewEvents {
     events: Vec<(String, NewEvent)>,
     has_more: bool,
     /// Whether the log is broken after these events.
-    is_broken: bool,
+    is_log_broken: bool,
 }
 
 /// The last position of a workspace's log.
@@ -311,8 +324,8 @@ pub(crate) struct LogEnd {
 /// Reads the log heads of `workspaces`. Workspaces without a log are omitted.
 pub(crate) fn heads(conn: &Conn, clock: &Clock, workspaces: &[WorkspaceId]) -> Result<Vec<LogEnd>> {
     let sql = match conn.engine() {
-        Engine::Sqlite => HEADS_SQLITE,
-        Engine::Postgres => HEADS_POSTGRES,
+        Engine::Sqlite => SELECT_HEADS_SQLITE,
+        Engine::Postgres => SELECT_HEADS_POSTGRES,
     };
     let ids: Vec<uuid::Uuid> = workspaces.iter().map(|id| id.uuid()).collect();
     let asked = clock.monotonic();
@@ -326,52 +339,61 @@ pub(crate) fn heads(conn: &Conn, clock: &Clock, workspaces: &[WorkspaceId]) -> R
     conn.query(sql, &[&ids])?.iter_mut().map(head).collect()
 }
 
-const HEADS_SQLITE: &str = "
+const SELECT_HEADS_SQLITE: &str = "
     select workspace_id, lsn, epoch, null
     from heads where workspace_id in (select unhex(value) from json_each($1))";
 
-const HEADS_POSTGRES: &str = "
+const SELECT_HEADS_POSTGRES: &str = "
     select workspace_id, lsn, epoch, cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
     from heads where workspace_id = any($1)";
 
 /// Maximum number of events that one query reads from the log.
-const EVENTS_MAX: usize = 1000;
+const EVENTS_PER_READ_MAX: usize = 1000;
 /// Approximate maximum number of comparisons between listeners and events in one read of a workspace's log.
 ///
 /// The commits of all workspaces wait for these comparisons, and so do the listeners of other workspaces.
 const COMPARISONS_MAX: usize = 50_000;
 
-/// Returns how many events to read in one query for this number of listeners.
-fn events_at_once(listeners: usize) -> usize {
-    COMPARISONS_MAX.checked_div(listeners).unwrap_or(EVENTS_MAX).clamp(1, EVENTS_MAX)
+/// Returns how many events to read in one query, if each event is compared with `listener_count` listeners.
+fn events_per_read(listener_count: usize) -> usize {
+    COMPARISONS_MAX.checked_div(listener_count).unwrap_or(EVENTS_PER_READ_MAX).clamp(1, EVENTS_PER_READ_MAX)
 }
 
-fn next_events(
+/// Reads up to `limit` events after position `after` from the log.
+fn read_events_from_log(
     conn: &Conn,
     workspace: WorkspaceId,
     after: i64,
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<(String, NewEvent)>> {
-    let most = i64::try_from(most).unwrap_or(i64::MAX);
-    conn.query(NEXT_EVENTS, &[&workspace, &after, &most])?.iter_mut().map(new_event).collect()
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    conn.query(SELECT_NEXT_EVENTS, &[&workspace, &after, &limit])?
+        .iter_mut()
+        .map(read_kind_and_event)
+        .collect()
 }
 
 /// Selects events up to the head of the log, as every reader does.
 ///
 /// A listener woken by an event beyond the head would not find that event, and would be woken again and
 /// again.
-const NEXT_EVENTS: &str = "
+const SELECT_NEXT_EVENTS: &str = "
     select lsn, kind, channel_id, thread_id, member_id from events
     where workspace_id = $1 and lsn > $2 and lsn <= (select lsn from heads where workspace_id = $1)
     order by lsn limit $3";
 
-/// Returns the inboxes to which the events after `after` up to `last` have added items.
-fn new_items(conn: &Conn, workspace: WorkspaceId, after: i64, last: i64) -> Result<Vec<NewItem>> {
-    let mut rows = conn.query(NEW_ITEMS, &[&workspace, &after, &last])?;
-    rows.iter_mut().map(|row| Ok(NewItem { member_id: row.take()?, lsn: row.take()? })).collect()
+/// Returns the inboxes to which the events after position `after`, up to position `up_to`, have added items.
+fn read_new_inbox_items(
+    conn: &Conn,
+    workspace: WorkspaceId,
+    after: i64,
+    up_to: i64,
+) -> Result<Vec<NewInboxItem>> {
+    let mut rows = conn.query(SELECT_NEW_INBOX_ITEMS, &[&workspace, &after, &up_to])?;
+    rows.iter_mut().map(|row| Ok(NewInboxItem { member_id: row.take()?, lsn: row.take()? })).collect()
 }
 
-const NEW_ITEMS: &str = "
+const SELECT_NEW_INBOX_ITEMS: &str = "
     select member_id, max(lsn) from inbox where workspace_id = $1 and lsn > $2 and lsn <= $3
     group by member_id";
 
@@ -444,9 +466,9 @@ mod tests {
             let has_work = || {
                 let state = self.bus.state.lock();
                 let now = self.clock.monotonic();
-                now >= state.next_poll || state.watches.values().any(|watch| watch.stale)
+                now >= state.next_poll || state.watches.values().any(|watch| watch.is_stale)
             };
-            while has_work() || self.bus.at_work_since.load(Ordering::SeqCst) > 0 {
+            while has_work() || self.bus.busy_since.load(Ordering::SeqCst) > 0 {
                 std::thread::yield_now();
             }
         }
@@ -564,8 +586,8 @@ mod tests {
 
     #[test]
     fn many_listeners_are_told_of_few_events_at_a_time() {
-        assert_eq!([0, 1, 50].map(events_at_once), [EVENTS_MAX; 3]);
-        assert_eq!([500, 50_000, 1_000_000].map(events_at_once), [100, 1, 1]);
+        assert_eq!([0, 1, 50].map(events_per_read), [EVENTS_PER_READ_MAX; 3]);
+        assert_eq!([500, 50_000, 1_000_000].map(events_per_read), [100, 1, 1]);
         let fixture = Fixture::new();
         for lsn in 1..=8 {
             fixture.append(HERE, lsn, "Any");

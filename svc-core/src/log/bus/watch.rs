@@ -17,20 +17,25 @@ pub(crate) struct NewEvent {
     pub subject: Subject,
 }
 
-/// A function that the bus's thread calls with the matching events. It must only pass the events on.
+/// A function that the bus's background thread calls with the matching events.
+///
+/// The function must only pass the events on, because the thread serves all listeners.
 pub(crate) type Wake = Arc<dyn Fn(&[NewEvent]) + Send + Sync>;
 
+/// A function to call when events match a filter.
 pub(super) struct Listener {
-    pub seen: i64,
+    /// The position up to which the listener has read the log, or has received events.
+    pub read_up_to: i64,
     pub filter: EventFilter,
     pub wake: Wake,
 }
 
+/// The listeners for one workspace, and the position up to which they have received events.
 pub(super) struct Watch {
     /// The position up to which events have been delivered to listeners.
-    pub delivered: i64,
+    pub delivered_up_to: i64,
     /// Whether there may be events that have not been read from the log yet.
-    pub stale: bool,
+    pub is_stale: bool,
     /// The listeners for events, in the order in which they are woken.
     listeners: BTreeMap<u64, Listener>,
     /// The listeners for inboxes, by the owner of the inbox.
@@ -41,23 +46,23 @@ pub(super) struct Watch {
 
 /// A new item in an inbox, with the position of its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NewItem {
+pub(super) struct NewInboxItem {
     pub member_id: MemberId,
     pub lsn: i64,
 }
 
 /// A listener to wake, with the events that the listener's filter selects.
-pub(super) type WokenListener = (Wake, Vec<NewEvent>);
+pub(super) type PendingWake = (Wake, Vec<NewEvent>);
 
 impl Watch {
-    /// Creates a watch of a log that has been read up to `delivered`.
-    pub fn new(delivered: i64) -> Self {
+    /// Creates a watch of a log that has been read up to `delivered_up_to`.
+    pub fn new(delivered_up_to: i64) -> Self {
         let (listeners, inbox_listeners, inbox_owners) = Default::default();
-        Self { delivered, stale: true, listeners, inbox_listeners, inbox_owners }
+        Self { delivered_up_to, is_stale: true, listeners, inbox_listeners, inbox_owners }
     }
 
     pub fn insert(&mut self, id: u64, listener: Listener) {
-        match listener.filter.inbox_of() {
+        match listener.filter.inbox_owner() {
             Some(member) => {
                 self.inbox_owners.insert(id, member);
                 self.inbox_listeners.entry(member).or_default().insert(id, listener);
@@ -85,13 +90,13 @@ impl Watch {
         self.listeners.len()
     }
 
-    /// Returns whether any listener waits for an inbox.
-    pub fn has_inboxes(&self) -> bool {
+    /// Returns whether any listener waits for items in an inbox.
+    pub fn has_inbox_listeners(&self) -> bool {
         !self.inbox_owners.is_empty()
     }
 
     /// Returns all listeners, to be woken without events.
-    pub fn all_listeners(&self) -> Vec<WokenListener> {
+    pub fn all_listeners(&self) -> Vec<PendingWake> {
         let inbox_listeners = self.inbox_listeners.values().flat_map(BTreeMap::values);
         let all = self.listeners.values().chain(inbox_listeners);
         all.map(|listener| (Arc::clone(&listener.wake), Vec::new())).collect()
@@ -101,25 +106,25 @@ impl Watch {
     pub fn listeners_to_wake(
         &mut self,
         events: &[(String, NewEvent)],
-        items: &[NewItem],
-    ) -> Vec<WokenListener> {
+        items: &[NewInboxItem],
+    ) -> Vec<PendingWake> {
         let mut woken = Vec::new();
         for listener in self.listeners.values_mut() {
-            let new = events.iter().filter(|(_, event)| event.lsn > listener.seen);
+            let new = events.iter().filter(|(_, event)| event.lsn > listener.read_up_to);
             let matching: Vec<NewEvent> = new
                 .filter(|(kind, event)| listener.filter.matches(kind, &event.subject))
                 .map(|(_, event)| *event)
                 .collect();
             if let Some(last) = matching.last() {
-                listener.seen = last.lsn;
+                listener.read_up_to = last.lsn;
                 woken.push((Arc::clone(&listener.wake), matching));
             }
         }
-        for NewItem { member_id, lsn } in items {
+        for NewInboxItem { member_id, lsn } in items {
             let of_member =
                 self.inbox_listeners.get_mut(member_id).into_iter().flat_map(BTreeMap::values_mut);
-            for listener in of_member.filter(|listener| *lsn > listener.seen) {
-                listener.seen = *lsn;
+            for listener in of_member.filter(|listener| *lsn > listener.read_up_to) {
+                listener.read_up_to = *lsn;
                 let event = NewEvent { lsn: *lsn, subject: Subject::WORKSPACE };
                 woken.push((Arc::clone(&listener.wake), vec![event]));
             }
@@ -127,39 +132,40 @@ impl Watch {
         woken
     }
 
-    /// Begins a read of the log, and returns the position after which to read. The read may miss later
-    /// announcements.
-    pub fn begin(&mut self) -> i64 {
-        self.stale = false;
-        self.delivered
+    /// Begins a read of the log, and returns the position after which to read.
+    ///
+    /// The read may miss events that are announced after this call; they make the watch stale again.
+    pub fn begin_read(&mut self) -> i64 {
+        self.is_stale = false;
+        self.delivered_up_to
     }
 
     /// Records that the log has reached `lsn`. Returns `false` if that was already known.
     pub fn announce(&mut self, lsn: i64) -> bool {
-        let news = lsn > self.delivered;
-        self.stale |= news;
-        news
+        let is_new = lsn > self.delivered_up_to;
+        self.is_stale |= is_new;
+        is_new
     }
 
-    /// Moves the watch back to `seen`, the position up to which a new listener has read the log.
-    pub fn rewind_to(&mut self, seen: i64) {
-        if seen < self.delivered {
-            self.delivered = seen;
-            self.stale = true;
+    /// Moves the watch back to `read_up_to`, the position up to which a new listener has read the log.
+    pub fn rewind_to(&mut self, read_up_to: i64) {
+        if read_up_to < self.delivered_up_to {
+            self.delivered_up_to = read_up_to;
+            self.is_stale = true;
         }
     }
 
     /// Records that the events after `after` were delivered, up to `last`.
     ///
-    /// If a listener has moved the watch back in the meantime, its position is kept. `more` is whether there
-    /// may be more events.
-    pub fn end(&mut self, after: i64, last: Option<i64>, more: bool) {
+    /// If a listener has moved the watch back since [`Self::begin_read`], its position is kept. `has_more` is
+    /// whether the log may contain events after `last`.
+    pub fn end_read(&mut self, after: i64, last: Option<i64>, has_more: bool) {
         if let Some(last) = last
-            && self.delivered == after
+            && self.delivered_up_to == after
         {
-            self.delivered = last;
+            self.delivered_up_to = last;
         }
-        self.stale |= more;
+        self.is_stale |= has_more;
     }
 }
 
@@ -170,29 +176,29 @@ mod tests {
     #[test]
     fn an_announcement_during_a_read_causes_another_read() {
         let mut watch = Watch::new(5);
-        let after = watch.begin();
+        let after = watch.begin_read();
         // The read has just begun, and does not see the new event.
         assert!(watch.announce(6));
-        watch.end(after, None, false);
-        assert!(watch.stale);
-        let after = watch.begin();
-        watch.end(after, Some(6), false);
-        assert!(!watch.stale && !watch.announce(6), "nothing is read twice");
+        watch.end_read(after, None, false);
+        assert!(watch.is_stale);
+        let after = watch.begin_read();
+        watch.end_read(after, Some(6), false);
+        assert!(!watch.is_stale && !watch.announce(6), "nothing is read twice");
         assert!(watch.announce(7));
-        let after = watch.begin();
+        let after = watch.begin_read();
         watch.rewind_to(4);
-        watch.end(after, Some(7), false);
-        assert_eq!((watch.delivered, watch.stale), (4, true), "a late listener is not skipped");
-        let after = watch.begin();
-        watch.end(after, Some(7), true);
-        assert_eq!((watch.delivered, watch.stale), (7, true));
+        watch.end_read(after, Some(7), false);
+        assert_eq!((watch.delivered_up_to, watch.is_stale), (4, true), "a late listener is not skipped");
+        let after = watch.begin_read();
+        watch.end_read(after, Some(7), true);
+        assert_eq!((watch.delivered_up_to, watch.is_stale), (7, true));
     }
 
     #[test]
     fn an_item_wakes_those_who_wait_for_its_inbox_and_nobody_else() {
         let [one, other] = [1, 2].map(|id| MemberId::from(uuid::Uuid::from_u128(id)));
         let listener = |member| Listener {
-            seen: 5,
+            read_up_to: 5,
             filter: EventFilter::inbox().of(Some(member)),
             wake: Arc::new(|_: &[NewEvent]| {}),
         };
@@ -202,7 +208,7 @@ mod tests {
         }
         let events = [("Any".to_owned(), NewEvent { lsn: 6, subject: Subject::WORKSPACE.about(one) })];
         assert!(watch.listeners_to_wake(&events, &[]).is_empty(), "an event about a member is no item");
-        let item = |member_id, lsn| NewItem { member_id, lsn };
+        let item = |member_id, lsn| NewInboxItem { member_id, lsn };
         assert_eq!(watch.listeners_to_wake(&events, &[item(one, 6)]).len(), 2);
         assert_eq!(
             watch.listeners_to_wake(&[], &[item(one, 6), item(other, 7)]).len(),
@@ -210,7 +216,7 @@ mod tests {
             "each item counts once"
         );
         assert_eq!(watch.all_listeners().len(), 3);
-        let left = [1, 3, 2].map(|id| (watch.remove(id).is_some(), watch.has_inboxes()));
+        let left = [1, 3, 2].map(|id| (watch.remove(id).is_some(), watch.has_inbox_listeners()));
         assert_eq!(left, [(true, true), (true, true), (true, false)]);
         assert!(watch.is_empty() && watch.remove(2).is_none());
     }

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::hash::hash_text;
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::log::event::{Subject, type_name};
-use crate::log::verify::Fields;
+use crate::log::verify::EventFields;
 use crate::time::Time;
 
 /// An event encoded as a JSON object.
@@ -55,7 +55,7 @@ struct WireEvent<'a> {
     #[serde(rename = "$type")]
     type_name: String,
     #[serde(flatten)]
-    place: Option<EventPlace>,
+    place: Option<WireSubject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ struct WireEvent<'a> {
 
 /// The channel, the thread and the member of an event, for a frame without the payload.
 #[derive(Serialize)]
-struct EventPlace {
+struct WireSubject {
     #[serde(skip_serializing_if = "Option::is_none")]
     channel_id: Option<ChannelId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ struct EventPlace {
     member_id: Option<MemberId>,
 }
 
-impl From<Subject> for EventPlace {
+impl From<Subject> for WireSubject {
     fn from(Subject { channel_id, thread_id, member_id }: Subject) -> Self {
         Self { channel_id, thread_id, member_id }
     }
@@ -88,7 +88,7 @@ struct PayloadAttribution<'a> {
 
 impl FeedEvent {
     /// Creates the event from a verified row.
-    pub fn of(lsn: i64, row: &Fields<'_>) -> Self {
+    pub fn of(lsn: i64, row: &EventFields<'_>) -> Self {
         Self {
             lsn,
             kind: row.kind.to_owned(),
@@ -104,7 +104,7 @@ impl FeedEvent {
 
     /// Returns the approximate memory use of the event in bytes, encoded in its full form.
     pub fn weight(&self) -> usize {
-        self.payload.len().saturating_mul(2).saturating_add(FRAME_BYTES)
+        self.payload.len().saturating_mul(2).saturating_add(EVENT_OVERHEAD_BYTES)
     }
 
     /// Returns the frame of the event without plaintext. The frame is encoded on the first call.
@@ -116,7 +116,7 @@ impl FeedEvent {
         if let Some(frame) = encoded.get() {
             return Ok(Arc::clone(frame));
         }
-        let frame = self.encoded(form)?;
+        let frame = self.encode(form)?;
         Ok(Arc::clone(encoded.get_or_init(|| frame)))
     }
 
@@ -128,7 +128,7 @@ impl FeedEvent {
         Ok([open, b",\"message\":", &message, b"}"].concat().into())
     }
 
-    fn encoded(&self, form: FrameForm) -> Result<FrameBytes> {
+    fn encode(&self, form: FrameForm) -> Result<FrameBytes> {
         let PayloadAttribution { attribution } =
             serde_json::from_str(&self.payload).map_err(Error::internal)?;
         let payload: &RawValue = serde_json::from_str(&self.payload).map_err(Error::internal)?;
@@ -148,7 +148,7 @@ impl FeedEvent {
 }
 
 /// Approximate memory in bytes that an event needs in addition to the bytes of its payload.
-const FRAME_BYTES: usize = 600;
+const EVENT_OVERHEAD_BYTES: usize = 600;
 
 #[cfg(test)]
 mod tests {
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_frame_is_the_event_with_its_attribution() {
         let payload = r#"{"attribution":{"actor_id":null},"number":1}"#;
-        let row = Fields {
+        let row = EventFields {
             kind: "Probe",
             at: Time::from_micros(1),
             subject: Subject::WORKSPACE,

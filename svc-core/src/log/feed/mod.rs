@@ -1,7 +1,7 @@
 //! The feed: the newest events, shared by all subscribers of this process.
 //!
-//! Each workspace with subscribers has a [`Tail`], which the bus's thread fills while the tail is in use. The
-//! sender of an event checks which subscribers may see it, and adds its plaintext.
+//! Each workspace with subscribers has a [`Tail`], which the bus's background thread fills while the tail is
+//! in use. The sender of an event checks which subscribers may see it, and adds its plaintext.
 
 mod event;
 mod tail;

@@ -1,7 +1,8 @@
 //! A tail: the newest events of one workspace's log, for the subscribers of this process.
 //!
-//! The bus's thread reads each event once, verifies that it links to the previous one, and keeps it in a
-//! bounded ring, from which all subscribers read. A subscriber that is behind the ring reads the log itself.
+//! The bus's background thread reads each event once, verifies that it links to the previous one, and keeps
+//! it in a bounded ring, from which all subscribers read. A subscriber that is behind the ring reads the log
+//! itself.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,15 +22,17 @@ pub(crate) struct Tail {
     workspace: WorkspaceId,
     state: Mutex<State>,
     /// Total bytes of the events in all tails.
-    total: Arc<AtomicUsize>,
+    total_bytes: Arc<AtomicUsize>,
 }
 
 struct State {
     ring: VecDeque<Arc<FeedEvent>>,
+    /// Approximate bytes of the events in the ring.
     bytes: usize,
     /// The position up to which the log has been read and verified.
     cursor: ChainCursor,
     head: TailHead,
+    /// The first defect of the log, if it was found to be broken.
     broken: Option<Break>,
 }
 
@@ -55,15 +58,15 @@ pub(crate) enum TailView {
 
 impl Tail {
     /// Creates a tail whose first event is the one after `lsn`.
-    pub fn new(workspace: WorkspaceId, lsn: i64, clock: &Clock, total: Arc<AtomicUsize>) -> Self {
+    pub fn new(workspace: WorkspaceId, lsn: i64, clock: &Clock, total_bytes: Arc<AtomicUsize>) -> Self {
         let head = TailHead { lsn, epoch: -1, read_at: clock.monotonic() };
         let cursor = ChainCursor::after(workspace, lsn, None);
         let state = State { ring: VecDeque::new(), bytes: 0, cursor, head, broken: None };
-        Self { workspace, state: Mutex::new(state), total }
+        Self { workspace, state: Mutex::new(state), total_bytes }
     }
 
-    /// Returns up to `max` events after position `after` for which `takes` returns true.
-    pub fn view(&self, after: i64, max: usize, takes: impl Fn(&FeedEvent) -> bool) -> TailView {
+    /// Returns up to `limit` events after position `after` for which `is_wanted` returns true.
+    pub fn view(&self, after: i64, limit: usize, is_wanted: impl Fn(&FeedEvent) -> bool) -> TailView {
         let state = lock(&self.state);
         if let Some(broken) = state.broken {
             return TailView::Broken(broken);
@@ -81,8 +84,8 @@ impl Tail {
         let mut events = Vec::new();
         let mut up_to = after;
         for event in state.ring.iter().skip(skipped) {
-            if takes(event) {
-                if events.len() >= max {
+            if is_wanted(event) {
+                if events.len() >= limit {
                     break;
                 }
                 events.push(Arc::clone(event));
@@ -97,22 +100,22 @@ impl Tail {
         lock(&self.state).head
     }
 
-    /// Returns up to `max` events after position `after`, if the tail still contains all of them.
+    /// Returns up to `limit` events after position `after`, if the tail still contains all of them.
     ///
     /// Returns `None` if the tail has not been filled up to `after`, if it has dropped an event after it, or
     /// if the log is broken.
-    pub fn kept_after(&self, after: i64, max: usize) -> Option<Vec<Arc<FeedEvent>>> {
+    pub fn complete_events_after(&self, after: i64, limit: usize) -> Option<Vec<Arc<FeedEvent>>> {
         if after > lock(&self.state).cursor.lsn() {
             return None;
         }
-        match self.view(after, max, |_| true) {
+        match self.view(after, limit, |_| true) {
             TailView::Events { events, .. } => Some(events),
             TailView::Behind | TailView::Broken(_) => None,
         }
     }
 
     /// Records a head that this process has read or committed.
-    pub fn observe(&self, lsn: i64, epoch: i64, clock: &Clock) {
+    pub fn record_head(&self, lsn: i64, epoch: i64, clock: &Clock) {
         let mut state = lock(&self.state);
         if lsn >= state.head.lsn && epoch >= state.head.epoch {
             state.head = TailHead { lsn, epoch, read_at: clock.monotonic() };
@@ -120,7 +123,7 @@ impl Tail {
     }
 
     /// Records that the log has not changed since the head was read.
-    pub fn mark_current(&self, clock: &Clock) {
+    pub fn mark_head_current(&self, clock: &Clock) {
         lock(&self.state).head.read_at = clock.monotonic();
     }
 
@@ -134,7 +137,7 @@ impl Tail {
     /// The head is read first. Everything up to the head is committed, so an event that is not found is
     /// missing.
     pub fn pull(&self, conn: &Conn, clock: &Clock) -> Result<bool> {
-        let Some((lsn, epoch, floor)) = read_head(conn, self.workspace, clock)? else {
+        let Some(LogHead { lsn, epoch, floor }) = read_head(conn, self.workspace, clock)? else {
             return Ok(false);
         };
         let (mut cursor, broken) = {
@@ -143,7 +146,7 @@ impl Tail {
             (state.cursor.clone(), state.broken)
         };
         if broken.is_some() || lsn <= cursor.lsn() {
-            self.observe(lsn, epoch, clock);
+            self.record_head(lsn, epoch, clock);
             return Ok(false);
         }
         let bounds = ReadBounds { up_to: lsn, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young: None };
@@ -152,12 +155,12 @@ impl Tail {
             events.push(Arc::new(FeedEvent::of(lsn, row)));
             true
         })?;
-        if read.is_err() && self.is_overtaken(conn, clock, cursor.lsn())? {
+        if read.is_err() && self.is_pruned_after(conn, clock, cursor.lsn())? {
             return Ok(true);
         }
         let has_more = read.is_ok() && cursor.lsn() < lsn;
-        self.observe(lsn, epoch, clock);
-        self.keep(events, cursor, read.err());
+        self.record_head(lsn, epoch, clock);
+        self.append(events, cursor, read.err());
         Ok(has_more)
     }
 
@@ -172,30 +175,30 @@ impl Tail {
         }
     }
 
-    /// Returns whether events after a position were not found because the log was pruned beyond that
-    /// position.
-    fn is_overtaken(&self, conn: &Conn, clock: &Clock, lsn: i64) -> Result<bool> {
+    /// Returns whether the log was pruned beyond position `lsn`, so that the event after it is missing.
+    fn is_pruned_after(&self, conn: &Conn, clock: &Clock, lsn: i64) -> Result<bool> {
         let head = read_head(conn, self.workspace, clock)?;
-        Ok(head.is_some_and(|(_, _, floor)| lsn < floor.saturating_sub(1)))
+        Ok(head.is_some_and(|head| lsn < head.floor.saturating_sub(1)))
     }
 
     fn drop_oldest(&self, state: &mut State) {
         let Some(oldest) = state.ring.pop_front() else { return };
         state.bytes = state.bytes.saturating_sub(oldest.weight());
-        self.total.fetch_sub(oldest.weight(), Ordering::Relaxed);
+        self.total_bytes.fetch_sub(oldest.weight(), Ordering::Relaxed);
     }
 
-    fn keep(&self, events: Vec<Arc<FeedEvent>>, cursor: ChainCursor, broken: Option<Break>) {
+    /// Adds events that were read up to `cursor`, and drops the oldest events beyond the limits.
+    fn append(&self, events: Vec<Arc<FeedEvent>>, cursor: ChainCursor, broken: Option<Break>) {
         let mut state = lock(&self.state);
         (state.cursor, state.broken) = (cursor, broken);
         for event in events {
             state.bytes = state.bytes.saturating_add(event.weight());
-            self.total.fetch_add(event.weight(), Ordering::Relaxed);
+            self.total_bytes.fetch_add(event.weight(), Ordering::Relaxed);
             state.ring.push_back(event);
         }
         while state.ring.len() > FEED_RING_EVENTS
             || state.bytes > FEED_RING_BYTES
-            || self.total.load(Ordering::Relaxed) > FEED_BYTES_MAX
+            || self.total_bytes.load(Ordering::Relaxed) > FEED_BYTES_MAX
         {
             if state.ring.is_empty() {
                 break;
@@ -207,15 +210,23 @@ impl Tail {
 
 impl Drop for Tail {
     fn drop(&mut self) {
-        self.total.fetch_sub(lock(&self.state).bytes, Ordering::Relaxed);
+        self.total_bytes.fetch_sub(lock(&self.state).bytes, Ordering::Relaxed);
     }
 }
 
-/// Returns the position, the epoch and the floor of a workspace's log.
-fn read_head(conn: &Conn, workspace: WorkspaceId, clock: &Clock) -> Result<Option<(i64, i64, i64)>> {
+/// The head row of a log, as far as a tail uses it.
+struct LogHead {
+    lsn: i64,
+    /// The epoch of the workspace's access rules.
+    epoch: i64,
+    floor: i64,
+}
+
+/// Reads the head row of a workspace's log, and follows the time of the database.
+fn read_head(conn: &Conn, workspace: WorkspaceId, clock: &Clock) -> Result<Option<LogHead>> {
     let sql = match conn.engine() {
-        Engine::Sqlite => HEAD_SQLITE,
-        Engine::Postgres => HEAD_POSTGRES,
+        Engine::Sqlite => SELECT_HEAD_SQLITE,
+        Engine::Postgres => SELECT_HEAD_POSTGRES,
     };
     let asked = clock.monotonic();
     let mut rows = conn.query(sql, &[&workspace])?;
@@ -226,12 +237,12 @@ fn read_head(conn: &Conn, workspace: WorkspaceId, clock: &Clock) -> Result<Optio
     if let Some(theirs) = row.take()? {
         clock.follow_database(theirs, asked);
     }
-    Ok(Some((lsn, epoch, floor)))
+    Ok(Some(LogHead { lsn, epoch, floor }))
 }
 
-const HEAD_SQLITE: &str = "select lsn, epoch, floor, null from heads where workspace_id = $1";
+const SELECT_HEAD_SQLITE: &str = "select lsn, epoch, floor, null from heads where workspace_id = $1";
 
-const HEAD_POSTGRES: &str = "
+const SELECT_HEAD_POSTGRES: &str = "
     select lsn, epoch, floor, cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
     from heads where workspace_id = $1";
 
@@ -305,8 +316,8 @@ mod tests {
             panic!("it has events");
         };
         assert_eq!((up_to, head.lsn, head.epoch), (17, 20, 4), "up to before the next that matches");
-        assert_eq!(tail.kept_after(15, 100).unwrap().len(), 5);
-        assert!(tail.kept_after(3, 100).is_none());
+        assert_eq!(tail.complete_events_after(15, 100).unwrap().len(), 5);
+        assert!(tail.complete_events_after(3, 100).is_none());
     }
 
     #[test]
@@ -351,13 +362,13 @@ mod tests {
     fn rings_are_bounded_together() {
         let (_folder, conn) = sqlite_for_tests();
         stored(&conn);
-        let total = Arc::new(AtomicUsize::new(FEED_BYTES_MAX));
+        let total_bytes = Arc::new(AtomicUsize::new(FEED_BYTES_MAX));
         let clock = Clock::mock(Time::from_micros(5));
-        let tail = Tail::new(workspace(), 12, &clock, Arc::clone(&total));
+        let tail = Tail::new(workspace(), 12, &clock, Arc::clone(&total_bytes));
         tail.pull(&conn, &clock).unwrap();
         assert_eq!(lsns(tail.view(12, 100, |_| true)), Err("behind"), "others have taken all tail");
-        assert_eq!(total.load(Ordering::Relaxed), FEED_BYTES_MAX);
+        assert_eq!(total_bytes.load(Ordering::Relaxed), FEED_BYTES_MAX);
         drop(tail);
-        assert_eq!(total.load(Ordering::Relaxed), FEED_BYTES_MAX);
+        assert_eq!(total_bytes.load(Ordering::Relaxed), FEED_BYTES_MAX);
     }
 }

@@ -3,7 +3,9 @@
 //! Pruning raises the floor, which is both in the head row and in an event, and removes events only after
 //! that. So there may still be events below the floor. They must be intact, and be linked up to the floor.
 
-use super::rows::{Head, HeadRow, PositionRow, Source, declared_at, head_row, link_at, oldest_event};
+use super::rows::{
+    Head, HeadRow, PositionRow, Source, read_declared_floor, read_head_row, read_link, read_oldest_event,
+};
 use super::verifier::{Position, Verifier};
 use super::{Break, Defect};
 use crate::Result;
@@ -13,13 +15,16 @@ use crate::log::tree::Frontier;
 ///
 /// This event is read before the head: a floor never goes back, and only events below it are removed. The
 /// link of the oldest event is trusted at first; [`check_declared_beginning`] verifies it after the walk.
-pub(super) fn find_beginning(source: &impl Source, verifier: &mut Verifier) -> Result<Result<(), Break>> {
+pub(super) fn begin_at_oldest_event(
+    source: &impl Source,
+    verifier: &mut Verifier,
+) -> Result<Result<(), Break>> {
     let workspace = verifier.workspace_id;
-    let oldest = oldest_event(source, workspace)?;
-    let (floor, pruned_at) = floor(source, verifier)?;
+    let oldest = read_oldest_event(source, workspace)?;
+    let (floor, pruned_at) = read_floor(source, verifier)?;
     verifier.floor = floor;
     if let Some(tree) = &mut verifier.tree {
-        match (&oldest, declared_at(source, workspace, pruned_at)?) {
+        match (&oldest, read_declared_floor(source, workspace, pruned_at)?) {
             (Some(PositionRow(Some((lsn, _)))), Some(Some(declared))) if *lsn > 1 => {
                 tree.begin(declared.frontier);
             }
@@ -33,27 +38,31 @@ pub(super) fn find_beginning(source: &impl Source, verifier: &mut Verifier) -> R
         Some(PositionRow(Some((lsn, prev_hash)))) if lsn > 1 => {
             verifier.begin_after(Position { lsn: lsn.saturating_sub(1), hash: prev_hash })
         }
-        _ => verifier.begin_after(Position::genesis()),
+        _ => verifier.begin_after(Position::before_first_event()),
     })
 }
 
 /// Returns whether a walk missed events because they were pruned during the walk.
-pub(super) fn is_overtaken(source: &impl Source, verifier: &Verifier, broken: Break) -> Result<bool> {
+pub(super) fn is_pruned_during_walk(
+    source: &impl Source,
+    verifier: &Verifier,
+    broken: Break,
+) -> Result<bool> {
     if broken.defect != Defect::Missing {
         return Ok(false);
     }
-    let Some(PositionRow(Some((oldest, _)))) = oldest_event(source, verifier.workspace_id)? else {
+    let Some(PositionRow(Some((oldest, _)))) = read_oldest_event(source, verifier.workspace_id)? else {
         return Ok(false);
     };
-    let is_gone = oldest > broken.lsn && oldest > verifier.began.saturating_add(1);
-    Ok(is_gone && oldest <= floor(source, verifier)?.0)
+    let is_gone = oldest > broken.lsn && oldest > verifier.began_after.saturating_add(1);
+    Ok(is_gone && oldest <= read_floor(source, verifier)?.0)
 }
 
 /// Returns the floor in the head row, and the position of the event that declared the floor.
 ///
 /// If the head row cannot be read, returns the values of a log that was never pruned.
-fn floor(source: &impl Source, verifier: &Verifier) -> Result<(i64, i64)> {
-    Ok(match head_row(source, verifier.workspace_id)? {
+fn read_floor(source: &impl Source, verifier: &Verifier) -> Result<(i64, i64)> {
+    Ok(match read_head_row(source, verifier.workspace_id)? {
         Some(HeadRow(Some(head))) => (head.floor, head.pruned_at),
         _ => (1, 0),
     })
@@ -85,14 +94,16 @@ fn check_floor(
         return broken(newest);
     }
     if pruned_at == 0 {
-        return if floor == 1 && verifier.began == 0 { Ok(Some(Ok(()))) } else { broken(verifier.lsn) };
+        return if floor == 1 && verifier.began_after == 0 { Ok(Some(Ok(()))) } else { broken(verifier.lsn) };
     }
-    let Some(declared) = declared_at(source, verifier.workspace_id, pruned_at)? else { return Ok(None) };
+    let Some(declared) = read_declared_floor(source, verifier.workspace_id, pruned_at)? else {
+        return Ok(None);
+    };
     let Some(declared) = declared else { return broken(pruned_at) };
-    if declared.floor != floor || floor > pruned_at || floor <= verifier.began {
+    if declared.floor != floor || floor > pruned_at || floor <= verifier.began_after {
         return broken(pruned_at);
     }
-    match link_at(source, verifier.workspace_id, floor)? {
+    match read_link(source, verifier.workspace_id, floor)? {
         None => Ok(None),
         Some(PositionRow(Some((_, hash)))) if hash == declared.prev_hash => Ok(Some(Ok(()))),
         Some(_) => broken(pruned_at),

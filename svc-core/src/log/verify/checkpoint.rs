@@ -4,7 +4,7 @@
 //! computed. Pruning does not change the root, because the event that declares it contains the frontier of
 //! the tree over the removed events.
 
-use super::database::{find_workspace, open};
+use super::database::{find_workspace, open_for_audit};
 use super::walk::LogVerification;
 use super::{Break, ChainReport, Defect, ExpectedFound};
 use crate::Result;
@@ -44,15 +44,15 @@ fn walk_and_sign(
     workspace_id: Option<WorkspaceId>,
     signer: &NoteSigner,
 ) -> Result<SignedCheckpoint> {
-    let (_opener, conn) = open(database)?;
+    let (_opener, conn) = open_for_audit(database)?;
     let workspace_id = find_workspace(&conn, workspace_id)?;
-    let (report, verification) = walk(&conn, workspace_id, None)?;
+    let (report, verification) = walk_with_tree(&conn, workspace_id, None)?;
     if let Some(broken) = report.broken {
         let reason = broken.defect.reason();
-        let found = format!("the event log is broken at {}: {reason}; it is not signed", broken.lsn);
-        return Err(Error::new(Code::EventLogBroken, found));
+        let detail = format!("the event log is broken at {}: {reason}; it is not signed", broken.lsn);
+        return Err(Error::new(Code::EventLogBroken, detail));
     }
-    let end = verification.walk.verifier.tree.and_then(|tree| tree.end());
+    let end = verification.walk.verifier.tree.and_then(|tree| tree.size_and_root());
     let (size, root) = end.ok_or_else(|| Error::internal("a log was walked without its tree"))?;
     let checkpoint = checkpoint_of(workspace_id, size, root);
     let note = checkpoint.sign(signer);
@@ -73,39 +73,39 @@ pub fn verify_checkpoint(database: &Database, note: &str, keys: &[PublicKey]) ->
     let named = checkpoint.origin.strip_prefix(LOG_NAME_PREFIX).and_then(|id| id.parse().ok());
     let workspace_id: WorkspaceId =
         named.ok_or_else(|| refused("its name is not the name of a log of this service"))?;
-    let (_opener, conn) = open(database).map_err(|error| refusal(error, database))?;
-    let (mut report, verification) =
-        walk(&conn, workspace_id, Some(checkpoint.size)).map_err(|error| refusal(error, database))?;
-    let found = verification.walk.verifier.tree.and_then(|tree| tree.requested_root());
-    compare_checkpoint(&mut report, &checkpoint, found);
+    let (_opener, conn) = open_for_audit(database).map_err(|error| refusal(error, database))?;
+    let (mut report, verification) = walk_with_tree(&conn, workspace_id, Some(checkpoint.size))
+        .map_err(|error| refusal(error, database))?;
+    let root_at_size = verification.walk.verifier.tree.and_then(|tree| tree.requested_root());
+    compare_checkpoint(&mut report, &checkpoint, root_at_size);
     Ok(report)
 }
 
 /// Adds to the report of an intact log whether the log matches the checkpoint.
 ///
-/// `found` is the root of the log's Merkle tree at the size of the checkpoint.
-fn compare_checkpoint(report: &mut ChainReport, checkpoint: &Checkpoint, found: Option<[u8; 32]>) {
+/// `root_at_size` is the root of the log's Merkle tree at the size of the checkpoint.
+fn compare_checkpoint(report: &mut ChainReport, checkpoint: &Checkpoint, root_at_size: Option<[u8; 32]>) {
     if !report.valid {
         return;
     }
     let size = i64::try_from(checkpoint.size).unwrap_or(i64::MAX);
-    match found {
+    match root_at_size {
         Some(root) if root == checkpoint.root => report.expected = Some(ExpectedFound::Contained),
         None if size < report.floor.saturating_sub(1) => report.expected = Some(ExpectedFound::BelowFloor),
         _ => {
             let lsn = size.min(report.head.lsn.saturating_add(1));
-            report.mark(Break { lsn, defect: Defect::Expected });
+            report.record_defect(Break { lsn, defect: Defect::Expected });
         }
     }
 }
 
-/// Walks a log while computing its Merkle tree, and keeps the root at size `wanted`.
-fn walk(
+/// Walks a log while computing its Merkle tree, and keeps the root at size `requested_size`.
+fn walk_with_tree(
     conn: &Conn,
     workspace_id: WorkspaceId,
-    wanted: Option<u64>,
+    requested_size: Option<u64>,
 ) -> Result<(ChainReport, LogVerification)> {
-    let mut verification = LogVerification::with_tree(workspace_id, wanted);
+    let mut verification = LogVerification::with_tree(workspace_id, requested_size);
     loop {
         if let Some(report) = verification.next_page(conn)? {
             return Ok((report, verification));

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::rows::{EventRow, Fields, Source, visit_events};
+use super::rows::{EventFields, EventRow, Source, visit_events};
 use super::verifier::Verifier;
 use super::{Break, Defect};
 use crate::Result;
@@ -28,6 +28,7 @@ pub(crate) struct ChainCursor {
 pub(crate) struct ReadBounds {
     /// The last position to read. The caller must know that the log has reached it.
     pub up_to: i64,
+    /// Maximum rows to read.
     pub rows: i64,
     /// Total bytes of payloads after which no further row is read.
     pub bytes: usize,
@@ -46,11 +47,12 @@ pub(crate) struct RecentTimes {
 }
 
 impl RecentTimes {
-    /// Returns the range of times of events that are younger than `least` at the time `now`.
-    pub fn than(least: Duration, now: Time) -> Self {
-        Self { after: now.before(least), up_to: now.plus(CLOCK_STEP_MIN) }
+    /// Returns the range of times of events that are younger than `min_age` at the time `now`.
+    pub fn than(min_age: Duration, now: Time) -> Self {
+        Self { after: now.before(min_age), up_to: now.plus(CLOCK_STEP_MIN) }
     }
 
+    /// Returns whether an event with the time `at` is too recent.
     pub fn contains(self, at: Time) -> bool {
         at > self.after && at <= self.up_to
     }
@@ -69,6 +71,7 @@ impl ChainCursor {
         Self { verifier, is_anchored: true }
     }
 
+    /// Returns the position of the cursor: that of the last accepted event.
     pub fn lsn(&self) -> i64 {
         self.verifier.lsn
     }
@@ -87,9 +90,9 @@ impl ChainCursor {
         &mut self,
         source: &impl Source,
         bounds: ReadBounds,
-        each: impl FnMut(i64, &Fields<'_>) -> bool,
+        each: impl FnMut(i64, &EventFields<'_>) -> bool,
     ) -> Result<Result<(), Break>> {
-        self.read_hashed(source, bounds, |fields| sha256(fields.payload.as_bytes()), each)
+        self.read_with_hash(source, bounds, |fields| sha256(fields.payload.as_bytes()), each)
     }
 
     /// Reads events as [`Self::read`] does, but does not check that a payload has the content hash of its
@@ -100,17 +103,18 @@ impl ChainCursor {
         &mut self,
         source: &impl Source,
         bounds: ReadBounds,
-        each: impl FnMut(i64, &Fields<'_>) -> bool,
+        each: impl FnMut(i64, &EventFields<'_>) -> bool,
     ) -> Result<Result<(), Break>> {
-        self.read_hashed(source, bounds, |fields| fields.content_hash, each)
+        self.read_with_hash(source, bounds, |fields| fields.content_hash, each)
     }
 
-    fn read_hashed(
+    /// Reads events as [`Self::read`] does, with `payload_hash` as the hash of their payloads.
+    fn read_with_hash(
         &mut self,
         source: &impl Source,
         bounds: ReadBounds,
-        hash: fn(&Fields<'_>) -> [u8; 32],
-        mut each: impl FnMut(i64, &Fields<'_>) -> bool,
+        payload_hash: fn(&EventFields<'_>) -> [u8; 32],
+        mut each: impl FnMut(i64, &EventFields<'_>) -> bool,
     ) -> Result<Result<(), Break>> {
         let workspace = self.verifier.workspace_id;
         let mut checked = Ok(());
@@ -124,7 +128,7 @@ impl ChainCursor {
             let after = at.lsn();
             let asked = rows;
             visit_events(source, (workspace, after, bounds.up_to), (rows, bytes), &mut |row| {
-                let event = EventRow::of(row);
+                let event = EventRow::from_columns(row);
                 stopped = event
                     .fields
                     .as_ref()
@@ -132,7 +136,7 @@ impl ChainCursor {
                 if stopped {
                     return ControlFlow::Break(());
                 }
-                checked = at.accept(&event, hash);
+                checked = at.accept(&event, payload_hash);
                 rows -= 1;
                 let (Ok(()), Some(fields)) = (&checked, &event.fields) else { return ControlFlow::Break(()) };
                 bytes = bytes.saturating_sub(fields.payload.len());
@@ -147,11 +151,15 @@ impl ChainCursor {
         Ok(checked)
     }
 
-    fn accept(&mut self, event: &EventRow<'_>, hash: fn(&Fields<'_>) -> [u8; 32]) -> Result<(), Break> {
+    fn accept(
+        &mut self,
+        event: &EventRow<'_>,
+        payload_hash: fn(&EventFields<'_>) -> [u8; 32],
+    ) -> Result<(), Break> {
         if let (false, Some(fields)) = (self.is_anchored, &event.fields) {
             self.verifier.hash = fields.prev_hash;
         }
-        self.verifier.accept_hashed(event, hash)?;
+        self.verifier.accept_with_hash(event, payload_hash)?;
         self.is_anchored = true;
         Ok(())
     }

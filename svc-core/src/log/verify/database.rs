@@ -7,11 +7,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
-use super::beginning::{check_declared_beginning, find_beginning, is_overtaken};
+use super::beginning::{begin_at_oldest_event, check_declared_beginning, is_pruned_during_walk};
 use super::presence::{self, WorkspacePresence};
-use super::rows::{Head, PositionRow, position};
+use super::rows::{Head, PositionRow, query_position};
 use super::verifier::Verifier;
-use super::walk::{EventWalk, LogVerification, verify};
+use super::walk::{EventWalk, LogVerification, walk_and_verify};
 use super::{Break, ChainReport, Defect, ExpectedHead};
 use crate::Result;
 use crate::error::Error;
@@ -42,12 +42,12 @@ fn verify_logs(
     workspace_id: Option<WorkspaceId>,
     expected: Option<ExpectedHead>,
 ) -> Result<Vec<ChainReport>> {
-    let (opener, conn) = open(database)?;
+    let (opener, conn) = open_for_audit(database)?;
     let presence = WorkspacePresence::read(&conn)?;
     let verify_one = |workspace_id| {
-        let mut report = verify_whole(&opener, &conn, &presence, workspace_id, expected)?;
+        let mut report = verify_log_and_audit(&opener, &conn, &presence, workspace_id, expected)?;
         if presence.is_unlisted(workspace_id) {
-            report.mark(Break { lsn: 1, defect: Defect::Unlisted });
+            report.record_defect(Break { lsn: 1, defect: Defect::Unlisted });
         }
         Ok(vec![report])
     };
@@ -56,22 +56,24 @@ fn verify_logs(
         (None, None) => verify_all(&opener, &conn, &presence),
         (None, Some(_)) => match only_workspace(&presence)? {
             Some(workspace_id) => verify_one(workspace_id),
-            None => Ok(vec![missing_log(WorkspaceId::INSTANCE)]),
+            None => Ok(vec![missing_log_report(WorkspaceId::INSTANCE)]),
         },
     }
 }
 
 /// Opens a database read-only. A temporary copy of its file is removed when the opener is dropped.
-pub(crate) fn open(database: &Database) -> Result<(Opener, Conn)> {
+pub(crate) fn open_for_audit(database: &Database) -> Result<(Opener, Conn)> {
     let opener = Opener::for_audit(database)?;
     let conn = opener.auditor()?;
     if Schema::read(&conn)?.exists() { Ok((opener, conn)) } else { Err(migrate::not_set_up()) }
 }
 
-/// Returns the workspace `named`, or the only workspace if `named` is `None`. Fails if it does not exist.
-pub(super) fn find_workspace(conn: &Conn, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
+/// Returns the workspace `requested`, or the only workspace if `requested` is `None`.
+///
+/// Fails if the workspace does not exist.
+pub(super) fn find_workspace(conn: &Conn, requested: Option<WorkspaceId>) -> Result<WorkspaceId> {
     let presence = WorkspacePresence::read(conn)?;
-    let found = match named {
+    let found = match requested {
         Some(workspace) => presence.workspaces().find(|found| *found == workspace),
         None => only_workspace(&presence)?,
     };
@@ -93,10 +95,10 @@ fn only_workspace(presence: &WorkspacePresence) -> Result<Option<WorkspaceId>> {
 fn verify_all(opener: &Opener, conn: &Conn, presence: &WorkspacePresence) -> Result<Vec<ChainReport>> {
     let mut reports = Vec::new();
     for workspace_id in presence.workspaces() {
-        let mut report = verify_whole(opener, conn, presence, workspace_id, None)?;
+        let mut report = verify_log_and_audit(opener, conn, presence, workspace_id, None)?;
         // Without the instance's log, every workspace would be unlisted, which adds no information.
-        if presence.is_unlisted(workspace_id) && presence.lists_any() {
-            report.mark(Break { lsn: 1, defect: Defect::Unlisted });
+        if presence.is_unlisted(workspace_id) && presence.has_listed_workspaces() {
+            report.record_defect(Break { lsn: 1, defect: Defect::Unlisted });
         }
         // A workspace that was erased in the meantime is neither broken, nor missing, nor unlisted.
         if !report.valid && !WorkspacePresence::read(conn)?.workspaces().any(|found| found == workspace_id) {
@@ -106,7 +108,7 @@ fn verify_all(opener: &Opener, conn: &Conn, presence: &WorkspacePresence) -> Res
             reports.push(report);
         }
     }
-    if presence.stray {
+    if presence.has_stray_rows {
         let broken = Break { lsn: 0, defect: Defect::Stray };
         reports.push(Verifier::new(WorkspaceId::INSTANCE, None).report(Some(broken)));
     }
@@ -114,12 +116,12 @@ fn verify_all(opener: &Opener, conn: &Conn, presence: &WorkspacePresence) -> Res
 }
 
 /// Returns the report on a log that does not exist.
-fn missing_log(workspace_id: WorkspaceId) -> ChainReport {
+fn missing_log_report(workspace_id: WorkspaceId) -> ChainReport {
     Verifier::new(workspace_id, None).report(Some(Break { lsn: 1, defect: Defect::LogMissing }))
 }
 
 /// Verifies a log, and checks that its audit trail is complete.
-fn verify_whole(
+fn verify_log_and_audit(
     opener: &Opener,
     conn: &Conn,
     presence: &WorkspacePresence,
@@ -128,21 +130,21 @@ fn verify_whole(
 ) -> Result<ChainReport> {
     let needs_log = workspace_id != WorkspaceId::INSTANCE || presence.has_workspaces();
     if needs_log && !presence::has_log(conn, workspace_id)? {
-        return Ok(missing_log(workspace_id));
+        return Ok(missing_log_report(workspace_id));
     }
     let mut report = verify_log(opener, conn, workspace_id, expected)?;
     if needs_log && report.valid && report.events == 0 {
-        return Ok(missing_log(workspace_id));
+        return Ok(missing_log_report(workspace_id));
     }
-    if let Some(seq) = presence::first_wrong_audit_row(conn, workspace_id)? {
-        report.mark(Break { lsn: seq, defect: Defect::Audit });
+    if let Some(seq) = presence::first_invalid_audit_seq(conn, workspace_id)? {
+        report.record_defect(Break { lsn: seq, defect: Defect::Audit });
     }
     Ok(report)
 }
 
 impl ChainReport {
     /// Records a defect, unless one was found before.
-    pub(super) fn mark(&mut self, broken: Break) {
+    pub(super) fn record_defect(&mut self, broken: Break) {
         self.valid = false;
         self.broken.get_or_insert(broken);
     }
@@ -155,16 +157,16 @@ fn verify_log(
     workspace_id: WorkspaceId,
     expected: Option<ExpectedHead>,
 ) -> Result<ChainReport> {
-    let most = available_parallelism().map_or(1, Into::into).min(THREADS_MAX);
+    let max_threads = available_parallelism().map_or(1, Into::into).min(THREADS_MAX);
     loop {
         let mut whole = Verifier::new(workspace_id, expected);
-        let began = find_beginning(conn, &mut whole)?;
-        let parts = split_log(conn, &whole, SECTION_EVENTS)?;
-        let threads = most.min(parts.len());
+        let began = begin_at_oldest_event(conn, &mut whole)?;
+        let sections = split_log(conn, &whole, SECTION_EVENTS)?;
+        let threads = max_threads.min(sections.len());
         if threads < 2 || began.is_err() {
-            return verify(conn, workspace_id, expected);
+            return walk_and_verify(conn, workspace_id, expected);
         }
-        if let Some(report) = verify_sections(opener, conn, threads, whole, parts)? {
+        if let Some(report) = verify_sections(opener, conn, threads, whole, sections)? {
             return Ok(report);
         }
     }
@@ -178,27 +180,27 @@ fn verify_sections(
     conn: &Conn,
     threads: usize,
     mut whole: Verifier,
-    parts: Vec<LogSection>,
+    sections: Vec<LogSection>,
 ) -> Result<Option<ChainReport>> {
     let workspace_id = whole.workspace_id;
     let expected = whole.expected;
-    let task = SharedTask { workspace_id, expected, parts, next: AtomicUsize::new(0) };
+    let task = SectionQueue { workspace_id, expected, sections, next: AtomicUsize::new(0) };
     let mut walked = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| task.work(opener))).collect();
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| task.walk_sections(opener))).collect();
         let mut walked = Vec::new();
         for worker in workers {
             walked.extend(worker.join().map_err(|_| Error::internal("the verifier panicked"))??);
         }
         Ok::<_, Error>(walked)
     })?;
-    walked.sort_unstable_by_key(|part| part.number);
+    walked.sort_unstable_by_key(|section| section.number);
     let ended = match join_sections(&mut whole, walked) {
         Ok(Some(head)) => match check_declared_beginning(conn, &mut whole, head)? {
             None => return Ok(None),
             Some(ended) => ended,
         },
         Ok(None) => Ok(()),
-        Err(broken) if is_overtaken(conn, &whole, broken)? => return Ok(None),
+        Err(broken) if is_pruned_during_walk(conn, &whole, broken)? => return Ok(None),
         Err(broken) => Err(broken),
     };
     Ok(Some(whole.report(ended.err())))
@@ -209,44 +211,47 @@ fn verify_sections(
 /// The next section begins after `last`.
 struct LogSection {
     after: i64,
+    /// The content hash of the event at position `after`.
     hash: [u8; 32],
     last: i64,
 }
 
-const LAST_EVENT: &str =
+const SELECT_LAST_EVENT: &str =
     "select lsn, content_hash from events where workspace_id = $1 order by lsn desc limit 1";
-const EVENT_AT: &str = "select lsn, content_hash from events where workspace_id = $1 and lsn = $2";
+const SELECT_EVENT_AT: &str = "select lsn, content_hash from events where workspace_id = $1 and lsn = $2";
 
-/// Splits a log into sections of `length` events, after the position at which `whole` begins.
+/// Splits a log into sections of `section_length` events, after the position at which `whole` begins.
 ///
 /// If the event at a split is missing or unreadable, the section extends to the end, and the walk will report
 /// that event.
-fn split_log(conn: &Conn, whole: &Verifier, length: i64) -> Result<Vec<LogSection>> {
+fn split_log(conn: &Conn, whole: &Verifier, section_length: i64) -> Result<Vec<LogSection>> {
     let workspace_id = whole.workspace_id;
-    let last = match position(conn, LAST_EVENT, &[&workspace_id])? {
+    let last = match query_position(conn, SELECT_LAST_EVENT, &[&workspace_id])? {
         Some(PositionRow(Some((last, _)))) => last,
         _ => 0,
     };
-    let mut parts = vec![LogSection { after: whole.lsn, hash: whole.hash, last: i64::MAX }];
-    let mut cut = whole.lsn.saturating_add(length);
+    let mut sections = vec![LogSection { after: whole.lsn, hash: whole.hash, last: i64::MAX }];
+    let mut cut = whole.lsn.saturating_add(section_length);
     while cut < last {
-        let Some(PositionRow(Some((_, hash)))) = position(conn, EVENT_AT, &[&workspace_id, &cut])? else {
+        let Some(PositionRow(Some((_, hash)))) =
+            query_position(conn, SELECT_EVENT_AT, &[&workspace_id, &cut])?
+        else {
             break;
         };
-        if let Some(before) = parts.last_mut() {
+        if let Some(before) = sections.last_mut() {
             before.last = cut;
         }
-        parts.push(LogSection { after: cut, hash, last: i64::MAX });
-        cut += length;
+        sections.push(LogSection { after: cut, hash, last: i64::MAX });
+        cut += section_length;
     }
-    Ok(parts)
+    Ok(sections)
 }
 
-/// A verification of a log's sections, shared by the verifying threads.
-struct SharedTask {
+/// The sections of a log, from which the verifying threads take one after the other.
+struct SectionQueue {
     workspace_id: WorkspaceId,
     expected: Option<ExpectedHead>,
-    parts: Vec<LogSection>,
+    sections: Vec<LogSection>,
     /// Index of the next section that no thread has taken.
     next: AtomicUsize,
 }
@@ -254,56 +259,58 @@ struct SharedTask {
 /// A section that has been walked.
 struct WalkedSection {
     number: usize,
-    began: [u8; 32],
+    /// The hash after which the walk of the section began.
+    start_hash: [u8; 32],
     verifier: Verifier,
     /// The head, if this is the last section and it is intact.
-    ended: Result<Option<Head>, Break>,
+    outcome: Result<Option<Head>, Break>,
 }
 
-impl SharedTask {
+impl SectionQueue {
     /// Walks sections until none remains or one is broken.
     ///
     /// Sections after a broken one are irrelevant.
-    fn work(&self, opener: &Opener) -> Result<Vec<WalkedSection>> {
+    fn walk_sections(&self, opener: &Opener) -> Result<Vec<WalkedSection>> {
         let conn = opener.auditor()?;
         let mut walked = Vec::new();
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(part) = self.parts.get(number) else { return Ok(walked) };
-            let part = self.walk(&conn, number, part)?;
-            if part.ended.is_err() {
-                self.next.fetch_max(self.parts.len(), Ordering::Relaxed);
+            let Some(section) = self.sections.get(number) else { return Ok(walked) };
+            let section = self.walk_section(&conn, number, section)?;
+            if section.outcome.is_err() {
+                self.next.fetch_max(self.sections.len(), Ordering::Relaxed);
             }
-            walked.push(part);
+            walked.push(section);
         }
     }
 
-    fn walk(&self, conn: &Conn, number: usize, part: &LogSection) -> Result<WalkedSection> {
+    fn walk_section(&self, conn: &Conn, number: usize, section: &LogSection) -> Result<WalkedSection> {
         let mut verifier = Verifier::new(self.workspace_id, self.expected);
-        (verifier.lsn, verifier.hash) = (part.after, part.hash);
+        (verifier.lsn, verifier.hash) = (section.after, section.hash);
         // Events before the first position are stray, and are reported by the first section.
-        let after = if number == 0 { i64::MIN } else { part.after };
-        let mut walk = EventWalk::after(verifier, after, part.last);
-        if part.last < i64::MAX {
-            let ended = walk.run(conn)?.and_then(|()| walk.verifier.reached(part.last)).map(|()| None);
-            return Ok(WalkedSection { number, began: part.hash, verifier: walk.verifier, ended });
+        let after = if number == 0 { i64::MIN } else { section.after };
+        let mut walk = EventWalk::new(verifier, after, section.last);
+        if section.last < i64::MAX {
+            let outcome =
+                walk.run(conn)?.and_then(|()| walk.verifier.check_reached(section.last)).map(|()| None);
+            return Ok(WalkedSection { number, start_hash: section.hash, verifier: walk.verifier, outcome });
         }
-        let mut rest = LogVerification::last_section(walk);
-        let ended = rest.run(conn)?;
-        Ok(WalkedSection { number, began: part.hash, verifier: rest.walk.verifier, ended })
+        let mut rest = LogVerification::of_last_section(walk);
+        let outcome = rest.run(conn)?;
+        Ok(WalkedSection { number, start_hash: section.hash, verifier: rest.walk.verifier, outcome })
     }
 }
 
 /// Joins the results of the sections, and returns the head or the first defect.
 fn join_sections(whole: &mut Verifier, walked: Vec<WalkedSection>) -> Result<Option<Head>, Break> {
     let mut head = None;
-    for part in walked {
-        if part.began != whole.hash {
+    for section in walked {
+        if section.start_hash != whole.hash {
             // The previous event was changed while the log was read.
             return Err(Break { lsn: whole.lsn.saturating_add(1), defect: Defect::Link });
         }
-        whole.continue_with(&part.verifier);
-        head = part.ended?;
+        whole.add_section(&section.verifier);
+        head = section.outcome?;
     }
     Ok(head)
 }
@@ -374,14 +381,14 @@ mod tests {
 
     /// Verifies the stored log both by one walk and in sections, and asserts that the results are equal.
     fn verified(opener: &Opener, conn: &Conn, expected: Option<ExpectedHead>, what: &str) -> ChainReport {
-        let walked = verify(conn, home(), expected).unwrap();
+        let walked = walk_and_verify(conn, home(), expected).unwrap();
         for length in [1, 6, 10] {
             let mut whole = Verifier::new(home(), expected);
-            let together = match find_beginning(conn, &mut whole).unwrap() {
+            let together = match begin_at_oldest_event(conn, &mut whole).unwrap() {
                 Err(broken) => whole.report(Some(broken)),
                 Ok(()) => {
-                    let parts = split_log(conn, &whole, length).unwrap();
-                    verify_sections(opener, conn, 2, whole, parts).unwrap().unwrap()
+                    let sections = split_log(conn, &whole, length).unwrap();
+                    verify_sections(opener, conn, 2, whole, sections).unwrap().unwrap()
                 }
             };
             assert_eq!(together, walked, "{what}, parts of {length}");
@@ -464,7 +471,7 @@ mod tests {
     fn a_head_below_the_floor_is_neither_contained_nor_missed() {
         let (_folder, opener, conn) = database();
         store_log(&conn, home(), 8, 15);
-        let hash_at = |lsn: i64| match position(&conn, EVENT_AT, &[&home(), &lsn]).unwrap() {
+        let hash_at = |lsn: i64| match position(&conn, SELECT_EVENT_AT, &[&home(), &lsn]).unwrap() {
             Some(PositionRow(Some((_, hash)))) => hash,
             _ => panic!("no event {lsn}"),
         };

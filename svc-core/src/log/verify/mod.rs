@@ -35,11 +35,11 @@ use crate::id::WorkspaceId;
 pub(crate) use checkpoint::checkpoint_of;
 pub use checkpoint::{SignedCheckpoint, sign_checkpoint, verify_checkpoint};
 pub(crate) use cursor::{ChainCursor, ReadBounds, RecentTimes, check_content_hash};
-pub(crate) use database::open as open_for_audit;
+pub(crate) use database::open_for_audit;
 pub use database::verify_database;
 pub(crate) use payloads::{EventColumns, PayloadVerifier};
-pub(crate) use presence::listed_workspaces as named_workspaces;
-pub(crate) use rows::{Fields, Source};
+pub(crate) use presence::listed_workspaces;
+pub(crate) use rows::{EventFields, Source};
 pub(crate) use walk::LogVerification;
 
 /// A defect of an event, or of the head of the log.

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use super::rows::{EventRow, Fields, Head, HeadRow};
+use super::rows::{EventFields, EventRow, Head, HeadRow};
 use super::verifier::{Position, Verifier};
 use super::{Break, Defect};
 use crate::hash::{parse_hash, sha256};
@@ -57,9 +57,11 @@ impl EventColumns {
 /// A verifier that accepts the payloads of a log in order, beginning at the log's floor.
 pub(crate) struct PayloadVerifier {
     verifier: Verifier,
+    /// The position of the event that declares the floor, or 0 for a log that was not pruned.
     pruned_at: i64,
     /// The hash that the event at the floor links to, or `None` before that event.
-    begins_at: Option<[u8; 32]>,
+    floor_prev_hash: Option<[u8; 32]>,
+    /// The floor that the event at `pruned_at` declares, once that event was accepted.
     declared: Option<DeclaredFloor>,
 }
 
@@ -69,21 +71,21 @@ impl PayloadVerifier {
     pub fn new(workspace: WorkspaceId, floor: i64, pruned_at: i64) -> Self {
         let mut verifier = Verifier::new(workspace, None);
         verifier.floor = floor;
-        Self { verifier, pruned_at, begins_at: None, declared: None }
+        Self { verifier, pruned_at, floor_prev_hash: None, declared: None }
     }
 
     /// Accepts the next payload, with the columns that [`EventColumns::of`] parsed from it.
     pub fn accept(&mut self, payload: &str, columns: Option<&EventColumns>) -> Result<(), Break> {
         let lsn = self.position().saturating_add(1);
         let columns = columns.ok_or(Break { lsn, defect: Defect::Unreadable })?;
-        if self.begins_at.is_none() {
-            self.begins_at = Some(columns.prev_hash);
+        if self.floor_prev_hash.is_none() {
+            self.floor_prev_hash = Some(columns.prev_hash);
             if self.verifier.floor > 1 {
                 let before = self.verifier.floor.saturating_sub(1);
                 self.verifier.begin_after(Position { lsn: before, hash: columns.prev_hash })?;
             }
         }
-        let fields = Fields {
+        let fields = EventFields {
             kind: &columns.kind,
             at: columns.at,
             subject: columns.subject,
@@ -93,7 +95,7 @@ impl PayloadVerifier {
         };
         let row = EventRow { lsn: Some(columns.lsn), fields: Some(fields) };
         // The columns were parsed from this payload, and so was the hash.
-        self.verifier.accept_hashed(&row, |fields| fields.content_hash)?;
+        self.verifier.accept_with_hash(&row, |fields| fields.content_hash)?;
         if columns.lsn == self.pruned_at {
             self.declared = DeclaredFloor::of(payload);
         }
@@ -112,7 +114,7 @@ impl PayloadVerifier {
         let floor = self.verifier.floor;
         let pruned_at = self.pruned_at;
         let head = Head { lsn, hash, floor, pruned_at, words_floor, at };
-        self.verifier.end(Some(&HeadRow(Some(head))))?;
+        self.verifier.check_head(Some(&HeadRow(Some(head))))?;
         let broken = Err(Break { lsn: pruned_at.max(self.verifier.pruned_at), defect: Defect::Floor });
         if self.verifier.pruned_at != pruned_at {
             return broken;
@@ -120,7 +122,9 @@ impl PayloadVerifier {
         let is_declared = match &self.declared {
             None => floor == 1 && pruned_at == 0,
             Some(declared) => {
-                declared.floor == floor && floor <= pruned_at && self.begins_at == Some(declared.prev_hash)
+                declared.floor == floor
+                    && floor <= pruned_at
+                    && self.floor_prev_hash == Some(declared.prev_hash)
             }
         };
         if is_declared { self.verifier.check_purged_messages(words_floor) } else { broken }

@@ -23,21 +23,21 @@ pub(super) struct WorkspacePresence {
     /// Workspaces that are listed in the instance's log.
     listed: BTreeSet<WorkspaceId>,
     /// Whether any data is stored under an invalid id.
-    pub stray: bool,
+    pub has_stray_rows: bool,
 }
 
 impl WorkspacePresence {
     pub fn read(conn: &Conn) -> Result<Self> {
-        let known = workspace_ids(conn, KNOWN_WORKSPACES, &[])?;
-        let mut stray = known.contains(&None);
+        let known = query_workspace_ids(conn, SELECT_KNOWN_WORKSPACES, &[])?;
+        let mut has_stray_rows = known.contains(&None);
         let mut stored: BTreeSet<WorkspaceId> = known.into_iter().flatten().collect();
-        stray |= !workspace_ids(conn, EVENTS_BELOW_NIL, &[&Uuid::nil()])?.is_empty();
-        stray |= add_workspaces_of_events(conn, &mut stored)?;
-        for hidden in workspace_ids(conn, HIDDEN_WORKSPACES, &[])?.into_iter().flatten() {
+        has_stray_rows |= !query_workspace_ids(conn, SELECT_EVENTS_BELOW_NIL, &[&Uuid::nil()])?.is_empty();
+        has_stray_rows |= add_workspaces_of_events(conn, &mut stored)?;
+        for hidden in query_workspace_ids(conn, SELECT_HIDDEN_WORKSPACES, &[])?.into_iter().flatten() {
             stored.remove(&hidden);
         }
         // Read after the stored data, because the transaction that creates a workspace also lists it.
-        Ok(Self { stored, listed: listed_workspaces(conn)?, stray })
+        Ok(Self { stored, listed: listed_workspaces(conn)?, has_stray_rows })
     }
 
     /// Iterates over all workspaces that have a log or should have one, ordered by id. The instance comes
@@ -54,7 +54,7 @@ impl WorkspacePresence {
     }
 
     /// Returns whether the instance's log lists any workspace.
-    pub fn lists_any(&self) -> bool {
+    pub fn has_listed_workspaces(&self) -> bool {
         !self.listed.is_empty()
     }
 
@@ -66,19 +66,19 @@ impl WorkspacePresence {
     }
 }
 
-const KNOWN_WORKSPACES: &str = "select workspace_id from heads union select id from workspaces";
+const SELECT_KNOWN_WORKSPACES: &str = "select workspace_id from heads union select id from workspaces";
 
 /// Selects the next workspace with events. This is cheaper than reading the workspace of every event.
-const NEXT_WORKSPACE: &str =
+const SELECT_NEXT_WORKSPACE: &str =
     "select workspace_id from events where workspace_id >= $1 order by workspace_id limit 1";
 
 /// Selects events whose workspace id sorts before the nil id, and is therefore invalid.
 ///
 /// On SQLite a column can contain any value. Values that are not blobs sort before the nil id.
-const EVENTS_BELOW_NIL: &str = "select workspace_id from events where workspace_id < $1 limit 1";
+const SELECT_EVENTS_BELOW_NIL: &str = "select workspace_id from events where workspace_id < $1 limit 1";
 
 /// Reads the workspace ids that a statement selects, with `None` for a value that is not an id.
-fn workspace_ids(
+fn query_workspace_ids(
     conn: &Conn,
     sql: &'static str,
     params: &[&dyn ToParam],
@@ -95,7 +95,7 @@ fn workspace_ids(
 fn add_workspaces_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> Result<bool> {
     let mut from = Some(Uuid::nil());
     while let Some(least) = from {
-        from = match workspace_ids(conn, NEXT_WORKSPACE, &[&least])?.pop() {
+        from = match query_workspace_ids(conn, SELECT_NEXT_WORKSPACE, &[&least])?.pop() {
             None => None,
             Some(Some(workspace_id)) => {
                 stored.insert(workspace_id);
@@ -108,11 +108,11 @@ fn add_workspaces_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> 
     Ok(false)
 }
 
-const LISTING_EVENTS: &str = "
+const SELECT_LISTING_EVENTS: &str = "
     select payload, kind from events where workspace_id = $1 and kind in ($2, $3, $4) order by lsn";
 
 /// Selects workspaces that are being imported or erased, which are hidden and need no log.
-const HIDDEN_WORKSPACES: &str = "select id from workspaces where state <> 'live'";
+const SELECT_HIDDEN_WORKSPACES: &str = "select id from workspaces where state <> 'live'";
 
 /// The workspace of an event that creates, imports or erases a workspace.
 #[derive(Deserialize)]
@@ -125,73 +125,79 @@ struct EventWorkspace {
 pub(crate) fn listed_workspaces(conn: &Conn) -> Result<BTreeSet<WorkspaceId>> {
     let mut named = BTreeSet::new();
     let kinds = [WorkspaceCreated::KIND, WorkspaceImported::KIND, WorkspaceErased::KIND];
-    conn.visit(LISTING_EVENTS, &[&WorkspaceId::INSTANCE, &kinds[0], &kinds[1], &kinds[2]], &mut |row| {
-        let read = row.text(0).and_then(|payload| serde_json::from_str::<EventWorkspace>(payload).ok());
-        match read {
-            Some(EventWorkspace { workspace_id }) if row.text(1) == Some(WorkspaceErased::KIND) => {
-                named.remove(&workspace_id);
+    conn.visit(
+        SELECT_LISTING_EVENTS,
+        &[&WorkspaceId::INSTANCE, &kinds[0], &kinds[1], &kinds[2]],
+        &mut |row| {
+            let read = row.text(0).and_then(|payload| serde_json::from_str::<EventWorkspace>(payload).ok());
+            match read {
+                Some(EventWorkspace { workspace_id }) if row.text(1) == Some(WorkspaceErased::KIND) => {
+                    named.remove(&workspace_id);
+                }
+                Some(EventWorkspace { workspace_id }) => drop(named.insert(workspace_id)),
+                None => {}
             }
-            Some(EventWorkspace { workspace_id }) => drop(named.insert(workspace_id)),
-            None => {}
-        }
-        ControlFlow::Continue(())
-    })?;
+            ControlFlow::Continue(())
+        },
+    )?;
     Ok(named)
 }
 
-const LOG_ROWS: &str = "
+const SELECT_LOG_ROWS: &str = "
     select workspace_id from heads where workspace_id = $1
     union all
     select workspace_id from events where workspace_id = $1 limit 1";
 
 /// Returns whether a workspace has a head row or an event.
 pub(super) fn has_log(conn: &Conn, workspace_id: WorkspaceId) -> Result<bool> {
-    Ok(!workspace_ids(conn, LOG_ROWS, &[&workspace_id])?.is_empty())
+    Ok(!query_workspace_ids(conn, SELECT_LOG_ROWS, &[&workspace_id])?.is_empty())
 }
 
 /// Maximum audit rows counted by one statement.
-const AUDIT_PAGE: i64 = 65_536;
+const AUDIT_PAGE_ROWS: i64 = 65_536;
 
 /// Selects audit rows before the first position, where none may exist.
-const AUDIT_BEFORE_FIRST: &str =
+const SELECT_AUDIT_BEFORE_FIRST: &str =
     "select seq from audit where workspace_id = $1 and seq < 1 order by seq limit 1";
 
-const LAST_AUDIT: &str = "select seq from audit where workspace_id = $1 order by seq desc limit 1";
+const SELECT_LAST_AUDIT: &str = "select seq from audit where workspace_id = $1 order by seq desc limit 1";
 
-const AUDIT_SEQ: &str = "select audit_seq from heads where workspace_id = $1";
+const SELECT_AUDIT_SEQ: &str = "select audit_seq from heads where workspace_id = $1";
 
 const COUNT_AUDIT: &str = "
     select count(*), coalesce(max(seq), 0) from (
         select seq from audit where workspace_id = $1 and seq > $2 order by seq limit $3) page";
 
-const AUDIT_ROWS: &str = "select seq from audit where workspace_id = $1 and seq > $2 order by seq limit $3";
+const SELECT_AUDIT_ROWS: &str =
+    "select seq from audit where workspace_id = $1 and seq > $2 order by seq limit $3";
 
 /// Returns the position of the first audit row that is missing, or that is at an impossible position.
 ///
 /// Audit rows are numbered from 1 without gaps, up to the number in the head row.
-pub(super) fn first_wrong_audit_row(conn: &Conn, workspace_id: WorkspaceId) -> Result<Option<i64>> {
-    if let Some(before) = int_columns(conn, AUDIT_BEFORE_FIRST, &[&workspace_id])?.first() {
+pub(super) fn first_invalid_audit_seq(conn: &Conn, workspace_id: WorkspaceId) -> Result<Option<i64>> {
+    if let Some(before) = query_int_columns(conn, SELECT_AUDIT_BEFORE_FIRST, &[&workspace_id])?.first() {
         return Ok(Some(*before));
     }
-    let last = int_columns(conn, LAST_AUDIT, &[&workspace_id])?.first().copied().unwrap_or(0);
+    let last = query_int_columns(conn, SELECT_LAST_AUDIT, &[&workspace_id])?.first().copied().unwrap_or(0);
     // Read after the rows, because the transaction that adds rows also updates the number.
-    let promised = int_columns(conn, AUDIT_SEQ, &[&workspace_id])?.first().copied().unwrap_or(0);
-    let mut whole = 0;
-    while whole < promised {
-        let page = promised.saturating_sub(whole).min(AUDIT_PAGE);
-        let dense = whole.saturating_add(page);
-        if int_columns(conn, COUNT_AUDIT, &[&workspace_id, &whole, &page])? != [page, dense] {
-            return first_gap(conn, workspace_id, whole).map(Some);
+    let expected_last =
+        query_int_columns(conn, SELECT_AUDIT_SEQ, &[&workspace_id])?.first().copied().unwrap_or(0);
+    let mut complete_up_to = 0;
+    while complete_up_to < expected_last {
+        let page = expected_last.saturating_sub(complete_up_to).min(AUDIT_PAGE_ROWS);
+        let dense = complete_up_to.saturating_add(page);
+        if query_int_columns(conn, COUNT_AUDIT, &[&workspace_id, &complete_up_to, &page])? != [page, dense] {
+            return first_missing_audit_seq(conn, workspace_id, complete_up_to).map(Some);
         }
-        whole = dense;
+        complete_up_to = dense;
     }
-    Ok((last > promised).then(|| promised.saturating_add(1)))
+    Ok((last > expected_last).then(|| expected_last.saturating_add(1)))
 }
 
-/// Returns the first position after `whole` at which there is no audit row.
-fn first_gap(conn: &Conn, workspace_id: WorkspaceId, whole: i64) -> Result<i64> {
-    let mut next = whole.saturating_add(1);
-    conn.visit(AUDIT_ROWS, &[&workspace_id, &whole, &AUDIT_PAGE], &mut |row| {
+/// Returns the first position after `complete_up_to` at which there is no audit row.
+fn first_missing_audit_seq(conn: &Conn, workspace_id: WorkspaceId, complete_up_to: i64) -> Result<i64> {
+    let mut next = complete_up_to.saturating_add(1);
+    conn.visit(SELECT_AUDIT_ROWS, &[&workspace_id, &complete_up_to, &AUDIT_PAGE_ROWS], &mut |row| {
         if row.int(0) == Some(next) {
             next = next.saturating_add(1);
             return ControlFlow::Continue(());
@@ -202,7 +208,7 @@ fn first_gap(conn: &Conn, workspace_id: WorkspaceId, whole: i64) -> Result<i64> 
 }
 
 /// Reads the columns of a statement's only row, which are numbers. Any other value counts as -1.
-fn int_columns(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<i64>> {
+fn query_int_columns(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<i64>> {
     let mut found = Vec::new();
     conn.visit(sql, params, &mut |row| {
         found = (0..2)

@@ -49,11 +49,11 @@ impl Source for Conn {
 /// The stored row of an event. Unreadable columns are `None`, so that they can be reported.
 pub(super) struct EventRow<'a> {
     pub lsn: Option<i64>,
-    pub fields: Option<Fields<'a>>,
+    pub fields: Option<EventFields<'a>>,
 }
 
 /// The columns of an event's row.
-pub(crate) struct Fields<'a> {
+pub(crate) struct EventFields<'a> {
     pub kind: &'a str,
     pub at: Time,
     pub subject: Subject,
@@ -62,7 +62,7 @@ pub(crate) struct Fields<'a> {
     pub payload: &'a str,
 }
 
-const EVENTS: &str = "
+const SELECT_EVENTS: &str = "
     select lsn, kind, at, channel_id, thread_id, member_id, prev_hash, content_hash, payload
     from events where workspace_id = $1 and lsn > $2 and lsn <= $3 order by lsn limit $4";
 
@@ -73,19 +73,25 @@ pub(super) fn visit_events(
     (rows, bytes): (i64, usize),
     each: Visitor<'_>,
 ) -> Result<()> {
-    let around = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(ROW_BYTES);
-    source.visit_within(bytes.saturating_add(around), EVENTS, &[&workspace, &after, &up_to, &rows], each)
+    let row_overhead = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(ROW_BYTES);
+    source.visit_within(
+        bytes.saturating_add(row_overhead),
+        SELECT_EVENTS,
+        &[&workspace, &after, &up_to, &rows],
+        each,
+    )
 }
 
 impl<'a> EventRow<'a> {
-    /// Reads the columns of a row that the statement [`EVENTS`] has selected.
-    pub fn of(row: &'a dyn Columns) -> Self {
-        Self { lsn: row.int(0), fields: Fields::of(row) }
+    /// Reads the columns of a row that the statement [`SELECT_EVENTS`] has selected.
+    pub fn from_columns(row: &'a dyn Columns) -> Self {
+        Self { lsn: row.int(0), fields: EventFields::from_columns(row) }
     }
 }
 
-impl<'a> Fields<'a> {
-    fn of(row: &'a dyn Columns) -> Option<Self> {
+impl<'a> EventFields<'a> {
+    /// Reads the columns of an event, or returns `None` if one of them cannot be read.
+    fn from_columns(row: &'a dyn Columns) -> Option<Self> {
         Some(Self {
             kind: row.text(1)?,
             at: Time::from_micros(row.int(2)?),
@@ -124,50 +130,55 @@ pub(super) struct Head {
     pub at: Time,
 }
 
-const HEAD: &str = "select lsn, hash, floor, pruned_at, words_floor, at from heads where workspace_id = $1";
+const SELECT_HEAD: &str =
+    "select lsn, hash, floor, pruned_at, words_floor, at from heads where workspace_id = $1";
 
 /// Returns the head row of a workspace's log, if there is one.
-pub(super) fn head_row(source: &impl Source, workspace: WorkspaceId) -> Result<Option<HeadRow>> {
+pub(super) fn read_head_row(source: &impl Source, workspace: WorkspaceId) -> Result<Option<HeadRow>> {
     let head = |row: &dyn Columns| {
         let lsn = row.int(0)?;
         let hash = row.hash(1)?;
         let [floor, pruned_at, words_floor, at] = [row.int(2)?, row.int(3)?, row.int(4)?, row.int(5)?];
         Some(Head { lsn, hash, floor, pruned_at, words_floor, at: Time::from_micros(at) })
     };
-    read_first(source, HEAD, &[&workspace], |row| HeadRow(head(row)))
+    read_first(source, SELECT_HEAD, &[&workspace], |row| HeadRow(head(row)))
 }
 
-const OLDEST: &str = "select lsn, prev_hash from events where workspace_id = $1 order by lsn limit 1";
+const SELECT_OLDEST: &str = "select lsn, prev_hash from events where workspace_id = $1 order by lsn limit 1";
 
 /// Returns the position of the oldest stored event, and the hash that the event links to.
-pub(super) fn oldest_event(source: &impl Source, workspace: WorkspaceId) -> Result<Option<PositionRow>> {
+pub(super) fn read_oldest_event(source: &impl Source, workspace: WorkspaceId) -> Result<Option<PositionRow>> {
     // An unreadable link is reported when the whole event is read.
     let position = |row: &dyn Columns| Some((row.int(0)?, row.hash(1).unwrap_or_default()));
-    read_first(source, OLDEST, &[&workspace], |row| PositionRow(position(row)))
+    read_first(source, SELECT_OLDEST, &[&workspace], |row| PositionRow(position(row)))
 }
 
-const LINK: &str = "select lsn, prev_hash from events where workspace_id = $1 and lsn = $2";
+const SELECT_LINK: &str = "select lsn, prev_hash from events where workspace_id = $1 and lsn = $2";
 
 /// Returns the position of an event, and the hash that the event links to.
-pub(super) fn link_at(source: &impl Source, workspace: WorkspaceId, lsn: i64) -> Result<Option<PositionRow>> {
-    position(source, LINK, &[&workspace, &lsn])
+pub(super) fn read_link(
+    source: &impl Source,
+    workspace: WorkspaceId,
+    lsn: i64,
+) -> Result<Option<PositionRow>> {
+    query_position(source, SELECT_LINK, &[&workspace, &lsn])
 }
 
-const PAYLOAD: &str = "select payload from events where workspace_id = $1 and lsn = $2";
+const SELECT_PAYLOAD: &str = "select payload from events where workspace_id = $1 and lsn = $2";
 
 /// Returns the beginning of the log that the event at `lsn` declares.
 ///
 /// Returns `None` if there is no such event, and `Some(None)` if the event does not declare a beginning.
-pub(super) fn declared_at(
+pub(super) fn read_declared_floor(
     source: &impl Source,
     workspace: WorkspaceId,
     lsn: i64,
 ) -> Result<Option<Option<DeclaredFloor>>> {
-    read_first(source, PAYLOAD, &[&workspace, &lsn], |row| row.text(0).and_then(DeclaredFloor::of))
+    read_first(source, SELECT_PAYLOAD, &[&workspace, &lsn], |row| row.text(0).and_then(DeclaredFloor::of))
 }
 
 /// Returns the only row of a statement that selects a position and a hash, if there is one.
-pub(super) fn position(
+pub(super) fn query_position(
     source: &impl Source,
     sql: &'static str,
     params: &[&dyn ToParam],

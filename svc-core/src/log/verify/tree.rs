@@ -10,20 +10,20 @@ pub(super) struct TreeWalk {
     /// The frontier of the tree, or `None` until the beginning of the log is known.
     frontier: Option<Frontier>,
     /// The tree size for which the root is requested.
-    wanted: Option<u64>,
+    requested_size: Option<u64>,
     /// The root of the tree at the requested size, once the walk has reached that size.
-    found: Option<[u8; 32]>,
+    requested_root: Option<[u8; 32]>,
 }
 
 impl TreeWalk {
     /// Creates a tree that records the root at tree size `size`.
-    pub fn recording_root_at(size: Option<u64>) -> Self {
-        Self { wanted: size, ..Self::default() }
+    pub fn with_requested_size(size: Option<u64>) -> Self {
+        Self { requested_size: size, ..Self::default() }
     }
 
     /// Returns a new empty tree for the same requested size.
-    pub fn restarted(&self) -> Self {
-        Self::recording_root_at(self.wanted)
+    pub fn restart(&self) -> Self {
+        Self::with_requested_size(self.requested_size)
     }
 
     /// Sets the frontier of the tree over the events before the walk.
@@ -43,19 +43,19 @@ impl TreeWalk {
 
     fn record_root(&mut self) {
         if let Some(frontier) = &self.frontier
-            && self.wanted == Some(frontier.size())
+            && self.requested_size == Some(frontier.size())
         {
-            self.found = Some(frontier.root());
+            self.requested_root = Some(frontier.root());
         }
     }
 
     /// Returns the root of the tree at the requested size, or `None` if the walk has not reached that size.
     pub fn requested_root(&self) -> Option<[u8; 32]> {
-        self.found
+        self.requested_root
     }
 
     /// Returns the size and the root of the tree at the end of the walk.
-    pub fn end(&self) -> Option<(u64, [u8; 32])> {
+    pub fn size_and_root(&self) -> Option<(u64, [u8; 32])> {
         self.frontier.as_ref().map(|frontier| (frontier.size(), frontier.root()))
     }
 }

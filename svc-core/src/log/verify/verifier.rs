@@ -3,14 +3,14 @@
 //! The verifier does not read the database. A row with unreadable columns is checked too, so that it is
 //! reported.
 
-use super::rows::{EventRow, Fields, HeadRow};
+use super::rows::{EventFields, EventRow, HeadRow};
 use super::tree::TreeWalk;
 use super::{Break, ChainHead, ChainReport, Defect, ExpectedFound, ExpectedHead};
 use crate::Result;
 use crate::hash::{hash_text, sha256};
 use crate::id::WorkspaceId;
 use crate::log::chain::{Link, genesis};
-use crate::log::event::{Event, TYPE_BEGINS, TYPE_ENDS};
+use crate::log::event::{Event, TYPE_PREFIX, TYPE_SUFFIX};
 use crate::log::floor::{EventsPruned, MessagesPruned};
 use crate::time::Time;
 
@@ -23,7 +23,7 @@ pub(super) struct Position {
 
 impl Position {
     /// Returns the position before the first event of a log.
-    pub fn genesis() -> Self {
+    pub fn before_first_event() -> Self {
         Self { lsn: 0, hash: genesis() }
     }
 }
@@ -37,12 +37,13 @@ pub(super) struct Verifier {
     is_expected_found: bool,
     pub floor: i64,
     /// The position after which the walk began.
-    pub began: i64,
+    pub began_after: i64,
     /// The position of the newest event so far that declares pruning, or 0 if there was none.
     pub pruned_at: i64,
     /// The newest event so far that declares purged messages: its position, and the position up to which
     /// messages are purged.
     newest_purge: Option<(i64, Option<i64>)>,
+    /// Number of accepted events.
     pub events: i64,
     pub lsn: i64,
     pub hash: [u8; 32],
@@ -62,7 +63,7 @@ impl Verifier {
             expected,
             is_expected_found: false,
             floor: 1,
-            began: 0,
+            began_after: 0,
             pruned_at: 0,
             newest_purge: None,
             events: 0,
@@ -76,12 +77,12 @@ impl Verifier {
 
     /// Positions the verifier after an event. If the expected head is there, checks the hash of that head.
     pub fn begin_after(&mut self, position: Position) -> Result<(), Break> {
-        (self.began, self.lsn, self.hash) = (position.lsn, position.lsn, position.hash);
+        (self.began_after, self.lsn, self.hash) = (position.lsn, position.lsn, position.hash);
         self.check_expected()
     }
 
     /// Adds the results of the next section of the log.
-    pub fn continue_with(&mut self, next: &Self) {
+    pub fn add_section(&mut self, next: &Self) {
         self.events = self.events.saturating_add(next.events);
         (self.lsn, self.hash) = (next.lsn, next.hash);
         self.pruned_at = self.pruned_at.max(next.pruned_at);
@@ -89,15 +90,16 @@ impl Verifier {
         self.is_expected_found |= next.is_expected_found;
     }
 
+    /// Accepts the row of the next event, if it is intact and linked to the previous event.
     pub fn accept(&mut self, row: &EventRow<'_>) -> Result<(), Break> {
-        self.accept_hashed(row, |fields| sha256(fields.payload.as_bytes()))
+        self.accept_with_hash(row, |fields| sha256(fields.payload.as_bytes()))
     }
 
     /// Accepts a row whose payload hash is computed by `hash`.
-    pub fn accept_hashed(
+    pub fn accept_with_hash(
         &mut self,
         row: &EventRow<'_>,
-        hash: impl FnOnce(&Fields<'_>) -> [u8; 32],
+        hash: impl FnOnce(&EventFields<'_>) -> [u8; 32],
     ) -> Result<(), Break> {
         let lsn = self.lsn + 1;
         let broken = |defect| Err(Break { lsn, defect });
@@ -117,9 +119,9 @@ impl Verifier {
             prev_hash: fields.prev_hash,
         };
         self.prefix.clear();
-        link.push_prefix(&mut self.prefix);
+        link.push_payload_prefix(&mut self.prefix);
         let Some(rest) = fields.payload.strip_prefix(&self.prefix) else { return broken(Defect::Columns) };
-        if !has_type(rest, fields.kind) {
+        if !begins_with_type(rest, fields.kind) {
             return broken(Defect::Type);
         }
         if hash(fields) != fields.content_hash {
@@ -135,7 +137,7 @@ impl Verifier {
         match fields.kind {
             EventsPruned::KIND => self.pruned_at = lsn,
             MessagesPruned::KIND => {
-                self.newest_purge = Some((lsn, MessagesPruned::purged_up_to(fields.payload)))
+                self.newest_purge = Some((lsn, MessagesPruned::parse_purged_up_to(fields.payload)))
             }
             _ => {}
         }
@@ -146,10 +148,11 @@ impl Verifier {
     }
 
     /// Checks that the walk reached `last`, where the walk of the next section begins.
-    pub fn reached(&self, last: i64) -> Result<(), Break> {
+    pub fn check_reached(&self, last: i64) -> Result<(), Break> {
         if self.lsn == last { Ok(()) } else { Err(Break { lsn: self.lsn + 1, defect: Defect::Missing }) }
     }
 
+    /// Checks the hash of the expected head, if that head is at the current position.
     fn check_expected(&mut self) -> Result<(), Break> {
         match self.expected {
             Some(expected) if expected.lsn == self.lsn => {
@@ -162,7 +165,7 @@ impl Verifier {
     }
 
     /// Checks the head row after the last event.
-    pub fn end(&self, head: Option<&HeadRow>) -> Result<(), Break> {
+    pub fn check_head(&self, head: Option<&HeadRow>) -> Result<(), Break> {
         let at_end = |defect| Err(Break { lsn: self.lsn, defect });
         match head {
             // Every workspace's log begins with an event. Only the instance may have written none.
@@ -195,11 +198,12 @@ impl Verifier {
     pub fn check_purged_messages(&self, words_floor: i64) -> Result<(), Break> {
         let (lsn, agrees) = match self.newest_purge {
             Some((lsn, declared)) => (lsn, declared == Some(words_floor)),
-            None => (self.lsn, (0..self.began.max(1)).contains(&words_floor)),
+            None => (self.lsn, (0..self.began_after.max(1)).contains(&words_floor)),
         };
         if agrees { Ok(()) } else { Err(Break { lsn, defect: Defect::Words }) }
     }
 
+    /// Returns the report of the verification, which has found the defect `broken` or none.
     pub fn report(self, broken: Option<Break>) -> ChainReport {
         let found = match self.is_expected_found {
             true => ExpectedFound::Contained,
@@ -217,13 +221,13 @@ impl Verifier {
     }
 }
 
-/// Returns whether a payload contains the type of `kind` after the link.
-fn has_type(rest: &str, kind: &str) -> bool {
+/// Returns whether `rest`, the payload after the link, begins with the type of `kind`.
+fn begins_with_type(rest: &str, kind: &str) -> bool {
     let after = rest
         .strip_prefix(",\"$type\":\"")
-        .and_then(|rest| rest.strip_prefix(TYPE_BEGINS))
+        .and_then(|rest| rest.strip_prefix(TYPE_PREFIX))
         .and_then(|rest| rest.strip_prefix(kind))
-        .and_then(|rest| rest.strip_prefix(TYPE_ENDS))
+        .and_then(|rest| rest.strip_prefix(TYPE_SUFFIX))
         .and_then(|rest| rest.strip_prefix('"'));
     after.is_some_and(|rest| rest.starts_with([',', '}']))
 }
@@ -258,7 +262,7 @@ mod tests {
 
     impl Stored {
         fn row(&self) -> EventRow<'_> {
-            let fields = Fields {
+            let fields = EventFields {
                 kind: &self.kind,
                 at: self.at,
                 subject: self.subject,
@@ -305,9 +309,9 @@ mod tests {
 
     fn check(rows: &[Stored], head: Option<&HeadRow>, expected: Option<ExpectedHead>) -> Result<(), Break> {
         let mut verifier = Verifier::new(workspace(1), expected);
-        verifier.begin_after(Position::genesis())?;
+        verifier.begin_after(Position::before_first_event())?;
         rows.iter().try_for_each(|row| verifier.accept(&row.row()))?;
-        verifier.end(head)
+        verifier.check_head(head)
     }
 
     fn broken(lsn: i64, defect: Defect) -> Result<(), Break> {
@@ -321,7 +325,7 @@ mod tests {
         assert_eq!(check(&[], None, None), broken(1, Defect::Missing));
         let unused = head_at(0, genesis(), Time::from_micros(0));
         assert_eq!(check(&[], Some(&unused), None), Ok(()));
-        assert_eq!(Verifier::new(WorkspaceId::INSTANCE, None).end(None), Ok(()));
+        assert_eq!(Verifier::new(WorkspaceId::INSTANCE, None).check_head(None), Ok(()));
     }
 
     #[test]

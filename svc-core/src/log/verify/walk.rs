@@ -4,8 +4,8 @@
 
 use std::ops::ControlFlow;
 
-use super::beginning::{check_declared_beginning, find_beginning, is_overtaken};
-use super::rows::{EventRow, Head, HeadRow, Source, head_row, visit_events};
+use super::beginning::{begin_at_oldest_event, check_declared_beginning, is_pruned_during_walk};
+use super::rows::{EventRow, Head, HeadRow, Source, read_head_row, visit_events};
 use super::tree::TreeWalk;
 use super::verifier::Verifier;
 use super::{Break, ChainReport, ExpectedHead};
@@ -20,7 +20,7 @@ const PAGE_BYTES: usize = 1024 * 1024;
 /// Verifies the log of `workspace_id`, and that it contains the head `expected` if one is set.
 ///
 /// The log may grow during the walk.
-pub(super) fn verify(
+pub(super) fn walk_and_verify(
     source: &impl Source,
     workspace_id: WorkspaceId,
     expected: Option<ExpectedHead>,
@@ -50,20 +50,20 @@ impl LogVerification {
     /// The log must contain `expected` if that is given.
     pub fn new(workspace_id: WorkspaceId, expected: Option<ExpectedHead>) -> Self {
         // Events before the first position are stray.
-        let walk = EventWalk::after(Verifier::new(workspace_id, expected), i64::MIN, i64::MAX);
+        let walk = EventWalk::new(Verifier::new(workspace_id, expected), i64::MIN, i64::MAX);
         Self { walk, has_begun: false, head: None }
     }
 
-    /// Creates a verification that also computes the Merkle tree over the log, and keeps the root at size
-    /// `wanted`.
-    pub(super) fn with_tree(workspace_id: WorkspaceId, wanted: Option<u64>) -> Self {
+    /// Creates a verification that also computes the Merkle tree over the log, and keeps the root of the tree
+    /// when it has `requested_size` leaves.
+    pub(super) fn with_tree(workspace_id: WorkspaceId, requested_size: Option<u64>) -> Self {
         let mut verification = Self::new(workspace_id, None);
-        verification.walk.verifier.tree = Some(Box::new(TreeWalk::recording_root_at(wanted)));
+        verification.walk.verifier.tree = Some(Box::new(TreeWalk::with_requested_size(requested_size)));
         verification
     }
 
     /// Creates the verification of a log's last section, after the position at which another section ends.
-    pub(super) fn last_section(walk: EventWalk) -> Self {
+    pub(super) fn of_last_section(walk: EventWalk) -> Self {
         Self { walk, has_begun: true, head: None }
     }
 
@@ -92,7 +92,7 @@ impl LogVerification {
     /// reports any of them as missing.
     fn advance(&mut self, source: &impl Source) -> Result<Option<Result<Option<Head>, Break>>> {
         if !self.has_begun {
-            if let Err(broken) = find_beginning(source, &mut self.walk.verifier)? {
+            if let Err(broken) = begin_at_oldest_event(source, &mut self.walk.verifier)? {
                 return Ok(Some(Err(broken)));
             }
             self.has_begun = true;
@@ -105,11 +105,11 @@ impl LogVerification {
         let reached = self.walk.verifier.lsn;
         match &self.head {
             Some((there, head)) if *there == reached => {
-                let ended = self.walk.verifier.end(head.as_ref());
+                let ended = self.walk.verifier.check_head(head.as_ref());
                 Ok(Some(ended.map(|()| head.and_then(|HeadRow(head)| head))))
             }
             _ => {
-                let head = head_row(source, self.walk.verifier.workspace_id)?;
+                let head = read_head_row(source, self.walk.verifier.workspace_id)?;
                 self.head = Some((reached, head));
                 Ok(None)
             }
@@ -134,16 +134,17 @@ impl LogVerification {
     /// Returns the defect, or restarts the walk and returns `None` if the missing events were pruned during
     /// the walk.
     fn confirm_defect(&mut self, source: &impl Source, broken: Break) -> Result<Option<Result<(), Break>>> {
-        if is_overtaken(source, &self.walk.verifier, broken)? {
+        if is_pruned_during_walk(source, &self.walk.verifier, broken)? {
             self.restart();
             return Ok(None);
         }
         Ok(Some(Err(broken)))
     }
 
+    /// Begins the verification again, with the same expected head and requested tree size.
     fn restart(&mut self) {
         let Verifier { workspace_id, expected, tree, .. } = &self.walk.verifier;
-        let tree = tree.as_ref().map(|tree| Box::new(tree.restarted()));
+        let tree = tree.as_ref().map(|tree| Box::new(tree.restart()));
         *self = Self::new(*workspace_id, *expected);
         self.walk.verifier.tree = tree;
     }
@@ -168,7 +169,8 @@ enum PageEnd {
 }
 
 impl EventWalk {
-    pub fn after(verifier: Verifier, after: i64, last: i64) -> Self {
+    /// Creates a walk over the events after position `after`, up to position `last`.
+    pub fn new(verifier: Verifier, after: i64, last: i64) -> Self {
         Self { verifier, after, last }
     }
 
@@ -181,7 +183,7 @@ impl EventWalk {
         let workspace_id = verifier.workspace_id;
         let place = (workspace_id, self.after, self.last);
         visit_events(source, place, (PAGE_ROWS, PAGE_BYTES), &mut |row| {
-            let event = EventRow::of(row);
+            let event = EventRow::from_columns(row);
             rows += 1;
             bytes = bytes.saturating_add(event.fields.as_ref().map_or(0, |fields| fields.payload.len()));
             checked = verifier.accept(&event);

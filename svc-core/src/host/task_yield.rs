@@ -12,7 +12,7 @@ use tokio::task::yield_now;
 /// Resolves once the other tasks that are ready on the current thread have run.
 ///
 /// In contrast, [`yield_now`] resolves whenever it is polled again, for any reason.
-pub(super) async fn after_others() {
+pub(super) async fn yield_to_ready_tasks() {
     let turn = Arc::new(RuntimeTurn::default());
     let waker = Waker::from(Arc::clone(&turn));
     // Polling the future once makes the runtime wake the turn later; outside a runtime it is woken
@@ -50,7 +50,7 @@ mod tests {
         runtime.block_on(async {
             let other = Arc::clone(&ran);
             tokio::spawn(async move { other.store(true, Ordering::Relaxed) });
-            let mut turn = Box::pin(after_others());
+            let mut turn = Box::pin(yield_to_ready_tasks());
             let mut polls = 0;
             poll_fn(|cx| {
                 for _ in 0..3 {
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn outside_a_runtime_there_are_no_others() {
-        let turn = pin!(after_others());
+        let turn = pin!(yield_to_ready_tasks());
         assert!(turn.poll(&mut Context::from_waker(Waker::noop())).is_ready());
     }
 }

@@ -53,11 +53,11 @@ pub(crate) enum TlsUse {
 }
 
 /// The value of `sslrootcert` that selects the trusted roots of the system.
-const SYSTEM: &str = "system";
+const SYSTEM_ROOTS: &str = "system";
 
 impl TlsVerification {
     /// Parses and checks the TLS parameters.
-    pub fn of<'v>(get: impl Fn(&str) -> Option<&'v str>, hosts: &[PgHost]) -> Result<Self, String> {
+    pub fn parse<'v>(get: impl Fn(&str) -> Option<&'v str>, hosts: &[PgHost]) -> Result<Self, String> {
         let file = |name| get(name).filter(|file| !file.is_empty()).map(PathBuf::from);
         let client = match (file("sslcert"), file("sslkey")) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
@@ -67,18 +67,19 @@ impl TlsVerification {
         let proof = Self {
             mode: get("sslmode").map(SslMode::parse).transpose()?,
             roots: file("sslrootcert").map(|file| {
-                if file.as_os_str() == SYSTEM { TrustedRoots::System } else { TrustedRoots::File(file) }
+                if file.as_os_str() == SYSTEM_ROOTS { TrustedRoots::System } else { TrustedRoots::File(file) }
             }),
             client: client.filter(|_| get("sslcertmode") != Some("disable")),
             no_sni: get("sslsni") == Some("0"),
             direct: get("sslnegotiation") == Some("direct"),
             tls13: parse_version_limit(get("ssl_min_protocol_version"), get("ssl_max_protocol_version"))?,
         };
-        proof.check(hosts)?;
+        proof.check_consistency(hosts)?;
         Ok(proof)
     }
 
-    fn check(&self, hosts: &[PgHost]) -> Result<(), String> {
+    /// Fails if the settings contradict each other, or prove less than they appear to.
+    fn check_consistency(&self, hosts: &[PgHost]) -> Result<(), String> {
         let needs_roots = matches!(self.mode, Some(SslMode::VerifyCa | SslMode::VerifyFull));
         if needs_roots && self.roots.is_none() {
             return Err("says that the server is verified, and needs sslrootcert for that: a PEM file, or \
@@ -157,21 +158,21 @@ impl SslMode {
 /// Parses the minimum and the maximum TLS version into one limit.
 ///
 /// Fails if the minimum is above the maximum, or a version is not supported.
-fn parse_version_limit(least: Option<&str>, most: Option<&str>) -> Result<Option<TlsVersionLimit>, String> {
-    let least = match least {
+fn parse_version_limit(min: Option<&str>, max: Option<&str>) -> Result<Option<TlsVersionLimit>, String> {
+    let min = match min {
         None | Some("TLSv1" | "TLSv1.1" | "TLSv1.2") => None,
         Some("TLSv1.3") => Some(TlsVersionLimit::Only),
         Some(_) => return Err("has an ssl_min_protocol_version that is not TLSv1.2 or TLSv1.3".to_owned()),
     };
-    let most = match most {
+    let max = match max {
         None | Some("TLSv1.3") => None,
         Some("TLSv1.2") => Some(TlsVersionLimit::Never),
         Some(_) => return Err("has an ssl_max_protocol_version that is not TLSv1.2 or TLSv1.3".to_owned()),
     };
-    if least.is_some() && most.is_some() {
+    if min.is_some() && max.is_some() {
         return Err("has an ssl_min_protocol_version above its ssl_max_protocol_version".to_owned());
     }
-    Ok(least.or(most))
+    Ok(min.or(max))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ const PROTOCOLS: [&str; 3] = ["tcp", "udp", "sctp"];
 /// Kubernetes sets `{SVC}_SERVICE_HOST`, `{SVC}_SERVICE_PORT`, `{SVC}_SERVICE_PORT_{NAME}`, `{SVC}_PORT` and
 /// `{SVC}_PORT_{NUMBER}_{PROTOCOL}`, and the last of these names with the suffixes `_PROTO`, `_PORT` and
 /// `_ADDR`.
-pub(super) fn is_injected(name: &str, value: &str) -> bool {
+pub(super) fn is_set_by_kubernetes(name: &str, value: &str) -> bool {
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     if !name.starts_with("SVC_") || !name.chars().all(is_name) {
         return false;
@@ -25,7 +25,7 @@ pub(super) fn is_injected(name: &str, value: &str) -> bool {
     let is_of_service = name.rsplit_once("_SERVICE_PORT").is_some_and(|(_, port)| {
         port.is_empty() || port.strip_prefix('_').is_some_and(|name| !name.is_empty())
     });
-    if is_of_service && is_number(value) {
+    if is_of_service && is_port_number(value) {
         return true;
     }
     if name.ends_with("_PORT") && split_endpoint(value).is_some() {
@@ -45,7 +45,7 @@ fn matches_port_variable(name: &str, value: &str) -> Option<bool> {
     let (head, protocol) = head.rsplit_once('_')?;
     let protocol = protocol.to_ascii_lowercase();
     let (_, number) = head.rsplit_once("_PORT_")?;
-    if !PROTOCOLS.contains(&protocol.as_str()) || !is_number(number) {
+    if !PROTOCOLS.contains(&protocol.as_str()) || !is_port_number(number) {
         return None;
     }
     Some(match part {
@@ -64,7 +64,7 @@ fn split_endpoint(value: &str) -> Option<(&str, SocketAddr)> {
     Some((protocol, address.parse().ok()?))
 }
 
-fn is_number(text: &str) -> bool {
+fn is_port_number(text: &str) -> bool {
     !text.starts_with(['0', '+']) && text.parse::<u16>().is_ok()
 }
 
@@ -118,7 +118,7 @@ mod tests {
             ("SVC_port", "tcp://10.96.0.7:8080", false),
             ("MY_PORT", "tcp://10.96.0.7:8080", false),
         ] {
-            assert_eq!(is_injected(name, value), injected, "{name}={value}");
+            assert_eq!(is_set_by_kubernetes(name, value), injected, "{name}={value}");
         }
     }
 }
