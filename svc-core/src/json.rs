@@ -24,14 +24,14 @@ pub enum ReadFailure {
     TooMany,
 }
 
-/// Parses a JSON text that contains at most `most` values, counting the values at every depth.
+/// Parses a JSON text that contains at most `max_values` values, counting the values at every depth.
 ///
 /// Fails if the text is invalid JSON, has a duplicate member, or contains more values. The limit bounds
 /// memory: a parsed value occupies many times as many bytes as its text.
-pub fn parse_with_limit(text: &[u8], most: usize) -> Result<Value, ReadFailure> {
-    let budget = ValueBudget::new(most);
+pub fn parse_with_limit(text: &[u8], max_values: usize) -> Result<Value, ReadFailure> {
+    let budget = ValueBudget::new(max_values);
     let mut json = serde_json::Deserializer::from_slice(text);
-    let read = budget.reader().deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    let read = budget.value_seed().deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     read.map_err(|error| match budget.remaining.get() {
         None => ReadFailure::TooMany,
         Some(_) if error.is_data() => ReadFailure::DuplicateMember,
@@ -43,29 +43,31 @@ pub fn parse_with_limit(text: &[u8], most: usize) -> Result<Value, ReadFailure> 
 /// is none.
 ///
 /// The database cannot store NUL. For a NUL in a member name, the path is that of the object.
-pub(crate) fn path_of_nul(value: &Value) -> Option<String> {
+pub(crate) fn find_nul_path(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => text.contains('\0').then(String::new),
         Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
-            let within = path_of_nul(item)?;
-            Some(step_into_item(index, &within))
+            let within = find_nul_path(item)?;
+            Some(item_path(index, &within))
         }),
         Value::Object(members) => members.iter().find_map(|(name, member)| {
             if name.contains('\0') {
                 return Some(String::new());
             }
-            let within = path_of_nul(member)?;
-            Some(step_into_member(name, &within))
+            let within = find_nul_path(member)?;
+            Some(member_path(name, &within))
         }),
         _ => None,
     }
 }
 
-fn step_into_item(index: usize, within: &str) -> String {
+/// Returns the path that leads into the item at `index`, and then along the path `within` that item.
+fn item_path(index: usize, within: &str) -> String {
     format!("[{index}]{within}")
 }
 
-fn step_into_member(name: &str, within: &str) -> String {
+/// Returns the path that leads into the member `name`, and then along the path `within` that member.
+fn member_path(name: &str, within: &str) -> String {
     format!(".{}{within}", echo(name))
 }
 
@@ -89,34 +91,35 @@ pub fn invalid_character_message(error: &serde_json::Error) -> Option<&'static s
 
 /// A limit on the number of JSON values that all readers of one text parse together, at every depth.
 pub(crate) struct ValueBudget {
-    most: usize,
+    /// Maximum number of values.
+    max_values: usize,
     /// Number of values that may still be parsed, or `None` after the limit was exceeded.
     remaining: Cell<Option<usize>>,
     /// Path, within the parsed value, at which a reader failed.
-    failed_at: RefCell<String>,
+    failure_path: RefCell<String>,
 }
 
 impl ValueBudget {
-    pub fn new(most: usize) -> Self {
-        Self { most, remaining: Cell::new(Some(most)), failed_at: RefCell::default() }
+    pub fn new(max_values: usize) -> Self {
+        Self { max_values, remaining: Cell::new(Some(max_values)), failure_path: RefCell::default() }
     }
 
     /// Returns a deserializer seed that parses one value, counts it against this budget, and rejects
     /// duplicate members.
-    pub fn reader(&self) -> impl for<'de> DeserializeSeed<'de, Value = Value> {
-        Reader { budget: self }
+    pub fn value_seed(&self) -> impl for<'de> DeserializeSeed<'de, Value = Value> {
+        StrictValueSeed { budget: self }
     }
 
     /// Returns the path, within the parsed value, at which a reader failed, and clears the path. The path is
     /// empty if the outermost value was rejected.
-    pub fn failed_at(&self) -> String {
-        self.failed_at.take()
+    pub fn take_failure_path(&self) -> String {
+        self.failure_path.take()
     }
 
     /// Prepends one step, such as `.name` or `[2]`, to the path of the failure. Each level of the value calls
     /// this function, from the innermost level outwards.
     fn prepend_step(&self, step: impl FnOnce(&str) -> String) {
-        self.failed_at.replace_with(|within| step(within));
+        self.failure_path.replace_with(|within| step(within));
     }
 }
 
@@ -125,25 +128,26 @@ fn duplicate_message(name: &str) -> String {
     format!("the field `{}` appears twice", echo(name))
 }
 
+/// The deserializer seed of [`ValueBudget::value_seed`].
 #[derive(Clone, Copy)]
-struct Reader<'a> {
+struct StrictValueSeed<'a> {
     budget: &'a ValueBudget,
 }
 
-impl<'de> DeserializeSeed<'de> for Reader<'_> {
+impl<'de> DeserializeSeed<'de> for StrictValueSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        let ValueBudget { most, remaining, .. } = self.budget;
+        let ValueBudget { max_values, remaining, .. } = self.budget;
         remaining.set(remaining.get().and_then(|remaining| remaining.checked_sub(1)));
         match remaining.get() {
             Some(_) => deserializer.deserialize_any(self),
-            None => Err(D::Error::custom(format!("more than {most} values"))),
+            None => Err(D::Error::custom(format!("more than {max_values} values"))),
         }
     }
 }
 
-impl<'de> Visitor<'de> for Reader<'_> {
+impl<'de> Visitor<'de> for StrictValueSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,7 +187,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
         loop {
             let read = access.next_element_seed(self);
             let read =
-                read.inspect_err(|_| self.budget.prepend_step(|within| step_into_item(items.len(), within)));
+                read.inspect_err(|_| self.budget.prepend_step(|within| item_path(items.len(), within)));
             let Some(item) = read? else { break };
             items.push(item);
         }
@@ -196,7 +200,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
             match members.entry(name) {
                 Entry::Vacant(entry) => {
                     let read = access.next_value_seed(self);
-                    let prepend_step = |within: &str| step_into_member(entry.key(), within);
+                    let prepend_step = |within: &str| member_path(entry.key(), within);
                     let value = read.inspect_err(|_| self.budget.prepend_step(prepend_step))?;
                     entry.insert(value);
                 }
@@ -215,7 +219,7 @@ mod tests {
 
     fn read(text: &[u8]) -> serde_json::Result<Value> {
         let mut json = serde_json::Deserializer::from_slice(text);
-        let value = ValueBudget::new(usize::MAX).reader().deserialize(&mut json)?;
+        let value = ValueBudget::new(usize::MAX).value_seed().deserialize(&mut json)?;
         json.end().map(|()| value)
     }
 
@@ -267,8 +271,8 @@ mod tests {
         ] {
             let budget = ValueBudget::new(usize::MAX);
             let mut json = serde_json::Deserializer::from_str(text);
-            let error = budget.reader().deserialize(&mut json).unwrap_err();
-            let found = invalid_character_message(&error).map(|_| budget.failed_at());
+            let error = budget.value_seed().deserialize(&mut json).unwrap_err();
+            let found = invalid_character_message(&error).map(|_| budget.take_failure_path());
             assert_eq!(found.as_deref(), wanted, "{text}: {error}");
         }
         let raw = [b"{\"a\":[\"".as_slice(), &[0xed, 0xa0, 0xbd], b"\"]}"].concat();
@@ -285,7 +289,7 @@ mod tests {
             (r#"{"b":{"c":1,"d\u0000":2}}"#, Some(".b")),
             (r#"{"a":"\\u0000","b":[0,null,true,{}]}"#, None),
         ] {
-            let found = path_of_nul(&read(text.as_bytes()).unwrap());
+            let found = find_nul_path(&read(text.as_bytes()).unwrap());
             assert_eq!(found.as_deref(), wanted, "{text}");
         }
     }

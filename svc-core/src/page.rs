@@ -24,7 +24,7 @@ use crate::store::{Conn, FromRow, Row, ToParam};
 use crate::text::{Count, described};
 pub(crate) use cursor::{CURSORS, with_cursors};
 pub use cursor::{Cursor, Position};
-use cursor::{are_hidden, as_cursors};
+use cursor::{hides_cursors, serialize_as_cursors};
 
 /// One page of a list.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -36,7 +36,8 @@ pub struct Page<T, K = i64> {
     /// The `cursor` of the next page, or null on the last page.
     next_cursor: Option<Cursor<K>>,
     /// The position of each item, so that the page can end after any of them.
-    #[serde(rename = "$cursors", skip_serializing_if = "are_hidden", serialize_with = "as_cursors")]
+    #[serde(rename = "$cursors")]
+    #[serde(skip_serializing_if = "hides_cursors", serialize_with = "serialize_as_cursors")]
     #[schemars(skip)]
     positions: Vec<K>,
     #[serde(skip)]
@@ -55,8 +56,9 @@ pub struct Page<T, K = i64> {
 #[derive(Debug)]
 pub struct PageRows<T> {
     rows: Vec<T>,
-    /// Whether reading stopped at the byte limit, or because the time of the page was used up.
-    full: bool,
+    /// Whether the list may continue after these rows, because reading stopped at the byte limit or because
+    /// the time of the page was used up.
+    has_more: bool,
     /// Whether reading stopped because the time of the page was used up.
     is_late: bool,
     budget: Option<ReadBudget>,
@@ -75,18 +77,19 @@ impl<T> PageRows<T> {
         if is_late && let Some(budget) = &budget {
             budget.complete_page();
         }
-        Ok(Self { rows, full: weight >= PAGE_BYTES || is_late, is_late, budget })
+        Ok(Self { rows, has_more: weight >= PAGE_BYTES || is_late, is_late, budget })
     }
 
-    /// Creates page rows from items in the order of the list. `full` is whether the list may have more items.
-    pub fn collected(rows: Vec<T>, full: bool) -> Self {
-        Self { rows, full, is_late: false, budget: None }
+    /// Creates page rows from items in the order of the list. `has_more` tells whether the list may continue
+    /// after these items.
+    pub fn collected(rows: Vec<T>, has_more: bool) -> Self {
+        Self { rows, has_more, is_late: false, budget: None }
     }
 
     /// Converts each row with `each`.
     pub fn map<U>(self, each: impl FnMut(T) -> U) -> PageRows<U> {
-        let Self { rows, full, is_late, budget } = self;
-        PageRows { rows: rows.into_iter().map(each).collect(), full, is_late, budget }
+        let Self { rows, has_more, is_late, budget } = self;
+        PageRows { rows: rows.into_iter().map(each).collect(), has_more, is_late, budget }
     }
 }
 
@@ -111,9 +114,9 @@ pub struct BoundedCount {
 }
 
 impl BoundedCount {
-    /// Creates a count of matches among the `rows_read` rows that were read, of at most `most`.
-    pub fn of(count: i64, rows_read: i64, most: i64) -> Self {
-        Self { count, is_all: rows_read < most }
+    /// Creates a count of matches in the `rows_read` rows that were read. Reading stopped after `limit` rows.
+    pub fn of(count: i64, rows_read: i64, limit: i64) -> Self {
+        Self { count, is_all: rows_read < limit }
     }
 }
 
@@ -128,9 +131,9 @@ impl Limit {
         Count::new(number).map(Self)
     }
 
-    /// Returns the limit for a page with up to `most` items, even if the caller requested more items.
-    pub(crate) fn at_most(limit: Option<Self>, most: i64) -> Option<Self> {
-        Self::new(limit.map_or(PAGE_DEFAULT, Self::get).min(most)).ok()
+    /// Returns the limit for a page with up to `max_items` items, even if the caller requested more.
+    pub(crate) fn at_most(limit: Option<Self>, max_items: i64) -> Option<Self> {
+        Self::new(limit.map_or(PAGE_DEFAULT, Self::get).min(max_items)).ok()
     }
 
     /// Returns the number of items.
@@ -181,12 +184,12 @@ pub fn rows_to_read(limit: Option<Limit>) -> i64 {
     limit.map_or(PAGE_DEFAULT, Limit::get).saturating_add(1)
 }
 
-/// Cuts a list after the item with which the list reaches `most` bytes of JSON.
-pub(crate) fn within<T: Serialize>(mut items: Vec<T>, most: usize) -> Result<Vec<T>> {
+/// Cuts a list after the item with which the list reaches `max_bytes` bytes of JSON.
+pub(crate) fn within<T: Serialize>(mut items: Vec<T>, max_bytes: usize) -> Result<Vec<T>> {
     let mut kept = 0_usize;
     let mut bytes = 0_usize;
     for item in &items {
-        if bytes >= most {
+        if bytes >= max_bytes {
             break;
         }
         bytes = bytes.saturating_add(json_bytes(item)?);
@@ -216,11 +219,11 @@ impl<T, K: Position> Page<T, K> {
     /// Creates a page from rows read with [`rows_to_read`]. `position` returns the position of a row.
     pub fn of(rows: PageRows<T>, limit: Option<Limit>, position: impl Fn(&T) -> K) -> Self {
         let wanted = usize::try_from(limit.map_or(PAGE_DEFAULT, Limit::get)).unwrap_or(usize::MAX);
-        let PageRows { rows: items, full, is_late, budget } = rows;
+        let PageRows { rows: items, has_more, is_late, budget } = rows;
         let positions = items.iter().map(&position).collect();
         let mut page = Self { items, next_cursor: None, positions, budget, is_late };
         page.keep(wanted, &position);
-        if full && page.next_cursor.is_none() {
+        if has_more && page.next_cursor.is_none() {
             page.next_cursor = page.items.last().map(|row| Cursor(position(row)));
         }
         page
@@ -255,12 +258,12 @@ impl<T, K: Position> Page<T, K> {
         Self { positions, ..Self::whole(items) }
     }
 
-    /// Cuts the page after the first `most` items, if the page has more. The next page continues after these
-    /// items.
-    pub fn keep(&mut self, most: usize, position: impl Fn(&T) -> K) {
-        if self.items.len() > most {
-            self.items.truncate(most);
-            self.positions.truncate(most);
+    /// Cuts the page after the first `max_items` items, if the page has more. The next page continues
+    /// after these items.
+    pub fn keep(&mut self, max_items: usize, position: impl Fn(&T) -> K) {
+        if self.items.len() > max_items {
+            self.items.truncate(max_items);
+            self.positions.truncate(max_items);
             self.next_cursor = self.items.last().map(|row| Cursor(position(row)));
         }
     }
@@ -325,10 +328,10 @@ impl<T, K: Position> Page<T, K> {
     /// Converts the items as [`Page::try_fill`] does, and also ends the page with the item that reaches a
     /// number of rows.
     ///
-    /// The second function returns the number of rows of an item.
+    /// `max_rows` is that number of rows, and `row_count` returns the number of rows of an item.
     pub fn try_fill_within<U: Serialize>(
         self,
-        (rows_max, rows_of): (usize, impl Fn(&U) -> usize),
+        (max_rows, row_count): (usize, impl Fn(&U) -> usize),
         position: impl Fn(&U) -> K,
         mut each: impl FnMut(T) -> Result<U>,
     ) -> Result<Page<U, K>> {
@@ -337,14 +340,14 @@ impl<T, K: Position> Page<T, K> {
         let mut bytes = 0_usize;
         let mut rows = 0_usize;
         let mut left = items.into_iter();
-        let is_full = |bytes, rows| bytes >= PAGE_BYTES || rows >= rows_max;
+        let is_full = |bytes, rows| bytes >= PAGE_BYTES || rows >= max_rows;
         while !is_full(bytes, rows) && (filled.is_empty() || !budget.as_ref().is_some_and(ends_now)) {
             let Some(item) = left.next() else {
                 return Ok(Page { items: filled, next_cursor, positions, budget, is_late });
             };
             let item = each(item)?;
             bytes = bytes.saturating_add(json_bytes(&item)?);
-            rows = rows.saturating_add(rows_of(&item));
+            rows = rows.saturating_add(row_count(&item));
             filled.push(item);
         }
         let next_cursor =

@@ -58,6 +58,7 @@ pub(crate) fn explained_elsewhere(schema: &mut Schema) {
     annotation(EXPLAINED_ELSEWHERE, true).transform(schema);
 }
 
+/// Sets an annotation: a keyword that is not published.
 fn annotation(keyword: &'static str, value: impl Into<Value>) -> impl Transform {
     let value = value.into();
     move |schema: &mut Schema| {
@@ -68,7 +69,7 @@ fn annotation(keyword: &'static str, value: impl Into<Value>) -> impl Transform 
 /// Returns the schema of an input, without references.
 pub(crate) fn inlined_input(schema: SchemaFunction) -> Value {
     let mut schema = annotated_input(schema);
-    publish(&mut schema);
+    apply_annotations(&mut schema);
     schema
 }
 
@@ -83,16 +84,17 @@ pub(crate) fn annotated_input(schema: SchemaFunction) -> Value {
 ///
 /// A field allows null only if null has a meaning in that field: otherwise null equals an absent field.
 pub(crate) fn raw_input_schema(schema: SchemaFunction) -> Value {
-    let mut schema = inlined(schema, SchemaSettings::draft2020_12().for_deserialize());
+    let mut schema = inline_schema(schema, SchemaSettings::draft2020_12().for_deserialize());
     remove_meaningless_null(&mut schema);
     schema
 }
 
-/// Returns the schema of an input type that requests are validated against. The schema is created once.
-pub(crate) fn input_of<T: JsonSchema + 'static>() -> Arc<Value> {
-    static MADE: Mutex<BTreeMap<TypeId, Arc<Value>>> = Mutex::new(BTreeMap::new());
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(made.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(raw_input_schema(of::<T>))))
+/// Returns the schema against which requests with the input type `T` are validated. The schema is created
+/// once for each type.
+pub(crate) fn validation_schema<T: JsonSchema + 'static>() -> Arc<Value> {
+    static CACHE: Mutex<BTreeMap<TypeId, Arc<Value>>> = Mutex::new(BTreeMap::new());
+    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(cache.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(raw_input_schema(of::<T>))))
 }
 
 /// Removes null from the schemas of the fields in which null has no meaning, at every depth.
@@ -101,7 +103,7 @@ fn remove_meaningless_null(schema: &mut Value) {
     for (keyword, rule) in keywords {
         match (keyword.as_str(), rule) {
             ("properties", Value::Object(fields)) => fields.values_mut().for_each(|field| {
-                field_without_null(field);
+                remove_null_from_field(field);
                 remove_meaningless_null(field);
             }),
             ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
@@ -113,7 +115,8 @@ fn remove_meaningless_null(schema: &mut Value) {
     }
 }
 
-fn field_without_null(field: &mut Value) {
+/// Changes the schema of a field so that it no longer allows null, unless null clears the field.
+fn remove_null_from_field(field: &mut Value) {
     let Some(keywords) = field.as_object_mut() else { return };
     if keywords.remove(NULL_CLEARS).is_some() {
         return;
@@ -142,13 +145,14 @@ fn field_without_null(field: &mut Value) {
 
 /// Returns the schema of an output, without references.
 pub(crate) fn inlined_output(schema: SchemaFunction) -> Value {
-    let mut schema = inlined(schema, SchemaSettings::draft2020_12().for_serialize());
+    let mut schema = inline_schema(schema, SchemaSettings::draft2020_12().for_serialize());
     join_description_lines(&mut schema);
-    publish(&mut schema);
+    apply_annotations(&mut schema);
     schema
 }
 
-fn inlined(schema: SchemaFunction, mut settings: SchemaSettings) -> Value {
+/// Returns the schema that `schema` creates with these settings, without references.
+fn inline_schema(schema: SchemaFunction, mut settings: SchemaSettings) -> Value {
     settings.inline_subschemas = true;
     settings.meta_schema = None;
     schema(&mut settings.into_generator()).to_value()
@@ -159,13 +163,14 @@ pub(crate) fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
     ["anyOf", "oneOf"].into_iter().filter_map(|name| schema.get(name)?.as_array()).flatten()
 }
 
-/// Returns whether the `type` of a schema, passed as `kind`, is or includes `wanted`.
-pub(crate) fn is_kind(kind: &Value, wanted: &str) -> bool {
-    kind == wanted || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == wanted))
+/// Returns whether `type_keyword`, the value of a schema's keyword `type`, is or includes `type_name`.
+pub(crate) fn includes_type(type_keyword: &Value, type_name: &str) -> bool {
+    let is_listed = |types: &Vec<Value>| types.iter().any(|name| name == type_name);
+    type_keyword == type_name || type_keyword.as_array().is_some_and(is_listed)
 }
 
 /// Returns the allowed values apart from null, or `None` if the schema does not list the allowed values.
-pub(crate) fn one_of_options(schema: &Value) -> Option<Vec<&Value>> {
+pub(crate) fn allowed_values(schema: &Value) -> Option<Vec<&Value>> {
     if let Some(only) = schema.get("const") {
         return Some(vec![only]);
     }
@@ -174,7 +179,7 @@ pub(crate) fn one_of_options(schema: &Value) -> Option<Vec<&Value>> {
     }
     let alternatives = schema.get("oneOf").or_else(|| schema.get("anyOf"))?.as_array()?;
     let is_null = |schema: &&Value| schema.get("type").is_some_and(|kind| kind == "null");
-    let each = alternatives.iter().filter(|it| !is_null(it)).map(one_of_options);
+    let each = alternatives.iter().filter(|it| !is_null(it)).map(allowed_values);
     each.collect::<Option<Vec<_>>>().map(|options| options.concat())
 }
 
@@ -182,7 +187,7 @@ pub(crate) fn one_of_options(schema: &Value) -> Option<Vec<&Value>> {
 /// every alternative requires stay required.
 ///
 /// Some clients do not support alternatives in schemas. A schema without alternatives is returned unchanged.
-pub(crate) fn one_object(mut schema: Value) -> Value {
+pub(crate) fn merge_into_one_object(mut schema: Value) -> Value {
     if !schema.is_object() {
         // The schema is `true`: it allows a value of any type.
         return Map::new().into();
@@ -229,7 +234,7 @@ impl Components {
     }
 
     /// Returns the reference to the schema called `name`.
-    pub fn address(name: &str) -> String {
+    pub fn reference_to(name: &str) -> String {
         format!("#{}/{name}", Self::PATH)
     }
 
@@ -239,7 +244,7 @@ impl Components {
     pub fn add(&mut self, schema: SchemaFunction) -> Value {
         let mut schema = schema(&mut self.generator).to_value();
         join_description_lines(&mut schema);
-        publish(&mut schema);
+        apply_annotations(&mut schema);
         schema
     }
 
@@ -248,14 +253,14 @@ impl Components {
     /// `change` may modify the schemas, before members that two schemas have in common are replaced by
     /// references.
     pub fn into_map(mut self, change: impl FnOnce(&mut Map<String, Value>)) -> Map<String, Value> {
-        let mut named = self.generator.take_definitions(true);
-        named.values_mut().for_each(|schema| {
+        let mut schemas = self.generator.take_definitions(true);
+        schemas.values_mut().for_each(|schema| {
             join_description_lines(schema);
-            publish(schema);
+            apply_annotations(schema);
         });
-        change(&mut named);
-        share_members(&mut named);
-        named
+        change(&mut schemas);
+        share_members(&mut schemas);
+        schemas
     }
 }
 
@@ -266,10 +271,11 @@ const SHARED_MEMBERS_MIN: usize = 5;
 ///
 /// This applies to types that embed another type (`serde(flatten)`): a new member of the embedded type then
 /// changes only one schema.
-fn share_members(named: &mut Map<String, Value>) {
-    let parents: Vec<(String, Value)> = named.iter().map(|(name, it)| (name.clone(), it.clone())).collect();
-    for (name, schema) in named.iter_mut() {
-        let embedded = parents.iter().filter(|(other, parent)| other != name && embeds(schema, parent));
+fn share_members(schemas: &mut Map<String, Value>) {
+    let parents: Vec<(String, Value)> = schemas.iter().map(|(name, it)| (name.clone(), it.clone())).collect();
+    for (name, schema) in schemas.iter_mut() {
+        let embedded =
+            parents.iter().filter(|(other, parent)| other != name && embeds_members_of(schema, parent));
         let largest = embedded.max_by_key(|(_, parent)| members(parent).map_or(0, Map::len));
         let Some((other, parent)) = largest else { continue };
         let own = members(parent);
@@ -281,21 +287,23 @@ fn share_members(named: &mut Map<String, Value>) {
         if let Some(Value::Array(names)) = object.get_mut("required") {
             names.retain(|name| !required.contains(&name));
         }
-        let reference = serde_json::json!([{"$ref": Components::address(other)}]);
+        let reference = serde_json::json!([{"$ref": Components::reference_to(other)}]);
         object.insert("allOf".to_owned(), reference);
     }
 }
 
+/// Returns the schemas of an object's members, by name.
 fn members(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties")?.as_object()
 }
 
+/// Returns the names of the members that an object schema requires.
 fn required(schema: &Value) -> Vec<&Value> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().collect()
 }
 
 /// Returns whether an object schema has every member of `parent`, and further members.
-fn embeds(schema: &Value, parent: &Value) -> bool {
+fn embeds_members_of(schema: &Value, parent: &Value) -> bool {
     let (Some(own), Some(theirs)) = (members(schema), members(parent)) else { return false };
     let is_closed = |schema: &Value| schema.get("additionalProperties").is_some();
     let names = required(schema);
@@ -309,7 +317,7 @@ fn embeds(schema: &Value, parent: &Value) -> bool {
 
 /// Joins the lines of each paragraph in every description.
 fn join_description_lines(schema: &mut Value) {
-    each_object(schema, &|keywords| {
+    for_each_object(schema, &|keywords| {
         if let Some(Value::String(text)) = keywords.get_mut("description") {
             *text = join_lines(text);
         }
@@ -317,8 +325,8 @@ fn join_description_lines(schema: &mut Value) {
 }
 
 /// Adds the defaults to the descriptions, and removes the annotations.
-pub(crate) fn publish(schema: &mut Value) {
-    each_object(schema, &|keywords| {
+pub(crate) fn apply_annotations(schema: &mut Value) {
+    for_each_object(schema, &|keywords| {
         let default = keywords.get(DEFAULT).and_then(Value::as_str).map(|word| format!(" Default: {word}."));
         if let (Some(default), Some(Value::String(text))) = (default, keywords.get_mut("description")) {
             text.insert_str(text.find("\n\n").unwrap_or(text.len()), &default);
@@ -329,17 +337,17 @@ pub(crate) fn publish(schema: &mut Value) {
 
 /// Removes all annotations: the keywords that are not published.
 pub(crate) fn remove_annotations(schema: &mut Value) {
-    each_object(schema, &|keywords| ANNOTATIONS.iter().for_each(|name| drop(keywords.remove(*name))));
+    for_each_object(schema, &|keywords| ANNOTATIONS.iter().for_each(|name| drop(keywords.remove(*name))));
 }
 
 /// Calls `change` for each object in a schema, at every depth.
-fn each_object(schema: &mut Value, change: &impl Fn(&mut Map<String, Value>)) {
+fn for_each_object(schema: &mut Value, change: &impl Fn(&mut Map<String, Value>)) {
     match schema {
         Value::Object(members) => {
             change(members);
-            members.values_mut().for_each(|member| each_object(member, change));
+            members.values_mut().for_each(|member| for_each_object(member, change));
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| each_object(item, change)),
+        Value::Array(items) => items.iter_mut().for_each(|item| for_each_object(item, change)),
         _ => {}
     }
 }
@@ -398,14 +406,14 @@ mod tests {
         let mut components = Components::new();
         assert_eq!(components.add(of::<List<Task>>), json!({"$ref": "#/components/schemas/List_Task"}));
         assert_eq!(components.add(of::<Detail>), json!({"$ref": "#/components/schemas/Detail"}));
-        let named = components.into_map(|_| {});
-        assert_eq!(named.keys().collect::<Vec<_>>(), ["Detail", "List_Task", "Task"]);
-        let detail = &named["Detail"];
+        let schemas = components.into_map(|_| {});
+        assert_eq!(schemas.keys().collect::<Vec<_>>(), ["Detail", "List_Task", "Task"]);
+        let detail = &schemas["Detail"];
         assert_eq!(detail["allOf"], json!([{"$ref": "#/components/schemas/Task"}]));
         assert_eq!(detail["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["notes"]);
         assert_eq!(detail["required"], json!(["notes"]));
         assert_eq!(detail["description"], "A task with more members, in a test.");
-        assert_eq!(named["List_Task"]["properties"]["all"]["items"]["$ref"], "#/components/schemas/Task");
+        assert_eq!(schemas["List_Task"]["properties"]["all"]["items"]["$ref"], "#/components/schemas/Task");
     }
 
     #[test]
@@ -414,13 +422,13 @@ mod tests {
         let parent = json!({"properties": five, "required": ["a"]});
         let mut six = five.clone();
         six["f"] = json!({});
-        assert!(embeds(&json!({"properties": six, "required": ["a", "f"]}), &parent));
+        assert!(embeds_members_of(&json!({"properties": six, "required": ["a", "f"]}), &parent));
         for other in [
             json!({"properties": six, "required": ["f"]}),
             json!({"properties": five, "required": ["a"]}),
             json!({"properties": six, "required": ["a"], "additionalProperties": false}),
         ] {
-            assert!(!embeds(&other, &parent), "{other}");
+            assert!(!embeds_members_of(&other, &parent), "{other}");
         }
     }
 
@@ -442,8 +450,8 @@ mod tests {
             #[serde(default)]
             flag: Option<bool>,
         }
-        let schema = input_of::<Asked>();
-        assert!(Arc::ptr_eq(&schema, &input_of::<Asked>()), "it is made once");
+        let schema = validation_schema::<Asked>();
+        assert!(Arc::ptr_eq(&schema, &validation_schema::<Asked>()), "it is made once");
         let kind = |path: &str| schema.pointer(&format!("/properties/{path}/type")).cloned();
         assert_eq!(kind("limit"), Some(json!("integer")));
         assert_eq!(kind("note"), Some(json!(["string", "null"])));

@@ -25,7 +25,7 @@ pub trait Position: Copy {
     fn to_bytes(self) -> Vec<u8>;
 
     /// Decodes a position from bytes, or returns `None` if the bytes are invalid.
-    fn of_bytes(bytes: &[u8]) -> Option<Self>;
+    fn from_bytes(bytes: &[u8]) -> Option<Self>;
 }
 
 /// Regular expression for most cursors: eight bytes in base64, of which the last character encodes four bits.
@@ -39,7 +39,7 @@ impl Position for i64 {
         self.to_be_bytes().to_vec()
     }
 
-    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self::from_be_bytes)
     }
 }
@@ -53,7 +53,7 @@ impl Position for (i64, Uuid) {
         [lsn.to_bytes(), id.into_bytes().to_vec()].concat()
     }
 
-    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (lsn, id) = bytes.split_first_chunk::<8>()?;
         Some((i64::from_be_bytes(*lsn), Uuid::from_bytes(id.try_into().ok()?)))
     }
@@ -68,11 +68,11 @@ impl Position for (Time, WorkspaceId, i64) {
         [at.micros().to_bytes(), workspace.uuid().into_bytes().to_vec(), number.to_bytes()].concat()
     }
 
-    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (at, rest) = bytes.split_first_chunk::<8>()?;
         let (workspace, number) = rest.split_first_chunk::<16>()?;
         let at = Time::from_micros(i64::from_be_bytes(*at));
-        Some((at, Uuid::from_bytes(*workspace).into(), i64::of_bytes(number)?))
+        Some((at, Uuid::from_bytes(*workspace).into(), i64::from_bytes(number)?))
     }
 }
 
@@ -112,7 +112,7 @@ impl<K: Position> Serialize for Cursor<K> {
 impl<'de, K: Position> Deserialize<'de> for Cursor<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let position = URL_SAFE_NO_PAD.decode(&text).ok().and_then(|bytes| K::of_bytes(&bytes));
+        let position = URL_SAFE_NO_PAD.decode(&text).ok().and_then(|bytes| K::from_bytes(&bytes));
         position
             .map(Self)
             .ok_or_else(|| de::Error::custom("not a cursor of this list: pass next_cursor unchanged"))
@@ -149,22 +149,24 @@ thread_local! {
 /// Calls `encode` while pages are encoded with the cursor after each item, for an output that must be cut.
 pub(crate) fn with_cursors<T>(encode: impl FnOnce() -> T) -> T {
     /// Resets the flag when dropped, even after a panic.
-    struct End;
-    impl Drop for End {
+    struct ResetOnDrop;
+    impl Drop for ResetOnDrop {
         fn drop(&mut self) {
             ENCODES_CURSORS.set(false);
         }
     }
-    let _end = End;
+    let _reset = ResetOnDrop;
     ENCODES_CURSORS.set(true);
     encode()
 }
 
-pub(super) fn are_hidden<K>(positions: &[K]) -> bool {
+/// Returns whether a page is encoded without the cursors of its items.
+pub(super) fn hides_cursors<K>(positions: &[K]) -> bool {
     positions.is_empty() || !ENCODES_CURSORS.get()
 }
 
-pub(super) fn as_cursors<K: Position, S: Serializer>(
+/// Encodes positions as cursors.
+pub(super) fn serialize_as_cursors<K: Position, S: Serializer>(
     positions: &[K],
     serializer: S,
 ) -> std::result::Result<S::Ok, S::Error> {

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::schema::{alternatives, is_kind};
+use crate::schema::{alternatives, includes_type};
 
 /// Returns whether a value contains null, at any depth.
 pub(super) fn has_null(value: &Value) -> bool {
@@ -72,7 +72,7 @@ fn allows_null(schema: &Value) -> bool {
     let says_nothing = !["type", "anyOf", "oneOf", "enum", "const"].iter().any(|it| schema.get(it).is_some());
     says_nothing
         || schema_and_alternatives(schema)
-            .any(|form| form.get("type").is_some_and(|kind| is_kind(kind, "null")))
+            .any(|form| form.get("type").is_some_and(|kind| includes_type(kind, "null")))
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ pub(super) type MaxBytes = Count<ANSWER_BYTES_MIN, ANSWER_BYTES_MAX>;
 pub(super) type Offset = Count<0, { i64::MAX }>;
 
 impl AnswerOptions {
+    /// Returns the names of the enabled answer options.
     pub fn field_names(self) -> Vec<&'static str> {
         let all = [(self.detail, DETAIL), (self.max_bytes, MAX_BYTES), (self.offset, OFFSET)];
         all.into_iter().filter(|(may_ask, _)| *may_ask).map(|(_, name)| name).collect()

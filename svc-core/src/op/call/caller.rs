@@ -159,7 +159,7 @@ impl Caller {
     /// Returns the caller for work in `workspace_id` by the service itself or by an administrator of the
     /// machine.
     ///
-    /// The caller has every capability but sees no channel, unless [`Caller::seeing`] sets another
+    /// The caller has every capability but sees no channel, unless [`Caller::with_visibility`] sets another
     /// visibility.
     pub fn instance(workspace_id: WorkspaceId) -> Self {
         Self {
@@ -186,6 +186,7 @@ impl Caller {
         Self::anonymous_in_workspace(WorkspaceId::INSTANCE)
     }
 
+    /// Returns an anonymous caller in a workspace.
     fn anonymous_in_workspace(workspace_id: WorkspaceId) -> Self {
         Self {
             via: CredentialKind::Anonymous,
@@ -203,7 +204,7 @@ impl Caller {
 
     /// Returns this caller with its visibility replaced by `visibility`.
     #[must_use]
-    pub fn seeing(self, visibility: Visibility) -> Self {
+    pub fn with_visibility(self, visibility: Visibility) -> Self {
         Self { visibility, ..self }
     }
 
@@ -332,7 +333,7 @@ impl Caller {
             member: Some(member),
             actor: Some(member),
             capabilities: can.iter().copied().collect(),
-            ..Self::instance(workspace_id).seeing(Visibility::Member(member))
+            ..Self::instance(workspace_id).with_visibility(Visibility::Member(member))
         }
     }
 }

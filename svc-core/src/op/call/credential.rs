@@ -202,17 +202,23 @@ impl SessionKey {
     }
 
     /// Derives a secret from two other secrets and this key, for the purpose that `label` identifies.
-    pub(crate) fn derived(&self, label: &str, one: &SecretString, other: &SecretString) -> SecretString {
+    pub(crate) fn derived(
+        &self,
+        label: &str,
+        first_secret: &SecretString,
+        second_secret: &SecretString,
+    ) -> SecretString {
         let mut mac = self.0.clone();
         // Each value is followed by a zero byte and contains none, so different values result in different
         // bytes.
-        for part in [DERIVATION_PREFIX, label, one.expose_secret(), other.expose_secret()] {
+        for part in [DERIVATION_PREFIX, label, first_secret.expose_secret(), second_secret.expose_secret()] {
             mac.update(part.as_bytes());
             mac.update(&[0]);
         }
         SecretString::from(hex::encode(mac.finalize().into_bytes()))
     }
 
+    /// Returns the signature of the session `id`.
     fn signature(&self, id: &str) -> [u8; 32] {
         let mut mac = self.0.clone();
         mac.update(SIGNED_BYTES_PREFIX);

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::schema::{LISTED_BY, SAMPLE, one_of_options};
+use crate::schema::{LISTED_BY, SAMPLE, allowed_values};
 use crate::text::{echo, nearest, shortened, without_secrets};
 use crate::time::Time;
 
@@ -61,9 +61,9 @@ pub(super) fn malformed_input(faults: &[Fault]) -> Error {
 }
 
 /// Checks an object against a schema, and returns the faults of the object.
-pub(super) fn object_faults(schema: &Value, given: &Map<String, Value>) -> Vec<Fault> {
+pub(super) fn object_faults(schema: &Value, object: &Map<String, Value>) -> Vec<Fault> {
     let mut faults = Vec::new();
-    check_object(schema, given, "", &mut faults);
+    check_object(schema, object, "", &mut faults);
     faults
 }
 
@@ -82,16 +82,17 @@ pub(super) fn texts_to_json(schema: &Value, texts: &[&str]) -> Value {
     texts.first().map_or(Value::Null, |text| value(text, schema))
 }
 
-fn check_object(schema: &Value, given: &Map<String, Value>, path: &str, faults: &mut Vec<Fault>) {
+/// Checks the object at `path` against a schema, and adds the faults of the object to `faults`.
+fn check_object(schema: &Value, object: &Map<String, Value>, path: &str, faults: &mut Vec<Fault>) {
     let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     let none = Map::new();
     let members = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
-    for name in required_names(schema).filter(|name| !given.contains_key(*name)) {
+    for name in required_names(schema).filter(|name| !object.contains_key(*name)) {
         let wanted = members.get(name).map(describe_expected).unwrap_or_default();
         faults.push(Fault::new(&at(name), format!("missing; {wanted}")));
     }
     let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
-    for (name, value) in given {
+    for (name, value) in object {
         if faults.len() >= FAULTS_MAX {
             return;
         }
@@ -115,13 +116,14 @@ pub(super) fn unknown_field_message(name: &str, known: &[&str]) -> String {
     }
 }
 
+/// Returns the names of the members that an object schema requires.
 fn required_names(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// Checks a value against a schema, and adds the faults of the value to `faults`.
 fn check_value(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Fault>) {
-    if let Some(options) = one_of_options(schema) {
+    if let Some(options) = allowed_values(schema) {
         let is_cleared = value.is_null() && allowed_types(schema).contains(&"null");
         if !is_cleared && !options.contains(&value) {
             faults.push(Fault::new(
@@ -143,7 +145,7 @@ fn check_value(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Fault
     match value {
         Value::Object(given) => check_object(schema, given, path, faults),
         Value::Array(given) => check_items(schema, given, path, faults),
-        Value::String(text) if !text_fits(schema, text) => {
+        Value::String(text) if !is_valid_text(schema, text) => {
             faults.push(Fault::new(path, format!("{}, {}", describe_expected(schema), describe_text(text))));
         }
         Value::Number(number) if !is_in_range(schema, number.as_f64(), "minimum", "maximum") => {
@@ -188,7 +190,7 @@ fn tag_options<'a>(alternatives: &'a [Value], value: &Value) -> Option<(&'a str,
     }
     let options = |alternative: &Value, name: &str| {
         let member = alternative.get("properties").and_then(|members| members.get(name))?;
-        Some(one_of_options(member)?.into_iter().cloned().collect::<Vec<Value>>())
+        Some(allowed_values(member)?.into_iter().cloned().collect::<Vec<Value>>())
     };
     let members = alternatives.first()?.get("properties")?.as_object()?;
     members.keys().find_map(|name| {
@@ -197,6 +199,7 @@ fn tag_options<'a>(alternatives: &'a [Value], value: &Value) -> Option<(&'a str,
     })
 }
 
+/// Checks the list at `path` against a schema, and adds the faults of the list to `faults`.
 fn check_items(schema: &Value, given: &[Value], path: &str, faults: &mut Vec<Fault>) {
     let length = u32::try_from(given.len()).map_or(f64::MAX, f64::from);
     if !is_in_range(schema, Some(length), "minItems", "maxItems") {
@@ -248,7 +251,7 @@ fn is_of_type(value: &Value, kind: &str) -> bool {
 }
 
 /// Returns whether a text has the length and the format that a schema requires.
-fn text_fits(schema: &Value, text: &str) -> bool {
+fn is_valid_text(schema: &Value, text: &str) -> bool {
     let length = u32::try_from(text.chars().count()).map_or(f64::MAX, f64::from);
     let has_format = match schema.get("format").and_then(Value::as_str) {
         Some("uuid") => Uuid::try_parse(text).is_ok(),
@@ -258,16 +261,19 @@ fn text_fits(schema: &Value, text: &str) -> bool {
     has_format && is_in_range(schema, Some(length), "minLength", "maxLength")
 }
 
-fn is_in_range(schema: &Value, number: Option<f64>, least: &str, most: &str) -> bool {
+/// Returns whether a number is within the bounds in the keywords `min_keyword` and `max_keyword` of a schema.
+/// `None` counts as within the bounds.
+fn is_in_range(schema: &Value, number: Option<f64>, min_keyword: &str, max_keyword: &str) -> bool {
     let bound = |name| schema.get(name).and_then(Value::as_f64);
     number.is_none_or(|number| {
-        bound(least).is_none_or(|least| number >= least) && bound(most).is_none_or(|most| number <= most)
+        bound(min_keyword).is_none_or(|least| number >= least)
+            && bound(max_keyword).is_none_or(|most| number <= most)
     })
 }
 
 /// Describes the value that a schema expects, for an error message.
 fn describe_expected(schema: &Value) -> String {
-    if let Some(options) = one_of_options(schema) {
+    if let Some(options) = allowed_values(schema) {
         let names: Vec<Cow<'_, str>> = options.into_iter().map(format_option).collect();
         return if let [only] = names.as_slice() { format!("only {only}") } else { list_options(&names) };
     }
@@ -302,12 +308,13 @@ fn describe_expected_text(schema: &Value) -> String {
     }
 }
 
-/// Describes the allowed range of a number, a length or a number of items, for an error message.
-fn describe_bounds(schema: &Value, least: &str, most: &str, unit: &str) -> String {
+/// Describes the allowed range of a number, a length or a number of items, for an error message. The keywords
+/// `min_keyword` and `max_keyword` of the schema contain the bounds.
+fn describe_bounds(schema: &Value, min_keyword: &str, max_keyword: &str, unit: &str) -> String {
     let bound = |name| schema.get(name).and_then(Value::as_i64);
-    let least = bound(least).filter(|least| *least != 0 || unit.is_empty());
+    let least = bound(min_keyword).filter(|least| *least != 0 || unit.is_empty());
     let joint = if unit.is_empty() { "from" } else { "of" };
-    match (least, bound(most).filter(|most| *most != i64::MAX)) {
+    match (least, bound(max_keyword).filter(|most| *most != i64::MAX)) {
         (Some(least), Some(most)) => format!(" {joint} {least} to {most}{unit}"),
         (Some(least), None) => format!(" of at least {least}{unit}"),
         (None, Some(most)) => format!(" of at most {most}{unit}"),
@@ -320,7 +327,7 @@ fn example_value(schema: &Value) -> Value {
     if let Some(stated) = schema.get(SAMPLE) {
         return stated.clone();
     }
-    if let Some(options) = one_of_options(schema) {
+    if let Some(options) = allowed_values(schema) {
         return options.first().map_or(Value::Null, |option| (*option).clone());
     }
     if let Some(first) = alternatives(schema).and_then(<[Value]>::first) {

@@ -38,14 +38,21 @@ use crate::schema;
 ///
 /// The error lists the wrong and missing fields, up to `FAULTS_MAX`.
 pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(input: &Input) -> Result<T> {
-    let read = T::deserialize(InputSource::Request { input, listing: None, schema: schema::input_of::<T> });
-    read.map_err(|first| rejection_error(input, first, &schema::input_of::<T>(), find_rejection::<T>))
+    let read = T::deserialize(InputSource::Request {
+        input,
+        answer_options: None,
+        schema: schema::validation_schema::<T>,
+    });
+    read.map_err(|first_error| {
+        rejection_error(input, first_error, &schema::validation_schema::<T>(), find_rejection::<T>)
+    })
 }
 
 /// The answer options of a request. Options that the request does not set have default values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnswerOptionValues {
-    asks: AnswerOptions,
+    /// The options that the request may set.
+    options: AnswerOptions,
     surface: Surface,
     /// Level of detail of the answer.
     pub detail: Detail,
@@ -62,32 +69,32 @@ impl AnswerOptionValues {
     /// Returns the default answer options for requests over `surface`.
     ///
     /// The defaults are smaller over MCP, because a model pays for everything that it reads.
-    pub fn of(surface: Surface, asks: AnswerOptions) -> Self {
+    pub fn defaults_for(surface: Surface, options: AnswerOptions) -> Self {
         let (detail, limit, max_bytes) = match surface {
             Surface::Mcp => (Detail::Lean, Some(PAGE_DEFAULT_MCP), ANSWER_MCP_BYTES),
             _ => (Detail::Full, None, ANSWER_BYTES),
         };
-        let (detail, limit) = if asks.detail { (detail, limit) } else { (Detail::Full, None) };
-        Self { asks, surface, detail, limit, bounds: AnswerBounds { max_bytes, offset: 0 } }
+        let (detail, limit) = if options.detail { (detail, limit) } else { (Detail::Full, None) };
+        Self { options, surface, detail, limit, bounds: AnswerBounds { max_bytes, offset: 0 } }
     }
 
     /// Moves the answer options from the fields of a request into `self`, and adds the default `limit` if the
     /// request has none.
     fn take_options(&mut self, entries: &mut Vec<Entry<'_>>, known: &[&str]) -> Result<(), DecodeError> {
-        let AnswerOptions { detail, max_bytes, offset } = self.asks;
+        let AnswerOptions { detail, max_bytes, offset } = self.options;
         if detail && let Some(detail) = take_field(entries, DETAIL)? {
             self.detail = detail;
         }
         let number = |count: i64| usize::try_from(count).unwrap_or(usize::MAX);
-        if max_bytes && let Some(asked) = take_field::<MaxBytes>(entries, MAX_BYTES)? {
-            let most = match self.surface {
+        if max_bytes && let Some(requested) = take_field::<MaxBytes>(entries, MAX_BYTES)? {
+            let max_bytes_of_surface = match self.surface {
                 Surface::Mcp => MCP_MESSAGE_BYTES_MAX - MCP_ENVELOPE_BYTES,
                 _ => usize::MAX,
             };
-            self.bounds.max_bytes = number(asked.get()).min(most);
+            self.bounds.max_bytes = number(requested.get()).min(max_bytes_of_surface);
         }
-        if offset && let Some(asked) = take_field::<Offset>(entries, OFFSET)? {
-            self.bounds.offset = number(asked.get());
+        if offset && let Some(requested) = take_field::<Offset>(entries, OFFSET)? {
+            self.bounds.offset = number(requested.get());
         }
         let is_given = |(name, _): &Entry<'_>| name == LIMIT;
         if let Some(limit) = self.limit.filter(|_| known.contains(&LIMIT) && !entries.iter().any(is_given)) {
@@ -105,7 +112,7 @@ fn take_field<T: DeserializeOwned>(
     let Some(place) = entries.iter().position(|(name, _)| name == field) else { return Ok(None) };
     match entries.remove(place).1 {
         FieldValue::Json(value) => {
-            T::deserialize(value).map(Some).map_err(|error| DecodeError::of(field, error))
+            T::deserialize(value).map(Some).map_err(|error| DecodeError::in_field(field, error))
         }
         FieldValue::Text(texts) => T::deserialize(TextValue(texts))
             .map(Some)
@@ -113,18 +120,21 @@ fn take_field<T: DeserializeOwned>(
     }
 }
 
-/// Decodes an input as [`decode`] does, and stores the answer options of the request in `listing`.
+/// Decodes an input as [`decode`] does, and stores the answer options of the request in `answer_options`.
 pub(in crate::op) fn decode_with_options<T: DeserializeOwned + JsonSchema + 'static>(
     input: &Input,
-    listing: &mut AnswerOptionValues,
+    answer_options: &mut AnswerOptionValues,
 ) -> Result<T> {
-    let asks = listing.asks;
-    let read =
-        T::deserialize(InputSource::Request { input, listing: Some(listing), schema: schema::input_of::<T> });
-    read.map_err(|first| {
-        let mut schema = Value::clone(&schema::input_of::<T>());
-        asks.add_to_schema(&mut schema);
-        rejection_error(input, first, &schema, find_rejection::<T>)
+    let options = answer_options.options;
+    let read = T::deserialize(InputSource::Request {
+        input,
+        answer_options: Some(answer_options),
+        schema: schema::validation_schema::<T>,
+    });
+    read.map_err(|first_error| {
+        let mut schema = Value::clone(&schema::validation_schema::<T>());
+        options.add_to_schema(&mut schema);
+        rejection_error(input, first_error, &schema, find_rejection::<T>)
     })
 }
 
@@ -136,7 +146,7 @@ fn find_rejection<T: DeserializeOwned>(entries: Vec<Entry<'_>>) -> Option<Decode
 /// Decodes an object of another protocol, such as a frame of a WebSocket. The error reports only the first
 /// fault.
 pub fn decode_frame<T: DeserializeOwned + JsonSchema + 'static>(input: &Input) -> Result<T> {
-    let source = InputSource::Request { input, listing: None, schema: schema::input_of::<T> };
+    let source = InputSource::Request { input, answer_options: None, schema: schema::validation_schema::<T> };
     T::deserialize(source).map_err(Error::from)
 }
 
@@ -145,40 +155,40 @@ pub fn decode_object<T: DeserializeOwned + JsonSchema + 'static>(
     mut members: Map<String, Value>,
 ) -> Result<T> {
     if members.values().any(has_null) {
-        omit_null_members(&schema::input_of::<T>(), &mut members);
+        omit_null_members(&schema::validation_schema::<T>(), &mut members);
     }
     T::deserialize(InputSource::Object(members)).map_err(Error::from)
 }
 
 /// Returns the error for a rejected input, with the faults of all fields.
 ///
-/// `first` is the error of the first decoding. `again` decodes some of the fields again, and returns the
-/// reason if it rejects the fields.
+/// `first_error` is the error of the first decoding. `find_rejection` decodes some of the fields again, and
+/// returns the reason if it rejects the fields.
 fn rejection_error(
     input: &Input,
-    first: DecodeError,
+    first_error: DecodeError,
     schema: &Value,
-    again: fn(Vec<Entry<'_>>) -> Option<DecodeError>,
+    find_rejection: fn(Vec<Entry<'_>>) -> Option<DecodeError>,
 ) -> Error {
     let none = Map::new();
     let members = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
     // If the fields cannot be read, for example because the body is not an object, only the first fault is
     // reported.
     let Ok(mut entries) = read_entries(input, RequestedFields::OfSchema(members)) else {
-        return first.into();
+        return first_error.into();
     };
     remove_absent(&mut entries, schema, &[]);
     let mut faults = faults::object_faults(schema, &entry_values(members, &entries));
     let is_read = |name: &str| members.contains_key(name) && ![DETAIL, MAX_BYTES, OFFSET].contains(&name);
     entries.retain(|(name, _)| is_read(name) && !faults.iter().any(|fault| fault.is_in(name)));
     while faults.len() < FAULTS_MAX {
-        let Some(DecodeError { field: Some(field), detail }) = again(entries.clone()) else { break };
+        let Some(DecodeError { field: Some(field), detail }) = find_rejection(entries.clone()) else { break };
         entries.retain(|(name, _)| *name != field);
         faults.push(Fault::new(&field, detail));
     }
     faults.truncate(FAULTS_MAX);
     if faults.is_empty() {
-        return first.into();
+        return first_error.into();
     }
     faults::malformed_input(&faults)
 }
@@ -210,10 +220,10 @@ type Entry<'r> = (Cow<'r, str>, FieldValue<'r>);
 
 /// Removes the null fields that count as absent, at every depth.
 ///
-/// `besides` lists fields that have no schema. Null in these fields also counts as absent.
-fn remove_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, besides: &[&str]) {
+/// `other_fields` lists fields that have no schema. Null in these fields also counts as absent.
+fn remove_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, other_fields: &[&str]) {
     let is_null = |node: &FieldValue| matches!(node, FieldValue::Json(Value::Null));
-    let is_optional = |name: &str| besides.contains(&name) || is_optional(schema, name);
+    let is_optional = |name: &str| other_fields.contains(&name) || is_optional(schema, name);
     entries.retain(|(name, node)| !(is_null(node) && is_optional(name)));
     for (name, node) in entries {
         let field = schema.get("properties").and_then(|fields| fields.get(&**name));
@@ -227,7 +237,7 @@ fn remove_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, besides: &[&str])
 enum InputSource<'r> {
     Request {
         input: &'r Input,
-        listing: Option<&'r mut AnswerOptionValues>,
+        answer_options: Option<&'r mut AnswerOptionValues>,
         /// Function that returns the schema of the target type.
         schema: fn() -> Arc<Value>,
     },
@@ -245,21 +255,23 @@ impl InputSource<'_> {
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
         visitor.visit_map(match self {
-            Self::Request { input, listing, schema } => {
-                let besides = listing.as_ref().map(|listing| listing.asks.field_names()).unwrap_or_default();
-                let mut entries = read_entries(input, RequestedFields::OfType { known, besides: &besides })?;
+            Self::Request { input, answer_options, schema } => {
+                let other_fields =
+                    answer_options.as_ref().map(|values| values.options.field_names()).unwrap_or_default();
+                let mut entries =
+                    read_entries(input, RequestedFields::OfType { known, other_fields: &other_fields })?;
                 let has_null =
                     |node: &FieldValue<'_>| matches!(node, FieldValue::Json(value) if has_null(value));
                 if entries.iter().any(|(_, node)| has_null(node)) {
-                    remove_absent(&mut entries, &schema(), &besides);
+                    remove_absent(&mut entries, &schema(), &other_fields);
                 }
-                if let Some(listing) = listing {
-                    listing.take_options(&mut entries, known)?;
+                if let Some(answer_options) = answer_options {
+                    answer_options.take_options(&mut entries, known)?;
                 }
-                RequestFields::of(entries)
+                RequestFields::from_entries(entries)
             }
-            Self::Object(members) => RequestFields::of_object(members, known)?,
-            Self::Entries(entries) => RequestFields::of(entries),
+            Self::Object(members) => RequestFields::from_object(members, known)?,
+            Self::Entries(entries) => RequestFields::from_entries(entries),
         })
     }
 }
@@ -294,32 +306,32 @@ struct RequestFields<'r> {
 }
 
 impl<'r> RequestFields<'r> {
-    fn of(entries: Vec<Entry<'r>>) -> Self {
+    fn from_entries(entries: Vec<Entry<'r>>) -> Self {
         Self { entries: entries.into_iter(), value: None }
     }
 
-    fn of_object(members: Map<String, Value>, known: &'static [&'static str]) -> Result<Self, DecodeError> {
+    fn from_object(members: Map<String, Value>, known: &'static [&'static str]) -> Result<Self, DecodeError> {
         members.keys().try_for_each(|name| check_known(name, known))?;
         let entries = members.into_iter().map(|(name, value)| (Cow::Owned(name), FieldValue::Json(value)));
-        Ok(Self::of(entries.collect()))
+        Ok(Self::from_entries(entries.collect()))
     }
 }
 
 /// Selects the fields to read from a request.
 #[derive(Clone, Copy)]
 enum RequestedFields<'a> {
-    /// The fields in `known`, which the target type declares, and the fields in `besides`. Any other field is
-    /// an error.
-    OfType { known: &'static [&'static str], besides: &'a [&'static str] },
+    /// The fields in `known`, which the target type declares, and the fields in `other_fields`. Any other
+    /// field is an error.
+    OfType { known: &'static [&'static str], other_fields: &'a [&'static str] },
     /// The fields of a schema, and the first unknown fields, as many as an error lists.
     OfSchema(&'a Map<String, Value>),
 }
 
 /// How to treat a field of a request: keep its value, keep only its name, or skip it.
 enum FieldUse {
-    Value,
-    Name,
-    Nothing,
+    KeepValue,
+    KeepName,
+    Skip,
 }
 
 impl RequestedFields<'_> {
@@ -328,13 +340,13 @@ impl RequestedFields<'_> {
     /// Fails if the field is unknown and unknown fields are rejected.
     fn field_use(self, name: &str, read: &[Entry<'_>]) -> Result<FieldUse, DecodeError> {
         match self {
-            Self::OfType { besides, .. } if besides.contains(&name) => Ok(FieldUse::Value),
-            Self::OfType { known, .. } => check_known(name, known).map(|()| FieldUse::Value),
-            Self::OfSchema(members) if members.contains_key(name) => Ok(FieldUse::Value),
+            Self::OfType { other_fields, .. } if other_fields.contains(&name) => Ok(FieldUse::KeepValue),
+            Self::OfType { known, .. } => check_known(name, known).map(|()| FieldUse::KeepValue),
+            Self::OfSchema(members) if members.contains_key(name) => Ok(FieldUse::KeepValue),
             Self::OfSchema(members) if read.len() < members.len().saturating_add(FAULTS_MAX) => {
-                Ok(FieldUse::Name)
+                Ok(FieldUse::KeepName)
             }
-            Self::OfSchema(_) => Ok(FieldUse::Nothing),
+            Self::OfSchema(_) => Ok(FieldUse::Skip),
         }
     }
 }
@@ -348,11 +360,11 @@ fn read_entries<'r>(input: &'r Input, wanted: RequestedFields<'_>) -> Result<Vec
         RequestedFields::OfSchema(_) => 0,
     });
     for (name, text) in &input.text {
-        if let FieldUse::Nothing = wanted.field_use(name, &entries)? {
+        if let FieldUse::Skip = wanted.field_use(name, &entries)? {
             continue;
         }
         if text.contains('\0') {
-            return Err(DecodeError::of(name, NUL_MESSAGE));
+            return Err(DecodeError::in_field(name, NUL_MESSAGE));
         }
         match entries.iter_mut().find(|(given, _)| given == name) {
             Some((_, FieldValue::Text(texts))) => texts.push(text),
@@ -363,11 +375,12 @@ fn read_entries<'r>(input: &'r Input, wanted: RequestedFields<'_>) -> Result<Vec
     Ok(entries)
 }
 
+/// Fails if the field `name` is not in `known`.
 fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), DecodeError> {
     if known.contains(&name) {
         return Ok(());
     }
-    Err(DecodeError::of(name, faults::unknown_field_message(name, known)))
+    Err(DecodeError::in_field(name, faults::unknown_field_message(name, known)))
 }
 
 /// Maximum number of JSON values in a body. Arbitrary JSON of `JSON_MAX_BYTES` bytes contains at most half
@@ -403,7 +416,7 @@ fn read_body(
         let place = format!("(line {} column {})", error.line(), error.column());
         match (reading, json::invalid_character_message(&error)) {
             (Some(name), Some(fault)) => {
-                DecodeError { field: Some(name + &budget.failed_at()), detail: fault.to_owned() }
+                DecodeError { field: Some(name + &budget.take_failure_path()), detail: fault.to_owned() }
             }
             // The JSON is valid, but it repeats a member or has too many values.
             (Some(name), None) if error.is_data() => {
@@ -415,10 +428,10 @@ fn read_body(
     })?;
     for (name, node) in entries.iter().skip(given) {
         let FieldValue::Json(value) = node else { continue };
-        if depth(value) > JSON_MAX_DEPTH {
-            return Err(DecodeError::of(name, format!("nested deeper than {JSON_MAX_DEPTH} levels")));
+        if nesting_depth(value) > JSON_MAX_DEPTH {
+            return Err(DecodeError::in_field(name, format!("nested deeper than {JSON_MAX_DEPTH} levels")));
         }
-        if let Some(place) = json::path_of_nul(value) {
+        if let Some(place) = json::find_nul_path(value) {
             return Err(DecodeError {
                 field: Some(format!("{name}{place}")),
                 detail: NUL_MESSAGE.to_owned(),
@@ -447,9 +460,9 @@ impl ObjectMembers<'_, '_> {
         let used = self.wanted.field_use(name, self.entries)?;
         match self.entries.iter().find(|(given, _)| given == name) {
             None => Ok(used),
-            Some((_, FieldValue::Json(_))) => Err(DecodeError::of(name, "appears twice")),
+            Some((_, FieldValue::Json(_))) => Err(DecodeError::in_field(name, "appears twice")),
             Some((_, FieldValue::Text(_))) => {
-                Err(DecodeError::of(name, "given in the address and in the body"))
+                Err(DecodeError::in_field(name, "given in the address and in the body"))
             }
         }
     }
@@ -465,15 +478,15 @@ impl<'de> Visitor<'de> for ObjectMembers<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
         while let Some(name) = access.next_key::<String>()? {
             let value = match self.field_use(&name) {
-                Ok(FieldUse::Value) => match access.next_value_seed(self.budget.reader()) {
+                Ok(FieldUse::KeepValue) => match access.next_value_seed(self.budget.value_seed()) {
                     Ok(value) => value,
                     Err(error) => {
                         *self.reading = Some(name);
                         return Err(error);
                     }
                 },
-                Ok(FieldUse::Name) => access.next_value::<IgnoredAny>().map(|_| Value::Null)?,
-                Ok(FieldUse::Nothing) => {
+                Ok(FieldUse::KeepName) => access.next_value::<IgnoredAny>().map(|_| Value::Null)?,
+                Ok(FieldUse::Skip) => {
                     access.next_value::<IgnoredAny>()?;
                     continue;
                 }
@@ -488,10 +501,11 @@ impl<'de> Visitor<'de> for ObjectMembers<'_, '_> {
     }
 }
 
-fn depth(value: &Value) -> usize {
+/// Returns how deeply lists and objects are nested in a value: 0 for any other value.
+fn nesting_depth(value: &Value) -> usize {
     match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        Value::Array(items) => 1 + items.iter().map(nesting_depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(nesting_depth).max().unwrap_or(0),
         _ => 0,
     }
 }
@@ -581,11 +595,13 @@ mod tests {
         let read = probe(&[], all).unwrap();
         assert_eq!((read.limit, read.tag.len(), read.flag, read.note), (None, 0, None, Patch::Clear));
         let input = Input::json(r#"{"limit":null,"detail":null}"#);
-        let asks = AnswerOptions { detail: true, ..AnswerOptions::default() };
-        let listing =
-            &mut AnswerOptionValues { limit: Some(7), ..AnswerOptionValues::of(Surface::Mcp, asks) };
-        let read: Probe = decode_with_options(&input, listing).unwrap();
-        assert_eq!((read.limit.map(Count::get), listing.detail), (Some(7), Detail::Lean));
+        let options = AnswerOptions { detail: true, ..AnswerOptions::default() };
+        let answer_options = &mut AnswerOptionValues {
+            limit: Some(7),
+            ..AnswerOptionValues::defaults_for(Surface::Mcp, options)
+        };
+        let read: Probe = decode_with_options(&input, answer_options).unwrap();
+        assert_eq!((read.limit.map(Count::get), answer_options.detail), (Some(7), Detail::Lean));
         let read: Probe = decode_frame(&Input::json(all)).unwrap();
         assert_eq!(read.tag.len(), 0);
         let Value::Object(members) = json!({"tag": null}) else { panic!() };
@@ -702,12 +718,12 @@ mod tests {
             let members = schema["properties"].as_object().unwrap();
             let kept = read_entries(input, RequestedFields::OfSchema(members)).unwrap();
             assert_eq!(kept.len(), members.len() + FAULTS_MAX, "each is compared with those before it");
-            let asks = AnswerOptions { detail: true, ..AnswerOptions::default() };
-            let listing = &mut AnswerOptionValues::of(Surface::Mcp, asks);
+            let options = AnswerOptions { detail: true, ..AnswerOptions::default() };
+            let answer_options = &mut AnswerOptionValues::defaults_for(Surface::Mcp, options);
             for refused in [
                 decode::<Probe>(input).unwrap_err(),
                 decode::<Nothing>(input).unwrap_err(),
-                decode_with_options::<Probe>(input, listing).unwrap_err(),
+                decode_with_options::<Probe>(input, answer_options).unwrap_err(),
             ] {
                 let problem = serde_json::to_value(refused.problem()).unwrap();
                 assert_eq!(problem[ERRORS].as_array().unwrap().len(), FAULTS_MAX, "{problem}");

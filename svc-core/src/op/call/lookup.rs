@@ -17,21 +17,20 @@ use crate::time::Time;
 impl Caller {
     /// Finds the caller that a credential identifies, even if the credential has expired or was revoked.
     /// Fails with 401 `unauthenticated` if the credential is unknown.
-    pub(crate) fn by_key(conn: &Conn, key: &CredentialKey) -> Result<Self> {
+    pub(crate) fn find_by_key(conn: &Conn, key: &CredentialKey) -> Result<Self> {
         match key {
-            CredentialKey::Token(hash) => Self::by_secret(conn, hash),
-            CredentialKey::Session(session) => Self::by_session(conn, *session),
-            CredentialKey::Both(hash, session) => {
-                Self::by_secret(conn, hash)?.with_session(&Self::by_session(conn, *session)?, *session)
-            }
-            CredentialKey::Ticket(hash) => Self::by_ticket(conn, hash),
-            CredentialKey::FirstPerson => Self::first_person(conn),
-            CredentialKey::Anonymous(workspace) => Self::anonymous_in(conn, *workspace),
+            CredentialKey::Token(hash) => Self::find_by_token_hash(conn, hash),
+            CredentialKey::Session(session) => Self::find_by_session(conn, *session),
+            CredentialKey::Both(hash, session) => Self::find_by_token_hash(conn, hash)?
+                .with_session(&Self::find_by_session(conn, *session)?, *session),
+            CredentialKey::Ticket(hash) => Self::find_by_ticket_hash(conn, hash),
+            CredentialKey::FirstPerson => Self::find_first_person(conn),
+            CredentialKey::Anonymous(workspace) => Self::find_anonymous_reader(conn, *workspace),
         }
     }
 
     /// Finds a caller by the hash of a token's secret.
-    fn by_secret(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
+    fn find_by_token_hash(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
         find_row(conn, TOKEN_BY_SECRET, &[hash])?.ok_or_else(|| unauthenticated("the token is unknown"))
     }
 
@@ -39,7 +38,7 @@ impl Caller {
     ///
     /// A session that was created from a token has the rights of that token, and ends when the secret of the
     /// token changes.
-    fn by_session(conn: &Conn, id: SessionId) -> Result<Self> {
+    fn find_by_session(conn: &Conn, id: SessionId) -> Result<Self> {
         let unknown = || unauthenticated("the session is unknown");
         let session: Session = find_row(conn, SESSION_BY_ID, &[&id])?.ok_or_else(unknown)?;
         let via = CredentialKind::Session { id, token: session.token_id };
@@ -70,7 +69,7 @@ impl Caller {
 
     /// Finds the caller for a share ticket by the hash of its secret. The caller is not a member and sees
     /// only one channel.
-    fn by_ticket(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
+    fn find_by_ticket_hash(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
         let unknown = || unauthenticated("the share ticket is unknown");
         let ticket: SharedChannel = find_row(conn, TICKET_BY_SECRET, &[hash])?.ok_or_else(unknown)?;
         Ok(Self {
@@ -79,12 +78,12 @@ impl Caller {
             expires_at: Some(ticket.expires_at),
             revoked: ticket.revoked,
             charged_to: ticket.charged_to,
-            ..Self::instance(ticket.workspace_id).seeing(Visibility::Channel(ticket.channel_id))
+            ..Self::instance(ticket.workspace_id).with_visibility(Visibility::Channel(ticket.channel_id))
         })
     }
 
     /// Finds the first person of the oldest live workspace, with all capabilities of a human administrator.
-    fn first_person(conn: &Conn) -> Result<Self> {
+    fn find_first_person(conn: &Conn) -> Result<Self> {
         let unknown = || unauthenticated("the service has no person yet that the request could act as");
         let DefaultPerson { id, workspace_id, charged_to, frozen } =
             find_row(conn, FIRST_PERSON, &[])?.ok_or_else(unknown)?;
@@ -93,7 +92,7 @@ impl Caller {
     }
 
     /// Returns the anonymous reader of the public channels of a workspace.
-    fn anonymous_in(conn: &Conn, workspace: WorkspaceId) -> Result<Self> {
+    fn find_anonymous_reader(conn: &Conn, workspace: WorkspaceId) -> Result<Self> {
         let unknown = || unauthenticated("the workspace that is open to all does not exist");
         let (workspace_id, charged_to) =
             find_row(conn, LIVE_WORKSPACE, &[&workspace])?.ok_or_else(unknown)?;
@@ -147,7 +146,7 @@ columns! {
         held: Capabilities = capabilities,
         // The event that created the token. Pruning may have removed it from the log. Events are numbered
         // from 1.
-        minted: Option<String> =
+        creation_payload: Option<String> =
             "(select e.payload from events e where e.workspace_id = t.workspace_id and e.lsn = t.lsn)",
         pruned: bool = "exists (
             select 1 from heads h where h.workspace_id = t.workspace_id and h.floor > t.lsn and t.lsn > 0)",
@@ -172,7 +171,7 @@ columns! {
     }
     make {
         via: CredentialKind::Token,
-        capabilities: if pruned { held } else { check_granted(id, held, minted.as_deref())? },
+        capabilities: if pruned { held } else { check_granted(id, held, creation_payload.as_deref())? },
         token_id: Some(id),
         member: Some(member_id),
         actor: Some(actor_id),
@@ -182,25 +181,25 @@ columns! {
     }
 }
 
-/// Returns the capabilities in a token's row, after checking that the event of the token's creation granted
-/// them.
+/// Returns `held`, the capabilities in a token's row, after checking that the event of the token's creation
+/// granted them. `creation_payload` is the payload of that event.
 ///
 /// The hash chain protects the log but not the row. Because of this check, an attacker who can write to the
 /// database cannot extend the rights of a token.
-fn check_granted(id: TokenId, held: Capabilities, minted: Option<&str>) -> Result<Capabilities> {
+fn check_granted(id: TokenId, held: Capabilities, creation_payload: Option<&str>) -> Result<Capabilities> {
     #[derive(Deserialize)]
-    struct Minted {
+    struct TokenCreation {
         token_id: TokenId,
         /// Names of the granted capabilities. They remain text, because a newer version of the service may
         /// have granted capabilities that this version does not know.
         capabilities: Vec<String>,
     }
-    let minted = minted.and_then(|text| serde_json::from_str::<Minted>(text).ok());
-    let grants = |minted: Minted| {
-        let has = |name: &str| minted.capabilities.iter().any(|granted| granted == name);
-        minted.token_id == id && held.iter().all(|capability| has(capability.name()))
+    let creation = creation_payload.and_then(|text| serde_json::from_str::<TokenCreation>(text).ok());
+    let grants = |creation: TokenCreation| {
+        let has = |name: &str| creation.capabilities.iter().any(|granted| granted == name);
+        creation.token_id == id && held.iter().all(|capability| has(capability.name()))
     };
-    if minted.is_some_and(grants) {
+    if creation.is_some_and(grants) {
         return Ok(held);
     }
     tracing::warn!(token = %id, "a token has capabilities that its event in the log has not granted");

@@ -33,16 +33,16 @@ impl Caller {
             }
             (Some(token_id), _) => {
                 let mut rows = conn.query(ANCESTORS, &[&token_id])?;
-                let line = rows.iter_mut().map(FromRow::from_row);
-                let line: Vec<(TokenId, Option<i64>)> = line.collect::<Result<_>>()?;
-                let (root, _) = *line.last().ok_or_else(|| Error::internal("a token has no root"))?;
-                let mut line: Vec<_> =
-                    line.into_iter().map(|(token, quota)| (Client::Token(token), quota)).collect();
+                let lineage = rows.iter_mut().map(FromRow::from_row);
+                let lineage: Vec<(TokenId, Option<i64>)> = lineage.collect::<Result<_>>()?;
+                let (root, _) = *lineage.last().ok_or_else(|| Error::internal("a token has no root"))?;
+                let mut lineage: Vec<_> =
+                    lineage.into_iter().map(|(token, quota)| (Client::Token(token), quota)).collect();
                 let client = self.installation.map_or(Client::Token(root), Client::Installation);
                 if let Some(installation) = self.installation {
-                    line.push((client, installation_quota(conn, installation)?));
+                    lineage.push((client, installation_quota(conn, installation)?));
                 }
-                Ok(Payer { client: Some(client), workspace, quotas: distinct_quotas(&line) })
+                Ok(Payer { client: Some(client), workspace, quotas: distinct_quotas(&lineage) })
             }
             (None, Some(member)) => {
                 Ok(Payer { client: Some(Client::Member(member)), workspace, quotas: Vec::new() })
@@ -65,9 +65,9 @@ const ANCESTORS: &str = "
 ///
 /// A quota that equals the next one is omitted, because each request that counts against the former also
 /// counts against the latter.
-fn distinct_quotas(line: &[(Client, Option<i64>)]) -> Vec<(Client, i64)> {
-    let parents = line.iter().skip(1).map(|(_, quota)| *quota).chain([None]);
-    let own = line.iter().zip(parents).filter(|((_, quota), parent)| quota != parent);
+fn distinct_quotas(lineage: &[(Client, Option<i64>)]) -> Vec<(Client, i64)> {
+    let parents = lineage.iter().skip(1).map(|(_, quota)| *quota).chain([None]);
+    let own = lineage.iter().zip(parents).filter(|((_, quota), parent)| quota != parent);
     own.filter_map(|((client, quota), _)| quota.map(|quota| (*client, quota))).collect()
 }
 
@@ -86,8 +86,8 @@ mod tests {
             ([Some(2), Some(5), Some(5)], vec![(own, 2), (root, 5)]),
             ([Some(2), Some(2), None], vec![(parent, 2)]),
         ] {
-            let line: Vec<_> = [own, parent, root].into_iter().zip(quotas).collect();
-            assert_eq!(distinct_quotas(&line), wanted, "{quotas:?}");
+            let lineage: Vec<_> = [own, parent, root].into_iter().zip(quotas).collect();
+            assert_eq!(distinct_quotas(&lineage), wanted, "{quotas:?}");
         }
     }
 }

@@ -86,7 +86,7 @@ impl InputView for Input {
         let ids = body.into_iter().filter(is_id);
         let ids = ids.filter_map(|(name, text)| Some((name, serde_json::from_str(text.get()).ok()?)));
         let text = self.text.iter().map(|(name, text)| (name.clone(), Value::from(text.as_str())));
-        only_ids(ids.chain(text))
+        keep_ids(ids.chain(text))
     }
 
     fn bytes(&self) -> usize {
@@ -100,7 +100,7 @@ pub(in crate::op) struct TypedInput<'a, I>(pub &'a I);
 impl<I: Serialize> InputView for TypedInput<'_, I> {
     fn ids(&self) -> Map<String, Value> {
         match serde_json::to_value(self.0) {
-            Ok(Value::Object(members)) => only_ids(members.into_iter()),
+            Ok(Value::Object(members)) => keep_ids(members.into_iter()),
             _ => Map::new(),
         }
     }
@@ -114,7 +114,8 @@ impl<I: Serialize> InputView for TypedInput<'_, I> {
     }
 }
 
-fn only_ids(fields: impl Iterator<Item = (String, Value)>) -> Map<String, Value> {
+/// Keeps the fields whose names end in `_id` and whose values are strings.
+fn keep_ids(fields: impl Iterator<Item = (String, Value)>) -> Map<String, Value> {
     fields.filter(|(name, value)| is_id(name) && value.is_string()).collect()
 }
 

@@ -20,7 +20,8 @@ impl DecodeError {
         Self { field: None, detail: detail.into() }
     }
 
-    pub fn of(field: &str, error: impl std::fmt::Display) -> Self {
+    /// Creates the error of the rejected field `field`.
+    pub fn in_field(field: &str, error: impl std::fmt::Display) -> Self {
         Self { field: Some(field.to_owned()), detail: error.to_string() }
     }
 }
@@ -60,7 +61,8 @@ pub(super) type Texts<'r> = Vec<&'r str>;
 pub(super) struct TextValue<'r>(pub Texts<'r>);
 
 impl<'r> TextValue<'r> {
-    pub fn single(self) -> Result<&'r str, DecodeError> {
+    /// Returns the only text of the field. Fails if the field occurs more than once.
+    pub fn single_text(self) -> Result<&'r str, DecodeError> {
         let mut texts = self.0.into_iter();
         match (texts.next(), texts.next()) {
             (Some(text), None) => Ok(text),
@@ -68,16 +70,16 @@ impl<'r> TextValue<'r> {
         }
     }
 
-    fn parse<T: std::str::FromStr>(self, wanted: &str) -> Result<T, DecodeError> {
-        let text = self.single()?;
-        text.parse().map_err(|_| DecodeError::new(format!("expected {wanted}, found \"{}\"", echo(text))))
+    fn parse<T: std::str::FromStr>(self, expected: &str) -> Result<T, DecodeError> {
+        let text = self.single_text()?;
+        text.parse().map_err(|_| DecodeError::new(format!("expected {expected}, found \"{}\"", echo(text))))
     }
 }
 
 macro_rules! parse_numbers {
-    ($($method:ident => $visit:ident: $number:ty, $wanted:literal;)*) => {$(
+    ($($method:ident => $visit:ident: $number:ty, $expected:literal;)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-            visitor.$visit(self.parse::<$number>($wanted)?)
+            visitor.$visit(self.parse::<$number>($expected)?)
         }
     )*};
 }
@@ -86,7 +88,7 @@ impl<'de> Deserializer<'de> for TextValue<'_> {
     type Error = DecodeError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-        visitor.visit_str(self.single()?)
+        visitor.visit_str(self.single_text()?)
     }
 
     parse_numbers! {
@@ -121,7 +123,7 @@ impl<'de> Deserializer<'de> for TextValue<'_> {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
-        visitor.visit_enum(self.single()?.into_deserializer())
+        visitor.visit_enum(self.single_text()?.into_deserializer())
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {

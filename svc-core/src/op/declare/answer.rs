@@ -39,8 +39,8 @@ pub trait Answer<I>: Serialize + Sized {
 /// Returns the error for a repeated request whose first answer contained a secret. `id` is the id of the new
 /// object.
 pub fn secret_shown_once_error(id: impl Serialize) -> Error {
-    let told = "the answer to the first request with this key contained a secret, which is shown only once";
-    Error::new(Code::IdempotencyReplayed, told).with("id", id)
+    let detail = "the answer to the first request with this key contained a secret, which is shown only once";
+    Error::new(Code::IdempotencyReplayed, detail).with("id", id)
 }
 
 /// The output of an operation that changes data and has the input `I`, with or without idempotency keys.
@@ -96,8 +96,8 @@ impl RepeatPolicy {
     {
         Self {
             refuses: <O as Answer<I>>::REFUSES,
-            encode_input: |input, asks| {
-                serde_json::to_vec(&decode_input::<I>(input, asks)?).map_err(Error::internal)
+            encode_input: |input, options| {
+                serde_json::to_vec(&decode_input::<I>(input, options)?).map_err(Error::internal)
             },
             stored_data: |output| {
                 let output = output.as_any().downcast_ref::<O>();
@@ -105,8 +105,8 @@ impl RepeatPolicy {
                 let kept = Answer::<I>::kept(output);
                 kept.map(|kept| serde_json::to_string(&kept).map_err(Error::internal)).transpose()
             },
-            answer_repeat: |cx, input, asks, kept| {
-                let input = decode_input::<I>(input, asks)?;
+            answer_repeat: |cx, input, options, kept| {
+                let input = decode_input::<I>(input, options)?;
                 let kept = serde_json::from_str(kept).map_err(Error::internal)?;
                 Ok(Box::new(<O as Answer<I>>::answer_repeat(cx, &input, kept)?))
             },
@@ -115,6 +115,6 @@ impl RepeatPolicy {
 }
 
 /// Decodes an input that may contain answer options.
-fn decode_input<I: InputType>(input: &Input, asks: AnswerOptions) -> Result<I> {
-    decode_with_options(input, &mut AnswerOptionValues::of(Surface::Rest, asks))
+fn decode_input<I: InputType>(input: &Input, options: AnswerOptions) -> Result<I> {
+    decode_with_options(input, &mut AnswerOptionValues::defaults_for(Surface::Rest, options))
 }

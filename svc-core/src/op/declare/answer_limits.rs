@@ -18,26 +18,26 @@ use crate::schema;
 impl Operation {
     /// Lets callers choose the level of detail of the answer, as for every list.
     pub fn detailed(mut self) -> Self {
-        self.run.lean = Some(OnceLock::new());
+        self.run.lean_form = Some(OnceLock::new());
         self
     }
 
     /// Declares that answers of the operation are short: the code limits the number of items, although the
     /// schema does not.
     pub fn short(mut self) -> Self {
-        self.run.bounds.short = true;
+        self.run.byte_limit.is_always_short = true;
         self
     }
 
     /// Declares that answers of the operation are never cut, because callers need complete answers.
     pub fn whole(mut self) -> Self {
-        self.run.bounds.whole = true;
+        self.run.byte_limit.is_never_cut = true;
         self
     }
 
     /// Lets callers read the member `text` of the answer from a character offset, to continue after a cut.
     pub fn resumes_text(mut self, text: &'static str) -> Self {
-        self.run.bounds.resumes_text = Some(text);
+        self.run.byte_limit.resumes_text = Some(text);
         self
     }
 
@@ -45,33 +45,35 @@ impl Operation {
     ///
     /// Files are never cut, and SCIM has its own page sizes.
     pub(in crate::op) fn is_cut(&self) -> bool {
-        !self.run.bounds.whole && !self.http().returns_file && self.http().frame != Some(Frame::Scim)
+        !self.run.byte_limit.is_never_cut
+            && !self.http().returns_file
+            && self.http().frame != Some(Frame::Scim)
     }
 
     /// Returns the name of the text member that callers can read from a character offset, or `None` if there
     /// is none.
     pub fn resumable_text(&self) -> Option<&'static str> {
-        self.run.bounds.resumes_text
+        self.run.byte_limit.resumes_text
     }
 
     /// Returns the answer options that requests for the operation can set.
-    pub(in crate::op) fn asks(&self) -> AnswerOptions {
+    pub(in crate::op) fn answer_options(&self) -> AnswerOptions {
         let has_max_bytes = || {
             self.is_cut()
-                && !self.run.bounds.short
+                && !self.run.byte_limit.is_always_short
                 && !self.http().rest_only
                 && cut_notes::may_be_long(&self.full_schema())
         };
         AnswerOptions {
             detail: self.is_detailed(),
-            max_bytes: *self.run.bounds.has_max_bytes.get_or_init(has_max_bytes),
-            offset: self.run.bounds.resumes_text.is_some(),
+            max_bytes: *self.run.byte_limit.has_max_bytes.get_or_init(has_max_bytes),
+            offset: self.run.byte_limit.resumes_text.is_some(),
         }
     }
 
     /// Returns the shape of the operation's answers, which determines how they are cut.
     pub(in crate::op) fn shape(&self) -> &AnswerShape {
-        self.run.bounds.shape.get_or_init(|| AnswerShape::of(&self.full_schema()))
+        self.run.byte_limit.shape.get_or_init(|| AnswerShape::from_schema(&self.full_schema()))
     }
 
     /// Returns the maximum bytes of an uncut answer according to its schema, or `usize::MAX` if the schema
@@ -93,12 +95,15 @@ impl Operation {
 
     /// Returns whether callers can choose the level of detail of the operation's answers.
     pub fn is_detailed(&self) -> bool {
-        self.run.lean.is_some()
+        self.run.lean_form.is_some()
     }
 
     /// Returns how answers of the operation are made lean, or `None` if callers cannot request lean answers.
-    pub(in crate::op) fn lean(&self) -> Option<&LeanForm> {
-        self.run.lean.as_ref().map(|lean| lean.get_or_init(|| LeanForm::of(&self.full_schema())))
+    pub(in crate::op) fn lean_form(&self) -> Option<&LeanForm> {
+        self.run
+            .lean_form
+            .as_ref()
+            .map(|lean| lean.get_or_init(|| LeanForm::from_schema(&self.full_schema())))
     }
 
     /// Returns the JSON Schema (2020-12) of the output: one object, without references.
@@ -117,11 +122,11 @@ impl Operation {
         let schema = schema::inlined_output(self.docs().output);
         if self.effect() == Effect::Wait {
             let timed_out = schema::inlined_output(schema::of::<TimedOut>);
-            return schema::one_object(json!({
+            return schema::merge_into_one_object(json!({
                 "description": schema.get("description"),
                 "anyOf": [schema, timed_out],
             }));
         }
-        schema::one_object(schema)
+        schema::merge_into_one_object(schema)
     }
 }

@@ -19,7 +19,7 @@ use super::cut_notes::{
     CURSOR_BYTES, ITEMS, NEWEST_LIST, NEWEST_OMITTED, NEXT_CURSOR, NEXT_OFFSET, NULLED_WHEN_CUT, OMITTED,
     RESUMABLE_TEXTS, TRUNCATED, UNCUT_STRING_BYTES, UNCUT_TEXT_BYTES, WHOLE_ITEMS, is_nullable, is_open,
 };
-use super::lean_answer::{OrderedMembers, parse};
+use super::lean_answer::{OrderedMembers, parse_own_json};
 use crate::error::{Error, Result};
 use crate::page::{AnswerBounds, CURSORS, Cursor};
 use crate::schema;
@@ -38,12 +38,13 @@ const OMITTED_BYTES: usize = 16;
 /// How the answers of an operation are cut to a maximum number of bytes.
 #[derive(Default)]
 pub(crate) struct ByteLimit {
-    /// Whether answers are short although their schema sets no limit.
-    pub short: bool,
+    /// Whether the code keeps answers short although their schema sets no limit.
+    pub is_always_short: bool,
     /// Whether answers of the operation are never cut.
-    pub whole: bool,
+    pub is_never_cut: bool,
     /// Name of the text member that callers can read from a character offset, if there is one.
     pub resumes_text: Option<&'static str>,
+    /// The shape of the answers. Computed on first use.
     pub shape: OnceLock<AnswerShape>,
     /// Whether callers may set the maximum number of bytes of the answer. Computed on first use.
     pub has_max_bytes: OnceLock<bool>,
@@ -60,64 +61,64 @@ pub(crate) enum AnswerShape {
     },
     List(Box<AnswerShape>),
     /// A value that is kept whole or replaced by null.
-    Whole,
+    WholeOrNull,
     /// A value that is kept whole. Only a long string is cut.
     Plain,
 }
 
 impl AnswerShape {
     /// Derives the shape of an answer from the schema of the answer.
-    pub fn of(schema: &Value) -> Self {
+    pub fn from_schema(schema: &Value) -> Self {
         let nullable = is_nullable(schema);
-        let merged = schema::one_object(schema.clone());
+        let merged = schema::merge_into_one_object(schema.clone());
         if let Some(members) = merged.get("properties").and_then(Value::as_object) {
             let shape = |(name, member): (&String, &Value)| {
                 let shape = match name.as_str() {
-                    name if NULLED_WHEN_CUT.contains(&name) => Self::Whole,
-                    name if WHOLE_ITEMS.contains(&name) => Self::List(Box::new(Self::Whole)),
+                    name if NULLED_WHEN_CUT.contains(&name) => Self::WholeOrNull,
+                    name if WHOLE_ITEMS.contains(&name) => Self::List(Box::new(Self::WholeOrNull)),
                     name if NEVER_CUT.contains(&name) => Self::Plain,
-                    _ => Self::of(member),
+                    _ => Self::from_schema(member),
                 };
                 (name.clone(), shape)
             };
             return Self::Object { members: members.iter().map(shape).collect(), nullable };
         }
         match merged.get("items") {
-            Some(items) => Self::List(Box::new(Self::of(items))),
-            None if is_open(schema) => Self::Whole,
+            Some(items) => Self::List(Box::new(Self::from_schema(items))),
+            None if is_open(schema) => Self::WholeOrNull,
             None => Self::Plain,
         }
     }
 
     /// Returns the shape of an object that no schema describes.
-    pub fn unknown() -> Self {
+    pub fn without_schema() -> Self {
         Self::Object { members: BTreeMap::new(), nullable: false }
     }
 
     /// Cuts an encoded answer to the maximum bytes in `bounds`. An answer that is not an object is returned
     /// unchanged.
-    pub fn fit(&self, full: &[u8], bounds: AnswerBounds) -> Result<Vec<u8>> {
+    pub fn cut_to_fit(&self, full: &[u8], bounds: AnswerBounds) -> Result<Vec<u8>> {
         let full: &RawValue = serde_json::from_slice(full).map_err(Error::internal)?;
         match self {
             Self::Object { members, .. } if full.get().starts_with('{') => {
-                CutObject::of(members, full)?.fit(bounds.max_bytes, bounds.offset)
+                CutObject::parse(members, full)?.cut_to_fit(bounds.max_bytes, bounds.offset)
             }
             _ => Ok(full.get().as_bytes().to_vec()),
         }
     }
 }
 
-/// Removes the first `offset` characters from the member `text` of an encoded answer.
+/// Removes the first `count` characters from the member `text_member` of an encoded answer.
 ///
 /// In a page, the characters are removed from the text of the first item.
-pub(crate) fn skip_characters(full: &[u8], text: &str, offset: usize) -> Result<Vec<u8>> {
+pub(crate) fn skip_text_characters(full: &[u8], text_member: &str, count: usize) -> Result<Vec<u8>> {
     let mut answer: Map<String, Value> = serde_json::from_slice(full).map_err(Error::internal)?;
     let object = match answer.get_mut(ITEMS).and_then(Value::as_array_mut) {
         Some(items) => items.first_mut().and_then(Value::as_object_mut),
         None => Some(&mut answer),
     };
-    if let Some(Value::String(text)) = object.and_then(|object| object.get_mut(text)) {
-        let begin = text.char_indices().nth(offset).map_or(text.len(), |(begin, _)| begin);
+    if let Some(Value::String(text)) = object.and_then(|object| object.get_mut(text_member)) {
+        let begin = text.char_indices().nth(count).map_or(text.len(), |(begin, _)| begin);
         text.drain(..begin);
     }
     serde_json::to_vec(&answer).map_err(Error::internal)
@@ -126,7 +127,7 @@ pub(crate) fn skip_characters(full: &[u8], text: &str, offset: usize) -> Result<
 /// How a member of an object is shortened.
 #[derive(Clone, Copy)]
 enum CutKind<'a> {
-    Whole,
+    ReplaceByNull,
     Text,
     List(&'a AnswerShape),
     Object { members: &'a BTreeMap<String, AnswerShape>, nullable: bool },
@@ -134,15 +135,15 @@ enum CutKind<'a> {
 
 impl<'a> CutKind<'a> {
     /// Returns how a member is shortened, or `None` if it is kept whole.
-    fn of(name: &str, value: &RawValue, shape: Option<&'a AnswerShape>) -> Option<Self> {
+    fn for_member(name: &str, value: &RawValue, shape: Option<&'a AnswerShape>) -> Option<Self> {
         match (value.get().as_bytes().first()?, shape) {
-            (b'{' | b'[' | b'"', Some(AnswerShape::Whole)) => Some(Self::Whole),
+            (b'{' | b'[' | b'"', Some(AnswerShape::WholeOrNull)) => Some(Self::ReplaceByNull),
             (b'{', Some(AnswerShape::Object { members, nullable })) => {
                 Some(Self::Object { members, nullable: *nullable })
             }
             (b'[', Some(AnswerShape::List(items))) => Some(Self::List(items)),
-            (b'[', _) => Some(Self::List(&AnswerShape::Whole)),
-            (b'{', None) => Some(Self::Whole),
+            (b'[', _) => Some(Self::List(&AnswerShape::WholeOrNull)),
+            (b'{', None) => Some(Self::ReplaceByNull),
             (b'"', _) if RESUMABLE_TEXTS.contains(&name) => {
                 (value.get().len() > UNCUT_TEXT_BYTES).then_some(Self::Text)
             }
@@ -152,7 +153,7 @@ impl<'a> CutKind<'a> {
     }
 
     /// Returns the number of bytes to reserve for the members that report this cut.
-    fn note_bytes(self, name: &str) -> usize {
+    fn report_bytes(self, name: &str) -> usize {
         match self {
             Self::Text => TRUNCATED_BYTES,
             _ => name.len().saturating_add(2 * OMITTED_BYTES),
@@ -163,12 +164,16 @@ impl<'a> CutKind<'a> {
 /// A member of an object, complete or cut.
 struct ObjectMember<'a> {
     name: &'a str,
+    /// The complete value.
     full: &'a RawValue,
+    /// How the member may be shortened, or `None` if it is kept whole.
     cut: Option<CutKind<'a>>,
+    /// The shortened value as JSON, if the member was shortened.
     short: Option<Vec<u8>>,
 }
 
 impl ObjectMember<'_> {
+    /// Returns the JSON of the member, after the cut if it was cut.
     fn bytes(&self) -> &[u8] {
         self.short.as_deref().unwrap_or(self.full.get().as_bytes())
     }
@@ -191,16 +196,16 @@ struct CutReport<'a> {
 }
 
 impl<'a> CutObject<'a> {
-    fn of(shapes: &'a BTreeMap<String, AnswerShape>, full: &'a RawValue) -> Result<Self> {
-        Ok(Self { members: parse(full)?, shapes })
+    fn parse(shapes: &'a BTreeMap<String, AnswerShape>, full: &'a RawValue) -> Result<Self> {
+        Ok(Self { members: parse_own_json(full)?, shapes })
     }
 
     /// Encodes the object in at most `budget` bytes, or in as few bytes as possible if `budget` is too small.
     ///
     /// `offset` is the number of characters that were removed from the beginning of the object's text.
-    fn fit(&self, budget: usize, offset: usize) -> Result<Vec<u8>> {
+    fn cut_to_fit(&self, budget: usize, offset: usize) -> Result<Vec<u8>> {
         let cursors: Vec<&RawValue> = match self.members.get(CURSORS) {
-            Some(cursors) => parse(cursors)?,
+            Some(cursors) => parse_own_json(cursors)?,
             None => Vec::new(),
         };
         let is_page = self.shapes.contains_key(NEXT_CURSOR) && !cursors.is_empty();
@@ -211,7 +216,7 @@ impl<'a> CutObject<'a> {
             .map(|(name, full)| ObjectMember {
                 name,
                 full,
-                cut: CutKind::of(name, full, self.shapes.get(name)),
+                cut: CutKind::for_member(name, full, self.shapes.get(name)),
                 short: None,
             })
             .collect();
@@ -219,12 +224,13 @@ impl<'a> CutObject<'a> {
         for part in &parts {
             // The overhead of a member: the quotation marks of its name, a colon and a comma.
             left = left.saturating_sub(part.name.len().saturating_add(4));
-            left =
-                left.saturating_sub(part.cut.map_or(part.full.get().len(), |cut| cut.note_bytes(part.name)));
+            left = left
+                .saturating_sub(part.cut.map_or(part.full.get().len(), |cut| cut.report_bytes(part.name)));
         }
         let mut report = CutReport::default();
-        let order =
-            |part: &&mut ObjectMember<'_>| (!matches!(part.cut, Some(CutKind::Whole)), part.full.get().len());
+        let order = |part: &&mut ObjectMember<'_>| {
+            (!matches!(part.cut, Some(CutKind::ReplaceByNull)), part.full.get().len())
+        };
         let mut short: Vec<&mut ObjectMember<'_>> =
             parts.iter_mut().filter(|part| part.cut.is_some()).collect();
         short.sort_by_key(order);
@@ -253,9 +259,9 @@ impl<'a> ObjectMember<'a> {
     ) -> Result<()> {
         match self.cut {
             None => {}
-            Some(CutKind::Whole) => self.omit(report),
+            Some(CutKind::ReplaceByNull) => self.omit(report),
             Some(CutKind::Text) => {
-                let text: String = parse(self.full)?;
+                let text: String = parse_own_json(self.full)?;
                 let (begin, kept) = longest_prefix(&text, share);
                 self.short = Some(serde_json::to_vec(begin).map_err(Error::internal)?);
                 report.is_truncated = true;
@@ -264,7 +270,7 @@ impl<'a> ObjectMember<'a> {
                 }
             }
             Some(CutKind::Object { members, nullable }) => {
-                let short = CutObject::of(members, self.full)?.fit(share, 0)?;
+                let short = CutObject::parse(members, self.full)?.cut_to_fit(share, 0)?;
                 if nullable && short.len() > share {
                     self.omit(report);
                 } else {
@@ -272,7 +278,7 @@ impl<'a> ObjectMember<'a> {
                 }
             }
             Some(CutKind::List(shape)) => {
-                let listed: Vec<&RawValue> = parse(self.full)?;
+                let listed: Vec<&RawValue> = parse_own_json(self.full)?;
                 let is_newest_last = self.name == NEWEST_LIST;
                 let is_page = !cursors.is_empty();
                 let (kept, short) =
@@ -290,15 +296,16 @@ impl<'a> ObjectMember<'a> {
         Ok(())
     }
 
+    /// Replaces the member by null, and records that in `report`.
     fn omit(&mut self, report: &mut CutReport<'_>) {
         report.omitted.insert(self.name.to_owned(), self.full.get().len().into());
         self.short = Some(b"null".to_vec());
     }
 }
 
-/// Returns the longest prefix of a text that has at most `most` bytes as JSON, and the number of characters
-/// in the prefix.
-fn longest_prefix(text: &str, most: usize) -> (&str, usize) {
+/// Returns the longest prefix of a text that has at most `max_bytes` bytes as JSON, and the number of
+/// characters in the prefix.
+fn longest_prefix(text: &str, max_bytes: usize) -> (&str, usize) {
     let mut bytes = 2_usize;
     let mut kept = 0_usize;
     for (place, c) in text.char_indices() {
@@ -307,7 +314,7 @@ fn longest_prefix(text: &str, most: usize) -> (&str, usize) {
             c if c < ' ' => 6,
             c => c.len_utf8(),
         });
-        if bytes > most {
+        if bytes > max_bytes {
             return (text.split_at(place).0, kept);
         }
         kept = kept.saturating_add(1);
@@ -317,19 +324,19 @@ fn longest_prefix(text: &str, most: usize) -> (&str, usize) {
 
 /// Shortens a list to `share` bytes. Returns the number of kept items, and the encoded list.
 ///
-/// The first items are kept, or the last ones if `from_the_end` is set. If not even one item fits, that item
-/// is cut. A page always keeps one item; `of_page` is the offset of that item's text.
+/// The first items are kept, or the last ones if `keep_last` is set. If not even one item fits, that item is
+/// cut. A page always keeps one item; for a page, `page_text_offset` is the offset of that item's text.
 fn cut_list(
     items: &[&RawValue],
     shape: &AnswerShape,
     share: usize,
-    from_the_end: bool,
-    of_page: Option<usize>,
+    keep_last: bool,
+    page_text_offset: Option<usize>,
 ) -> Result<(usize, Vec<u8>)> {
     let mut kept = 0_usize;
     let mut bytes = 2_usize;
     let mut next: Box<dyn Iterator<Item = &&RawValue>> =
-        if from_the_end { Box::new(items.iter().rev()) } else { Box::new(items.iter()) };
+        if keep_last { Box::new(items.iter().rev()) } else { Box::new(items.iter()) };
     let mut first = None;
     for item in next.by_ref() {
         first = first.or(Some(*item));
@@ -345,18 +352,18 @@ fn cut_list(
         (0, Some(first)) => {
             let short = match shape {
                 AnswerShape::Object { members, .. } if first.get().starts_with('{') => {
-                    CutObject::of(members, first)?
-                        .fit(share.saturating_sub(2), of_page.unwrap_or_default())?
+                    CutObject::parse(members, first)?
+                        .cut_to_fit(share.saturating_sub(2), page_text_offset.unwrap_or_default())?
                 }
                 _ => first.get().as_bytes().to_vec(),
             };
-            if of_page.is_some() || short.len().saturating_add(2) <= share {
+            if page_text_offset.is_some() || short.len().saturating_add(2) <= share {
                 out.extend_from_slice(&short);
                 kept = 1;
             }
         }
         _ => {
-            let skipped = if from_the_end { items.len().saturating_sub(kept) } else { 0 };
+            let skipped = if keep_last { items.len().saturating_sub(kept) } else { 0 };
             for (place, item) in items.iter().skip(skipped).take(kept).enumerate() {
                 if place > 0 {
                     out.push(b',');
@@ -382,11 +389,13 @@ fn encode_object(parts: &[ObjectMember<'_>], report: CutReport<'_>) -> Result<Ve
         Ok::<(), Error>(())
     };
     // A list that is read by position also contains the position of the cursor, for example in `after_lsn`.
-    let position =
-        report.cursor.and_then(|cursor| parse::<Cursor>(cursor).ok()).map(|Cursor(at)| at.to_string());
+    let position = report
+        .cursor
+        .and_then(|cursor| parse_own_json::<Cursor>(cursor).ok())
+        .map(|Cursor(at)| at.to_string());
     // Items may already have been omitted before this cut.
     let before = parts.iter().find(|part| part.name == NEWEST_OMITTED);
-    let before = before.and_then(|part| parse::<usize>(part.full).ok()).unwrap_or_default();
+    let before = before.and_then(|part| parse_own_json::<usize>(part.full).ok()).unwrap_or_default();
     for part in parts {
         match (part.name, &report.cursor, &position) {
             (NEXT_CURSOR, Some(_), _) => {}
@@ -425,7 +434,8 @@ mod tests {
     const LEAST: usize = 4096;
 
     fn fit(shape: &AnswerShape, full: &Value, max_bytes: usize) -> Value {
-        let fitted = shape.fit(full.to_string().as_bytes(), AnswerBounds { max_bytes, offset: 0 }).unwrap();
+        let fitted =
+            shape.cut_to_fit(full.to_string().as_bytes(), AnswerBounds { max_bytes, offset: 0 }).unwrap();
         assert!(fitted.len() <= max_bytes, "{} of {max_bytes} bytes", fitted.len());
         serde_json::from_slice(&fitted).unwrap()
     }
@@ -520,7 +530,7 @@ mod tests {
             let full = json!({"thread": thread, "boot": {"text": boot, "version": 1},
                               "blocks": [{"label": "a", "value": value}], "messages": messages,
                               "result": {"a": result}});
-            let short = fit(&AnswerShape::of(&pack()), &full, most);
+            let short = fit(&AnswerShape::from_schema(&pack()), &full, most);
             for kept in ["id", "title", "claim_lease_id", "pin"] {
                 prop_assert_eq!(&short["thread"][kept], &full["thread"][kept]);
             }
@@ -550,7 +560,7 @@ mod tests {
             prop_assume!(!messages.is_empty());
             let cursors: Vec<Value> = (1..=messages.len()).map(cursor).collect();
             let full = json!({"items": messages, "after_id": 99, "next_cursor": null, CURSORS: cursors});
-            let short = fit(&AnswerShape::of(&page()), &full, most);
+            let short = fit(&AnswerShape::from_schema(&page()), &full, most);
             let kept = short["items"].as_array().unwrap();
             prop_assert!(!kept.is_empty() && short.get(CURSORS).is_none());
             if kept.len() < messages.len() {
@@ -571,7 +581,7 @@ mod tests {
             most in LEAST..20_000,
         ) {
             let full = json!({"conflicts": conflicts, "field": "x"});
-            let short = fit(&AnswerShape::unknown(), &full, most);
+            let short = fit(&AnswerShape::without_schema(), &full, most);
             prop_assert_eq!(&short["field"], "x");
             let kept = short["conflicts"].as_array().unwrap().len();
             let omitted = count(short["omitted"].get("conflicts"));
@@ -581,14 +591,14 @@ mod tests {
         /// Reading a text in parts returns the whole text.
         #[test]
         fn a_text_is_read_part_by_part(body in texts(20_000)) {
-            let shape = AnswerShape::of(&page()["properties"]["items"]["items"]);
+            let shape = AnswerShape::from_schema(&page()["properties"]["items"]["items"]);
             let full = json!({"id": "m", "body": body, "metadata": {}, "content": []}).to_string();
             let mut read = String::new();
             let mut offset = 0;
             loop {
-                let rest = skip_characters(full.as_bytes(), "body", offset).unwrap();
+                let rest = skip_text_characters(full.as_bytes(), "body", offset).unwrap();
                 let bounds = AnswerBounds { max_bytes: LEAST, offset };
-                let part = if rest.len() > LEAST { shape.fit(&rest, bounds).unwrap() } else { rest };
+                let part = if rest.len() > LEAST { shape.cut_to_fit(&rest, bounds).unwrap() } else { rest };
                 prop_assert!(part.len() <= LEAST);
                 let part: Value = serde_json::from_slice(&part).unwrap();
                 read.push_str(part["body"].as_str().unwrap());

@@ -70,18 +70,18 @@ pub struct Chore {
 /// The leases that this process holds, by the name of the chore, each with its expiry time.
 pub(crate) struct HeldLeases {
     holder: Uuid,
-    held: Mutex<BTreeMap<&'static str, Monotonic>>,
+    expiry_by_chore: Mutex<BTreeMap<&'static str, Monotonic>>,
 }
 
 impl HeldLeases {
     pub fn new(holder: Uuid) -> Self {
-        Self { holder, held: Mutex::default() }
+        Self { holder, expiry_by_chore: Mutex::default() }
     }
 
     /// Releases all leases of this process, so that another process can continue the chores immediately.
     pub fn release(&self, dispatch: &Arc<Dispatch>) -> Result<()> {
         let now = dispatch.clock.monotonic();
-        let held = std::mem::take(&mut *lock(&self.held));
+        let held = std::mem::take(&mut *lock(&self.expiry_by_chore));
         if held.into_values().all(|until| until <= now) {
             return Ok(());
         }
@@ -113,6 +113,7 @@ impl<'a> ChoreRound<'a> {
         Self { dispatch, chore, leases, busy: Cell::new(None) }
     }
 
+    /// Runs one step of the chore.
     pub(crate) fn step(&self) -> Result<StepOutcome> {
         (self.chore.run)(self)
     }
@@ -152,16 +153,19 @@ impl<'a> ChoreRound<'a> {
         Ok(Some(ChoreLease { round: self }))
     }
 
+    /// Acquires or extends the lease of this chore for this process.
     fn take_lease(&self) -> Result<LeaseAttempt> {
         let name = self.chore.name;
         let lease = self.chore.lease;
         let holder = self.leases.holder;
         let began = self.clock().monotonic();
-        let run = move |cx: &mut Write<'_>| try_take_lease(cx, name, lease, holder);
+        let run = move |cx: &mut Write<'_>| take_lease_of(cx, name, lease, holder);
         let taken = self.dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, run)?;
         match taken {
-            LeaseAttempt::Acquired => drop(lock(&self.leases.held).insert(name, began.plus(lease))),
-            LeaseAttempt::Busy(_) => drop(lock(&self.leases.held).remove(name)),
+            LeaseAttempt::Acquired => {
+                drop(lock(&self.leases.expiry_by_chore).insert(name, began.plus(lease)))
+            }
+            LeaseAttempt::Busy(_) => drop(lock(&self.leases.expiry_by_chore).remove(name)),
         }
         Ok(taken)
     }
@@ -185,7 +189,7 @@ impl ChoreLease<'_, '_> {
     ) -> Result<T> {
         self.renew()?;
         self.round.dispatch.as_instance(workspace, Surface::System, move |cx| {
-            check_live(cx, workspace)?;
+            check_workspace_live(cx, workspace)?;
             run(cx)
         })
     }
@@ -197,7 +201,7 @@ impl ChoreLease<'_, '_> {
         if chore.who == ChoreProcesses::EveryProcess {
             return Ok(());
         }
-        let until = lock(&round.leases.held).get(chore.name).copied().unwrap_or_default();
+        let until = lock(&round.leases.expiry_by_chore).get(chore.name).copied().unwrap_or_default();
         if round.clock().remaining(until) > chore.lease / 3 * 2 {
             return Ok(());
         }
@@ -211,7 +215,9 @@ impl ChoreLease<'_, '_> {
     }
 }
 
-fn try_take_lease(
+/// Acquires the lease of the chore `name` for the process `holder`, or extends the lease that the process
+/// holds.
+fn take_lease_of(
     cx: &mut Write<'_>,
     name: &'static str,
     lease: Duration,
@@ -227,7 +233,7 @@ fn try_take_lease(
 }
 
 /// Fails with 404 `not-found` if a workspace is not live. The instance is always live.
-fn check_live(cx: &Read<'_>, workspace: WorkspaceId) -> Result<()> {
+fn check_workspace_live(cx: &Read<'_>, workspace: WorkspaceId) -> Result<()> {
     if workspace == WorkspaceId::INSTANCE
         || cx.one::<(WorkspaceId,)>(LIVE_WORKSPACE, &[&workspace])?.is_some()
     {

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::limits::ANSWER_MCP_BYTES;
-use crate::schema::{self, alternatives, is_kind};
+use crate::schema::{self, alternatives, includes_type};
 
 /// Names of the text members that a caller can continue to read after a cut. An object has at most one of
 /// these members.
@@ -121,6 +121,7 @@ fn is_whole(name: &str, schema: &Value) -> bool {
     NULLED_WHEN_CUT.contains(&name) || is_open(schema)
 }
 
+/// Changes a schema so that it also allows null.
 fn allow_null(schema: &mut Value) {
     if is_nullable(schema) {
         return;
@@ -135,7 +136,7 @@ fn allow_null(schema: &mut Value) {
 /// Returns whether a schema allows arbitrary JSON, or an object whose members it does not describe.
 pub(super) fn is_open(schema: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return true };
-    let says_kind = keywords.get("type").is_some_and(|kind| !is_kind(kind, "object"));
+    let says_kind = keywords.get("type").is_some_and(|kind| !includes_type(kind, "object"));
     let says_members = ["properties", "anyOf", "oneOf", "allOf", "$ref", "enum", "const", "items"];
     !says_kind && !says_members.iter().any(|name| keywords.contains_key(*name)) && {
         keywords.get("additionalProperties").is_none_or(|of_others| of_others.as_bool().is_some())
@@ -145,7 +146,7 @@ pub(super) fn is_open(schema: &Value) -> bool {
 /// Returns whether a schema allows null.
 pub(super) fn is_nullable(schema: &Value) -> bool {
     match schema.get("type") {
-        Some(kind) => is_kind(kind, "null"),
+        Some(kind) => includes_type(kind, "null"),
         None => alternatives(schema).any(is_nullable) || is_open(schema),
     }
 }
@@ -210,7 +211,7 @@ const PATTERN_BYTES: usize = 130;
 
 /// Returns whether a member is a text that may be cut.
 fn is_text(name: &str, schema: &Value) -> bool {
-    let is_string = schema.get("type").is_some_and(|kind| is_kind(kind, "string"));
+    let is_string = schema.get("type").is_some_and(|kind| includes_type(kind, "string"));
     is_string && RESUMABLE_TEXTS.contains(&name) && max_bytes(name, schema) > UNCUT_TEXT_BYTES
 }
 
@@ -233,7 +234,7 @@ pub(crate) fn max_bytes_after_cuts(schema: &Value) -> usize {
             2
         } else if RESUMABLE_TEXTS.contains(&name) {
             UNCUT_TEXT_BYTES.min(most)
-        } else if schema.get("type").is_some_and(|kind| is_kind(kind, "string")) {
+        } else if schema.get("type").is_some_and(|kind| includes_type(kind, "string")) {
             UNCUT_STRING_BYTES.min(most)
         } else {
             most
@@ -269,7 +270,7 @@ fn schema_bytes(name: &str, schema: &Value, of: &dyn Fn(&str, &Value, usize) -> 
     }
     if let Some(items) = schema.get("items") {
         let of_items = || schema_bytes(name, items, of).saturating_add(1);
-        if let Some(options) = schema::one_of_options(items) {
+        if let Some(options) = schema::allowed_values(items) {
             return options
                 .iter()
                 .map(|it| it.to_string().len().saturating_add(1))
@@ -280,12 +281,12 @@ fn schema_bytes(name: &str, schema: &Value, of: &dyn Fn(&str, &Value, usize) -> 
         return number.map_or(usize::MAX, |number| number.saturating_mul(of_items()).saturating_add(2));
     }
     let kind = schema.get("type").unwrap_or(&Value::Null);
-    if is_kind(kind, "string") {
+    if includes_type(kind, "string") {
         return string_bytes(name, schema);
     }
     match () {
-        () if is_kind(kind, "integer") || is_kind(kind, "number") => 24,
-        () if is_kind(kind, "boolean") => 5,
+        () if includes_type(kind, "integer") || includes_type(kind, "number") => 24,
+        () if includes_type(kind, "boolean") => 5,
         () if kind == "null" => 4,
         () => usize::MAX,
     }
@@ -314,7 +315,7 @@ pub(crate) fn unbounded_parts(schema: &Value) -> Vec<String> {
         found.push(format!("{texts:?} of one object"));
     }
     for (name, member) in members {
-        let is_string = member.get("type").is_some_and(|kind| is_kind(kind, "string"));
+        let is_string = member.get("type").is_some_and(|kind| includes_type(kind, "string"));
         if is_string
             && !RESUMABLE_TEXTS.contains(&&**name)
             && !is_whole(name, member)

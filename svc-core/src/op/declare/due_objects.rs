@@ -66,12 +66,12 @@ impl DueObjects {
         round: &ChoreRound<'_>,
         before: RoundProgress,
     ) -> Result<Option<RoundProgress>> {
-        let RoundProgress { last: (end, id), mut failed } = before;
+        let RoundProgress { last_visited: (end, id), mut latest_failure } = before;
         let next = self.next;
         let settle = self.settle;
         let due: Vec<(Time, Uuid, WorkspaceId)> =
             round.read(move |cx| cx.query(next, &[&cx.now(), &end, &id, &OBJECTS_PER_STEP]))?;
-        let Some((end, id, _)) = due.last().copied() else { return failed.map_or(Ok(None), Err) };
+        let Some((end, id, _)) = due.last().copied() else { return latest_failure.map_or(Ok(None), Err) };
         let Some(lead) = round.lead()? else { return Ok(None) };
         let mut of_workspaces: BTreeMap<WorkspaceId, Vec<Uuid>> = BTreeMap::new();
         for (_, thing, workspace) in due {
@@ -81,23 +81,23 @@ impl DueObjects {
             if let Err(error) = lead.write(workspace, move |cx| settle(cx, &things)) {
                 let cause = error.cause();
                 tracing::warn!(%workspace, chore = name, %error, ?cause, "due objects were not settled");
-                failed = Some(error);
+                latest_failure = Some(error);
             }
         }
-        Ok(Some(RoundProgress { last: (end, id), failed }))
+        Ok(Some(RoundProgress { last_visited: (end, id), latest_failure }))
     }
 }
 
 /// The progress of a round over the due objects.
 struct RoundProgress {
     /// End time and id of the last visited object.
-    last: (Time, Uuid),
+    last_visited: (Time, Uuid),
     /// Latest failure, to report at the end of the round.
-    failed: Option<Error>,
+    latest_failure: Option<Error>,
 }
 
 impl Default for RoundProgress {
     fn default() -> Self {
-        Self { last: (Time::from_micros(i64::MIN), Uuid::nil()), failed: None }
+        Self { last_visited: (Time::from_micros(i64::MIN), Uuid::nil()), latest_failure: None }
     }
 }

@@ -125,7 +125,7 @@ impl Frame {
     }
 
     /// Returns the names of the input fields that a change reads from the query instead of the body.
-    pub(in crate::op) fn query_of_changes(self) -> &'static [&'static str] {
+    pub(in crate::op) fn query_fields_of_changes(self) -> &'static [&'static str] {
         match self {
             Self::Scim => &["attributes", "excludedAttributes"],
             _ => &[],

@@ -44,7 +44,7 @@ pub fn wait<I: InputType + LongPoll, O: OutputType>(
     Builder::<Reads, _, _, _>::new(operation.into(), Effect::Wait).declare::<O>(move |mut input, ()| {
         let filter = input.filter();
         let timeout = input.timeout();
-        let supply = input.supply();
+        let count_available = input.supply();
         let job: WaitJob = Box::new(move |cx| {
             Ok(match run(cx, &mut input)? {
                 Poll::Ready(output) => Poll::Ready(Box::new(WaitOutput::Ready(output))),
@@ -52,8 +52,8 @@ pub fn wait<I: InputType + LongPoll, O: OutputType>(
                 Poll::More(output) => Poll::More(Box::new(WaitOutput::Ready(output))),
             })
         });
-        let timed_out = || -> BoxedOutput { Box::new(WaitOutput::<O>::timed_out()) };
-        Job::Wait { job, filter, timeout, supply, timed_out }
+        let timeout_output = || -> BoxedOutput { Box::new(WaitOutput::<O>::timed_out()) };
+        Job::Wait { job, filter, timeout, count_available, timeout_output }
     })
 }
 
@@ -106,7 +106,7 @@ pub struct Builder<E, I, O, P> {
     /// Function that returns the field of the input for the file, if the operation accepts a file.
     file: Option<InputFile<I>>,
     prepare: Prepare<I, P>,
-    wants: fn(&I) -> WriteNeeds,
+    write_needs: fn(&I) -> WriteNeeds,
     types: PhantomData<fn(E) -> O>,
 }
 
@@ -125,7 +125,14 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
     fn new(operation: TypedOperation<I, O>, effect: Effect) -> Self {
         let prepare: Prepare<I, ()> = Box::new(|_, _, _| Ok(()));
         let types = PhantomData;
-        Self { key: operation.key(), effect, file: None, prepare, wants: |_| WriteNeeds::default(), types }
+        Self {
+            key: operation.key(),
+            effect,
+            file: None,
+            prepare,
+            write_needs: |_| WriteNeeds::default(),
+            types,
+        }
     }
 
     /// Sets a step that runs once, without the database, before the call is queued.
@@ -156,19 +163,21 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
         })
     }
 
+    /// Sets the step that prepares a value for the function.
     fn with_preparation<P: 'static>(
         self,
         prepare: impl Fn(&mut I, &SharedState, Time) -> Result<P> + Send + Sync + 'static,
     ) -> Builder<E, I, O, ExtraValue<P>> {
-        let Self { key, effect, file, wants, types, .. } = self;
+        let Self { key, effect, file, write_needs, types, .. } = self;
         let prepare: Prepare<I, ExtraValue<P>> =
             Box::new(move |input, shared, now| prepare(input, shared, now).map(ExtraValue));
-        Builder { key, effect, file, prepare, wants, types }
+        Builder { key, effect, file, prepare, write_needs, types }
     }
 }
 
 impl<E, I: InputType, O, P: 'static> Builder<E, I, O, P> {
-    /// Declares the operation. `job` returns the job of a call, and `S` is the type of the documented output.
+    /// Declares the operation. `job` binds the function to an input and to the prepared value, and `S` is the
+    /// type of the documented output.
     fn declare<S: JsonSchema>(self, job: impl Fn(I, P) -> Job + Send + Sync + 'static) -> Operation {
         let Self { key, effect, file, prepare, .. } = self;
         Operation::new::<I, S>(key, effect, file, move |mut input, shared, now| {
@@ -190,7 +199,7 @@ impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Rea
     }
 
     /// Sets a function that reads one page at a time. The function returns the output after the last page.
-    /// All pages share the prepared value.
+    /// All pages share the value that the steps before the function have prepared.
     ///
     /// Each page has a separate transaction, which authenticates the caller again, so no other request waits
     /// for the end of the read. A page that failed may be read again. Only one such read runs per workspace
@@ -213,6 +222,7 @@ impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Rea
         self.declare_pages::<O>(Job::Scan, page)
     }
 
+    /// Declares a read in pages. `job` returns the kind of job that reads the pages.
     fn declare_pages<S: JsonSchema>(
         self,
         job: fn(LongJob) -> Job,
@@ -246,19 +256,20 @@ impl<I: InputType, P: Send + 'static> Builder<Reads, I, FileContent, ExtraValue<
 impl<I: InputType, O: ChangeOutput<I>, P: Send + 'static> Builder<Changes, I, O, P> {
     /// Sets the function that derives the [`WriteNeeds`] of the change from the input, before the change is
     /// queued.
-    pub fn wants(mut self, wants: fn(&I) -> WriteNeeds) -> Self {
-        self.wants = wants;
+    pub fn wants(mut self, write_needs: fn(&I) -> WriteNeeds) -> Self {
+        self.write_needs = write_needs;
         self
     }
 
+    /// Declares a change. `run` makes the change, or one step of it.
     fn declare_change(
         self,
         run: impl Fn(&mut Write<'_>, &I, &mut P) -> Result<Progress> + Copy + Send + Sync + 'static,
     ) -> Operation {
-        let wants = self.wants;
+        let write_needs = self.write_needs;
         let operation = self.declare::<O>(move |input, mut prepared| {
-            let wants = wants(&input);
-            Job::Write { job: Box::new(move |cx| run(cx, &input, &mut prepared)), wants }
+            let write_needs = write_needs(&input);
+            Job::Write { job: Box::new(move |cx| run(cx, &input, &mut prepared)), write_needs }
         });
         set_repeat_policy::<I, O>(operation)
     }
@@ -317,7 +328,7 @@ impl<I: InputType, O: ChangeOutput<I>> Builder<Changes, I, O, ()> {
     }
 }
 
-/// Methods for changes whose function also receives the prepared value.
+/// Methods for changes whose function also receives the value that the steps before it have prepared.
 impl<I: InputType, O: ChangeOutput<I>, P: Send + 'static> Builder<Changes, I, O, ExtraValue<P>> {
     pub fn run(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O>) -> Operation {
         self.declare_change(move |cx, input, ExtraValue(prepared)| {
@@ -355,28 +366,30 @@ impl<I: InputType, O: ChangeOutput<I>, P: PreflightResult + Send + 'static> Afte
     /// If the result of the read is a workspace, the function changes that workspace with [`Write::within`].
     pub fn run(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O>) -> Operation {
         let read = self.read;
-        let wants = self.change.wants;
+        let write_needs = self.change.write_needs;
         let operation = self.change.declare::<O>(move |input, ()| {
             let input = Arc::new(input);
             Job::Preflight(Box::new(move |cx| {
                 let found = read(cx, &input)?;
-                let wants = wants(&input);
+                let write_needs = write_needs(&input);
                 let input = Arc::clone(&input);
-                let home = found.home();
+                let workspace = found.workspace();
                 let bytes = found.bytes();
                 let job: WriteJob = Box::new(move |cx| run(cx, &input, &found).map(completed_progress));
-                Ok(Preflight { home, wants, job, bytes })
+                Ok(Preflight { workspace, write_needs, job, bytes })
             }))
         });
         set_repeat_policy::<I, O>(operation)
     }
 }
 
+/// Sets how repeated requests are answered, as the output type `O` declares.
 fn set_repeat_policy<I, O: ChangeOutput<I>>(mut operation: Operation) -> Operation {
-    operation.run.repeats = O::repeats();
+    operation.run.repeat_policy = O::repeats();
     operation
 }
 
+/// Returns the progress of a change that is complete, with its output.
 fn completed_progress<O: OutputType>(output: O) -> Progress {
     Progress::Done(Box::new(output))
 }

@@ -54,7 +54,7 @@ impl<T: Serialize + Send + 'static> Output for T {
 }
 
 /// Checks a request before its file is received, when only the text fields of the input are known.
-pub(crate) type BeforeFile = fn(&Read<'_>, &Input) -> Result<()>;
+pub(crate) type FilePrecheck = fn(&Read<'_>, &Input) -> Result<()>;
 
 /// A function, bound to its input, that reads and returns a `T`.
 pub(crate) type ReadingJob<T> = Box<dyn FnMut(&Read<'_>) -> Result<T> + Send>;
@@ -65,9 +65,9 @@ pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Progress> + S
 /// A bounded step that runs before a change. Returns whether another step may be needed before the change.
 pub(crate) type FirstSteps = fn(&mut Write<'_>) -> Result<bool>;
 
-/// Returns a change that runs the steps in `first` before `job`.
-pub(in crate::op) fn with_first_steps(first: Option<FirstSteps>, mut job: WriteJob) -> WriteJob {
-    match first {
+/// Returns a change that runs the steps in `first_steps` before `job`.
+pub(in crate::op) fn with_first_steps(first_steps: Option<FirstSteps>, mut job: WriteJob) -> WriteJob {
+    match first_steps {
         Some(first) => Box::new(move |cx| if first(cx)? { Ok(Progress::Unfinished(None)) } else { job(cx) }),
         None => job,
     }
@@ -76,8 +76,8 @@ pub(in crate::op) fn with_first_steps(first: Option<FirstSteps>, mut job: WriteJ
 /// A change, bound to its input and to the result of its preflight read.
 pub(crate) struct Preflight {
     /// Workspace of the change, if no credential determines it.
-    pub home: Option<WorkspaceId>,
-    pub wants: WriteNeeds,
+    pub workspace: Option<WorkspaceId>,
+    pub write_needs: WriteNeeds,
     pub job: WriteJob,
     /// Approximate bytes of memory that the result of the read occupies in addition to the request.
     pub bytes: usize,
@@ -91,13 +91,13 @@ pub trait PreflightResult {
     }
 
     /// Returns the workspace of the change, if no credential determines it.
-    fn home(&self) -> Option<WorkspaceId> {
+    fn workspace(&self) -> Option<WorkspaceId> {
         None
     }
 }
 
 impl PreflightResult for WorkspaceId {
-    fn home(&self) -> Option<WorkspaceId> {
+    fn workspace(&self) -> Option<WorkspaceId> {
         Some(*self)
     }
 }
@@ -107,8 +107,8 @@ impl<T: PreflightResult> PreflightResult for Option<T> {
         self.as_ref().map_or(0, PreflightResult::bytes)
     }
 
-    fn home(&self) -> Option<WorkspaceId> {
-        self.as_ref().and_then(PreflightResult::home)
+    fn workspace(&self) -> Option<WorkspaceId> {
+        self.as_ref().and_then(PreflightResult::workspace)
     }
 }
 
@@ -128,7 +128,7 @@ pub(crate) enum Progress {
 /// A refusal of a change, which the function may record.
 pub struct RecordedRefusal {
     error: Error,
-    recorded: bool,
+    is_recorded: bool,
 }
 
 impl RecordedRefusal {
@@ -136,19 +136,19 @@ impl RecordedRefusal {
     ///
     /// Apart from that record, the function must not have changed anything.
     pub fn recorded(error: Error) -> Self {
-        Self { error, recorded: true }
+        Self { error, is_recorded: true }
     }
 
     /// Returns the progress of the change if the refusal is to be committed, or the error otherwise.
     pub(in crate::op) fn progress(self) -> Result<Progress> {
-        if self.recorded { Ok(Progress::Refused(self.error)) } else { Err(self.error) }
+        if self.is_recorded { Ok(Progress::Refused(self.error)) } else { Err(self.error) }
     }
 }
 
 /// Converts an error to a refusal that is not recorded: the transaction is rolled back.
 impl From<Error> for RecordedRefusal {
     fn from(error: Error) -> Self {
-        Self { error, recorded: false }
+        Self { error, is_recorded: false }
     }
 }
 
@@ -163,7 +163,7 @@ pub(crate) enum Job {
     Download(LongJob),
     Write {
         job: WriteJob,
-        wants: WriteNeeds,
+        write_needs: WriteNeeds,
     },
     /// A change with a preflight read.
     Preflight(ReadingJob<Preflight>),
@@ -171,8 +171,8 @@ pub(crate) enum Job {
         job: WaitJob,
         filter: EventFilter,
         timeout: Duration,
-        supply: Option<CountAvailable>,
-        timed_out: fn() -> BoxedOutput,
+        count_available: Option<CountAvailable>,
+        timeout_output: fn() -> BoxedOutput,
     },
 }
 
@@ -186,7 +186,7 @@ pub struct WriteNeeds {
     /// The heads of all these workspaces are locked together, in the order of their ids.
     pub workspaces: Vec<WorkspaceId>,
     /// Whether the change claims the next thread of a ready queue.
-    pub takes_next: bool,
+    pub claims_next_thread: bool,
     /// Error code if the instance already has a row with an id that the change inserts. Default: a failure of
     /// the service.
     pub if_present: Option<Code>,
@@ -200,7 +200,7 @@ impl WriteNeeds {
 
     /// Returns the requirements of a change that claims the next thread of a ready queue.
     pub fn next_thread() -> Self {
-        Self { takes_next: true, ..Self::default() }
+        Self { claims_next_thread: true, ..Self::default() }
     }
 }
 

@@ -20,11 +20,12 @@ use crate::schema;
 
 /// Names of the members that only a full answer has. These members repeat other members, or serve clients
 /// that verify a log.
-const ONLY_FULL: &[&str] =
+const FULL_ONLY_MEMBERS: &[&str] =
     &["workspace_id", "uri", "prev_hash", "content_hash", "claim_pinned_hash", "content_sha256"];
 
-/// Names of the members that a lean answer keeps whole, although their own members are in [`ONLY_FULL`].
-const KEPT_IN_LEAN: &[&str] = &["pin"];
+/// Names of the members that a lean answer keeps whole, although it would otherwise omit some of their own
+/// members.
+const WHOLE_MEMBERS: &[&str] = &["pin"];
 
 /// Pairs of member names. A lean answer omits the first member if its value equals that of the second in the
 /// same object.
@@ -55,28 +56,28 @@ pub(crate) enum LeanForm {
 
 impl LeanForm {
     /// Derives the lean form of answers from the schema of the full answers.
-    pub fn of(schema: &Value) -> Self {
-        let merged = schema::one_object(schema.clone());
+    pub fn from_schema(schema: &Value) -> Self {
+        let merged = schema::merge_into_one_object(schema.clone());
         if let Some(members) = merged.get("properties").and_then(Value::as_object) {
             let lean = |(name, member): (&String, &Value)| {
                 let lean = match name.as_str() {
                     PAYLOAD => Self::Payload,
-                    whole if KEPT_IN_LEAN.contains(&whole) => Self::Verbatim,
-                    _ => Self::of(member),
+                    whole if WHOLE_MEMBERS.contains(&whole) => Self::Verbatim,
+                    _ => Self::from_schema(member),
                 };
                 (name.clone(), lean)
             };
             return Self::Object(members.iter().map(lean).collect());
         }
         match schema.get("items") {
-            Some(items) => Self::List(Box::new(Self::of(items))),
+            Some(items) => Self::List(Box::new(Self::from_schema(items))),
             None => Self::Verbatim,
         }
     }
 
     /// Derives the lean form of payloads from the schema of a kind of event.
-    pub fn of_payload(schema: &Value) -> Self {
-        let mut members = match Self::of(schema) {
+    pub fn from_payload_schema(schema: &Value) -> Self {
+        let mut members = match Self::from_schema(schema) {
             Self::Object(members) => members,
             _ => BTreeMap::new(),
         };
@@ -84,18 +85,19 @@ impl LeanForm {
         Self::Object(members)
     }
 
-    /// Returns the lean form of the full answer to the request `asked`.
-    pub fn make_lean(&self, full: &[u8], asked: &LeanRequest<'_>) -> Result<Vec<u8>> {
+    /// Converts the full answer to `request` to a lean answer.
+    pub fn make_lean(&self, full: &[u8], request: &LeanRequest<'_>) -> Result<Vec<u8>> {
         let full: &RawValue = serde_json::from_slice(full).map_err(Error::internal)?;
         let mut out = Vec::with_capacity(full.get().len());
-        self.write(full, asked, true, &mut out)?;
+        self.write(full, request, true, &mut out)?;
         Ok(out)
     }
 
+    /// Writes the lean form of a value to `out`. `is_root` tells whether the value is the whole answer.
     fn write(
         &self,
         full: &RawValue,
-        asked: &LeanRequest<'_>,
+        request: &LeanRequest<'_>,
         is_root: bool,
         out: &mut Vec<u8>,
     ) -> Result<()> {
@@ -104,25 +106,25 @@ impl LeanForm {
                 write_object(full, out, |all, (name, value), out| {
                     if is_uninformative(name, value)
                         || all.repeats_other_member(name)
-                        || (!is_root && asked.implies(all, name))
+                        || (!is_root && request.implies_id(all, name))
                     {
                         return Ok(());
                     }
                     match members.get(name) {
-                        Some(Self::Payload) => asked.write_payload(all, value, out),
-                        Some(member) => member.write(value, asked, false, out),
-                        None => Self::Verbatim.write(value, asked, false, out),
+                        Some(Self::Payload) => request.write_payload(all, value, out),
+                        Some(member) => member.write(value, request, false, out),
+                        None => Self::Verbatim.write(value, request, false, out),
                     }
                 })
             }
             Self::List(items) if full.get().starts_with('[') => {
-                let values: Vec<&RawValue> = parse(full)?;
+                let values: Vec<&RawValue> = parse_own_json(full)?;
                 out.push(b'[');
                 for (place, value) in values.into_iter().enumerate() {
                     if place > 0 {
                         out.push(b',');
                     }
-                    items.write(value, asked, false, out)?;
+                    items.write(value, request, false, out)?;
                 }
                 out.push(b']');
                 Ok(())
@@ -155,9 +157,9 @@ impl LeanForm {
 /// The data of a request that determines which members a lean answer omits.
 pub(crate) struct LeanRequest<'a> {
     /// The ids in the request, by field name.
-    pub named: &'a Map<String, Value>,
+    pub request_ids: &'a Map<String, Value>,
     /// Function that returns the lean form of payloads for a kind of event.
-    pub payload_of: &'a dyn Fn(&str) -> Option<&'a LeanForm>,
+    pub payload_form: &'a dyn Fn(&str) -> Option<&'a LeanForm>,
 }
 
 impl LeanRequest<'_> {
@@ -165,9 +167,9 @@ impl LeanRequest<'_> {
     ///
     /// This is the case if the request contains the same id, or the id of the object's thread, which
     /// determines its channel.
-    fn implies(&self, all: &OrderedMembers<'_>, name: &str) -> bool {
+    fn implies_id(&self, all: &OrderedMembers<'_>, name: &str) -> bool {
         let is_named = |name: &str| {
-            let named = self.named.get(name).and_then(Value::as_str);
+            let named = self.request_ids.get(name).and_then(Value::as_str);
             named.is_some_and(|named| all.plain_string(name) == Some(named))
         };
         is_named(name) || (name == "channel_id" && is_named("thread_id"))
@@ -178,7 +180,7 @@ impl LeanRequest<'_> {
     ///
     /// Adds the id of the event's thread or channel, which the omitted member `$chain` contains.
     fn write_payload(&self, event: &OrderedMembers<'_>, full: &RawValue, out: &mut Vec<u8>) -> Result<()> {
-        let lean = event.plain_string(KIND).and_then(self.payload_of).unwrap_or(&LeanForm::Verbatim);
+        let lean = event.plain_string(KIND).and_then(self.payload_form).unwrap_or(&LeanForm::Verbatim);
         let mut left = Vec::new();
         write_object(full, &mut left, |_, (name, value), out| {
             if !OMITTED_FROM_PAYLOAD.contains(&name) {
@@ -201,19 +203,20 @@ impl LeanRequest<'_> {
     /// Returns the id of the event's thread or channel and the name of that id, unless the payload or the
     /// request contains it.
     fn subject_to_add(&self, payload: &RawValue) -> Result<Option<(&'static str, String)>> {
-        let payload: OrderedMembers<'_> = parse(payload)?;
+        let payload: OrderedMembers<'_> = parse_own_json(payload)?;
         let Some(chain) = payload.get(CHAIN) else { return Ok(None) };
-        let chain: OrderedMembers<'_> = parse(chain)?;
+        let chain: OrderedMembers<'_> = parse_own_json(chain)?;
         let found =
             ["thread_id", "channel_id"].into_iter().find_map(|name| Some((name, chain.plain_string(name)?)));
-        let unsaid = |(name, _): &(&str, &str)| payload.get(name).is_none() && !self.implies(&chain, name);
+        let unsaid = |(name, _): &(&str, &str)| payload.get(name).is_none() && !self.implies_id(&chain, name);
         Ok(found.filter(unsaid).map(|(name, id)| (name, id.to_owned())))
     }
 }
 
+/// Returns whether a lean answer omits this member of an object, whatever the request is.
 fn is_uninformative(name: &str, value: &RawValue) -> bool {
     let is_empty = matches!(value.get(), "null" | "false" | "\"\"" | "[]" | "{}");
-    (is_empty && name != ITEMS) || ONLY_FULL.contains(&name)
+    (is_empty && name != ITEMS) || FULL_ONLY_MEMBERS.contains(&name)
 }
 
 /// Writes an object. The function `write` writes the value of each member, and a member with an empty value
@@ -223,7 +226,7 @@ fn write_object(
     out: &mut Vec<u8>,
     mut write: impl FnMut(&OrderedMembers<'_>, (&str, &RawValue), &mut Vec<u8>) -> Result<()>,
 ) -> Result<()> {
-    let members: OrderedMembers<'_> = parse(full)?;
+    let members: OrderedMembers<'_> = parse_own_json(full)?;
     out.push(b'{');
     let first = out.len();
     for (MemberName(name), value) in &members.0 {
@@ -245,7 +248,7 @@ fn write_object(
 }
 
 /// Parses JSON that the service has written.
-pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Result<T> {
+pub(super) fn parse_own_json<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Result<T> {
     serde_json::from_str(json.get()).map_err(Error::internal)
 }
 
@@ -270,6 +273,7 @@ impl<'a> OrderedMembers<'a> {
         self.get(name)?.get().strip_prefix('"')?.strip_suffix('"')
     }
 
+    /// Returns whether the member `name` has the value of the member that it repeats.
     fn repeats_other_member(&self, name: &str) -> bool {
         let other = REPEATED_MEMBERS.iter().find(|(repeated, _)| *repeated == name).map(|(_, other)| *other);
         let values = other.and_then(|other| self.get(other)).zip(self.get(name));
@@ -350,16 +354,16 @@ mod tests {
             "payload": {"$chain": {"lsn": 1}, "$type": "t", "sealed": "x", "private": false},
         });
         let full = json!({"items": [row], "next_cursor": null}).to_string();
-        let lean = LeanForm::of(&schema::inlined_output(schema::of::<Page<Row>>));
+        let lean = LeanForm::from_schema(&schema::inlined_output(schema::of::<Page<Row>>));
         let named = json!({"channel_id": "c"});
-        let asked = LeanRequest { named: named.as_object().unwrap(), payload_of: &|_| None };
-        let answer = lean.make_lean(full.as_bytes(), &asked).unwrap();
+        let request = LeanRequest { request_ids: named.as_object().unwrap(), payload_form: &|_| None };
+        let answer = lean.make_lean(full.as_bytes(), &request).unwrap();
         let answer: Value = serde_json::from_slice(&answer).unwrap();
         let pin = json!({"uri": "svc:event/1", "content_hash": "sha256:1"});
         let item = json!({"id": "a", "result": own, "pin": pin, "payload": {"private": false}});
         let wanted = json!({"items": [item]});
         assert_eq!(answer, wanted);
-        let none = lean.make_lean(br#"{"items":[],"next_cursor":null}"#, &asked).unwrap();
+        let none = lean.make_lean(br#"{"items":[],"next_cursor":null}"#, &request).unwrap();
         assert_eq!(String::from_utf8(none).unwrap(), r#"{"items":[]}"#);
     }
 
@@ -382,8 +386,8 @@ mod tests {
             result: Map<String, Value>,
         }
 
-        let kind = LeanForm::of_payload(&schema::inlined_output(schema::of::<Set>));
-        let event = LeanForm::of(&schema::inlined_output(schema::of::<Event>));
+        let kind = LeanForm::from_payload_schema(&schema::inlined_output(schema::of::<Set>));
+        let event = LeanForm::from_schema(&schema::inlined_output(schema::of::<Event>));
         let own = json!({"done": false, "next": null, "thread_id": "t"});
         let payload = |fields: Value| {
             let chain = json!({"lsn": 7, "thread_id": "u", "channel_id": "c"});
@@ -395,9 +399,9 @@ mod tests {
         let fields =
             json!({"thread_id": "t", "channel_id": "c", "holder": {"member_id": null}, "result": own});
         let named = json!({"thread_id": "t"});
-        let asked = LeanRequest {
-            named: named.as_object().unwrap(),
-            payload_of: &|name| (name == "Set").then_some(&kind),
+        let request = LeanRequest {
+            request_ids: named.as_object().unwrap(),
+            payload_form: &|name| (name == "Set").then_some(&kind),
         };
         for (name, fields, wanted) in [
             ("Set", fields.clone(), json!({"attribution": {"actor_id": "m"}, "result": own})),
@@ -409,7 +413,7 @@ mod tests {
             ),
         ] {
             let full = json!({"id": 7, "lsn": 7, "kind": name, "payload": payload(fields)}).to_string();
-            let answer = event.make_lean(full.as_bytes(), &asked).unwrap();
+            let answer = event.make_lean(full.as_bytes(), &request).unwrap();
             let answer: Value = serde_json::from_slice(&answer).unwrap();
             assert_eq!(answer, json!({"lsn": 7, "kind": name, "payload": wanted}));
         }

@@ -22,7 +22,7 @@ use crate::op::declare::docs::Docs;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::frame::Frame;
 use crate::op::declare::http::{Http, Method, Success};
-use crate::op::declare::job::{BeforeFile, FirstSteps, InputType, Job};
+use crate::op::declare::job::{FilePrecheck, FirstSteps, InputType, Job};
 use crate::op::declare::lean_answer::LeanForm;
 use crate::op::declare::sample::Fixture;
 use crate::op::run::settings::SharedState;
@@ -74,21 +74,21 @@ pub(crate) struct ExecutionSettings {
     /// Whether the operation reaches people or systems outside of the service.
     pub reaches_out: bool,
     /// Steps that run before the change, in separate batches.
-    pub first: Option<FirstSteps>,
+    pub first_steps: Option<FirstSteps>,
     /// An additional check before the operation's file is received.
-    pub before_file: Option<BeforeFile>,
+    pub before_file: Option<FilePrecheck>,
     /// How answers are made lean, if callers can request lean answers.
-    pub lean: Option<OnceLock<LeanForm>>,
+    pub lean_form: Option<OnceLock<LeanForm>>,
     /// How answers are cut to a number of bytes.
-    pub bounds: ByteLimit,
+    pub byte_limit: ByteLimit,
     /// How repeated requests are recognised and answered, if requests may have an idempotency key.
-    pub repeats: Option<RepeatPolicy>,
+    pub repeat_policy: Option<RepeatPolicy>,
     pub prepare_call: PrepareCall,
     /// The [`PrepareTyped`] function for the input type of the operation.
     prepare_typed: Arc<dyn Any + Send + Sync>,
     /// Type of the [`TypedOperation`](crate::op::TypedOperation) by which code in this process calls the
     /// operation.
-    pub called_by: TypeId,
+    pub typed_operation_id: TypeId,
 }
 
 /// The name of an operation, and the type by which code in this process calls the operation.
@@ -99,7 +99,7 @@ pub(super) type InputFile<I> = fn(&mut I) -> &mut Option<Upload>;
 
 impl Operation {
     pub(super) fn new<I: InputType, O: JsonSchema>(
-        (name, called_by): OperationKey,
+        (name, typed_operation_id): OperationKey,
         effect: Effect,
         file: Option<InputFile<I>>,
         prepare: impl Fn(I, &SharedState, Time) -> Result<Job> + Send + Sync + 'static,
@@ -132,14 +132,14 @@ impl Operation {
                 slow_to_prepare: false,
                 reversible: false,
                 reaches_out: false,
-                first: None,
+                first_steps: None,
                 before_file: None,
-                lean: None,
-                bounds: ByteLimit::default(),
-                repeats: None,
-                prepare_call: Box::new(move |raw, listing, shared, now| {
+                lean_form: None,
+                byte_limit: ByteLimit::default(),
+                repeat_policy: None,
+                prepare_call: Box::new(move |raw, answer_options, shared, now| {
                     let Some(file) = file else {
-                        return prepare(input::decode_with_options(raw, listing)?, shared, now);
+                        return prepare(input::decode_with_options(raw, answer_options)?, shared, now);
                     };
                     let mut input: I = input::decode(raw)?;
                     if let Some(sent) = &raw.file {
@@ -148,7 +148,7 @@ impl Operation {
                     prepare(input, shared, now)
                 }),
                 prepare_typed,
-                called_by,
+                typed_operation_id,
             },
             docs: Docs {
                 title: "",
@@ -275,7 +275,7 @@ impl Operation {
     }
 
     /// Runs `check` before the file is received. If the check fails, the client need not send the file.
-    pub fn before_file(mut self, check: BeforeFile) -> Self {
+    pub fn before_file(mut self, check: FilePrecheck) -> Self {
         self.run.before_file = Some(check);
         self
     }
@@ -319,8 +319,8 @@ impl Operation {
     /// that no further step is needed.
     ///
     /// The results of the steps are valid without the change, which may be refused or never run.
-    pub(crate) fn after(mut self, first: FirstSteps) -> Self {
-        self.run.first = Some(first);
+    pub(crate) fn after(mut self, first_steps: FirstSteps) -> Self {
+        self.run.first_steps = Some(first_steps);
         self
     }
 
@@ -355,6 +355,7 @@ impl Operation {
         prepare(input, shared, now)
     }
 
+    /// Sets the area of the service under which documents list the operation.
     pub(crate) fn in_area(mut self, area: &'static str) -> Self {
         self.docs.area = area;
         self
@@ -404,7 +405,7 @@ impl Operation {
 
     /// Returns every error code with which the operation can fail.
     pub fn refusals(&self) -> impl Iterator<Item = Code> {
-        let of_repeats = self.run.repeats.iter().flat_map(|repeats| {
+        let of_repeats = self.run.repeat_policy.iter().flat_map(|repeats| {
             [Code::IdempotencyMismatch].into_iter().chain(repeats.refuses.iter().copied())
         });
         let of_repeats = of_repeats.filter(|code| !self.docs.refuses.contains(code));
@@ -414,20 +415,20 @@ impl Operation {
     /// Returns the JSON Schema (2020-12) of the input: one flat object, without references.
     pub fn input_schema(&self) -> Value {
         let mut schema = self.annotated_input_schema();
-        schema::publish(&mut schema);
+        schema::apply_annotations(&mut schema);
         schema
     }
 
     /// Returns the JSON Schema of the input with the annotations from which the MCP tool is built.
     pub(in crate::op) fn annotated_input_schema(&self) -> Value {
         let mut schema = schema::annotated_input(self.docs.input);
-        self.asks().add_to_schema(&mut schema);
+        self.answer_options().add_to_schema(&mut schema);
         schema
     }
 
     /// Returns whether requests for the operation may have an idempotency key.
     pub fn accepts_idempotency_keys(&self) -> bool {
-        self.run.repeats.is_some()
+        self.run.repeat_policy.is_some()
     }
 }
 

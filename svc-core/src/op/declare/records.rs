@@ -48,7 +48,7 @@ enum ErasureStage {
     /// After the rows that grant access, but before all other tables, because the rows unseal content.
     Keys,
     /// Last: each table before the tables that it refers to.
-    InTurn,
+    Remaining,
 }
 
 /// How the rows of a workspace are removed, a few at a time.
@@ -114,10 +114,12 @@ pub(crate) fn purged(rows: u64) -> Result<Option<(i64, i64)>> {
 pub struct Records {
     pub(crate) table: &'static str,
     pub(crate) scope: Scope,
-    pub(crate) goes: ExportDestination,
+    /// The instances on which the rows may be imported.
+    pub(crate) export_destination: ExportDestination,
     erasure_stage: ErasureStage,
     /// The columns by which rows are ordered. No two rows have equal values in all of these columns.
     order: &'static str,
+    /// The tables that the rows refer to.
     after: Vec<&'static str>,
     /// The class of each column, by column name.
     pub(crate) columns: BTreeMap<&'static str, Class>,
@@ -155,8 +157,8 @@ impl Records {
         Self {
             table,
             scope: Scope::Instance,
-            goes: ExportDestination::Nowhere,
-            erasure_stage: ErasureStage::InTurn,
+            export_destination: ExportDestination::Nowhere,
+            erasure_stage: ErasureStage::Remaining,
             order: "",
             after: Vec::new(),
             columns: BTreeMap::new(),
@@ -174,7 +176,7 @@ impl Records {
     pub fn table(table: &'static str, order: &'static str) -> Self {
         Self {
             scope: Scope::WorkspaceColumn("workspace_id"),
-            goes: ExportDestination::Anywhere,
+            export_destination: ExportDestination::Anywhere,
             order,
             ..Self::of_instance(table)
         }
@@ -204,14 +206,14 @@ impl Records {
     /// Declares that the rows are included when a workspace is restored, but not when it is copied.
     #[must_use]
     pub fn only_restored(mut self) -> Self {
-        self.goes = ExportDestination::WhereRestored;
+        self.export_destination = ExportDestination::WhereRestored;
         self
     }
 
     /// Declares that the rows never leave the instance.
     #[must_use]
     pub fn stays(mut self) -> Self {
-        self.goes = ExportDestination::Nowhere;
+        self.export_destination = ExportDestination::Nowhere;
         self
     }
 
@@ -265,6 +267,7 @@ impl Records {
         self
     }
 
+    /// Declares columns of a class. Column names are separated by spaces.
     fn with_columns(mut self, class: Class, names: &'static str) -> Self {
         self.insert = OnceLock::new();
         self.columns.extend(names.split(' ').map(|name| (name, class)));
@@ -334,12 +337,12 @@ impl Records {
 
     /// Returns whether the rows are copied together with their workspace.
     pub(crate) fn is_copied(&self) -> bool {
-        self.goes == ExportDestination::Anywhere
+        self.export_destination == ExportDestination::Anywhere
     }
 
     /// Returns whether an export may contain the rows.
     pub fn leaves(&self) -> bool {
-        self.goes != ExportDestination::Nowhere
+        self.export_destination != ExportDestination::Nowhere
     }
 
     /// Returns whether the rows grant access.
@@ -380,7 +383,7 @@ impl Records {
     }
 
     /// Returns the sort order of the rows, which is the same on every engine.
-    fn sort_order(&self, engine: Engine) -> String {
+    fn order_by_clause(&self, engine: Engine) -> String {
         let collated = |name: &str| {
             let is_text = matches!(self.columns.get(name), Some(Class::Text));
             let collation = if is_text && engine == Engine::Postgres { " collate \"C\"" } else { "" };
@@ -404,7 +407,7 @@ impl Records {
                 columns.join(", "),
                 self.table,
                 self.condition(),
-                self.sort_order(engine)
+                self.order_by_clause(engine)
             )
         };
         Scan::new(self.table, &select(Engine::Sqlite), &select(Engine::Postgres))

@@ -67,9 +67,9 @@ impl Sample {
 
     /// Sets the caller of the call that was added last.
     #[must_use]
-    pub fn by(mut self, maker: SampleCaller) -> Self {
+    pub fn by(mut self, caller: SampleCaller) -> Self {
         if let Some(call) = self.calls.last_mut() {
-            call.by = maker;
+            call.by = caller;
         }
         self
     }

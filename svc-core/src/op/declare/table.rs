@@ -32,7 +32,7 @@ pub struct Feature {
     keeps_online: Option<KeepMembersOnline>,
     chores: Vec<Chore>,
     samples: Vec<Sample>,
-    parts: Vec<HealthCheck>,
+    health_checks: Vec<HealthCheck>,
     records: Vec<Records>,
 }
 
@@ -146,7 +146,7 @@ impl Feature {
     /// Adds a health check, whose result and depth the operator can see.
     #[must_use]
     pub fn part(mut self, part: HealthCheck) -> Self {
-        self.parts.push(part);
+        self.health_checks.push(part);
         self
     }
 }
@@ -166,7 +166,7 @@ pub struct Table {
     keeps_online: Option<KeepMembersOnline>,
     chores: Vec<Chore>,
     samples: Vec<Sample>,
-    parts: Vec<HealthCheck>,
+    health_checks: Vec<HealthCheck>,
     records: Vec<Records>,
     documented: Fixture,
 }
@@ -187,7 +187,7 @@ impl Table {
             keeps_online: None,
             chores: Vec::new(),
             samples: Vec::new(),
-            parts: Vec::new(),
+            health_checks: Vec::new(),
             records: Vec::new(),
             documented: Fixture::default(),
         };
@@ -200,7 +200,7 @@ impl Table {
             table.keeps_online = table.keeps_online.or(feature.keeps_online);
             table.chores.extend(feature.chores);
             table.samples.extend(feature.samples);
-            table.parts.extend(feature.parts);
+            table.health_checks.extend(feature.health_checks);
             table.records.extend(feature.records);
             for operation in feature.operations {
                 check_operation(&operation)?;
@@ -242,7 +242,7 @@ impl Table {
             )));
         }
         let mut names = BTreeSet::new();
-        if let Some(twin) = self.parts.iter().find(|part| !names.insert(part.name)) {
+        if let Some(twin) = self.health_checks.iter().find(|part| !names.insert(part.name)) {
             return Err(Error::internal(format!("two parts are named {}", twin.name)));
         }
         let mut names = BTreeSet::new();
@@ -333,7 +333,7 @@ impl Table {
     /// Returns the lean form of payloads for a kind of event.
     pub(in crate::op) fn lean_payload(&self, kind: &str) -> Option<&LeanForm> {
         let (event, lean) = self.events.get(kind).zip(self.lean_payloads.get(kind))?;
-        Some(lean.get_or_init(|| LeanForm::of_payload(&event.schema())))
+        Some(lean.get_or_init(|| LeanForm::from_payload_schema(&event.schema())))
     }
 
     pub(in crate::op) fn guards(&self) -> &[Guard] {
@@ -350,7 +350,7 @@ impl Table {
 
     /// Returns the health checks that features have declared.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &HealthCheck> {
-        self.parts.iter()
+        self.health_checks.iter()
     }
 
     /// Returns the declarations of all tables, each after the tables that it refers to.

@@ -46,7 +46,7 @@ impl<I: 'static, O: 'static> TypedOperation<I, O> {
 
     /// Returns the operation in `table` with this name, input type and output type.
     pub fn operation(self, table: &Table) -> Result<&Arc<Operation>> {
-        let found = table.operation(self.name).filter(|it| it.run.called_by == TypeId::of::<Self>());
+        let found = table.operation(self.name).filter(|it| it.run.typed_operation_id == TypeId::of::<Self>());
         found.ok_or_else(|| Error::internal(format!("the table has no operation {}", self.name)))
     }
 }

@@ -23,8 +23,8 @@ impl<const MIN: i64> WaitSecs<MIN> {
     }
 
     /// Returns the requested timeout, or the default.
-    pub fn timeout(asked: Option<Self>) -> Duration {
-        Duration::from_secs(asked.map_or(WAIT_DEFAULT_SECS, |secs| secs.0.get()).unsigned_abs())
+    pub fn timeout(requested: Option<Self>) -> Duration {
+        Duration::from_secs(requested.map_or(WAIT_DEFAULT_SECS, |secs| secs.0.get()).unsigned_abs())
     }
 }
 

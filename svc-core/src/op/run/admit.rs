@@ -27,7 +27,7 @@ pub struct Admission {
     pub(super) surface: Surface,
     pub(super) path: String,
     pub(super) client: Option<Client>,
-    pub(super) standings: Arc<[LimitState]>,
+    pub(super) limit_states: Arc<[LimitState]>,
     pub(super) is_follow_up: bool,
     /// Whether audit rows omit the operation, because the request did not call the operation that answers it.
     pub(super) omits_operation: bool,
@@ -47,7 +47,7 @@ impl Admission {
 
     /// Returns the state of each limit that the request counts against, or nothing for an unknown caller.
     pub fn limit_states(&self) -> &[LimitState] {
-        &self.standings
+        &self.limit_states
     }
 
     /// Returns whether the request was admitted for a delegate.
@@ -83,11 +83,11 @@ impl Admission {
             _ => None,
         };
         let client = own.or(head.peer.map(Client::Peer));
-        let standings = Arc::default();
+        let limit_states = Arc::default();
         let surface = head.surface;
         let is_follow_up = false;
         let omits_operation = false;
-        Self { access, surface, path, client, standings, is_follow_up, omits_operation }
+        Self { access, surface, path, client, limit_states, is_follow_up, omits_operation }
     }
 
     fn with_known_credential(self, known: Arc<KnownCredential>) -> Self {
@@ -106,12 +106,12 @@ pub(crate) type AdmissionCallback = Box<dyn FnOnce(std::result::Result<Admission
 #[derive(Clone, Debug)]
 pub struct AdmissionFailure {
     error: Error,
-    standings: Arc<[LimitState]>,
+    limit_states: Arc<[LimitState]>,
 }
 
 impl AdmissionFailure {
-    pub(crate) fn new(error: Error, standings: Arc<[LimitState]>) -> Self {
-        Self { error, standings }
+    pub(crate) fn new(error: Error, limit_states: Arc<[LimitState]>) -> Self {
+        Self { error, limit_states }
     }
 
     /// Returns the code of the error.
@@ -121,13 +121,13 @@ impl AdmissionFailure {
 
     /// Returns the state of each limit that the request counts against, or nothing for an unknown caller.
     pub fn limit_states(&self) -> &[LimitState] {
-        &self.standings
+        &self.limit_states
     }
 }
 
 impl From<Error> for AdmissionFailure {
     fn from(error: Error) -> Self {
-        Self { error, standings: Arc::default() }
+        Self { error, limit_states: Arc::default() }
     }
 }
 
@@ -143,10 +143,12 @@ pub(super) struct AdmitCall {
     pub(super) call: Call,
     pub(super) key: CredentialKey,
     /// Reason why the bearer token is malformed, if it is.
-    pub(super) flaw: Option<&'static str>,
+    pub(super) token_format_error: Option<&'static str>,
     pub(super) peer: Option<Peer>,
-    pub(super) charged: Option<ChargeResult>,
-    pub(super) found: CredentialLookup,
+    /// Result of counting the request against the rate limits, or `None` before that.
+    pub(super) charge_result: Option<ChargeResult>,
+    /// Result of the lookup.
+    pub(super) lookup: CredentialLookup,
     pub(super) admission: Admission,
     pub(super) done: AdmissionCallback,
 }
@@ -156,10 +158,10 @@ impl AdmitCall {
     fn admit(&mut self) -> Result<()> {
         let limits = &self.call.dispatch.limits;
         let needs = self.call.needs;
-        let charged = self.charged.take();
-        let mut gate = AdmissionCheck { limits, needs, peer: self.peer, now: self.now(), charged };
-        let outcome = pipeline::admit(&mut gate, &self.found);
-        self.charged = gate.charged;
+        let charge_result = self.charge_result.take();
+        let mut check = AdmissionCheck { limits, needs, peer: self.peer, now: self.now(), charge_result };
+        let outcome = pipeline::admit(&mut check, &self.lookup);
+        self.charge_result = check.charge_result;
         outcome
     }
 
@@ -174,11 +176,11 @@ impl AdmitCall {
 impl ReadTask<ReaderCache> for AdmitCall {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.call.found_caller = None;
-        let caller = match Caller::by_key(&reader.conn, &self.key) {
+        let caller = match Caller::find_by_key(&reader.conn, &self.key) {
             Ok(caller) => caller,
             Err(error) if error.code() == Code::Unauthenticated => {
                 let named = |flaw| Error::new(Code::Unauthenticated, format!("the token {flaw}"));
-                self.found = CredentialLookup::Unknown(self.flaw.map_or(error, named));
+                self.lookup = CredentialLookup::Unknown(self.token_format_error.map_or(error, named));
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -186,7 +188,7 @@ impl ReadTask<ReaderCache> for AdmitCall {
         let payer = caller.payer(&reader.conn)?;
         self.call.found_caller = Some(self.call.verified_caller_in(reader, caller.clone())?);
         let now = self.call.dispatch.clock.monotonic();
-        self.found = CredentialLookup::Known(Arc::new(KnownCredential::new(self.key, caller, payer, now)));
+        self.lookup = CredentialLookup::Known(Arc::new(KnownCredential::new(self.key, caller, payer, now)));
         Ok(())
     }
 }
@@ -225,22 +227,23 @@ impl Task for AdmitCall {
 }
 
 impl AdmitCall {
+    /// Updates the cache of credentials, and completes the admission.
     fn settle(mut self, outcome: Result<()>) {
         let outcome = outcome.and_then(|()| self.admit());
         let now = self.now();
-        let Self { call, key, found, admission, done, charged, .. } = self;
+        let Self { call, key, lookup, admission, done, charge_result, .. } = self;
         let credentials = &call.dispatch.credentials;
-        match &found {
-            CredentialLookup::Known(known) if found.live(now).is_some() => {
+        match &lookup {
+            CredentialLookup::Known(known) if lookup.live(now).is_some() => {
                 credentials.insert(Arc::clone(known))
             }
             _ => credentials.remove(&key),
         }
-        let shows_quotas = found.live(now).is_some_and(KnownCredential::shows_quotas);
-        match (found, outcome) {
+        let shows_quotas = lookup.live(now).is_some_and(KnownCredential::shows_quotas);
+        match (lookup, outcome) {
             (CredentialLookup::Known(known), Ok(())) => {
                 call.dispatch.complete_admission(
-                    charged,
+                    charge_result,
                     shows_quotas,
                     Ok(admission.with_known_credential(known)),
                     done,
@@ -252,7 +255,7 @@ impl AdmitCall {
             (_, Err(error)) => {
                 let dispatch = Arc::clone(&call.dispatch);
                 call.refuse(error, move |error| {
-                    dispatch.complete_admission(charged, shows_quotas, Err(error), done)
+                    dispatch.complete_admission(charge_result, shows_quotas, Err(error), done)
                 });
             }
         }

@@ -24,7 +24,7 @@ impl Origin {
     /// Returns the origin of a request for `operation`, or of a request for no known operation.
     ///
     /// `ids` contains the ids in the request, unless they are in its path.
-    pub fn of(
+    pub fn new(
         operation: Option<&Operation>,
         surface: Surface,
         path: &str,
@@ -45,7 +45,8 @@ impl Origin {
         Self { surface, operation: "", path: String::new(), template: "", status: 200, ids: None }
     }
 
-    fn operation(&self) -> String {
+    /// Returns the name of the operation in audit rows.
+    fn operation_name(&self) -> String {
         match self.surface {
             // For example, a request for the list of tools, or a request that could not be read.
             Surface::Mcp if self.operation.is_empty() => "mcp".to_owned(),
@@ -54,16 +55,16 @@ impl Origin {
         }
     }
 
-    /// Returns the metadata of the generic audit row `mutation`, without ids if `discreet` is set.
-    pub fn mutation_metadata(&self, discreet: bool) -> Value {
+    /// Returns the metadata of the generic audit row `mutation`, without ids if `is_confidential` is set.
+    pub fn mutation_metadata(&self, is_confidential: bool) -> Value {
         let names_ids = self.ids.is_none();
         let mut metadata = json!({
             "surface": self.surface.name(),
-            "operation": self.operation(),
-            "path": if discreet && names_ids { self.template } else { &self.path },
+            "operation": self.operation_name(),
+            "path": if is_confidential && names_ids { self.template } else { &self.path },
             "status": self.status,
         });
-        let ids = self.ids.as_ref().filter(|_| !discreet);
+        let ids = self.ids.as_ref().filter(|_| !is_confidential);
         if let (Some(ids), Some(members)) = (ids, metadata.as_object_mut()) {
             members.insert("ids".to_owned(), Value::Object(ids.clone()));
         }
@@ -81,7 +82,7 @@ impl Origin {
     pub fn decision_metadata(&self, refused: Option<&'static str>) -> Value {
         json!({
             "surface": self.surface.name(),
-            "operation": self.operation(),
+            "operation": self.operation_name(),
             "decision": if refused.is_some() { "refused" } else { "allowed" },
             "problem": refused,
         })

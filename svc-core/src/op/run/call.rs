@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::credentials::{KnownCredential, anonymous_if_allowed};
-use super::decision::Decision;
+use super::decision::AuditDecision;
 use super::retry::KeyedRequest;
 use super::{Dispatch, Reply, ReplyCallback};
 use crate::capability::Needs;
@@ -106,7 +106,7 @@ pub(in crate::op) struct Call {
     /// A decision was already recorded for the connection that the request belongs to.
     pub is_follow_up: bool,
     /// The workspace that a preflight read found, if no credential determines it.
-    pub home: Option<WorkspaceId>,
+    pub preflight_workspace: Option<WorkspaceId>,
     /// The caller that the last run has found, live or not.
     pub found_caller: Option<VerifiedCaller>,
     /// The idempotency key, and the data to compare with the stored row of that key.
@@ -150,7 +150,7 @@ impl Call {
             bytes: size_of::<Self>(),
             abandoned: Arc::default(),
             is_follow_up: false,
-            home: None,
+            preflight_workspace: None,
             found_caller: None,
             keyed: None,
             step_state: None,
@@ -158,7 +158,7 @@ impl Call {
     }
 
     /// Discards the results of an earlier run.
-    pub fn begin(&mut self) {
+    pub fn reset(&mut self) {
         self.found_caller = None;
         if let Some(keyed) = &mut self.keyed {
             keyed.has_run = false;
@@ -180,6 +180,7 @@ impl Call {
         }
     }
 
+    /// Returns whether the caller no longer waits for the reply.
     pub fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Relaxed)
     }
@@ -189,6 +190,7 @@ impl Call {
         self.found_caller.as_ref().ok_or_else(|| Error::internal("the caller has not been looked up yet"))
     }
 
+    /// Fails if the credential of the caller has expired or was revoked.
     pub fn check_live(&self) -> Result<()> {
         let VerifiedCaller { caller, now, .. } = self.verified_caller()?;
         caller.check_live(*now)?;
@@ -198,6 +200,7 @@ impl Call {
         Ok(())
     }
 
+    /// Fails if the caller lacks the rights that the operation needs.
     pub fn check_right(&self) -> Result<()> {
         let caller = &self.verified_caller()?.caller;
         if let RequestWork::Operation(operation, _) = &self.work
@@ -251,11 +254,11 @@ impl Call {
         let caller = match &self.access {
             AdmittedBy::Known(known) => {
                 let workspace = known.caller.workspace_id;
-                check_cache(reader, &self.dispatch.clock, workspace)?;
+                drop_stale_cache_entries(reader, &self.dispatch.clock, workspace)?;
                 let cached = reader.cache.borrow().entries.get::<Caller>(workspace, &known.key);
                 cached.map_or_else(|| load_caller(reader, workspace, &known.key), Ok)?
             }
-            access => self.without_credential(access)?,
+            access => self.caller_without_credential(access)?,
         };
         self.verified_caller_in(reader, caller)
     }
@@ -263,7 +266,7 @@ impl Call {
     /// Returns `caller` with the log position and epoch of a reader's transaction.
     pub fn verified_caller_in(&self, reader: &Reader<ReaderCache>, caller: Caller) -> Result<VerifiedCaller> {
         let clock = &self.dispatch.clock;
-        let lsn = check_cache(reader, clock, caller.workspace_id)?;
+        let lsn = drop_stale_cache_entries(reader, clock, caller.workspace_id)?;
         let epochs = reader.cache.borrow().entries.epochs(caller.workspace_id);
         let lsn = caller.is_member().then_some(lsn);
         Ok(VerifiedCaller { caller, lsn, epoch: epochs.access, now: clock.now() })
@@ -281,13 +284,13 @@ impl Call {
                 match cached {
                     Some(caller) => caller,
                     None => {
-                        let caller = Caller::by_key(conn, &known.key)?;
+                        let caller = Caller::find_by_key(conn, &known.key)?;
                         batch.borrow_mut().cache.put(workspace, &known.key, caller.clone());
                         caller
                     }
                 }
             }
-            access => self.without_credential(access)?,
+            access => self.caller_without_credential(access)?,
         };
         let lsn = log_position(conn, batch, &caller)?;
         let batch = batch.borrow();
@@ -304,10 +307,11 @@ impl Call {
         }
     }
 
-    fn without_credential(&self, access: &AdmittedBy) -> Result<Caller> {
+    /// Returns the caller of a request that was not admitted by a credential.
+    fn caller_without_credential(&self, access: &AdmittedBy) -> Result<Caller> {
         match access {
             AdmittedBy::Instance(own) => {
-                Ok(Caller::instance(own.workspace).seeing(self.instance_visibility()))
+                Ok(Caller::instance(own.workspace).with_visibility(self.instance_visibility()))
             }
             _ => anonymous_if_allowed(self.needs),
         }
@@ -327,7 +331,7 @@ impl Call {
         let is_mutation = refused.is_none() && self.origin.surface != Surface::System && is_of_note;
         if is_mutation && !batch.borrow().has_audited() {
             let metadata = self.origin.mutation_metadata(batch.borrow().discreet);
-            cx.audit_in(self.home.unwrap_or(cx.caller().workspace_id), "mutation", metadata)?;
+            cx.audit_in(self.preflight_workspace.unwrap_or(cx.caller().workspace_id), "mutation", metadata)?;
         }
         if cx.caller().grant.is_some() {
             cx.audit("authorization.decision", self.origin.decision_metadata(refused))?;
@@ -370,7 +374,7 @@ impl Call {
     ///
     /// The decision is recorded once, whatever the length and the outcome of the wait. `done` is called with
     /// an error if recording fails.
-    pub fn record_parked(&mut self, done: impl FnOnce(Result<()>) + Send + 'static) {
+    pub fn record_wait_decision(&mut self, done: impl FnOnce(Result<()>) + Send + 'static) {
         self.record(None, done);
         self.is_follow_up = true;
     }
@@ -389,7 +393,7 @@ impl Call {
             _ => self.known_caller().filter(|_| is_delegated),
         };
         let Some(caller) = caller else { return done(Ok(())) };
-        let decision = Decision {
+        let decision = AuditDecision {
             dispatch: Arc::clone(&self.dispatch),
             source: self.source(),
             caller: caller.clone(),
@@ -409,7 +413,7 @@ pub(super) const BODY_COPIES_MAX: usize = 4;
 
 /// Looks up the caller of a credential, and caches the caller for the reader's connection.
 fn load_caller(reader: &Reader<ReaderCache>, workspace: WorkspaceId, key: &CredentialKey) -> Result<Caller> {
-    let caller = Caller::by_key(&reader.conn, key)?;
+    let caller = Caller::find_by_key(&reader.conn, key)?;
     if caller.workspace_id != workspace {
         return Err(unauthenticated("the credential is unknown"));
     }
@@ -431,7 +435,11 @@ pub(super) fn log_position(conn: &Conn, batch: &RefCell<Batch>, caller: &Caller)
 /// cached.
 ///
 /// Returns the position that the log of the workspace has reached.
-fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: WorkspaceId) -> Result<i64> {
+fn drop_stale_cache_entries(
+    reader: &Reader<ReaderCache>,
+    clock: &Clock,
+    workspace: WorkspaceId,
+) -> Result<i64> {
     let known = reader.cache.borrow().cached_lsn(workspace);
     if let Some(lsn) = known {
         return Ok(lsn);
@@ -445,10 +453,10 @@ fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: Workspace
             }
         }
         Engine::Postgres => {
-            let asked = clock.monotonic();
+            let asked_at = clock.monotonic();
             let mut rows = reader.conn.query(HEAD_POSTGRES, &[&workspace])?;
             let row = rows.first_mut().ok_or_else(|| Error::internal("the database returned no time"))?;
-            clock.follow_database(row.take()?, asked);
+            clock.follow_database(row.take()?, asked_at);
             (row.take()?, Epochs::take(row)?)
         }
     };

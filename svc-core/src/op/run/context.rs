@@ -48,7 +48,8 @@ enum CacheRef<'a> {
 }
 
 impl CacheRef<'_> {
-    fn with<T>(&self, run: impl FnOnce(&mut Cache) -> T) -> T {
+    /// Calls `run` with the entries of the cache.
+    fn with_entries<T>(&self, run: impl FnOnce(&mut Cache) -> T) -> T {
         match self {
             Self::Reader(reader) => run(&mut reader.borrow_mut().entries),
             Self::Writer(batch) => run(&mut batch.borrow_mut().cache),
@@ -69,7 +70,7 @@ impl<'a> Read<'a> {
 
     /// Charges the files that the transaction creates on the disk to `charged_to` instead of the caller's
     /// workspace.
-    pub(crate) fn charging(self, charged_to: WorkspaceId) -> Self {
+    pub(crate) fn with_charged_to(self, charged_to: WorkspaceId) -> Self {
         Self { charged_to, ..self }
     }
 
@@ -215,12 +216,12 @@ impl<'a> Read<'a> {
     ///
     /// A decision from another transaction with the same epoch is still valid.
     pub(crate) fn epoch(&self) -> i64 {
-        self.cache.with(|cache| cache.epochs(self.caller.workspace_id).access)
+        self.cache.with_entries(|cache| cache.epochs(self.caller.workspace_id).access)
     }
 
     /// Returns the entry that this connection has cached for the caller's workspace under `key`.
     pub fn cached<T: Cached>(&self, key: &impl CacheKey) -> Option<T> {
-        self.cache.with(|cache| cache.get(self.caller.workspace_id, key))
+        self.cache.with_entries(|cache| cache.get(self.caller.workspace_id, key))
     }
 
     /// Returns the entry cached under `key`, or else caches and returns the result of `load`.
@@ -242,7 +243,7 @@ impl<'a> Read<'a> {
 
     /// Caches an entry under `key` for the caller's workspace.
     pub(crate) fn keep<T: Cached>(&self, key: &impl CacheKey, entry: T) {
-        self.cache.with(|cache| cache.put(self.caller.workspace_id, key, entry));
+        self.cache.with_entries(|cache| cache.put(self.caller.workspace_id, key, entry));
     }
 
     /// Calls `run` with the entry cached under `key`, which `run` may change. Returns the result of `run`.
@@ -254,7 +255,7 @@ impl<'a> Read<'a> {
         run: impl FnOnce(&mut T) -> Result<R>,
     ) -> Result<R> {
         let workspace = self.caller.workspace_id;
-        let mut entry: T = self.cache.with(|cache| cache.take(workspace, key)).unwrap_or_default();
+        let mut entry: T = self.cache.with_entries(|cache| cache.take(workspace, key)).unwrap_or_default();
         let returned = run(&mut entry)?;
         self.keep(key, entry);
         Ok(returned)
@@ -357,7 +358,7 @@ impl<'a> Write<'a> {
     /// The statement may be sent later, together with other statements of the batch, but before any read. All
     /// entries that are cached for the transaction become invalid.
     pub fn execute(&mut self, rows: u64, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
-        self.end_cached();
+        self.end_cached_reads();
         self.read.conn.defer(Some(rows), sql, params)
     }
 
@@ -370,13 +371,13 @@ impl<'a> Write<'a> {
     ///
     /// The statement is sent like that of [`Write::execute`].
     pub fn execute_any(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
-        self.end_cached();
+        self.end_cached_reads();
         self.read.conn.defer(None, sql, params)
     }
 
     /// Runs a statement and returns how many rows it changed, for callers that depend on the number.
     pub fn change(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<u64> {
-        self.end_cached();
+        self.end_cached_reads();
         self.read.conn.execute(sql, params)
     }
 
@@ -393,7 +394,8 @@ impl<'a> Write<'a> {
         self.read.conn.defer(None, sql, params)
     }
 
-    fn end_cached(&self) {
+    /// Invalidates the entries that are cached only until the transaction changes something.
+    fn end_cached_reads(&self) {
         self.batch.borrow_mut().cache.end_transaction();
     }
 

@@ -75,6 +75,7 @@ impl KnownCredential {
         self.confirmed.store(now.micros(), Ordering::Relaxed);
     }
 
+    /// Returns whether a transaction has found the credential live a moment ago.
     fn is_fresh(&self, now: Monotonic) -> bool {
         let age = now.micros().saturating_sub(self.confirmed.load(Ordering::Relaxed));
         u128::from(age) < CONFIRMATION_LIFETIME.as_micros()
@@ -116,7 +117,7 @@ pub(super) struct AdmissionCheck<'a> {
     pub peer: Option<Peer>,
     pub now: Time,
     /// Result of counting the request against the rate limits, or `None` before that.
-    pub charged: Option<ChargeResult>,
+    pub charge_result: Option<ChargeResult>,
 }
 
 impl AdmissionCheck<'_> {
@@ -125,17 +126,17 @@ impl AdmissionCheck<'_> {
     /// A request with a live credential is charged to the bearer and to the bearer's workspace; any other
     /// request is charged to the sender's address. So neither other callers at the same address nor a
     /// credential that has ended can use up a client's limit.
-    pub fn charge(&mut self, found: &CredentialLookup) -> Result<()> {
-        if self.charged.is_some() {
+    pub fn charge(&mut self, lookup: &CredentialLookup) -> Result<()> {
+        if self.charge_result.is_some() {
             return Ok(());
         }
-        let charged = self.charged.insert(ChargeResult::default());
-        match found.live(self.now) {
+        let charge_result = self.charge_result.insert(ChargeResult::default());
+        match lookup.live(self.now) {
             Some(known) => {
-                self.limits.charge_payer(&known.payer, self.peer, charged)?;
-                self.limits.charge_workspace(known.charged_to(), charged)
+                self.limits.charge_payer(&known.payer, self.peer, charge_result)?;
+                self.limits.charge_workspace(known.charged_to(), charge_result)
             }
-            None => self.peer.map_or(Ok(()), |peer| self.limits.charge(Client::Peer(peer), charged)),
+            None => self.peer.map_or(Ok(()), |peer| self.limits.charge(Client::Peer(peer), charge_result)),
         }
     }
 }
@@ -153,6 +154,7 @@ impl Credentials {
         cached.get(key).filter(|known| known.is_fresh(now)).cloned()
     }
 
+    /// Adds a credential that a transaction has found live.
     pub(super) fn insert(&self, known: Arc<KnownCredential>) {
         let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
         if cached.len() >= CACHED_CREDENTIALS_MAX {

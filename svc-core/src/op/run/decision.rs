@@ -16,18 +16,20 @@ use crate::store::executor::{Task, TaskSource, WriteTask};
 /// A task that writes the audit rows of a request without changes.
 ///
 /// The reply is sent once the rows are durable.
-pub(super) struct Decision {
+pub(super) struct AuditDecision {
     pub dispatch: Arc<Dispatch>,
     pub source: TaskSource,
     pub caller: Caller,
     pub origin: Origin,
     pub bytes: usize,
+    /// Action of the named audit row to write, if the operation always leaves one.
     pub audited: Option<&'static str>,
+    /// Name of the error code if the request was rejected.
     pub refused: Option<&'static str>,
     pub done: Box<dyn FnOnce(Result<()>) + Send>,
 }
 
-impl WriteTask<Batch> for Decision {
+impl WriteTask<Batch> for AuditDecision {
     fn home(&self) -> WorkspaceId {
         self.caller.workspace_id
     }
@@ -49,7 +51,7 @@ impl WriteTask<Batch> for Decision {
     }
 }
 
-impl Task for Decision {
+impl Task for AuditDecision {
     fn source(&self) -> TaskSource {
         self.source
     }

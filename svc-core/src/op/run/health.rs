@@ -32,9 +32,9 @@ impl HealthResult {
 /// Name of the health check for whether the database responds.
 pub(crate) const DATABASE: &str = "database";
 
-/// Returns the results of the checks in `parts` that need no database.
-pub(crate) fn health_of_process<'a>(parts: impl Iterator<Item = &'a HealthCheck>) -> Vec<HealthResult> {
-    let checked = parts.filter_map(|part| match &part.health {
+/// Returns the results of the checks in `checks` that need no database.
+pub(crate) fn health_of_process<'a>(checks: impl Iterator<Item = &'a HealthCheck>) -> Vec<HealthResult> {
+    let checked = checks.filter_map(|part| match &part.health {
         CheckMethod::InProcess(check) => Some(HealthResult::new(part.name, check())),
         CheckMethod::Remarkable(check) => {
             Some(HealthResult { remark: check(), ..HealthResult::new(part.name, None) })
@@ -55,10 +55,10 @@ pub(crate) fn health_in_database(cx: &Read<'_>) -> Result<Vec<HealthResult>> {
 
 /// Returns a failure for each check that queries the database, after the database failed with `error`.
 pub(crate) fn health_without_database<'a>(
-    parts: impl Iterator<Item = &'a HealthCheck>,
+    checks: impl Iterator<Item = &'a HealthCheck>,
     error: &Error,
 ) -> Vec<HealthResult> {
-    let asking = parts.filter(|part| matches!(part.health, CheckMethod::InDatabase(_)));
+    let asking = checks.filter(|part| matches!(part.health, CheckMethod::InDatabase(_)));
     let fault = |name| match name {
         DATABASE => error.detail(),
         _ => "not known, since the database does not respond",
@@ -75,12 +75,12 @@ mod tests {
     fn without_the_database_only_what_it_tells_is_not_known() {
         let here = || CheckMethod::InProcess(Box::new(|| Some("it is cold".to_owned())));
         let asks = || CheckMethod::InDatabase(|_| Ok(None));
-        let parts =
+        let checks =
             [(DATABASE, asks()), ("oven", here()), ("keys", asks()), ("bread", CheckMethod::Unchecked)];
-        let parts = parts.map(|(name, health)| HealthCheck { name, health, status: None });
+        let checks = checks.map(|(name, health)| HealthCheck { name, health, status: None });
         let error = Error::new(Code::Unavailable, "the database is away");
-        let mut found = health_without_database(parts.iter(), &error);
-        found.extend(health_of_process(parts.iter()));
+        let mut found = health_without_database(checks.iter(), &error);
+        found.extend(health_of_process(checks.iter()));
         let found: Vec<_> = found.iter().map(|part| (part.name, part.fault.as_deref().unwrap())).collect();
         let unknown = "not known, since the database does not respond";
         let wanted = [(DATABASE, "the database is away"), ("keys", unknown), ("oven", "it is cold")];

@@ -35,7 +35,7 @@ pub(super) struct LongCall {
     /// Time until which an export waits for another export of the workspace to end.
     turn_deadline: Monotonic,
     /// The workspace's exclusive right to a long read, acquired with the first page.
-    exclusive: Option<LongReadSlot>,
+    slot: Option<LongReadSlot>,
     /// The output that the last page returned, or `None` while there are more pages.
     output: Option<BoxedOutput>,
 }
@@ -44,18 +44,18 @@ impl LongCall {
     pub fn new(call: Call, job: Prepared<LongJob>, done: ReplyCallback) -> Self {
         let deadline = call.dispatch.clock.deadline(LONG_READ_MAX);
         let (deadline, turn_deadline) = (Some(deadline), deadline);
-        Self { call, job, done, is_scan: false, deadline, turn_deadline, exclusive: None, output: None }
+        Self { call, job, done, is_scan: false, deadline, turn_deadline, slot: None, output: None }
     }
 
     /// Creates a long read whose pages have no time limit.
-    pub fn scan(call: Call, job: Prepared<LongJob>, done: ReplyCallback) -> Self {
+    pub fn new_scan(call: Call, job: Prepared<LongJob>, done: ReplyCallback) -> Self {
         Self { is_scan: true, ..Self::new(call, job, done) }
     }
 
     /// Creates a long read that writes a file.
-    pub fn download(call: Call, job: Prepared<LongJob>, done: ReplyCallback) -> Self {
+    pub fn new_download(call: Call, job: Prepared<LongJob>, done: ReplyCallback) -> Self {
         let turn_deadline = call.dispatch.clock.deadline(EXPORT_WAIT_MAX);
-        Self { deadline: None, turn_deadline, ..Self::scan(call, job, done) }
+        Self { deadline: None, turn_deadline, ..Self::new_scan(call, job, done) }
     }
 
     /// Queues the next page of the read.
@@ -66,19 +66,22 @@ impl LongCall {
         if is_scan { dispatch.executor.scan(task) } else { dispatch.executor.read(task, true) }
     }
 
+    /// Returns whether the time limit of the read has passed.
     fn is_overdue(&self) -> bool {
         self.deadline.is_some_and(|deadline| self.call.dispatch.clock.remaining(deadline).is_zero())
     }
 
+    /// Releases the exclusive right of the read, and replies.
     fn end(self, outcome: Result<BoxedOutput>) {
-        let Self { call, done, exclusive, .. } = self;
+        let Self { call, done, slot, .. } = self;
         // Released before the reply, because the caller may start another long read immediately.
-        drop(exclusive);
+        drop(slot);
         let reply = outcome.map(|output| Reply::of(200, call.lsn(), output));
         call.finish(reply, done);
     }
 }
 
+/// Returns the error for a long read that has exceeded its time limit.
 fn time_limit_error() -> Error {
     let secs = LONG_READ_MAX.as_secs();
     Error::new(
@@ -120,11 +123,11 @@ impl ReadTask<ReaderCache> for LongCall {
         if self.is_overdue() {
             return Err(time_limit_error());
         }
-        let stage = ReadingLong {
-            reading: ReadTransaction::on(reader),
+        let stage = LongReadTransaction {
+            reading: ReadTransaction::ReadTransaction::new(reader),
             is_download: self.deadline.is_none(),
             turn_deadline: self.turn_deadline,
-            exclusive: RefCell::new(&mut self.exclusive),
+            slot: RefCell::new(&mut self.slot),
         };
         self.output = pipeline::run(&stage, &mut self.call, &mut self.job)?;
         Ok(())
@@ -134,24 +137,24 @@ impl ReadTask<ReaderCache> for LongCall {
 /// The transaction of one page of a long read.
 ///
 /// The transaction acquires the workspace's exclusive right only after checking that the caller may read.
-struct ReadingLong<'r> {
+struct LongReadTransaction<'r> {
     reading: ReadTransaction<'r, Option<BoxedOutput>>,
     is_download: bool,
     turn_deadline: Monotonic,
-    exclusive: RefCell<&'r mut Option<LongReadSlot>>,
+    slot: RefCell<&'r mut Option<LongReadSlot>>,
 }
 
-impl Stage for ReadingLong<'_> {
+impl Stage for LongReadTransaction<'_> {
     type Job = LongJob;
     type Output = Option<BoxedOutput>;
 
-    fn find(&self, call: &Call) -> Result<VerifiedCaller> {
-        self.reading.find(call)
+    fn find_caller(&self, call: &Call) -> Result<VerifiedCaller> {
+        self.reading.find_caller(call)
     }
 
-    fn perform(&self, call: &Call, job: &mut LongJob) -> Result<Option<BoxedOutput>> {
-        let mut exclusive = self.exclusive.borrow_mut();
-        if exclusive.is_none() {
+    fn run_job(&self, call: &Call, job: &mut LongJob) -> Result<Option<BoxedOutput>> {
+        let mut slot = self.slot.borrow_mut();
+        if slot.is_none() {
             let workspace = call.access.charged_to();
             let taken = match self.is_download {
                 true => LongReadSlot::acquire_for_export(&call.dispatch, workspace, self.turn_deadline)?,
@@ -161,16 +164,16 @@ impl Stage for ReadingLong<'_> {
                 // The export in progress reads its next page before this export tries again.
                 return Ok(None);
             }
-            **exclusive = taken;
+            **slot = taken;
         }
-        self.reading.perform(call, job)
+        self.reading.run_job(call, job)
     }
 }
 
 impl Dispatch {
-    /// Returns the workspaces that have an export in progress, or those with another long read.
-    fn in_progress(&self, exports: bool) -> &Mutex<BTreeSet<WorkspaceId>> {
-        if exports { &self.exporting } else { &self.reading_long }
+    /// Returns the workspaces with an export in progress, or those with another long read in progress.
+    fn workspaces_in_progress(&self, is_export: bool) -> &Mutex<BTreeSet<WorkspaceId>> {
+        if is_export { &self.export_workspaces } else { &self.long_read_workspaces }
     }
 }
 
@@ -185,10 +188,11 @@ impl LongReadSlot {
     /// Acquires the right to a long read or an export, or returns `None` if the workspace already has one in
     /// progress.
     fn try_acquire(dispatch: &Arc<Dispatch>, is_download: bool, workspace: WorkspaceId) -> Option<Self> {
-        let is_free = lock(dispatch.in_progress(is_download)).insert(workspace);
+        let is_free = lock(dispatch.workspaces_in_progress(is_download)).insert(workspace);
         is_free.then(|| Self { dispatch: Arc::clone(dispatch), is_download, workspace })
     }
 
+    /// Acquires the right to a long read. Fails if the workspace already has one in progress.
     fn acquire_for_read(dispatch: &Arc<Dispatch>, workspace: WorkspaceId) -> Result<Self> {
         Self::try_acquire(dispatch, false, workspace).ok_or_else(|| {
             Error::new(
@@ -222,6 +226,6 @@ const EXPORT_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl Drop for LongReadSlot {
     fn drop(&mut self) {
-        lock(self.dispatch.in_progress(self.is_download)).remove(&self.workspace);
+        lock(self.dispatch.workspaces_in_progress(self.is_download)).remove(&self.workspace);
     }
 }

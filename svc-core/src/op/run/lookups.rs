@@ -19,18 +19,22 @@ type Source = Option<Client>;
 /// The lookups in progress and the queued lookups.
 pub(super) struct Lookups<T>(Mutex<Queues<T>>);
 
+/// The queued lookups of each source, and the number of lookups in progress.
 struct Queues<T> {
+    /// Number of lookups in progress.
     running: usize,
+    /// The queued lookups by source, oldest first.
     waiting: HashMap<Source, VecDeque<T>>,
     /// The sources with queued lookups, in the order of their turns.
     turns: VecDeque<Source>,
+    /// Number of queued lookups.
     count: usize,
 }
 
 /// The outcome of starting a lookup.
 pub(super) enum LookupStart<T> {
     /// A lookup that must run now: the new one, or one that was queued before it.
-    Now(T),
+    RunNow(T),
     Queued,
     /// The new lookup is rejected with this error, because too many lookups are queued, from its address or
     /// in total.
@@ -46,6 +50,7 @@ impl<T> Default for Lookups<T> {
 }
 
 impl<T> Lookups<T> {
+    /// Starts a lookup from `source`, or queues it if too many lookups are in progress.
     pub fn begin(&self, source: Source, lookup: T) -> LookupStart<T> {
         let mut queues = lock(&self.0);
         if queues.count >= LOOKUPS_QUEUED_MAX {
@@ -64,7 +69,7 @@ impl<T> Lookups<T> {
             return LookupStart::Queued;
         }
         queues.running += 1;
-        queues.next().map_or(LookupStart::Queued, LookupStart::Now)
+        queues.next().map_or(LookupStart::Queued, LookupStart::RunNow)
     }
 
     /// Records the end of a lookup, and returns the queued lookup to run next, if any.
@@ -105,6 +110,7 @@ impl<T> Queues<T> {
     }
 }
 
+/// Returns the error for a lookup that is rejected because too many are queued.
 fn too_many_lookups(scope: CeilingScope) -> Error {
     Error::new(Code::Overloaded, "too many credential lookups are in progress").with("scope", scope.name())
 }
@@ -121,7 +127,7 @@ mod tests {
     fn few_lookups_are_under_way_and_each_address_has_its_turn() {
         let lookups = Lookups::<usize>::default();
         for number in 0..LOOKUPS_MAX {
-            assert!(matches!(lookups.begin(peer(1), number), LookupStart::Now(now) if now == number));
+            assert!(matches!(lookups.begin(peer(1), number), LookupStart::RunNow(now) if now == number));
         }
         for number in 0..LOOKUPS_QUEUED_OF_ADDRESS_MAX {
             assert!(matches!(lookups.begin(peer(1), number), LookupStart::Queued));
@@ -136,7 +142,7 @@ mod tests {
             assert!(lookups.end_without_reader().is_empty(), "those that are left start the others");
         }
         assert_eq!(lookups.end_without_reader().len(), LOOKUPS_QUEUED_OF_ADDRESS_MAX - 2);
-        assert!(matches!(lookups.begin(peer(1), 8), LookupStart::Now(8)), "all slots are free again");
+        assert!(matches!(lookups.begin(peer(1), 8), LookupStart::RunNow(8)), "all slots are free again");
         assert_eq!(lookups.end(), None);
     }
 
@@ -145,7 +151,7 @@ mod tests {
         let lookups = Lookups::<()>::default();
         let refusal = |address| match lookups.begin(peer(address), ()) {
             LookupStart::Rejected((), error) => Some((error.code(), error.problem().extra["scope"].clone())),
-            LookupStart::Now(()) | LookupStart::Queued => None,
+            LookupStart::RunNow(()) | LookupStart::Queued => None,
         };
         let of = |scope: &str| Some((Code::Overloaded, scope.into()));
         let mut queued = 0;

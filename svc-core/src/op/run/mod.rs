@@ -87,7 +87,7 @@ pub(crate) type ReplyCallback = Box<dyn FnOnce(Result<Reply>) + Send>;
 #[derive(Default)]
 pub struct RequestHandle {
     parked: Option<Arc<ParkedWait>>,
-    flushes: Option<PendingFlush>,
+    pending_flush: Option<PendingFlush>,
     abandoned: Arc<AtomicBool>,
 }
 
@@ -101,12 +101,12 @@ struct PendingFlush {
 impl RequestHandle {
     /// Returns whether other callers should have a chance to add reads before [`RequestHandle::flush`].
     pub(crate) fn flushes_after_others(&self) -> bool {
-        self.flushes.as_ref().is_some_and(|flush| flush.after_others)
+        self.pending_flush.as_ref().is_some_and(|flush| flush.after_others)
     }
 
     /// Runs the batched reads, if this request is responsible for them.
     pub(crate) fn flush(&mut self) {
-        if let Some(PendingFlush { dispatch, .. }) = self.flushes.take() {
+        if let Some(PendingFlush { dispatch, .. }) = self.pending_flush.take() {
             dispatch.executor.flush_batched();
         }
     }
@@ -118,7 +118,7 @@ impl Drop for RequestHandle {
         self.flush();
         self.abandoned.store(true, Ordering::Relaxed);
         if let Some(parked) = self.parked.take() {
-            parked.give_up();
+            parked.abandon();
         }
     }
 }
@@ -150,9 +150,9 @@ pub struct Dispatch {
     credentials: Credentials,
     lookups: Lookups<Box<AdmitCall>>,
     /// The workspaces with a long read in progress.
-    reading_long: Mutex<BTreeSet<WorkspaceId>>,
+    long_read_workspaces: Mutex<BTreeSet<WorkspaceId>>,
     /// The workspaces with an export in progress.
-    exporting: Mutex<BTreeSet<WorkspaceId>>,
+    export_workspaces: Mutex<BTreeSet<WorkspaceId>>,
 }
 
 impl Dispatch {
@@ -176,8 +176,8 @@ impl Dispatch {
             clock,
             credentials: Credentials::default(),
             lookups: Lookups::default(),
-            reading_long: Mutex::default(),
-            exporting: Mutex::default(),
+            long_read_workspaces: Mutex::default(),
+            export_workspaces: Mutex::default(),
         }
     }
 
@@ -193,42 +193,42 @@ impl Dispatch {
         done: AdmissionCallback,
     ) -> RequestHandle {
         let needs = operation.map_or(Needs::AnyCredential, |operation| operation.access().needs);
-        let mut gate = AdmissionCheck {
+        let mut check = AdmissionCheck {
             limits: &self.limits,
             needs,
             peer: head.peer,
             now: self.clock.now(),
-            charged: None,
+            charge_result: None,
         };
         let Some(key) = head.credential.key(needs) else {
-            let outcome = pipeline::admit(&mut gate, &CredentialLookup::Nothing);
+            let outcome = pipeline::admit(&mut check, &CredentialLookup::Nothing);
             let admission = outcome.map(|()| Admission::new(head, AdmittedBy::NoCredential));
-            self.complete_admission(gate.charged, false, admission, done);
+            self.complete_admission(check.charge_result, false, admission, done);
             return RequestHandle::default();
         };
-        if let Some((known, outcome)) = self.admit_cached(&mut gate, &key) {
+        if let Some((known, outcome)) = self.admit_cached(&mut check, &key) {
             let shows_quotas = known.shows_quotas();
             let admission = outcome.map(|()| Admission::new(head, AdmittedBy::Known(known)));
-            self.complete_admission(gate.charged, shows_quotas, admission, done);
+            self.complete_admission(check.charge_result, shows_quotas, admission, done);
             return RequestHandle::default();
         }
-        let AdmissionCheck { peer, charged, .. } = gate;
-        let flaw = head.credential.token_format_error();
+        let AdmissionCheck { peer, charge_result, .. } = check;
+        let token_format_error = head.credential.token_format_error();
         let admission = Admission::new(head, AdmittedBy::NoCredential);
-        let origin = Origin::of(operation, admission.surface, &admission.path, None);
+        let origin = Origin::new(operation, admission.surface, &admission.path, None);
         let call = Call { needs, origin, ..Call::instance(self, ServiceWork::INSTANCE, admission.surface) };
         let abandoned = Arc::clone(&call.abandoned);
-        let found = CredentialLookup::Nothing;
-        let task = AdmitCall { call, key, flaw, peer, charged, found, admission, done };
-        let flushes = match self.lookups.begin(peer.map(Client::Peer), Box::new(task)) {
-            LookupStart::Now(task) => self.read_quick(task, on),
+        let lookup = CredentialLookup::Nothing;
+        let task = AdmitCall { call, key, token_format_error, peer, charge_result, lookup, admission, done };
+        let pending_flush = match self.lookups.begin(peer.map(Client::Peer), Box::new(task)) {
+            LookupStart::RunNow(task) => self.read_quick(task, on),
             LookupStart::Queued => None,
             LookupStart::Rejected(task, error) => {
                 (task.done)(Err(error.into()));
                 None
             }
         };
-        RequestHandle { flushes, parked: None, abandoned }
+        RequestHandle { pending_flush, parked: None, abandoned }
     }
 
     /// Reports the limits that are due to be reported to other servers, and then completes the admission of a
@@ -238,34 +238,34 @@ impl Dispatch {
     /// Callers without a live credential never receive the quotas.
     fn complete_admission(
         &self,
-        charged: Option<ChargeResult>,
+        charge_result: Option<ChargeResult>,
         shows_quotas: bool,
         outcome: Result<Admission>,
         done: AdmissionCallback,
     ) {
-        let ChargeResult { standings, due } = charged.unwrap_or_default();
-        let standings: Arc<[LimitState]> = if shows_quotas { standings.into() } else { Arc::default() };
+        let ChargeResult { standings, due } = charge_result.unwrap_or_default();
+        let limit_states: Arc<[LimitState]> = if shows_quotas { standings.into() } else { Arc::default() };
         let end = move |outcome: Result<Admission>| match outcome {
-            Ok(admission) => done(Ok(Admission { standings, ..admission })),
+            Ok(admission) => done(Ok(Admission { limit_states, ..admission })),
             Err(error) if error.code() == Code::Unauthenticated => done(Err(error.into())),
-            Err(error) => done(Err(AdmissionFailure::new(error, standings))),
+            Err(error) => done(Err(AdmissionFailure::new(error, limit_states))),
         };
         if due.is_empty() {
             return end(outcome);
         }
-        self.limits.share_usage(due, move |told| end(told.and(outcome)));
+        self.limits.share_usage(due, move |reported| end(reported.and(outcome)));
     }
 
     /// Admits or rejects a request by a cached credential, or returns `None` if a database lookup is needed.
     fn admit_cached(
         &self,
-        gate: &mut AdmissionCheck<'_>,
+        check: &mut AdmissionCheck<'_>,
         key: &CredentialKey,
     ) -> Option<(Arc<KnownCredential>, Result<()>)> {
         let known = self.credentials.get(key, self.clock.monotonic())?;
         // If the cached credential has expired, the database must also determine the payer.
-        known.caller.check_live(gate.now).ok()?;
-        match pipeline::admit(gate, &CredentialLookup::Known(Arc::clone(&known))) {
+        known.caller.check_live(check.now).ok()?;
+        match pipeline::admit(check, &CredentialLookup::Known(Arc::clone(&known))) {
             Err(error) if error.code() != Code::RateLimited => None,
             outcome => Some((known, outcome)),
         }
@@ -280,20 +280,22 @@ impl Dispatch {
         on: RunOn,
         done: ReplyCallback,
     ) -> RequestHandle {
-        let mut listing = AnswerOptionValues::of(admission.surface, operation.asks());
+        let mut answer_options =
+            AnswerOptionValues::defaults_for(admission.surface, operation.answer_options());
         let mut call = self.build_call(Some(operation), admission, input);
-        let job = (operation.run.prepare_call)(input, &mut listing, &self.shared, self.clock.now());
+        let job = (operation.run.prepare_call)(input, &mut answer_options, &self.shared, self.clock.now());
         let job = job.and_then(|job| {
-            call.keyed = KeyedRequest::of(operation, input, &self.shared)?;
+            call.keyed = KeyedRequest::new(operation, input, &self.shared)?;
             Ok(job)
         });
-        let named = (listing.detail == Detail::Lean).then(|| input.ids());
+        let request_ids = (answer_options.detail == Detail::Lean).then(|| input.ids());
         let operation_of_answer = Arc::clone(operation);
         let table = Arc::clone(&self.table);
-        let asked = BodyForm { operation: operation_of_answer, table, named, bounds: listing.bounds };
-        let max_bytes = listing.bounds.max_bytes;
+        let form =
+            BodyForm { operation: operation_of_answer, table, request_ids, bounds: answer_options.bounds };
+        let max_bytes = answer_options.bounds.max_bytes;
         let done: ReplyCallback = Box::new(move |outcome| {
-            let outcome = outcome.map(|reply| reply.with_form(asked));
+            let outcome = outcome.map(|reply| reply.with_form(form));
             done(outcome.map_err(|mut error| {
                 error.max_bytes = u32::try_from(max_bytes).ok().and_then(NonZeroU32::new);
                 error
@@ -328,37 +330,47 @@ impl Dispatch {
         done: ReplyCallback,
     ) -> RequestHandle {
         let abandoned = Arc::clone(&call.abandoned);
-        let mut ticket = RequestHandle { parked: None, flushes: None, abandoned };
+        let mut handle = RequestHandle { parked: None, pending_flush: None, abandoned };
         match job {
             Ok(Job::Read(job)) => {
                 let task = ReadCall::new(call, Prepared::Ready(job), done);
                 if operation.run.quick {
-                    ticket.flushes = self.read_quick(Box::new(task), on);
+                    handle.pending_flush = self.read_quick(Box::new(task), on);
                 } else {
                     self.submit_read(task, on);
                 }
             }
             Ok(Job::Long(job)) => LongCall::new(call, Prepared::Ready(job), done).queue(),
-            Ok(Job::Scan(job)) => LongCall::scan(call, Prepared::Ready(job), done).queue(),
-            Ok(Job::Download(job)) => LongCall::download(call, Prepared::Ready(job), done).queue(),
-            Ok(Job::Wait { job, filter, timeout, supply, timed_out }) => {
-                let poll = PendingPoll { name: operation.name(), job, filter, timeout, supply, timed_out };
-                ticket.parked = ParkedWait::start(call, poll, done);
+            Ok(Job::Scan(job)) => LongCall::new_scan(call, Prepared::Ready(job), done).queue(),
+            Ok(Job::Download(job)) => LongCall::new_download(call, Prepared::Ready(job), done).queue(),
+            Ok(Job::Wait { job, filter, timeout, count_available, timeout_output }) => {
+                let poll = PendingPoll {
+                    name: operation.name(),
+                    job,
+                    filter,
+                    timeout,
+                    count_available,
+                    timeout_output,
+                };
+                handle.parked = ParkedWait::start(call, poll, done);
             }
             Ok(Job::Preflight(read)) => {
                 let status = operation.http().success.status();
-                let first = operation.run.first;
+                let first_steps = operation.run.first_steps;
                 let read = Prepared::Ready(read);
-                self.preflight(PreflightCall { call, status, read, first, thread, found: None, done }, on);
+                self.preflight(
+                    PreflightCall { call, status, read, first_steps, thread, result: None, done },
+                    on,
+                );
             }
-            Ok(Job::Write { job, wants }) => {
-                let job = with_first_steps(operation.run.first, job);
+            Ok(Job::Write { job, write_needs }) => {
+                let job = with_first_steps(operation.run.first_steps, job);
                 let status = operation.http().success.status();
-                self.submit_change(WriteCall::new(call, status, job, wants, thread, done), on);
+                self.submit_change(WriteCall::new(call, status, job, write_needs, thread, done), on);
             }
             Err(refusal) => self.submit_read(ReadCall::new(call, Prepared::Rejected(refusal), done), on),
         }
-        ticket
+        handle
     }
 
     /// Rejects an admitted request that could not be read.
@@ -376,9 +388,10 @@ impl Dispatch {
         let call = self.build_call(operation, admission, &Input::default());
         let abandoned = Arc::clone(&call.abandoned);
         let task = ReadCall::new(call, Prepared::Rejected(refusal), done);
-        RequestHandle { flushes: self.read_quick(Box::new(task), on), parked: None, abandoned }
+        RequestHandle { pending_flush: self.read_quick(Box::new(task), on), parked: None, abandoned }
     }
 
+    /// Creates the call for an admitted request.
     fn build_call(
         self: &Arc<Self>,
         operation: Option<&Arc<Operation>>,
@@ -386,7 +399,7 @@ impl Dispatch {
         input: &dyn InputView,
     ) -> Call {
         let Admission { access, surface, path, client, is_follow_up, omits_operation, .. } = admission;
-        let asked = operation.map(Arc::as_ref).filter(|_| !omits_operation);
+        let audited_operation = operation.map(Arc::as_ref).filter(|_| !omits_operation);
         // The audit trail must not reveal what a member did with personal data.
         let personal = operation.filter(|operation| operation.access().personal);
         let ids = (surface == Surface::Mcp && personal.is_none()).then(|| input.ids());
@@ -403,11 +416,11 @@ impl Dispatch {
                 let guarded = self.guarded_call(surface, input, operation.access().personal);
                 RequestWork::Operation(Arc::clone(operation), guarded)
             }),
-            origin: Origin::of(asked, surface, &path, ids),
+            origin: Origin::new(audited_operation, surface, &path, ids),
             bytes: input.bytes().saturating_mul(BODY_COPIES_MAX).saturating_add(size_of::<Call>()),
             abandoned: Arc::default(),
             is_follow_up,
-            home: None,
+            preflight_workspace: None,
             found_caller: None,
             keyed: None,
             step_state: None,
@@ -443,6 +456,7 @@ impl Dispatch {
         None
     }
 
+    /// Submits a read to the readers, or runs the read on this thread.
     fn submit_read(&self, task: ReadCall, on: RunOn) {
         match on {
             RunOn::Pool | RunOn::Batched => self.executor.read(Box::new(task), false),
@@ -450,6 +464,7 @@ impl Dispatch {
         }
     }
 
+    /// Submits a change to the writers, or runs the change on this thread.
     fn submit_change(&self, task: WriteCall, on: RunOn) {
         match on {
             RunOn::Pool | RunOn::Batched => self.executor.write(Box::new(task)),

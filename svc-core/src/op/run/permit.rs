@@ -59,7 +59,7 @@ impl<'a> Write<'a> {
         messages: &[MessageId],
     ) -> Result<()> {
         let mut cleaners = self.table().cleaners().filter_map(|cleaner| cleaner.at_withdrawal);
-        cleaners.try_for_each(|clean| clean(self, permit, messages))
+        cleaners.try_for_each(|run| run(self, permit, messages))
     }
 }
 

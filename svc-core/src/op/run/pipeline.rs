@@ -12,11 +12,11 @@ use crate::error::{Error, Result};
 ///
 /// Admission by a cached credential is not final: [`run`] repeats the checks in the database. If a check
 /// fails for a cached credential, the database checks the credential immediately.
-pub(super) fn admit(gate: &mut AdmissionCheck<'_>, found: &CredentialLookup) -> Result<()> {
-    gate.charge(found)?;
-    let caller = found.caller(gate.needs)?;
-    caller.check_live(gate.now)?;
-    caller.check_right(gate.needs)
+pub(super) fn admit(check: &mut AdmissionCheck<'_>, lookup: &CredentialLookup) -> Result<()> {
+    check.charge(lookup)?;
+    let caller = lookup.caller(check.needs)?;
+    caller.check_live(check.now)?;
+    caller.check_right(check.needs)
 }
 
 /// Runs a request inside the transaction of its function. The caller commits.
@@ -25,20 +25,20 @@ pub(in crate::op) fn run<S: Stage>(
     call: &mut Call,
     job: &mut Prepared<S::Job>,
 ) -> Result<S::Output> {
-    call.begin();
-    call.found_caller = Some(stage.find(call)?);
+    call.reset();
+    call.found_caller = Some(stage.find_caller(call)?);
     call.check_live()?;
     call.check_right()?;
     call.check_personal()?;
     let job = job.job_or_rejection()?;
     stage.check_not_frozen(call)?;
-    stage.guard(call)?;
-    if let Some(output) = stage.repeat(call)? {
+    stage.check_guards(call)?;
+    if let Some(output) = stage.find_repeat(call)? {
         return Ok(output);
     }
     call.mark_function_run();
-    let output = stage.perform(call, job)?;
-    stage.project(call)?;
+    let output = stage.run_job(call, job)?;
+    stage.run_projectors(call)?;
     stage.audit(call, &output)?;
     Ok(output)
 }
@@ -54,7 +54,7 @@ pub(in crate::op) trait Stage {
     type Output;
 
     /// Finds the caller by the request's credential, whatever rights the caller has.
-    fn find(&self, call: &Call) -> Result<VerifiedCaller>;
+    fn find_caller(&self, call: &Call) -> Result<VerifiedCaller>;
 
     /// Rejects a change by a frozen member.
     fn check_not_frozen(&self, _call: &Call) -> Result<()> {
@@ -62,19 +62,20 @@ pub(in crate::op) trait Stage {
     }
 
     /// Calls the guards of all features.
-    fn guard(&self, _call: &Call) -> Result<()> {
+    fn check_guards(&self, _call: &Call) -> Result<()> {
         Ok(())
     }
 
     /// Returns the answer to a repeated request, or `None` if the request was not answered before.
-    fn repeat(&self, _call: &mut Call) -> Result<Option<Self::Output>> {
+    fn find_repeat(&self, _call: &mut Call) -> Result<Option<Self::Output>> {
         Ok(None)
     }
 
-    fn perform(&self, call: &Call, job: &mut Self::Job) -> Result<Self::Output>;
+    /// Calls the function of the operation.
+    fn run_job(&self, call: &Call, job: &mut Self::Job) -> Result<Self::Output>;
 
     /// Calls the projectors with the events that the function has emitted.
-    fn project(&self, _call: &Call) -> Result<()> {
+    fn run_projectors(&self, _call: &Call) -> Result<()> {
         Ok(())
     }
 
@@ -93,6 +94,7 @@ pub(in crate::op) enum Prepared<J> {
 }
 
 impl<J> Prepared<J> {
+    /// Returns the job, or the reason why the input was rejected.
     fn job_or_rejection(&mut self) -> Result<&mut J> {
         match self {
             Self::Ready(job) => Ok(job),

@@ -24,10 +24,11 @@ pub(super) struct PreflightCall {
     pub status: u16,
     pub read: Prepared<ReadingJob<Preflight>>,
     /// Steps that run before the change.
-    pub first: Option<FirstSteps>,
+    pub first_steps: Option<FirstSteps>,
     /// The thread that the change concerns, if any.
     pub thread: Option<ThreadId>,
-    pub found: Option<Preflight>,
+    /// The result of the read, or `None` before the read has run.
+    pub result: Option<Preflight>,
     pub done: ReplyCallback,
 }
 
@@ -43,8 +44,12 @@ impl Dispatch {
 
 impl ReadTask<ReaderCache> for PreflightCall {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
-        self.found = None;
-        self.found = Some(pipeline::run(&ReadTransaction::on(reader), &mut self.call, &mut self.read)?);
+        self.result = None;
+        self.result = Some(pipeline::run(
+            &ReadTransaction::ReadTransaction::new(reader),
+            &mut self.call,
+            &mut self.read,
+        )?);
         Ok(())
     }
 }
@@ -63,14 +68,21 @@ impl Task for PreflightCall {
     }
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
-        let Self { mut call, status, first, thread, found, done, .. } = *self;
-        let found = outcome
-            .and_then(|()| found.ok_or_else(|| Error::internal("the read before a change found nothing")));
-        match found {
-            Ok(Preflight { home, wants, job, bytes }) => {
+        let Self { mut call, status, first_steps, thread, result, done, .. } = *self;
+        let result = outcome
+            .and_then(|()| result.ok_or_else(|| Error::internal("the read before a change found nothing")));
+        match result {
+            Ok(Preflight { workspace, write_needs, job, bytes }) => {
                 let dispatch = Arc::clone(&call.dispatch);
-                (call.home, call.bytes) = (home, call.bytes.saturating_add(bytes));
-                let task = WriteCall::new(call, status, with_first_steps(first, job), wants, thread, done);
+                (call.preflight_workspace, call.bytes) = (workspace, call.bytes.saturating_add(bytes));
+                let task = WriteCall::new(
+                    call,
+                    status,
+                    with_first_steps(first_steps, job),
+                    write_needs,
+                    thread,
+                    done,
+                );
                 dispatch.executor.write(Box::new(task));
             }
             Err(error) => call.finish(Err(error), done),

@@ -25,18 +25,20 @@ pub(crate) struct ConnectedMembers {
     state: Mutex<State>,
 }
 
+/// The connected members, and the progress of reporting them.
 #[derive(Default)]
 struct State {
     members: HashMap<MemberId, ConnectedMember>,
     /// Whether a statement that reports members is running.
-    writing: bool,
+    is_writing: bool,
     /// Whether the next beat is scheduled.
-    beating: bool,
+    is_beat_scheduled: bool,
 }
 
 /// A member that is connected now or was connected recently.
 #[derive(Default)]
 struct ConnectedMember {
+    /// Number of open connections of the member.
     connections: usize,
     /// Time at which the member was last reported as online.
     reported_at: Option<Monotonic>,
@@ -64,7 +66,7 @@ impl ConnectedMembers {
         let mut state = lock(&presence.state);
         let known = state.members.entry(member).or_default();
         known.connections = known.connections.saturating_add(1);
-        let begins = !std::mem::replace(&mut state.beating, true);
+        let begins = !std::mem::replace(&mut state.is_beat_scheduled, true);
         drop(state);
         if begins {
             schedule_beat(dispatch);
@@ -78,7 +80,7 @@ impl State {
     /// Returns the members to report as online, and marks them as reported: every connected member if `all`
     /// is set, otherwise the connected members that were not reported within a beat.
     fn take_members_to_report(&mut self, now: Monotonic, all: bool) -> Vec<Uuid> {
-        if self.writing {
+        if self.is_writing {
             return Vec::new();
         }
         let connected = self.members.iter_mut().filter(|(_, member)| member.connections > 0);
@@ -89,7 +91,7 @@ impl State {
                 id.uuid()
             })
             .collect();
-        self.writing = !due.is_empty();
+        self.is_writing = !due.is_empty();
         due
     }
 }
@@ -116,7 +118,7 @@ fn report_online(dispatch: &Arc<Dispatch>, all: bool) {
             tracing::warn!(%error, cause = ?error.cause(), "presence was not written");
         }
         let Some(dispatch) = weak.upgrade() else { return };
-        lock(&dispatch.presence.state).writing = false;
+        lock(&dispatch.presence.state).is_writing = false;
         // Reports members that connected while the statement ran.
         report_online(&dispatch, false);
     });
@@ -130,8 +132,8 @@ fn schedule_beat(dispatch: &Arc<Dispatch>) {
         let now = dispatch.clock.monotonic();
         let mut state = lock(&dispatch.presence.state);
         state.members.retain(|_, member| member.connections > 0 || !member.is_report_due(now));
-        state.beating = !state.members.is_empty();
-        let goes_on = state.beating;
+        state.is_beat_scheduled = !state.members.is_empty();
+        let goes_on = state.is_beat_scheduled;
         drop(state);
         if goes_on {
             schedule_beat(&dispatch);
@@ -156,7 +158,7 @@ mod tests {
         };
         let written = |state: &mut State, secs, all| {
             let due = state.take_members_to_report(at(secs), all);
-            state.writing = false;
+            state.is_writing = false;
             due
         };
         connect(&mut state, one);
@@ -166,7 +168,7 @@ mod tests {
         connect(&mut state, other);
         assert_eq!(state.take_members_to_report(at(3), false), [other]);
         assert!(state.take_members_to_report(at(30), true).is_empty(), "one statement at a time");
-        state.writing = false;
+        state.is_writing = false;
         let mut all = written(&mut state, 4, true);
         all.sort_unstable();
         assert_eq!(all, [one, other]);

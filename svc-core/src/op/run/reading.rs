@@ -21,7 +21,7 @@ pub(in crate::op) struct ReadTransaction<'r, T> {
 }
 
 impl<'r, T> ReadTransaction<'r, T> {
-    pub fn on(reader: &'r Reader<ReaderCache>) -> Self {
+    pub fn new(reader: &'r Reader<ReaderCache>) -> Self {
         Self { reader, returns: PhantomData }
     }
 }
@@ -30,14 +30,14 @@ impl<T> Stage for ReadTransaction<'_, T> {
     type Job = ReadingJob<T>;
     type Output = T;
 
-    fn find(&self, call: &Call) -> Result<VerifiedCaller> {
+    fn find_caller(&self, call: &Call) -> Result<VerifiedCaller> {
         call.find_caller_for_read(self.reader)
     }
 
-    fn perform(&self, call: &Call, job: &mut ReadingJob<T>) -> Result<T> {
+    fn run_job(&self, call: &Call, job: &mut ReadingJob<T>) -> Result<T> {
         let VerifiedCaller { caller, now, .. } = call.verified_caller()?;
         let cx = Read::new(self.reader, caller, *now, &call.dispatch.shared);
-        job(&cx.charging(call.access.charged_to()))
+        job(&cx.with_charged_to(call.access.charged_to()))
     }
 }
 
@@ -58,7 +58,11 @@ impl ReadCall {
 impl ReadTask<ReaderCache> for ReadCall {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.output = None;
-        self.output = Some(pipeline::run(&ReadTransaction::on(reader), &mut self.call, &mut self.job)?);
+        self.output = Some(pipeline::run(
+            &ReadTransaction::ReadTransaction::new(reader),
+            &mut self.call,
+            &mut self.job,
+        )?);
         Ok(())
     }
 }
@@ -86,11 +90,11 @@ impl Task for ReadCall {
 }
 
 /// Replies to a repeat of a change: a read produces the answer from the stored data of the first answer.
-pub(super) fn reply_to_repeat(mut call: Call, status: u16, kept: String, done: ReplyCallback) {
+pub(super) fn reply_to_repeat(mut call: Call, status: u16, stored_data: String, done: ReplyCallback) {
     let Some(keyed) = call.keyed.take() else { return done(Err(Error::internal("a repeat has no key"))) };
     let done: ReplyCallback = Box::new(move |outcome| done(outcome.map(|reply| reply.repeated(status))));
     let dispatch = Arc::clone(&call.dispatch);
     dispatch
         .executor
-        .read(Box::new(ReadCall::new(call, Prepared::Ready(keyed.answer_repeat(kept)), done)), false);
+        .read(Box::new(ReadCall::new(call, Prepared::Ready(keyed.answer_repeat(stored_data)), done)), false);
 }

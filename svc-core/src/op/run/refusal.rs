@@ -25,7 +25,7 @@ pub(super) struct Refusal {
     /// steps.
     has_begun: bool,
     /// The answer that another request with the same key has stored in the meantime.
-    found: Option<Result<String>>,
+    stored_answer: Option<Result<String>>,
     done: ReplyCallback,
 }
 
@@ -39,7 +39,7 @@ impl Refusal {
             return call.finish(Err(error), done);
         }
         let dispatch = Arc::clone(&call.dispatch);
-        dispatch.executor.write(Box::new(Self { call, status, error, has_begun, found: None, done }));
+        dispatch.executor.write(Box::new(Self { call, status, error, has_begun, stored_answer: None, done }));
     }
 }
 
@@ -53,21 +53,21 @@ impl WriteTask<Batch> for Refusal {
     }
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
-        self.found = None;
+        self.stored_answer = None;
         let (found_caller, Some(keyed)) = (self.call.verified_caller()?, &self.call.keyed) else {
             return Ok(());
         };
         let now = batch.borrow().now();
         let shared = &self.call.dispatch.shared;
         let mut cx = Write::new(conn, &found_caller.caller, now, shared, batch);
-        match keyed.find_stored(&cx) {
+        match keyed.find_stored_progress(&cx) {
             // Another call with the same key has written the row, and only that call may end its steps.
             Ok(Some(StoredProgress::Begun(_))) if !self.has_begun => {}
             Ok(None | Some(StoredProgress::Begun(_))) => {
                 keyed.store_outcome(&mut cx, &AnswerOutcome::Refused(self.error.code()))?
             }
-            Ok(Some(StoredProgress::Answered(kept))) => self.found = Some(Ok(kept)),
-            Err(other) if other.code().status() < 500 => self.found = Some(Err(other)),
+            Ok(Some(StoredProgress::Answered(stored_data))) => self.stored_answer = Some(Ok(stored_data)),
+            Err(other) if other.code().status() < 500 => self.stored_answer = Some(Err(other)),
             Err(failure) => return Err(failure),
         }
         Ok(())
@@ -89,9 +89,9 @@ impl Task for Refusal {
     }
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
-        let Self { call, status, error, found, done, .. } = *self;
-        match (outcome, found) {
-            (Ok(()), Some(Ok(kept))) => reply_to_repeat(call, status, kept, done),
+        let Self { call, status, error, stored_answer, done, .. } = *self;
+        match (outcome, stored_answer) {
+            (Ok(()), Some(Ok(stored_data))) => reply_to_repeat(call, status, stored_data, done),
             (Ok(()), Some(Err(other))) => call.finish(Err(other), done),
             (Ok(()), None) => call.finish(Err(error), done),
             (Err(failure), _) => call.finish(Err(failure), done),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::op::declare::byte_limit::skip_characters;
+use crate::op::declare::byte_limit::skip_text_characters;
 use crate::op::declare::job::{BoxedOutput, Output};
 use crate::op::declare::lean_answer;
 use crate::op::declare::operation::Operation;
@@ -29,32 +29,34 @@ pub struct Reply {
 pub(super) struct BodyForm {
     pub operation: Arc<Operation>,
     pub table: Arc<Table>,
-    /// The ids in the request, if the answer must be lean.
-    pub named: Option<Map<String, Value>>,
+    /// The ids in the request, which a lean answer omits. `None` if the answer must be full.
+    pub request_ids: Option<Map<String, Value>>,
     pub bounds: AnswerBounds,
 }
 
 impl BodyForm {
     /// Encodes an output as a body: lean if the caller requested that, and cut to the maximum bytes.
     fn encode_body(&self, output: &dyn Output) -> Result<Vec<u8>> {
-        let answer = self.lean_from_offset(output.encode()?)?;
+        let answer = self.shorten_as_requested(output.encode()?)?;
         if answer.len() <= self.bounds.max_bytes || !self.operation.is_cut() {
             return Ok(answer);
         }
-        let whole = self.lean_from_offset(with_cursors(|| output.encode())?)?;
-        self.operation.shape().fit(&whole, self.bounds)
+        let whole = self.shorten_as_requested(with_cursors(|| output.encode())?)?;
+        self.operation.shape().cut_to_fit(&whole, self.bounds)
     }
 
-    fn lean_from_offset(&self, full: Vec<u8>) -> Result<Vec<u8>> {
-        let payload_of = |kind: &str| self.table.lean_payload(kind);
-        let answer = match self.named.as_ref().zip(self.operation.lean()) {
-            Some((named, lean)) => {
-                lean.make_lean(&full, &lean_answer::LeanRequest { named, payload_of: &payload_of })?
+    /// Makes an encoded answer lean if the caller requested that, and removes the text before the requested
+    /// offset.
+    fn shorten_as_requested(&self, full: Vec<u8>) -> Result<Vec<u8>> {
+        let payload_form = |kind: &str| self.table.lean_payload(kind);
+        let answer = match self.request_ids.as_ref().zip(self.operation.lean_form()) {
+            Some((request_ids, lean)) => {
+                lean.make_lean(&full, &lean_answer::LeanRequest { request_ids, payload_form: &payload_form })?
             }
             None => full,
         };
         match self.operation.resumable_text() {
-            Some(text) if self.bounds.offset > 0 => skip_characters(&answer, text, self.bounds.offset),
+            Some(text) if self.bounds.offset > 0 => skip_text_characters(&answer, text, self.bounds.offset),
             _ => Ok(answer),
         }
     }

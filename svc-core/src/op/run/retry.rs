@@ -37,9 +37,9 @@ const KEY_DERIVATION_LABEL: &str = "svc idempotency keys 1";
 #[derive(Clone)]
 pub(in crate::op) struct KeyedRequest {
     input: Input,
-    asks: AnswerOptions,
+    answer_options: AnswerOptions,
     status: u16,
-    repeats: RepeatPolicy,
+    repeat_policy: RepeatPolicy,
     key: IdempotencyKey,
     /// Digests of the request, and keys for the digest of its idempotency key. The first entry uses the
     /// current key-encryption key, the others use retired ones.
@@ -48,9 +48,12 @@ pub(in crate::op) struct KeyedRequest {
     pub has_run: bool,
 }
 
+/// The digest of a request, and the key for the digest of its idempotency key.
 #[derive(Clone)]
 struct RequestDigests {
-    derived: Zeroizing<[u8; 32]>,
+    /// The key of both digests, derived from a key-encryption key.
+    derived_key: Zeroizing<[u8; 32]>,
+    /// The digest of the operation and its input.
     request: Digest,
 }
 
@@ -65,7 +68,7 @@ impl RequestDigests {
         let actor = caller.actor.unwrap_or(member);
         let [member_id, actor_id] = [member, actor].map(|id| id.uuid().into_bytes());
         let parts = [&member_id[..], &actor_id, key.as_str().as_bytes()];
-        Ok(Some((member, digest(self.derived.as_slice(), "key", &parts)?)))
+        Ok(Some((member, digest(self.derived_key.as_slice(), "key", &parts)?)))
     }
 }
 
@@ -85,19 +88,21 @@ pub(in crate::op) enum AnswerOutcome<'o> {
 
 impl KeyedRequest {
     /// Returns the request with its key, or `None` if it has no key or its operation accepts none.
-    pub fn of(operation: &Operation, input: &Input, shared: &SharedState) -> Result<Option<Self>> {
-        let (Some(key), Some(repeats)) = (&input.key, operation.run.repeats) else { return Ok(None) };
-        let asks = operation.asks();
-        let request = (repeats.encode_input)(input, asks)?;
-        let digests = shared.sealer.derived(KEY_DERIVATION_LABEL)?.into_iter().map(|derived| {
+    pub fn new(operation: &Operation, input: &Input, shared: &SharedState) -> Result<Option<Self>> {
+        let (Some(key), Some(repeat_policy)) = (&input.key, operation.run.repeat_policy) else {
+            return Ok(None);
+        };
+        let answer_options = operation.answer_options();
+        let request = (repeat_policy.encode_input)(input, answer_options)?;
+        let digests = shared.sealer.derived(KEY_DERIVATION_LABEL)?.into_iter().map(|derived_key| {
             let parts = [operation.name().as_bytes(), &request];
-            Ok(RequestDigests { request: digest(derived.as_slice(), "request", &parts)?, derived })
+            Ok(RequestDigests { request: digest(derived_key.as_slice(), "request", &parts)?, derived_key })
         });
         Ok(Some(Self {
             input: input.clone(),
-            asks,
+            answer_options,
             status: operation.http().success.status(),
-            repeats,
+            repeat_policy,
             key: key.clone(),
             digests: digests.collect::<Result<_>>()?,
             has_run: false,
@@ -108,7 +113,7 @@ impl KeyedRequest {
     ///
     /// Fails with the same refusal if the first request was refused, and with 422 `idempotency-mismatch` if
     /// the key was sent with a different request.
-    pub fn find_stored(&self, cx: &Write<'_>) -> Result<Option<StoredProgress>> {
+    pub fn find_stored_progress(&self, cx: &Write<'_>) -> Result<Option<StoredProgress>> {
         let mut begun = None;
         for digest_pair in &self.digests {
             let Some((_, key)) = digest_pair.row_key(&self.key, cx.caller())? else { return Ok(None) };
@@ -125,7 +130,7 @@ impl KeyedRequest {
                     begun = begun.or(Some(StoredProgress::Begun(state)));
                     continue;
                 }
-                (None, Some(kept)) => Ok(Some(StoredProgress::Answered(kept))),
+                (None, Some(stored_data)) => Ok(Some(StoredProgress::Answered(stored_data))),
                 (None, None) => Err(Error::internal("the row of a key has no answer")),
             };
         }
@@ -133,9 +138,10 @@ impl KeyedRequest {
     }
 
     /// Returns the read that produces the answer to a repeat from the stored data of the first answer.
-    pub fn answer_repeat(self, kept: String) -> ReadJob {
+    pub fn answer_repeat(self, stored_data: String) -> ReadJob {
         Box::new(move |cx| {
-            let again = (self.repeats.answer_repeat)(cx, &self.input, self.asks, &kept);
+            let again =
+                (self.repeat_policy.answer_repeat)(cx, &self.input, self.answer_options, &stored_data);
             again.map_err(|error| if error.code().status() < 500 { error.repeated() } else { error })
         })
     }
@@ -148,8 +154,8 @@ impl KeyedRequest {
     /// Stores the outcome of a request for its repeats: data of the answer, or the code of a final refusal.
     pub fn store_outcome(&self, cx: &mut Write<'_>, outcome: &AnswerOutcome<'_>) -> Result<()> {
         match outcome {
-            AnswerOutcome::Done(output) => match (self.repeats.stored_data)(*output)? {
-                Some(kept) => self.save(cx, self.status.into(), None, Some(&kept)),
+            AnswerOutcome::Done(output) => match (self.repeat_policy.stored_data)(*output)? {
+                Some(stored_data) => self.save(cx, self.status.into(), None, Some(&stored_data)),
                 None => Ok(()),
             },
             AnswerOutcome::Refused(code) if is_final_refusal(*code) => {
@@ -159,6 +165,7 @@ impl KeyedRequest {
         }
     }
 
+    /// Stores the row of the key.
     fn save(
         &self,
         cx: &mut Write<'_>,
@@ -211,9 +218,10 @@ fn repeated_refusal(code: &str, status: i64) -> Error {
     }
 }
 
-fn digest(key: &[u8], of: &str, parts: &[&[u8]]) -> Result<Digest> {
+/// Returns the digest of `parts` under `key`. Digests with different labels are different.
+fn digest(key: &[u8], label: &str, parts: &[&[u8]]) -> Result<Digest> {
     let mut mac: Hmac<Sha256> = Hmac::new_from_slice(key).map_err(Error::internal)?;
-    for part in std::iter::once(&of.as_bytes()).chain(parts) {
+    for part in std::iter::once(&label.as_bytes()).chain(parts) {
         mac.update(&u64::try_from(part.len()).map_err(Error::internal)?.to_be_bytes());
         mac.update(part);
     }

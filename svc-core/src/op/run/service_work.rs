@@ -25,13 +25,13 @@ impl Dispatch {
         surface: Surface,
         mut run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let own = ServiceWork::on(workspace);
-        wait_for(|made, done| {
+        let work = ServiceWork::on(workspace);
+        run_and_wait(|result, done| {
             let job: WriteJob = Box::new(move |cx| {
-                *lock(&made) = Some(run(cx)?);
+                *lock(&result) = Some(run(cx)?);
                 Ok(Progress::Done(Box::new(())))
             });
-            let call = Call::instance(self, own, surface);
+            let call = Call::instance(self, work, surface);
             let task = WriteCall::new(call, 200, job, WriteNeeds::default(), None, done);
             self.submit_change(task, RunOn::Caller);
         })
@@ -42,9 +42,9 @@ impl Dispatch {
         self: &Arc<Self>,
         mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        wait_for(|made, done| {
+        run_and_wait(|result, done| {
             let job: ReadJob = Box::new(move |cx| {
-                *lock(&made) = Some(run(cx)?);
+                *lock(&result) = Some(run(cx)?);
                 Ok(Box::new(()))
             });
             let call = Call::instance(self, ServiceWork::INSTANCE, Surface::System);
@@ -56,30 +56,30 @@ impl Dispatch {
     /// change.
     pub(crate) fn submit_change_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
-        own: ServiceWork,
+        work: ServiceWork,
         surface: Surface,
         mut run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
         done: impl FnOnce(Result<T>) + Send + 'static,
     ) {
-        let made = Arc::new(Mutex::new(None));
-        let slot = Arc::clone(&made);
+        let result = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&result);
         let job: WriteJob = Box::new(move |cx| {
             *lock(&slot) = Some(run(cx)?);
             Ok(Progress::Done(Box::new(())))
         });
-        let call = Call::instance(self, own, surface);
-        let task = WriteCall::new(call, 200, job, WriteNeeds::default(), None, pass_result_to(made, done));
+        let call = Call::instance(self, work, surface);
+        let task = WriteCall::new(call, 200, job, WriteNeeds::default(), None, pass_result_to(result, done));
         self.submit_change(task, RunOn::Pool);
     }
 
     /// Queues a read as the service itself for a core thread. `done` is called with the result of the read.
     pub(crate) fn submit_as_instance<T: Send + 'static>(
         self: &Arc<Self>,
-        own: ServiceWork,
+        work: ServiceWork,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
         done: impl FnOnce(Result<T>) + Send + 'static,
     ) {
-        self.submit_read(self.service_read(own, run, done), RunOn::Pool);
+        self.submit_read(self.build_service_read(work, run, done), RunOn::Pool);
     }
 
     /// Runs a change as the service itself on a core thread, and returns its result.
@@ -87,23 +87,23 @@ impl Dispatch {
     /// A change that has begun continues even if the returned future is dropped.
     pub(crate) async fn await_change<T: Send + 'static>(
         self: &Arc<Self>,
-        own: ServiceWork,
+        work: ServiceWork,
         surface: Surface,
         run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (done, receiver) = oneshot::channel();
-        self.submit_change_as_instance(own, surface, run, move |outcome| drop(done.send(outcome)));
+        self.submit_change_as_instance(work, surface, run, move |outcome| drop(done.send(outcome)));
         receiver.await.map_err(Error::internal)?
     }
 
     /// Runs a read as the service itself on a core thread, and returns the result.
     pub(crate) async fn await_read<T: Send + 'static>(
         self: &Arc<Self>,
-        own: ServiceWork,
+        work: ServiceWork,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (done, receiver) = oneshot::channel();
-        self.submit_as_instance(own, run, move |outcome| drop(done.send(outcome)));
+        self.submit_as_instance(work, run, move |outcome| drop(done.send(outcome)));
         receiver.await.map_err(Error::internal)?
     }
 
@@ -114,47 +114,49 @@ impl Dispatch {
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
         done: impl FnOnce(Result<T>) + Send + 'static,
     ) {
-        self.executor.read_health(Box::new(self.service_read(ServiceWork::INSTANCE, run, done)));
+        self.executor.read_health(Box::new(self.build_service_read(ServiceWork::INSTANCE, run, done)));
     }
 
-    fn service_read<T: Send + 'static>(
+    /// Creates the task of a read as the service itself. `done` is called with the result of the read.
+    fn build_service_read<T: Send + 'static>(
         self: &Arc<Self>,
-        own: ServiceWork,
+        work: ServiceWork,
         mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
         done: impl FnOnce(Result<T>) + Send + 'static,
     ) -> ReadCall {
-        let made = Arc::new(Mutex::new(None));
-        let slot = Arc::clone(&made);
+        let result = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&result);
         let job: ReadJob = Box::new(move |cx| {
             *lock(&slot) = Some(run(cx)?);
             Ok(Box::new(()))
         });
-        let call = Call::instance(self, own, Surface::System);
-        ReadCall::new(call, Prepared::Ready(job), pass_result_to(made, done))
+        let call = Call::instance(self, work, Surface::System);
+        ReadCall::new(call, Prepared::Ready(job), pass_result_to(result, done))
     }
 }
 
-/// Returns a callback that passes the result of a job to `done`. The job has stored the result in `made`.
+/// Returns a callback that passes the result of a job to `done`. The job stores the result in `result` before
+/// the callback runs.
 pub(super) fn pass_result_to<T: Send + 'static>(
-    made: Arc<Mutex<Option<T>>>,
+    result: Arc<Mutex<Option<T>>>,
     done: impl FnOnce(Result<T>) + Send + 'static,
 ) -> ReplyCallback {
     Box::new(move |outcome| {
-        let made = lock(&made).take();
-        done(outcome.and_then(|_| made.ok_or_else(|| Error::internal("the job returned no result"))));
+        let result = lock(&result).take();
+        done(outcome.and_then(|_| result.ok_or_else(|| Error::internal("the job returned no result"))));
     })
 }
 
 /// Calls `start`, which submits a job to the core, waits for the end of the job, and returns its result. The
 /// job stores the result in the slot that `start` receives.
-fn wait_for<T>(start: impl FnOnce(Arc<Mutex<Option<T>>>, ReplyCallback)) -> Result<T> {
-    let made = Arc::new(Mutex::new(None));
+fn run_and_wait<T>(start: impl FnOnce(Arc<Mutex<Option<T>>>, ReplyCallback)) -> Result<T> {
+    let result = Arc::new(Mutex::new(None));
     let (sender, receiver) = std::sync::mpsc::channel();
     let done: ReplyCallback = Box::new(move |outcome| {
         // The caller waits below, so the receiver still exists.
         let _ = sender.send(outcome.map(|_| ()));
     });
-    start(Arc::clone(&made), done);
+    start(Arc::clone(&result), done);
     receiver.recv().map_err(Error::internal)??;
-    lock(&made).take().ok_or_else(|| Error::internal("the job returned no result"))
+    lock(&result).take().ok_or_else(|| Error::internal("the job returned no result"))
 }

@@ -63,7 +63,8 @@ pub struct Settings {
     pub session_ttl: Duration,
     /// Whether a session that was created without a token may create the token of the first administrator.
     pub first_admin: bool,
-    /// Whether signing in at a provider links the prepared person with the same verified email.
+    /// Whether the first sign-in at a provider links a person to the member whose handle is the verified
+    /// email address of the person.
     pub oidc_link_email: bool,
     /// Whether signing in at a provider creates a member for a person without one.
     pub oidc_auto_provision: bool,

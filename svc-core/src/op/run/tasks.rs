@@ -28,7 +28,7 @@ struct WriteTransaction<'c> {
 }
 
 impl WriteTransaction<'_> {
-    fn context<'a>(&'a self, call: &'a Call) -> Result<Write<'a>> {
+    fn write_context<'a>(&'a self, call: &'a Call) -> Result<Write<'a>> {
         let VerifiedCaller { caller, now, .. } = call.verified_caller()?;
         let cx = Write::new(self.conn, caller, *now, &call.dispatch.shared, self.batch);
         Ok(cx.with_step_state(call.step_state.as_deref()))
@@ -39,7 +39,7 @@ impl Stage for WriteTransaction<'_> {
     type Job = WriteJob;
     type Output = Progress;
 
-    fn find(&self, call: &Call) -> Result<VerifiedCaller> {
+    fn find_caller(&self, call: &Call) -> Result<VerifiedCaller> {
         call.find_caller_for_change(self.conn, self.batch)
     }
 
@@ -48,9 +48,9 @@ impl Stage for WriteTransaction<'_> {
         if is_open { Ok(()) } else { call.verified_caller()?.caller.check_not_frozen() }
     }
 
-    fn guard(&self, call: &Call) -> Result<()> {
+    fn check_guards(&self, call: &Call) -> Result<()> {
         let RequestWork::Operation(operation, shown) = &call.work else { return Ok(()) };
-        let cx = self.context(call)?;
+        let cx = self.write_context(call)?;
         call.dispatch.table.guards().iter().try_for_each(|guard| guard(&cx, operation, shown))
     }
 
@@ -58,17 +58,17 @@ impl Stage for WriteTransaction<'_> {
     ///
     /// The audit row of a change to personal data contains no channel or ids, which would reveal the subject
     /// of the data.
-    fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<Progress> {
-        let mut cx = self.context(call)?;
+    fn run_job(&self, call: &Call, job: &mut WriteJob) -> Result<Progress> {
+        let mut cx = self.write_context(call)?;
         if call.is_personal() {
             cx.discreet();
         }
         job(&mut cx)
     }
 
-    fn repeat(&self, call: &mut Call) -> Result<Option<Progress>> {
+    fn find_repeat(&self, call: &mut Call) -> Result<Option<Progress>> {
         let Some(keyed) = &call.keyed else { return Ok(None) };
-        match keyed.find_stored(&self.context(call)?)? {
+        match keyed.find_stored_progress(&self.write_context(call)?)? {
             None => {
                 // An earlier run may have stored a state in a transaction that was rolled back.
                 call.step_state = None;
@@ -78,18 +78,18 @@ impl Stage for WriteTransaction<'_> {
                 call.step_state = Some(state);
                 Ok(None)
             }
-            Some(StoredProgress::Answered(kept)) => Ok(Some(Progress::Repeated(kept))),
+            Some(StoredProgress::Answered(stored_data)) => Ok(Some(Progress::Repeated(stored_data))),
         }
     }
 
-    fn project(&self, call: &Call) -> Result<()> {
-        hooks::run_projectors(&mut self.context(call)?)
+    fn run_projectors(&self, call: &Call) -> Result<()> {
+        hooks::run_projectors(&mut self.write_context(call)?)
     }
 
     /// Writes the audit rows, but only for the last step of a change, because a step is not a separate
     /// request.
     fn audit(&self, call: &Call, progress: &Progress) -> Result<()> {
-        let mut cx = self.context(call)?;
+        let mut cx = self.write_context(call)?;
         let (outcome, refused) = match progress {
             Progress::Done(output) => (AnswerOutcome::Done(output.as_ref()), None),
             Progress::Unfinished(state) => {
@@ -115,7 +115,7 @@ pub(super) struct WriteCall {
     call: Call,
     status: u16,
     job: Prepared<WriteJob>,
-    wants: WriteNeeds,
+    write_needs: WriteNeeds,
     /// The thread that the change concerns, if any.
     thread: Option<ThreadId>,
     progress: Progress,
@@ -131,28 +131,28 @@ impl WriteCall {
         call: Call,
         status: u16,
         job: WriteJob,
-        wants: WriteNeeds,
+        write_needs: WriteNeeds,
         thread: Option<ThreadId>,
         done: ReplyCallback,
     ) -> Self {
         let job = Prepared::Ready(job);
         let progress = Progress::Unfinished(None);
-        Self { call, status, job, wants, thread, progress, has_begun: false, done }
+        Self { call, status, job, write_needs, thread, progress, has_begun: false, done }
     }
 }
 
 impl WriteTask<Batch> for WriteCall {
     fn home(&self) -> WorkspaceId {
-        self.call.home.unwrap_or(self.call.access.workspace())
+        self.call.preflight_workspace.unwrap_or(self.call.access.workspace())
     }
 
     fn workspaces(&self) -> Vec<WorkspaceId> {
-        std::iter::once(self.home()).chain(self.wants.workspaces.iter().copied()).collect()
+        std::iter::once(self.home()).chain(self.write_needs.workspaces.iter().copied()).collect()
     }
 
     fn announce(&self, batch: &mut Batch) {
         batch.named_threads.extend(self.thread.map(|thread| (self.home(), thread)));
-        batch.takes = batch.takes.saturating_add(usize::from(self.wants.takes_next));
+        batch.takes = batch.takes.saturating_add(usize::from(self.write_needs.claims_next_thread));
     }
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
@@ -186,8 +186,8 @@ impl Task for WriteCall {
             let dispatch = Arc::clone(&self.call.dispatch);
             return dispatch.executor.write(self);
         }
-        let Self { call, status, progress, done, wants, has_begun, .. } = *self;
-        let outcome = outcome.map_err(|error| match wants.if_present {
+        let Self { call, status, progress, done, write_needs, has_begun, .. } = *self;
+        let outcome = outcome.map_err(|error| match write_needs.if_present {
             Some(code) if is_duplicate(&error) => {
                 Error::new(code, "the instance already has an object with one of these ids").caused_by(error)
             }
@@ -196,7 +196,7 @@ impl Task for WriteCall {
         });
         match outcome.map(|()| progress) {
             Ok(Progress::Done(output)) => done(Ok(Reply::of(status, call.lsn(), output))),
-            Ok(Progress::Repeated(kept)) => reply_to_repeat(call, status, kept, done),
+            Ok(Progress::Repeated(stored_data)) => reply_to_repeat(call, status, stored_data, done),
             // The audit decision was committed together with the events.
             Ok(Progress::Refused(error)) => done(Err(error.seen_at(call.lsn()))),
             Ok(Progress::Unfinished(_)) => {

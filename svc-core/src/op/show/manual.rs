@@ -20,14 +20,14 @@ use crate::op::show::mcp::{self, ErrorForm};
 /// Returns the manual page svc-operations(7), in roff.
 pub fn operations_page(table: &Table) -> String {
     let mut page = OPERATIONS_HEAD.to_owned();
-    for (area, operations) in by_area(table) {
+    for (area, operations) in operations_by_area(table) {
         let _ = writeln!(page, ".SS {}", escape_roff(area));
         operations.into_iter().for_each(|operation| write_operation(&mut page, operation));
     }
     page.push_str(CAPABILITIES_HEAD);
     Capability::ALL
         .iter()
-        .filter(is_needed_by(table))
+        .filter(needed_capability_filter(table))
         .for_each(|capability| write_capability(&mut page, *capability));
     page.push_str(EVENTS_HEAD);
     for event in table.events() {
@@ -62,12 +62,13 @@ pub fn errors_page() -> String {
 }
 
 /// Returns the operations of each area of the service, sorted by name.
-fn by_area(table: &Table) -> BTreeMap<&'static str, Vec<&Operation>> {
+fn operations_by_area(table: &Table) -> BTreeMap<&'static str, Vec<&Operation>> {
     let mut areas: BTreeMap<&'static str, Vec<&Operation>> = BTreeMap::new();
     table.operations().for_each(|operation| areas.entry(operation.docs().area).or_default().push(operation));
     areas
 }
 
+/// Writes the entry of an operation to `page`.
 fn write_operation(page: &mut String, operation: &Operation) {
     let _ = write!(page, ".TP\n.B {}\n", escape_roff(operation.name()));
     for path in operation.http().paths() {
@@ -98,13 +99,14 @@ fn write_operation(page: &mut String, operation: &Operation) {
 /// Returns a filter for the capabilities that at least one operation of the table needs.
 ///
 /// The page omits capabilities that no operation needs yet.
-fn is_needed_by(table: &Table) -> impl Fn(&&Capability) -> bool {
-    let asked: BTreeSet<String> =
+fn needed_capability_filter(table: &Table) -> impl Fn(&&Capability) -> bool {
+    let needs: BTreeSet<String> =
         table.operations().map(|operation| operation.access().needs.expression()).collect();
-    let named: BTreeSet<String> = asked.iter().flat_map(|any| any.split('|')).map(str::to_owned).collect();
+    let named: BTreeSet<String> = needs.iter().flat_map(|any| any.split('|')).map(str::to_owned).collect();
     move |capability| named.contains(capability.name())
 }
 
+/// Writes the entry of a capability to `page`, with the named sets that contain the capability.
 fn write_capability(page: &mut String, capability: Capability) {
     let sets = CapabilitySet::ALL.iter().filter(|set| set.capabilities().has(capability));
     let names = sets.filter_map(|set| serde_json::to_value(set).ok()?.as_str().map(str::to_owned));

@@ -28,12 +28,13 @@ pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Arc<Ope
 
 /// Returns the description of a tool for `tools/list`.
 pub fn tool(operation: &Operation) -> Value {
-    let (description, input) = tool_text::input(operation.docs(), operation.annotated_input_schema());
+    let (description, input) =
+        tool_text::describe_input(operation.docs(), operation.annotated_input_schema());
     let mut output = operation.output_schema();
     if operation.is_detailed() {
         LeanForm::make_members_optional(&mut output);
     }
-    tool_text::output(&mut output);
+    tool_text::reduce_output_schema(&mut output);
     let run = &operation.run;
     let mut tool = json!({
         "name": operation.name(),
@@ -111,7 +112,7 @@ fn cut_members(named: &Map<String, Value>, bounds: AnswerBounds) -> Option<Map<S
     if full.len() <= bounds.max_bytes {
         return None;
     }
-    serde_json::from_slice(&AnswerShape::unknown().fit(&full, bounds).ok()?).ok()
+    serde_json::from_slice(&AnswerShape::without_schema().cut_to_fit(&full, bounds).ok()?).ok()
 }
 
 /// Returns the text of an error for a model: what was rejected, the reason, and the next step.

@@ -47,7 +47,7 @@ pub fn document(table: &Table) -> Value {
     }
     components.add(schema::of::<Problem>);
     components.add(schema::of::<ProblemType>);
-    let mut schemas = components.into_map(|named| describe_cut(named, cut));
+    let mut schemas = components.into_map(|schemas| describe_cuts_in(schemas, cut));
     schemas.insert(ANY_JSON.to_owned(), any_json_schema());
     schemas.insert(SCIM_ERROR.to_owned(), scim_error_schema());
     schemas.extend(bodies);
@@ -69,7 +69,7 @@ pub fn document(table: &Table) -> Value {
                 SESSION: {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE},
                 TICKET: {"type": "http", "scheme": "ShareTicket"},
             },
-            "examples": examples(),
+            "examples": problem_examples(),
             "headers": shared_headers(),
             "parameters": {IDEMPOTENCY_KEY: key_parameter()},
             "responses": shared_responses(table),
@@ -77,12 +77,13 @@ pub fn document(table: &Table) -> Value {
     })
 }
 
-/// Adds the members that report cuts to the schemas that the answers in `cut` refer to.
-fn describe_cut(named: &mut Map<String, Value>, mut cut: Vec<Value>) {
+/// Adds the members that report cuts to the schemas in `schemas` to which the answers refer. `cut` contains
+/// the schemas of the answers that may be cut.
+fn describe_cuts_in(schemas: &mut Map<String, Value>, mut cut: Vec<Value>) {
     let mut reached = BTreeSet::new();
     while let Some(schema) = cut.pop() {
         for name in cut_notes::referenced_schemas(&schema) {
-            if let Some(schema) = named.get_mut(&name).filter(|_| reached.insert(name.clone())) {
+            if let Some(schema) = schemas.get_mut(&name).filter(|_| reached.insert(name.clone())) {
                 cut.push(schema.clone());
                 cut_notes::add_cut_members(schema);
             }
@@ -155,6 +156,7 @@ fn shared_headers() -> Value {
 /// Name of the header that contains the idempotency key of a request.
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
+/// Returns the parameter for the header with the idempotency key.
 fn key_parameter() -> Value {
     json!({
         "name": IDEMPOTENCY_KEY,
@@ -273,7 +275,7 @@ fn security_schemes(operation: &Operation) -> &'static [&'static str] {
 }
 
 /// Returns an example of a problem document for each error code, by the name of the code.
-fn examples() -> Map<String, Value> {
+fn problem_examples() -> Map<String, Value> {
     let example = |code: &Code| {
         let problem = Error::new(*code, code.meaning()).problem();
         (code.name().to_owned(), json!({"value": problem}))
@@ -292,30 +294,34 @@ fn failure_responses(operation: &Operation) -> Map<String, Value> {
     if operation.http().frame == Some(Frame::Scim) {
         return by_status
             .into_keys()
-            .map(|status| (status.to_string(), response_reference(SCIM, status)))
+            .map(|status| (status.to_string(), response_reference(SCIM_PREFIX, status)))
             .collect();
     }
     let response = |(status, codes): (u16, BTreeSet<Code>)| {
-        let is_shared = codes == of_every_operation(status);
+        let is_shared = codes == common_codes(status);
         (
             status.to_string(),
-            if is_shared { response_reference(OPERATION, status) } else { problem_response(status, &codes) },
+            if is_shared {
+                response_reference(OPERATION_PREFIX, status)
+            } else {
+                problem_response(status, &codes)
+            },
         )
     };
     by_status.into_iter().map(response).collect()
 }
 
 /// Returns the codes with the given status with which every operation can fail.
-fn of_every_operation(status: u16) -> BTreeSet<Code> {
+fn common_codes(status: u16) -> BTreeSet<Code> {
     Code::OF_EVERY_OPERATION.iter().copied().filter(|code| code.status() == status).collect()
 }
 
 /// Name prefix of the error responses that operations share.
-const OPERATION: &str = "operation";
+const OPERATION_PREFIX: &str = "operation";
 /// Name prefix of the error responses of routes that are not operations.
-const ROUTE: &str = "problem";
+const ROUTE_PREFIX: &str = "problem";
 /// Name prefix of the responses whose body is an error of RFC 7644.
-const SCIM: &str = "scim";
+const SCIM_PREFIX: &str = "scim";
 
 /// Returns the error responses that routes share.
 ///
@@ -326,27 +332,31 @@ fn shared_responses(table: &Table) -> Map<String, Value> {
     let all = |status| Code::ALL.iter().copied().filter(|code| code.status() == status).collect();
     let mut responses = Map::new();
     for status in statuses {
-        for (kind, codes) in [(OPERATION, of_every_operation(status)), (ROUTE, all(status))] {
+        for (prefix, codes) in [(OPERATION_PREFIX, common_codes(status)), (ROUTE_PREFIX, all(status))] {
             if !codes.is_empty() {
-                responses.insert(format!("{kind}_{status}"), problem_response(status, &codes));
+                responses.insert(format!("{prefix}_{status}"), problem_response(status, &codes));
             }
         }
     }
     let scim = table.rows().filter(|operation| operation.http().frame == Some(Frame::Scim));
     for code in scim.flat_map(Operation::refusals) {
         let status = code.status();
-        responses.entry(format!("{SCIM}_{status}")).or_insert_with(|| scim_error_response(status));
+        responses.entry(format!("{SCIM_PREFIX}_{status}")).or_insert_with(|| scim_error_response(status));
     }
     responses
 }
 
-fn response_reference(kind: &str, status: u16) -> Value {
-    json!({"$ref": format!("#/components/responses/{kind}_{status}")})
+/// Returns a reference to the shared response with the name prefix `prefix` for a status.
+fn response_reference(prefix: &str, status: u16) -> Value {
+    json!({"$ref": format!("#/components/responses/{prefix}_{status}")})
 }
 
 /// Returns the error responses of a route that is not an operation, by status.
 pub fn refusals(statuses: impl IntoIterator<Item = u16>) -> Map<String, Value> {
-    statuses.into_iter().map(|status| (status.to_string(), response_reference(ROUTE, status))).collect()
+    statuses
+        .into_iter()
+        .map(|status| (status.to_string(), response_reference(ROUTE_PREFIX, status)))
+        .collect()
 }
 
 /// Returns the error response for one status: a problem document with one of the codes in `codes`.
@@ -379,7 +389,7 @@ fn scim_error_response(status: u16) -> Value {
     let mut response = json!({
         "description": "An error of RFC 7644.",
         "content": {"application/scim+json": {"schema": {"allOf": [
-            {"$ref": Components::address(SCIM_ERROR)},
+            {"$ref": Components::reference_to(SCIM_ERROR)},
             {"properties": {"status": {"const": status.to_string()}}},
         ]}}},
     });
@@ -423,7 +433,7 @@ const ANY_JSON: &str = "AnyJson";
 
 /// Returns the schema of any JSON whose numbers every reader preserves exactly.
 fn any_json_schema() -> Value {
-    let own = json!({"$ref": Components::address(ANY_JSON)});
+    let own = json!({"$ref": Components::reference_to(ANY_JSON)});
     json!({
         "description": "Any JSON. Numbers from 2^53 on are refused: send them as strings.",
         "type": ["null", "boolean", "number", "string", "array", "object"],
@@ -442,7 +452,7 @@ fn with_value_limits(mut schema: Value) -> Value {
             for (name, member) in members.iter_mut() {
                 *member = match (name.as_str(), member.take()) {
                     ("additionalProperties" | "items", Value::Bool(true)) => {
-                        json!({"$ref": Components::address(ANY_JSON)})
+                        json!({"$ref": Components::reference_to(ANY_JSON)})
                     }
                     (_, member) => with_value_limits(member),
                 };
@@ -478,7 +488,7 @@ fn split_input(
     let in_path: Vec<&str> = path_variables(path).collect();
     let has_body = matches!(operation.http().method, Method::Post | Method::Put | Method::Patch);
     let in_query = match operation.http().frame {
-        Some(frame) if !operation.effect().changes_nothing() => frame.query_of_changes(),
+        Some(frame) if !operation.effect().changes_nothing() => frame.query_fields_of_changes(),
         _ => &[],
     };
     let takes_file = operation.http().takes_file;
@@ -529,7 +539,7 @@ fn split_input(
     let media = operation.http().frame.map_or(&[JSON][..], Frame::request_media_types);
     if media.len() > 1 {
         let name = format!("{}_body", operation.name());
-        let reference = json!({"$ref": Components::address(&name)});
+        let reference = json!({"$ref": Components::reference_to(&name)});
         bodies.insert(name, std::mem::replace(&mut body, reference));
     }
     let form = json!({"schema": body, "example": body_example});
@@ -559,11 +569,10 @@ mod tests {
         let schema = &response["content"]["application/problem+json"]["schema"]["allOf"][1];
         let types = json!(["/problems/missing-capability", "/problems/forbidden"]);
         assert_eq!(schema["properties"]["type"]["enum"], types);
-        let named = &response["content"]["application/problem+json"]["examples"];
-        assert_eq!(named["forbidden"]["$ref"], "#/components/examples/forbidden");
-        assert_eq!(examples()["forbidden"]["value"]["status"], 403);
-        let has_headers =
-            |status| problem_response(status, &of_every_operation(status)).get("headers").is_some();
+        let examples = &response["content"]["application/problem+json"]["examples"];
+        assert_eq!(examples["forbidden"]["$ref"], "#/components/examples/forbidden");
+        assert_eq!(problem_examples()["forbidden"]["value"]["status"], 403);
+        let has_headers = |status| problem_response(status, &common_codes(status)).get("headers").is_some();
         assert!(has_headers(429) && !has_headers(413));
     }
 }

@@ -84,8 +84,8 @@ impl Fixed {
         }
     }
 
-    /// Returns whether a request to the route may change anything.
-    fn changes(self) -> bool {
+    /// Returns whether a request to the route may change data.
+    fn can_change_data(self) -> bool {
         match self {
             Self::Mcp
             | Self::McpStreamable
@@ -114,29 +114,32 @@ pub fn routes(table: &Table) -> Value {
             route.path,
             credential,
             needs,
-            change_or_read(route.served_by.changes()),
+            kind_name(route.served_by.can_change_data()),
             None,
         )
     });
-    let declared = table.rows().flat_map(|row| row.http().paths().map(move |path| row_contract(row, path)));
+    let declared =
+        table.rows().flat_map(|row| row.http().paths().map(move |path| operation_route_contract(row, path)));
     let mut routes: Vec<Value> = fixed.chain(declared).collect();
     routes.sort_by_key(|route| (string_field(route, "path"), string_field(route, "method")));
     routes.into()
 }
 
-fn row_contract(row: &Operation, path: &str) -> Value {
+/// Returns the contract of the route `path` of an operation or a framed route.
+fn operation_route_contract(row: &Operation, path: &str) -> Value {
     let needs = row.access().needs;
     let credential = match row.http().frame {
         Some(frame) => frame.credential(needs),
         None if needs == Needs::Nothing => "none".to_owned(),
         None => "bearer|session".to_owned(),
     };
-    let kind = change_or_read(!row.effect().changes_nothing());
+    let kind = kind_name(!row.effect().changes_nothing());
     route_contract(row.http().method, path, &credential, needs, kind, Some(row))
 }
 
-fn change_or_read(changes: bool) -> &'static str {
-    if changes { "change" } else { "read" }
+/// Returns the name in contracts of the kind of a route.
+fn kind_name(changes_data: bool) -> &'static str {
+    if changes_data { "change" } else { "read" }
 }
 
 fn route_contract(

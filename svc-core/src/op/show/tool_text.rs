@@ -33,7 +33,7 @@ const OMITTED_KEYWORDS: &[&str] = &[
 ];
 
 /// Returns the description of a tool and the schema of its input, derived from the annotated schema.
-pub(super) fn input(docs: &Docs, mut schema: Value) -> (String, Value) {
+pub(super) fn describe_input(docs: &Docs, mut schema: Value) -> (String, Value) {
     let mut description = tool_description(docs, &mut schema);
     remove_caller_fields(&mut schema);
     let mut each = |change: fn(&mut Map<String, Value>, SchemaPosition<'_>)| {
@@ -58,7 +58,7 @@ pub(super) fn input(docs: &Docs, mut schema: Value) -> (String, Value) {
 }
 
 /// Removes from the schema of an output the keywords that a model does not need.
-pub(super) fn output(schema: &mut Value) {
+pub(super) fn reduce_output_schema(schema: &mut Value) {
     visit_schemas(schema, SchemaPosition::ROOT, &|keywords, _| {
         keywords.retain(|name, rule| {
             let helps = name != "description" && !OMITTED_KEYWORDS.contains(&name.as_str());
@@ -70,6 +70,7 @@ pub(super) fn output(schema: &mut Value) {
 /// The position of a schema within another schema.
 #[derive(Clone, Copy)]
 struct SchemaPosition<'a> {
+    /// The number of schemas that contain the schema.
     depth: usize,
     /// The name of the member that the schema describes.
     member: Option<&'a str>,
@@ -268,6 +269,7 @@ fn remove_nested_descriptions(keywords: &mut Map<String, Value>, place: SchemaPo
     }
 }
 
+/// Cuts a description after its first sentence.
 fn keep_first_sentence(keywords: &mut Map<String, Value>) {
     let Some(Value::String(text)) = keywords.get_mut("description") else { return };
     let end = [". ", ".\n"].iter().filter_map(|end| text.find(end)).min();

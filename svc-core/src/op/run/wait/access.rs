@@ -18,7 +18,7 @@ use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 use crate::sync::lock;
 
 /// Interval at which the epochs are read.
-const CHECK_EVERY: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The parked waits whose callers are checked, by the workspaces of the callers.
 #[derive(Default)]
@@ -51,14 +51,14 @@ pub(super) fn remove(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, number: u
 
 fn schedule_check(dispatch: &Arc<Dispatch>) {
     let weak = Arc::downgrade(dispatch);
-    dispatch.timers.after(CHECK_EVERY, move || {
+    dispatch.timers.after(CHECK_INTERVAL, move || {
         let Some(dispatch) = weak.upgrade() else { return };
         let mut callers = lock(dispatch.rounds.callers());
         let workspaces: Vec<WorkspaceId> = callers.parked.keys().copied().collect();
         callers.is_check_scheduled = !workspaces.is_empty();
         drop(callers);
         if !workspaces.is_empty() {
-            let look = EpochRead { dispatch: Arc::clone(&dispatch), workspaces, found: Vec::new() };
+            let look = EpochRead { dispatch: Arc::clone(&dispatch), workspaces, heads: Vec::new() };
             dispatch.executor.read(Box::new(look), false);
         }
     });
@@ -68,7 +68,7 @@ fn schedule_check(dispatch: &Arc<Dispatch>) {
 struct EpochRead {
     dispatch: Arc<Dispatch>,
     workspaces: Vec<WorkspaceId>,
-    found: Vec<LogEnd>,
+    heads: Vec<LogEnd>,
 }
 
 impl EpochRead {
@@ -77,8 +77,8 @@ impl EpochRead {
     fn recheck_callers(&self) {
         for workspace in &self.workspaces {
             let here = lock(self.dispatch.rounds.callers()).parked.get(workspace).cloned();
-            let found = self.found.iter().find(|head| head.workspace == *workspace);
-            let epoch = found.map_or(Epochs::WITHOUT_LOG.access, |head| head.epoch);
+            let head = self.heads.iter().find(|head| head.workspace == *workspace);
+            let epoch = head.map_or(Epochs::WITHOUT_LOG.access, |head| head.epoch);
             let now = self.dispatch.clock.now();
             let parked = here.into_iter().flat_map(HashMap::into_values);
             parked.filter_map(|parked| parked.upgrade()).for_each(|parked| parked.recheck_caller(epoch, now));
@@ -110,7 +110,7 @@ impl Task for EpochRead {
 
 impl ReadTask<ReaderCache> for EpochRead {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
-        self.found = heads(&reader.conn, &self.dispatch.clock, &self.workspaces)?;
+        self.heads = heads(&reader.conn, &self.dispatch.clock, &self.workspaces)?;
         Ok(())
     }
 }

@@ -15,9 +15,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use rounds::QueueKey;
 pub use rounds::WaitCounts;
 pub(crate) use rounds::WaitScheduler;
+use rounds::{AdmittedWait, QueueKey};
 
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
@@ -43,11 +43,12 @@ pub(in crate::op) struct PendingPoll {
     pub filter: EventFilter,
     pub timeout: Duration,
     /// Function that counts the objects of an event, if the waits of the operation compete for objects.
-    pub supply: Option<CountAvailable>,
+    pub count_available: Option<CountAvailable>,
     /// Function that returns the output of a wait whose timeout has expired.
-    pub timed_out: fn() -> BoxedOutput,
+    pub timeout_output: fn() -> BoxedOutput,
 }
 
+/// A wait that is polled again when a matching event arrives.
 pub(in crate::op) struct ParkedWait {
     /// The state of the wait, or `None` once the reply was sent or the client has disconnected.
     live: Mutex<Option<LiveWait>>,
@@ -61,8 +62,8 @@ pub(in crate::op) struct ParkedWait {
     client: Option<Client>,
     filter: EventFilter,
     deadline: Monotonic,
-    supply: Option<CountAvailable>,
-    timed_out: fn() -> BoxedOutput,
+    count_available: Option<CountAvailable>,
+    timeout_output: fn() -> BoxedOutput,
 }
 
 /// A call together with the job that is polled for it.
@@ -72,17 +73,17 @@ type PollJob = (Call, Prepared<WaitJob>);
 struct LiveWait {
     /// Callback for the reply to the wait.
     done: ReplyCallback,
-    phase: JobState,
+    job_state: JobState,
     /// Whether there is a reason to poll: the wait is new, or a matching event has arrived.
-    due: bool,
+    is_due: bool,
     /// Whether the deadline has passed, so that the next poll is the last one.
     is_last: bool,
     /// The listener on the bus, which the first poll sets.
-    listening: Option<WaitListener>,
+    listener: Option<WaitListener>,
     /// The epoch in which the caller was last looked up.
     epoch: i64,
     /// Log position of the last event that woke the wait. A poll in an older snapshot is repeated.
-    newest: i64,
+    newest_event_lsn: i64,
     timer: Option<TimerId>,
     _place: PlaceGuard,
 }
@@ -106,19 +107,19 @@ struct WaitListener {
 
 impl LiveWait {
     /// Returns whether the snapshot of the wait's last poll lacks an event that woke the wait.
-    fn lacks_waking_event(&self, call: &Call) -> bool {
-        call.lsn().is_some_and(|lsn| lsn < self.newest)
+    fn is_missing_wake_event(&self, call: &Call) -> bool {
+        call.lsn().is_some_and(|lsn| lsn < self.newest_event_lsn)
     }
 
     /// Lists the job for the next round. Returns `false` if it is already listed or taken.
     fn list_for_round(&mut self) -> bool {
-        match replace(&mut self.phase, JobState::Polling) {
+        match replace(&mut self.job_state, JobState::Polling) {
             JobState::Resting(poll_job) => {
-                self.phase = JobState::Listed(poll_job);
+                self.job_state = JobState::Listed(poll_job);
                 true
             }
             other => {
-                self.phase = other;
+                self.job_state = other;
                 false
             }
         }
@@ -129,9 +130,10 @@ impl LiveWait {
 struct PollAttempt {
     parked: Arc<ParkedWait>,
     poll_job: PollJob,
-    /// Whether nothing can have changed, so that only the caller's access is checked again.
-    idle: bool,
-    last: bool,
+    /// Whether only the caller's access is checked again, because nothing else can have changed.
+    checks_access_only: bool,
+    /// Whether the deadline has passed, so that this is the last poll.
+    is_last: bool,
     outcome: PollOutcome,
 }
 
@@ -153,24 +155,24 @@ impl ParkedWait {
     /// Starts a wait and polls it for the first time. Returns `None` if the wait was rejected.
     pub fn start(call: Call, poll: PendingPoll, done: ReplyCallback) -> Option<Arc<Self>> {
         let dispatch = Arc::clone(&call.dispatch);
-        let (number, place) = match dispatch.rounds.admit(holder_of(&call)) {
+        let AdmittedWait { number, place } = match dispatch.rounds.admit(holder_of(&call)) {
             Ok(admitted) => admitted,
             Err(error) => {
                 call.finish(Err(error), done);
                 return None;
             }
         };
-        let PendingPoll { name, job, filter, timeout, supply, timed_out } = poll;
+        let PendingPoll { name, job, filter, timeout, count_available, timeout_output } = poll;
         let charged_to = call.access.charged_to();
         let client = call.client;
         let live = LiveWait {
             done,
-            phase: JobState::Listed((call, Prepared::Ready(job))),
-            due: true,
+            job_state: JobState::Listed((call, Prepared::Ready(job))),
+            is_due: true,
             is_last: false,
-            listening: None,
+            listener: None,
             epoch: 0,
-            newest: 0,
+            newest_event_lsn: 0,
             timer: None,
             _place: place,
         };
@@ -184,11 +186,12 @@ impl ParkedWait {
             client,
             filter,
             deadline,
-            supply,
-            timed_out,
+            count_available,
+            timeout_output,
         });
         let waiting = Arc::downgrade(&parked);
-        let timer = parked.dispatch.timers.at(deadline, move || with_wait(&waiting, Self::handle_deadline));
+        let timer =
+            parked.dispatch.timers.at(deadline, move || run_if_waiting(&waiting, Self::handle_deadline));
         if let Some(live) = lock(&parked.live).as_mut().filter(|live| !live.is_last) {
             live.timer = Some(timer);
         }
@@ -201,6 +204,7 @@ impl ParkedWait {
         QueueKey { workspace, charged_to: self.charged_to, name: self.name }
     }
 
+    /// Queues the wait for a poll in the next round.
     fn enqueue(self: &Arc<Self>) {
         self.dispatch.rounds.queue_woken(Arc::clone(self));
         rounds::submit_rounds(&self.dispatch);
@@ -210,15 +214,16 @@ impl ParkedWait {
     fn handle_events(self: &Arc<Self>, events: &[NewEvent]) {
         let mut state = lock(&self.live);
         let Some(live) = &mut *state else { return };
-        let Some(WaitListener { workspace, .. }) = live.listening else { return };
-        live.due = true;
+        let Some(WaitListener { workspace, .. }) = live.listener else { return };
+        live.is_due = true;
         // Events after the deadline are ignored: the last poll would never be recent enough for them.
         if !live.is_last {
-            live.newest = events.iter().map(|event| event.lsn).fold(live.newest, i64::max);
+            live.newest_event_lsn =
+                events.iter().map(|event| event.lsn).fold(live.newest_event_lsn, i64::max);
         }
-        if let Some(supply) = self.supply {
+        if let Some(count_available) = self.count_available {
             drop(state);
-            self.dispatch.rounds.offer(self.queue_key(workspace), supply, self.number, self, events);
+            self.dispatch.rounds.offer(self.queue_key(workspace), count_available, self.number, self, events);
             rounds::submit_rounds(&self.dispatch);
         } else if live.list_for_round() {
             drop(state);
@@ -233,7 +238,7 @@ impl ParkedWait {
     fn recheck_caller(self: &Arc<Self>, epoch: i64, now: Time) {
         let mut state = lock(&self.live);
         let Some(live) = &mut *state else { return };
-        let JobState::Resting((call, _)) = &live.phase else { return };
+        let JobState::Resting((call, _)) = &live.job_state else { return };
         let has_access =
             call.verified_caller().is_ok_and(|found_caller| found_caller.caller.check_live(now).is_ok());
         if !(live.epoch == epoch && has_access) && live.list_for_round() {
@@ -251,7 +256,7 @@ impl ParkedWait {
         live.timer = Some(
             self.dispatch
                 .timers
-                .at(self.deadline.plus(REJECTION_DELAY), move || with_wait(&waiting, Self::reject)),
+                .at(self.deadline.plus(REJECTION_DELAY), move || run_if_waiting(&waiting, Self::reject)),
         );
         if live.list_for_round() {
             drop(state);
@@ -272,23 +277,23 @@ impl ParkedWait {
     }
 
     /// Abandons the wait after its client has disconnected.
-    pub fn give_up(&self) {
+    pub fn abandon(&self) {
         drop(self.end());
     }
 
     /// Ends the wait. Returns the callback for the reply, or `None` if the wait has already ended.
     fn end(&self) -> Option<ReplyCallback> {
-        let LiveWait { done, phase, listening, timer, _place: place, .. } = lock(&self.live).take()?;
+        let LiveWait { done, job_state, listener, timer, _place: place, .. } = lock(&self.live).take()?;
         if let Some(timer) = timer {
             self.dispatch.timers.stop(timer);
         }
-        if let Some(WaitListener { workspace, .. }) = listening {
+        if let Some(WaitListener { workspace, .. }) = listener {
             self.dispatch.bus.unlisten(workspace, self.number);
-            self.dispatch.rounds.leave(self.queue_key(workspace), self.number);
+            self.dispatch.rounds.remove_wait(self.queue_key(workspace), self.number);
             access::remove(&self.dispatch, workspace, self.number);
         }
-        self.dispatch.rounds.count_ended(listening.is_some());
-        drop((phase, place, listening));
+        self.dispatch.rounds.count_ended(listener.is_some());
+        drop((job_state, place, listener));
         Some(done)
     }
 
@@ -296,7 +301,7 @@ impl ParkedWait {
     ///
     /// The queue decides for all polls but the first and the last, if the wait competes for objects.
     fn is_polled_by_queue(&self, live: &LiveWait) -> bool {
-        self.supply.is_some() && live.listening.is_some() && !live.is_last
+        self.count_available.is_some() && live.listener.is_some() && !live.is_last
     }
 
     /// Takes the job of the wait for a poll in a round. Returns `None` if a poll is running, the job is in
@@ -304,37 +309,37 @@ impl ParkedWait {
     fn take_attempt(self: &Arc<Self>, from_queue: bool) -> Option<PollAttempt> {
         let mut state = lock(&self.live);
         let live = state.as_mut()?;
-        let poll_job = match (replace(&mut live.phase, JobState::Polling), from_queue) {
+        let poll_job = match (replace(&mut live.job_state, JobState::Polling), from_queue) {
             (JobState::Resting(poll_job), true) | (JobState::Listed(poll_job), false) => poll_job,
             (other, _) => {
-                live.phase = other;
+                live.job_state = other;
                 return None;
             }
         };
         // The last reply contains the position up to which the log was read, so the log must be read.
-        let has_news = if self.is_polled_by_queue(live) { from_queue } else { live.due || live.is_last };
+        let has_news = if self.is_polled_by_queue(live) { from_queue } else { live.is_due || live.is_last };
         if has_news {
-            live.due = false;
+            live.is_due = false;
         }
-        let last = live.is_last;
+        let is_last = live.is_last;
         Some(PollAttempt {
             parked: Arc::clone(self),
             poll_job,
-            idle: !has_news,
-            last,
+            checks_access_only: !has_news,
+            is_last,
             outcome: PollOutcome::Skipped,
         })
     }
 
     /// Returns whether the snapshot of the wait's last poll lacks an event that woke the wait.
-    fn lacks_waking_event(&self, call: &Call) -> bool {
-        lock(&self.live).as_ref().is_some_and(|live| live.lacks_waking_event(call))
+    fn is_missing_wake_event(&self, call: &Call) -> bool {
+        lock(&self.live).as_ref().is_some_and(|live| live.is_missing_wake_event(call))
     }
 
     /// Records that there is a reason to poll again.
     fn mark_due(&self) {
         if let Some(live) = &mut *lock(&self.live) {
-            live.due = true;
+            live.is_due = true;
         }
     }
 
@@ -345,8 +350,8 @@ impl ParkedWait {
         if is_first {
             let waiting = Arc::downgrade(self);
             // A wait whose audit decision cannot be recorded must not continue.
-            call.record_parked(move |recorded| {
-                let failed = |error| with_wait(&waiting, |parked| parked.fail(error));
+            call.record_wait_decision(move |recorded| {
+                let failed = |error| run_if_waiting(&waiting, |parked| parked.fail(error));
                 recorded.err().into_iter().for_each(failed);
             });
         }
@@ -359,25 +364,25 @@ impl ParkedWait {
         let mut state = lock(&self.live);
         let Some(live) = &mut *state else { return };
         if is_first {
-            let listening = |workspace| WaitListener { workspace, _connection: connection };
-            live.listening = self.listen(call).map(listening);
+            let listener = |workspace| WaitListener { workspace, _connection: connection };
+            live.listener = self.listen(call).map(listener);
         }
-        live.due |= was_polled && live.lacks_waking_event(call);
+        live.is_due |= was_polled && live.is_missing_wake_event(call);
         live.epoch = call.verified_caller().map_or(live.epoch, |found_caller| found_caller.epoch);
         let by_queue = self.is_polled_by_queue(live);
-        if (live.due && !by_queue) || (live.is_last && !was_last) {
-            live.phase = JobState::Listed(poll_job);
+        if (live.is_due && !by_queue) || (live.is_last && !was_last) {
+            live.job_state = JobState::Listed(poll_job);
             drop(state);
             return self.enqueue();
         }
-        live.phase = JobState::Resting(poll_job);
-        if let (true, Some(supply), Some(WaitListener { workspace, .. })) =
-            (live.due && by_queue, self.supply, &live.listening)
+        live.job_state = JobState::Resting(poll_job);
+        if let (true, Some(count_available), Some(WaitListener { workspace, .. })) =
+            (live.is_due && by_queue, self.count_available, &live.listener)
         {
             let key = self.queue_key(*workspace);
             drop(state);
             // The queue may have skipped this wait during the lookup of its caller.
-            self.dispatch.rounds.offer(key, supply, self.number, self, &[]);
+            self.dispatch.rounds.offer(key, count_available, self.number, self, &[]);
         }
     }
 
@@ -390,8 +395,9 @@ impl ParkedWait {
         let workspace = found_caller.caller.workspace_id;
         let seen = found_caller.lsn.unwrap_or(0);
         let waiting = Arc::downgrade(self);
-        let wake: Wake =
-            Arc::new(move |events: &[NewEvent]| with_wait(&waiting, |parked| parked.handle_events(events)));
+        let wake: Wake = Arc::new(move |events: &[NewEvent]| {
+            run_if_waiting(&waiting, |parked| parked.handle_events(events))
+        });
         let filter = self.filter.clone().of(found_caller.caller.member);
         access::add(&self.dispatch, workspace, self.number, Arc::downgrade(self));
         self.dispatch.rounds.count_parked();
@@ -401,7 +407,7 @@ impl ParkedWait {
 
     /// Returns whether the wait has been polled and now waits for an event.
     fn is_parked(&self) -> bool {
-        lock(&self.live).as_ref().is_some_and(|live| live.listening.is_some())
+        lock(&self.live).as_ref().is_some_and(|live| live.listener.is_some())
     }
 }
 
@@ -412,7 +418,7 @@ fn holder_of(call: &Call) -> Holder {
 }
 
 /// Calls `run` with the wait, if the wait still exists.
-fn with_wait(parked: &Weak<ParkedWait>, run: impl FnOnce(&Arc<ParkedWait>)) {
+fn run_if_waiting(parked: &Weak<ParkedWait>, run: impl FnOnce(&Arc<ParkedWait>)) {
     if let Some(parked) = parked.upgrade() {
         run(&parked);
     }
@@ -422,43 +428,44 @@ impl PollAttempt {
     /// Polls the wait inside a read transaction. Returns whether the poll returned the awaited result.
     fn poll(&mut self, reader: &Reader<ReaderCache>) -> bool {
         let poll_job = &mut self.poll_job;
-        let idle = self.idle;
-        let polled = catch_unwind(AssertUnwindSafe(|| poll(reader, poll_job, idle)));
+        let checks_access_only = self.checks_access_only;
+        let polled = catch_unwind(AssertUnwindSafe(|| poll(reader, poll_job, checks_access_only)));
         self.outcome = polled.unwrap_or_else(|_| PollOutcome::Failed(Error::internal("a wait panicked")));
         matches!(self.outcome, PollOutcome::Ready(..))
     }
 
     /// Returns whether the poll failed for a transient reason, so that a retry may succeed.
-    fn failed_transiently(&self) -> bool {
+    fn has_failed_transiently(&self) -> bool {
         matches!(&self.outcome, PollOutcome::Failed(error) if is_transient(error))
     }
 
-    fn was_not_polled(&self) -> bool {
+    /// Returns whether the poll could not be run.
+    fn is_skipped(&self) -> bool {
         matches!(self.outcome, PollOutcome::Skipped)
     }
 
-    /// Marks a failed poll for repetition after a transient failure, if the wait is parked.
+    /// If the wait is parked and its poll has failed for a transient reason, marks the poll for repetition.
     ///
     /// A parked wait survives a database that does not respond for a while. A new wait gets the error.
-    fn repeat_if_parked(&mut self, failure: Option<&Error>) {
+    fn mark_for_repeat_if_parked(&mut self, failure: Option<&Error>) {
         if let (PollOutcome::Skipped, Some(error)) = (&self.outcome, failure) {
             self.outcome = PollOutcome::Failed(error.clone());
         }
-        if self.failed_transiently() && self.parked.is_parked() {
+        if self.has_failed_transiently() && self.parked.is_parked() {
             self.outcome = PollOutcome::Skipped;
         }
     }
 
     /// Sends the reply or parks the wait. Returns whether a result was delivered.
     fn settle(self) -> bool {
-        let Self { parked, poll_job, last, outcome, .. } = self;
+        let Self { parked, poll_job, is_last, outcome, .. } = self;
         match outcome {
             PollOutcome::Ready(output) => reply(&parked, poll_job, output),
-            PollOutcome::Pending if last && !parked.lacks_waking_event(&poll_job.0) => {
-                reply(&parked, poll_job, (parked.timed_out)());
+            PollOutcome::Pending if is_last && !parked.is_missing_wake_event(&poll_job.0) => {
+                reply(&parked, poll_job, (parked.timeout_output)());
                 false
             }
-            PollOutcome::More(output) if last => {
+            PollOutcome::More(output) if is_last => {
                 reply(&parked, poll_job, output);
                 false
             }
@@ -468,12 +475,12 @@ impl PollAttempt {
             }
             PollOutcome::More(_) => {
                 parked.mark_due();
-                parked.park(poll_job, last, true);
+                parked.park(poll_job, is_last, true);
                 false
             }
             PollOutcome::Skipped => {
                 parked.mark_due();
-                parked.park(poll_job, last, false);
+                parked.park(poll_job, is_last, false);
                 false
             }
             PollOutcome::Failed(error) => {
@@ -486,11 +493,15 @@ impl PollAttempt {
     }
 }
 
-/// Runs the job of a wait on behalf of its caller. If `idle` is set, checks only the caller's access.
-fn poll(reader: &Reader<ReaderCache>, (call, job): &mut PollJob, idle: bool) -> PollOutcome {
-    let reading = ReadTransaction::on(reader);
-    let polled =
-        if idle { run::run(&reading, call, &mut access_check_job()) } else { run::run(&reading, call, job) };
+/// Runs the job of a wait on behalf of its caller, or with `checks_access_only` only checks the caller's
+/// access.
+fn poll(reader: &Reader<ReaderCache>, (call, job): &mut PollJob, checks_access_only: bool) -> PollOutcome {
+    let reading = ReadTransaction::ReadTransaction::new(reader);
+    let polled = if checks_access_only {
+        run::run(&reading, call, &mut access_check_job())
+    } else {
+        run::run(&reading, call, job)
+    };
     match polled {
         Ok(Poll::Ready(output)) => PollOutcome::Ready(output),
         Ok(Poll::Pending) => PollOutcome::Pending,
@@ -590,8 +601,9 @@ mod tests {
             call.client = Some(Client::Token(self.made.token.id));
             let timeout = Duration::from_secs(30);
             let filter = EventFilter::on([KIND]);
-            let timed_out = || -> BoxedOutput { Box::new(()) };
-            let poll = PendingPoll { name: "probe", job, filter, timeout, supply: None, timed_out };
+            let timeout_output = || -> BoxedOutput { Box::new(()) };
+            let poll =
+                PendingPoll { name: "probe", job, filter, timeout, count_available: None, timeout_output };
             (ParkedWait::start(call, poll, done), receiver)
         }
 
@@ -743,7 +755,7 @@ mod tests {
         let fixture = Fixture::new();
         let (job, polled) = script([RunOutcome::Pending]);
         let (parked, outcome) = fixture.parked(job);
-        parked.give_up();
+        parked.abandon();
         assert_eq!(fixture.dispatch().rounds.counts().parked, 0);
         fixture.emit_event();
         fixture.clock.advance(Duration::from_secs(60));

@@ -21,7 +21,7 @@ const COUNTED_EVENTS_MAX: usize = 16;
 
 /// The queue of the waits of one operation in one workspace, with the reasons to poll them.
 pub(in crate::op) struct WaitQueue {
-    supply: CountAvailable,
+    count_available: CountAvailable,
     due: BTreeMap<u64, Arc<ParkedWait>>,
     /// Events whose objects were still available at the last count.
     open_events: BTreeMap<i64, Subject>,
@@ -54,9 +54,9 @@ pub(in crate::op) enum QueueAction {
 }
 
 impl WaitQueue {
-    pub fn new(supply: CountAvailable) -> Self {
+    pub fn new(count_available: CountAvailable) -> Self {
         Self {
-            supply,
+            count_available,
             due: BTreeMap::new(),
             open_events: BTreeMap::new(),
             uncounted_events: BTreeMap::new(),
@@ -74,6 +74,7 @@ impl WaitQueue {
         self.add(events);
     }
 
+    /// Adds events whose objects are to be offered.
     fn add(&mut self, events: &[NewEvent]) {
         for event in events {
             if self.closed_events.contains(&event.lsn) || self.open_events.len() >= OPEN_EVENTS_MAX {
@@ -85,8 +86,8 @@ impl WaitQueue {
         }
     }
 
-    /// Removes a wait that has ended.
-    pub fn leave(&mut self, number: u64) -> Option<Arc<ParkedWait>> {
+    /// Removes the wait `number`, which has ended.
+    pub fn remove_wait(&mut self, number: u64) -> Option<Arc<ParkedWait>> {
         self.due.remove(&number)
     }
 
@@ -131,13 +132,13 @@ impl WaitQueue {
     /// Returns the function that counts available objects, and the next events for which to count them.
     pub fn events_to_count(&self) -> (CountAvailable, Vec<(i64, Subject)>) {
         let uncounted_events = self.uncounted_events.iter().take(COUNTED_EVENTS_MAX);
-        (self.supply, uncounted_events.map(|(lsn, subject)| (*lsn, *subject)).collect())
+        (self.count_available, uncounted_events.map(|(lsn, subject)| (*lsn, *subject)).collect())
     }
 
     /// Records how many objects of each event are still available, and returns how many waits may become
     /// ready.
-    pub fn record_counts(&mut self, found: &[(i64, usize)]) -> usize {
-        for (lsn, count) in found {
+    pub fn record_counts(&mut self, counts: &[(i64, usize)]) -> usize {
+        for (lsn, count) in counts {
             self.uncounted_events.remove(lsn);
             if *count == 0 {
                 self.open_events.remove(lsn);
@@ -148,9 +149,9 @@ impl WaitQueue {
         self.budget
     }
 
-    /// Removes and returns up to `most` due waits, oldest first.
-    pub fn take(&mut self, most: usize) -> Vec<(u64, Arc<ParkedWait>)> {
-        (0..most).map_while(|_| self.due.pop_first()).collect()
+    /// Removes and returns up to `max_waits` due waits, oldest first.
+    pub fn take_due(&mut self, max_waits: usize) -> Vec<(u64, Arc<ParkedWait>)> {
+        (0..max_waits).map_while(|_| self.due.pop_first()).collect()
     }
 
     /// Records the end of a round with `ready` results. Waits that were not polled stay due.

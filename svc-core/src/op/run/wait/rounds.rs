@@ -61,17 +61,26 @@ pub struct WaitCounts {
     pub rounds: u64,
 }
 
+/// The number and the place of a wait that may start.
+pub(in crate::op) struct AdmittedWait {
+    /// Sequence number of the wait, in the order in which waits began.
+    pub number: u64,
+    /// Place of the wait among the parked waits, which the wait occupies until this value is dropped.
+    pub place: PlaceGuard,
+}
+
 /// The due waits of a service, and the rounds that poll them.
 pub(crate) struct WaitScheduler {
     schedule: Mutex<Schedule>,
-    admitted: AtomicU64,
+    next_number: AtomicU64,
     places: Ceiling,
     callers: Mutex<WaitCallers>,
     parked: AtomicUsize,
-    asked: AtomicU64,
+    polls: AtomicU64,
     rounds: AtomicU64,
 }
 
+/// The waits to poll and the rounds in progress, by workspace.
 #[derive(Default)]
 struct Schedule {
     /// The due waits, by charged workspace. Each workspace has separate rounds.
@@ -80,7 +89,7 @@ struct Schedule {
     /// Number of queue rounds that have begun.
     queue_rounds: u64,
     /// Whether polling has ended permanently.
-    closed: bool,
+    is_closed: bool,
 }
 
 /// The due waits of one workspace, and their rounds in progress.
@@ -125,11 +134,11 @@ impl Default for WaitScheduler {
         let quotas = Quotas { client: Some(WAITS_OF_CLIENT_MAX), ..Quotas::default() };
         Self {
             schedule: Mutex::default(),
-            admitted: AtomicU64::default(),
+            next_number: AtomicU64::default(),
             places: Ceiling::new("parked waits", WAITS_MAX, quotas),
             callers: Mutex::default(),
             parked: AtomicUsize::default(),
-            asked: AtomicU64::default(),
+            polls: AtomicU64::default(),
             rounds: AtomicU64::default(),
         }
     }
@@ -138,14 +147,14 @@ impl Default for WaitScheduler {
 impl WaitScheduler {
     /// Assigns a number and a place to a new wait. Fails if all places, or the places of the holder, are
     /// occupied.
-    pub(in crate::op) fn admit(&self, holder: Holder) -> Result<(u64, PlaceGuard)> {
+    pub(in crate::op) fn admit(&self, holder: Holder) -> Result<AdmittedWait> {
         let place = self.places.take(holder, 1)?;
-        Ok((self.admitted.fetch_add(1, Ordering::SeqCst), place))
+        Ok(AdmittedWait { number: self.next_number.fetch_add(1, Ordering::SeqCst), place })
     }
 
     /// Returns an unused number, for a listener on the event bus that is not a wait.
     pub fn next_number(&self) -> u64 {
-        self.admitted.fetch_add(1, Ordering::SeqCst)
+        self.next_number.fetch_add(1, Ordering::SeqCst)
     }
 
     /// Returns the parked waits whose callers are checked.
@@ -169,7 +178,7 @@ impl WaitScheduler {
     pub fn counts(&self) -> WaitCounts {
         WaitCounts {
             parked: self.parked.load(Ordering::SeqCst),
-            asked: self.asked.load(Ordering::SeqCst),
+            asked: self.polls.load(Ordering::SeqCst),
             rounds: self.rounds.load(Ordering::SeqCst),
         }
     }
@@ -183,29 +192,33 @@ impl WaitScheduler {
     pub(in crate::op) fn offer(
         &self,
         key: QueueKey,
-        supply: CountAvailable,
+        count_available: CountAvailable,
         number: u64,
         parked: &Arc<ParkedWait>,
         events: &[NewEvent],
     ) {
         let mut schedule = lock(&self.schedule);
-        schedule.queues.entry(key).or_insert_with(|| WaitQueue::new(supply)).offer(number, parked, events);
+        schedule
+            .queues
+            .entry(key)
+            .or_insert_with(|| WaitQueue::new(count_available))
+            .offer(number, parked, events);
     }
 
     /// Abandons every wait, on shutdown.
     pub fn close(&self) {
         let mut schedule = lock(&self.schedule);
-        schedule.closed = true;
+        schedule.is_closed = true;
         let workspaces = std::mem::take(&mut schedule.workspaces);
         let queues = std::mem::take(&mut schedule.queues);
         drop(schedule);
-        workspaces.values().flat_map(|due| due.woken.all()).for_each(|parked| parked.give_up());
+        workspaces.values().flat_map(|due| due.woken.all()).for_each(|parked| parked.abandon());
         drop(queues);
     }
 
-    /// Removes a wait that has ended from its queue.
-    pub fn leave(&self, key: QueueKey, number: u64) {
-        let left = lock(&self.schedule).queues.get_mut(&key).and_then(|queue| queue.leave(number));
+    /// Removes the wait `number`, which has ended, from its queue.
+    pub fn remove_wait(&self, key: QueueKey, number: u64) {
+        let left = lock(&self.schedule).queues.get_mut(&key).and_then(|queue| queue.remove_wait(number));
         drop(left);
     }
 }
@@ -229,18 +242,18 @@ impl PollTarget {
 
 /// Submits rounds to the readers for all due work.
 pub(in crate::op) fn submit_rounds(dispatch: &Arc<Dispatch>) {
-    let most = if dispatch.executor.reads_locally() { LOCAL_ROUNDS_MAX } else { REMOTE_ROUNDS_MAX };
-    for target in begin_due_rounds(dispatch, most) {
+    let max_rounds = if dispatch.executor.reads_locally() { LOCAL_ROUNDS_MAX } else { REMOTE_ROUNDS_MAX };
+    for target in begin_due_rounds(dispatch, max_rounds) {
         let task = PollRound { dispatch: Arc::clone(dispatch), target, attempts: None };
         dispatch.executor.read(Box::new(task), false);
     }
 }
 
-/// Begins rounds for all due work, with at most `most` rounds in progress per workspace. Returns their
-/// targets.
+/// Begins rounds for all due work, with at most `max_rounds` rounds in progress per workspace. Returns
+/// their targets.
 fn begin_due_rounds(dispatch: &Arc<Dispatch>, most: usize) -> Vec<PollTarget> {
     let mut schedule = lock(&dispatch.rounds.schedule);
-    if schedule.closed {
+    if schedule.is_closed {
         return Vec::new();
     }
     let Schedule { workspaces, queues, queue_rounds, .. } = &mut *schedule;
@@ -252,7 +265,7 @@ fn begin_due_rounds(dispatch: &Arc<Dispatch>, most: usize) -> Vec<PollTarget> {
     for (key, queue) in by_turn {
         let here = workspaces.entry(key.charged_to).or_default();
         // After a round for a queue, other woken waits are next.
-        let may_run = here.may_begin(most) && !(here.has_waits_to_poll() && here.queue_was_last);
+        let may_run = here.can_begin_round(max_rounds) && !(here.has_waits_to_poll() && here.queue_was_last);
         match queue.next_action() {
             QueueAction::Run if may_run => {
                 *queue_rounds = queue_rounds.saturating_add(1);
@@ -266,7 +279,7 @@ fn begin_due_rounds(dispatch: &Arc<Dispatch>, most: usize) -> Vec<PollTarget> {
         }
     }
     for (workspace, here) in &mut *workspaces {
-        while here.may_begin(most) && here.has_waits_to_poll() {
+        while here.can_begin_round(max_rounds) && here.has_waits_to_poll() {
             here.begin(false);
             targets.push(PollTarget::Woken(*workspace));
         }
@@ -285,12 +298,14 @@ impl DueWork {
         self.woken.len > self.running.saturating_mul(ROUND_WAITS_MAX)
     }
 
-    fn may_begin(&self, most: usize) -> bool {
-        !self.paused && self.running < most
+    /// Returns whether another round may begin, with at most `max_rounds` rounds in progress.
+    fn can_begin_round(&self, max_rounds: usize) -> bool {
+        !self.paused && self.running < max_rounds
     }
 
-    fn begin(&mut self, of_queue: bool) {
-        self.queue_was_last = of_queue;
+    /// Records that a round begins, for a queue or for other waits.
+    fn begin(&mut self, is_for_queue: bool) {
+        self.queue_was_last = is_for_queue;
         self.running = self.running.saturating_add(1);
     }
 }
@@ -322,9 +337,9 @@ impl PollRound {
     /// Polls the waits of the round in order. Fails if the database has failed.
     fn poll(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.dispatch.rounds.rounds.fetch_add(1, Ordering::Relaxed);
-        let most = match self.target {
+        let max_ready = match self.target {
             PollTarget::Woken(_) => usize::MAX,
-            PollTarget::Queue(key) => self.count_available(reader, key)?,
+            PollTarget::Queue(key) => self.count_ready_waits(reader, key)?,
         };
         let attempts = self.attempts.get_or_insert_default();
         let mut ready = 0;
@@ -333,43 +348,49 @@ impl PollRound {
         attempts.iter_mut().for_each(|(_, attempt)| attempt.outcome = PollOutcome::Skipped);
         for (place, (_, attempt)) in attempts.iter_mut().enumerate() {
             let is_late = place > 0 && clock.remaining(until).is_zero();
-            if ready == most || is_late || reader.conn.failure().is_some() {
+            if ready == max_ready || is_late || reader.conn.failure().is_some() {
                 break;
             }
             // Each poll has the budget of a read.
             reader.conn.begin_budget();
             ready += usize::from(attempt.poll(reader));
-            self.dispatch.rounds.asked.fetch_add(1, Ordering::Relaxed);
+            self.dispatch.rounds.polls.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
 
     /// Returns how many waits of a queue may become ready now: as many as objects are available.
-    fn count_available(&self, reader: &Reader<ReaderCache>, key: QueueKey) -> Result<usize> {
+    fn count_ready_waits(&self, reader: &Reader<ReaderCache>, key: QueueKey) -> Result<usize> {
         let schedule = || lock(&self.dispatch.rounds.schedule);
         let fresh = schedule().queues.get(&key).map(WaitQueue::events_to_count);
-        let Some((supply, fresh)) = fresh else { return Ok(0) };
+        let Some((count_available, fresh)) = fresh else { return Ok(0) };
         let mut service = Call::instance(&self.dispatch, ServiceWork::on(key.workspace), Surface::System);
-        let count: ReadingJob<Vec<(i64, usize)>> =
-            Box::new(move |cx| fresh.iter().map(|(lsn, subject)| Ok((*lsn, supply(cx, subject)?))).collect());
-        let mut found = run::run(&ReadTransaction::on(reader), &mut service, &mut Prepared::Ready(count))?;
+        let count: ReadingJob<Vec<(i64, usize)>> = Box::new(move |cx| {
+            fresh.iter().map(|(lsn, subject)| Ok((*lsn, count_available(cx, subject)?))).collect()
+        });
+        let mut counts = run::run(
+            &ReadTransaction::ReadTransaction::new(reader),
+            &mut service,
+            &mut Prepared::Ready(count),
+        )?;
         // Objects of events after this snapshot must be counted in another transaction.
         let reached = reader.cache.borrow().cached_lsn(key.workspace).unwrap_or(0);
-        found.retain(|(lsn, _)| *lsn <= reached);
-        Ok(schedule().queues.get_mut(&key).map_or(0, |queue| queue.record_counts(&found)))
+        counts.retain(|(lsn, _)| *lsn <= reached);
+        Ok(schedule().queues.get_mut(&key).map_or(0, |queue| queue.record_counts(&counts)))
     }
 
     /// Sends replies and parks waits, after the transaction has ended.
     fn settle(self, outcome: Result<()>) {
         let Self { dispatch, target, attempts } = self;
-        if outcome.is_err() || attempts.iter().flatten().any(|(_, attempt)| attempt.failed_transiently()) {
+        if outcome.is_err() || attempts.iter().flatten().any(|(_, attempt)| attempt.has_failed_transiently())
+        {
             pause_rounds(&dispatch, target.charged_to());
         }
         let mut ready = 0;
         let mut not_polled = Vec::new();
         for (number, mut attempt) in attempts.into_iter().flatten() {
-            attempt.repeat_if_parked(outcome.as_ref().err());
-            if attempt.was_not_polled() {
+            attempt.mark_for_repeat_if_parked(outcome.as_ref().err());
+            if attempt.is_skipped() {
                 not_polled.push((number, Arc::clone(&attempt.parked)));
             }
             ready += usize::from(attempt.settle());
@@ -399,7 +420,7 @@ fn take_waits(dispatch: &Arc<Dispatch>, target: &PollTarget) -> Vec<NumberedAtte
             })
         }
         PollTarget::Queue(key) => {
-            schedule.queues.get_mut(key).map_or_else(Vec::new, |queue| queue.take(ROUND_WAITS_MAX))
+            schedule.queues.get_mut(key).map_or_else(Vec::new, |queue| queue.take_due(ROUND_WAITS_MAX))
         }
     };
     drop(schedule);
@@ -501,7 +522,7 @@ mod tests {
         let (parked, outcome) = fixture.wait(never());
         assert!(parked.is_none(), "one token parks no more than its share");
         assert_eq!(outcome.recv().unwrap(), Err(Code::Overloaded));
-        held.iter().take(1).flat_map(|(parked, _)| parked).for_each(|parked| parked.give_up());
+        held.iter().take(1).flat_map(|(parked, _)| parked).for_each(|parked| parked.abandon());
         let (parked, outcome) = fixture.wait(script([RunOutcome::Ready]).0);
         assert_eq!(outcome.recv().unwrap(), Ok(()), "one was abandoned");
         drop(parked);
@@ -518,9 +539,9 @@ mod tests {
         let waits: Vec<_> =
             (0..count).map(|_| fixture.parked(script([RunOutcome::Pending, RunOutcome::Ready]).0)).collect();
         let before = fixture.dispatch().rounds.counts();
-        lock(&fixture.dispatch().rounds.schedule).closed = true;
+        lock(&fixture.dispatch().rounds.schedule).is_closed = true;
         fixture.emit_event();
-        lock(&fixture.dispatch().rounds.schedule).closed = false;
+        lock(&fixture.dispatch().rounds.schedule).is_closed = false;
         submit_rounds(fixture.dispatch());
         waits.into_iter().for_each(|(_, outcome)| assert_eq!(outcome.recv().unwrap(), Ok(())));
         let after = fixture.dispatch().rounds.counts();
@@ -595,7 +616,7 @@ mod tests {
             let dispatch = self.fixture.dispatch();
             let workspace = self.fixture.workspace();
             let call = Call::instance(dispatch, ServiceWork::on(workspace), Surface::System);
-            ReadTransaction::<()>::on(reader).find(&call)?;
+            ReadTransaction::<()>::ReadTransaction::new(reader).find_caller(&call)?;
             self.emit.take().unwrap()(&self.fixture);
             self.round.poll(reader)?;
             self.budget_ends = reader.conn.budget().unwrap().ends();
@@ -605,7 +626,7 @@ mod tests {
 
     /// Pauses or resumes all rounds except those that a test starts.
     fn set_paused(fixture: &Fixture, paused: bool) {
-        lock(&fixture.dispatch().rounds.schedule).closed = paused;
+        lock(&fixture.dispatch().rounds.schedule).is_closed = paused;
         submit_rounds(fixture.dispatch());
     }
 
