@@ -54,9 +54,9 @@ fn main() -> ExitCode {
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     // `mcp-stdio` reports ignored settings in its log instead.
     if !matches!(cli.command, Command::McpStdio(_)) {
-        output.remark(Config::ignored(variables.iter().cloned()));
+        output.print_remark(Config::ignored(variables.iter().cloned()));
     }
-    let outcome = svc_mcp_stdio::outlive_size_limit().and_then(|()| match cli.command {
+    let outcome = svc_mcp_stdio::handle_file_size_signal().and_then(|()| match cli.command {
         Command::Init(command) => init::run(&command, &variables, &output),
         Command::Verify(command) => verify::run(&command, &variables, &output),
         Command::Checkpoint(command) => checkpoint::run(&command, &variables, &output),
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => output.refuse(&error),
+        Err(error) => output.print_error(&error),
     }
 }
 

@@ -30,7 +30,7 @@ impl Printer {
     }
 
     /// Prints a result: `value` as JSON for programs, or `text` for people.
-    pub fn show(&self, value: &impl Serialize, text: &str) -> Result<()> {
+    pub fn print_result(&self, value: &impl Serialize, text: &str) -> Result<()> {
         match self.print(value, text)? {
             // The reader has closed the output because it needs no more data, which is not an error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -39,7 +39,7 @@ impl Printer {
     }
 
     /// Prints one of many results on a separate line: `value` as JSON for programs, or `text` for people.
-    pub fn show_line(&self, value: &impl Serialize, text: &str) -> Result<()> {
+    pub fn print_line(&self, value: &impl Serialize, text: &str) -> Result<()> {
         let line =
             if self.json { serde_json::to_string(value).map_err(Error::internal)? } else { text.to_owned() };
         match writeln!(io::stdout().lock(), "{line}") {
@@ -50,10 +50,15 @@ impl Printer {
 
     /// Prints a result with a secret that cannot be shown again.
     ///
-    /// Fails if the result cannot be printed, even if the reader has only closed the output. `lost` returns
-    /// the error message: what the command has done, and how to create another secret.
-    pub fn show_once(&self, value: &impl Serialize, text: &str, lost: impl FnOnce() -> String) -> Result<()> {
-        self.print(value, text)?.map_err(|error| Error::new(Code::Internal, lost()).caused_by(error))
+    /// Fails if the result cannot be printed, even if the reader has only closed the output. `lost_message`
+    /// returns the error message: what the command has done, and how to create another secret.
+    pub fn print_secret_result(
+        &self,
+        value: &impl Serialize,
+        text: &str,
+        lost_message: impl FnOnce() -> String,
+    ) -> Result<()> {
+        self.print(value, text)?.map_err(|error| Error::new(Code::Internal, lost_message()).caused_by(error))
     }
 
     fn print(&self, value: &impl Serialize, text: &str) -> Result<io::Result<()>> {
@@ -68,7 +73,7 @@ impl Printer {
 
     /// Prints a remark about ignored settings on standard error. With JSON output, prints nothing, because
     /// programs expect only errors there.
-    pub fn remark(&self, ignored: Option<String>) {
+    pub fn print_remark(&self, ignored: Option<String>) {
         if let Some(ignored) = ignored.filter(|_| !self.json) {
             // If standard error is closed, the failure cannot be reported.
             let _ = writeln!(io::stderr().lock(), "svc: {ignored}");
@@ -76,37 +81,37 @@ impl Printer {
     }
 
     /// Prints an error and its causes on one line, and returns the exit code for the error.
-    pub fn refuse(&self, error: &Error) -> ExitCode {
+    pub fn print_error(&self, error: &Error) -> ExitCode {
         if !self.json {
             return svc_mcp_stdio::report_fatal_error("svc", error);
         }
         // If standard error is closed, the failure cannot be reported.
-        let _ = writeln!(io::stderr().lock(), "{}", json_line(error));
+        let _ = writeln!(io::stderr().lock(), "{}", error_line(error));
         ExitCode::from(error.code().exit_code())
     }
 }
 
 /// Returns a progress bar for `bytes` bytes on standard error, which is shown only on a terminal.
-pub fn progress(what: &'static str, bytes: u64) -> ProgressBar {
+pub fn progress_bar(label: &'static str, bytes: u64) -> ProgressBar {
     let template = "{msg} {bar:40} {bytes}/{total_bytes} {eta}";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(bytes).with_style(style).with_message(what).with_finish(ProgressFinish::AndClear)
+    ProgressBar::new(bytes).with_style(style).with_message(label).with_finish(ProgressFinish::AndClear)
 }
 
 /// Returns a spinner with the elapsed time on standard error, which is shown only on a terminal.
-pub fn spinner(what: &'static str) -> ProgressBar {
+pub fn spinner(label: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {spinner} {elapsed}")
         .unwrap_or_else(|_| ProgressStyle::default_spinner());
     let bar = ProgressBar::new_spinner().with_style(style);
-    bar.enable_steady_tick(TICK);
-    bar.with_message(what).with_finish(ProgressFinish::AndClear)
+    bar.enable_steady_tick(SPINNER_INTERVAL);
+    bar.with_message(label).with_finish(ProgressFinish::AndClear)
 }
 
 /// Interval between movements of the spinner.
-const TICK: Duration = Duration::from_millis(200);
+const SPINNER_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Encodes the problem and the causes of an error as one line of JSON.
-fn json_line(error: &Error) -> String {
+fn error_line(error: &Error) -> String {
     let mut problem = error.problem();
     let causes = error.causes();
     if !causes.is_empty() {
@@ -135,7 +140,7 @@ mod tests {
     #[test]
     fn json_errors_have_the_causes() {
         let error = Error::configuration("correct it").caused_by("it is wrong");
-        assert!(json_line(&error).contains("\"causes\":[\"it is wrong\"]"), "{}", json_line(&error));
-        assert!(!json_line(&Error::configuration("correct it")).contains("causes"));
+        assert!(error_line(&error).contains("\"causes\":[\"it is wrong\"]"), "{}", error_line(&error));
+        assert!(!error_line(&Error::configuration("correct it")).contains("causes"));
     }
 }

@@ -8,9 +8,9 @@ pub(crate) struct AcceptedTypes<'a>(Vec<MediaRange<'a>>);
 
 impl<'a> AcceptedTypes<'a> {
     /// Parses the Accept headers of a request. An invalid media range matches no media type.
-    pub fn of(headers: &'a HeaderMap) -> Self {
+    pub fn from_headers(headers: &'a HeaderMap) -> Self {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        Self(accepted.flat_map(|value| value.split(',')).map(MediaRange::read).collect())
+        Self(accepted.flat_map(|value| value.split(',')).map(MediaRange::parse).collect())
     }
 
     /// Returns the weight (`q`) of the most specific media range that matches a media type, or 0 if none
@@ -29,7 +29,7 @@ impl<'a> AcceptedTypes<'a> {
 impl AcceptedTypes<'_> {
     /// Returns whether the client lists exactly this media type with a weight above 0. Wildcards do not
     /// count.
-    pub fn lists(&self, kind: &str, subtype: &str) -> bool {
+    pub fn has_exact_type(&self, kind: &str, subtype: &str) -> bool {
         let named = |range: &MediaRange<'_>| {
             range.weight > 0.0
                 && range.kind.eq_ignore_ascii_case(kind)
@@ -47,15 +47,15 @@ struct MediaRange<'a> {
 }
 
 impl<'a> MediaRange<'a> {
-    fn read(text: &'a str) -> Self {
+    fn parse(text: &'a str) -> Self {
         let mut parts = text.split(';').map(str::trim);
         let (kind, subtype) = parts.next().and_then(|range| range.split_once('/')).unwrap_or_default();
-        Self { kind, subtype, weight: weight(parts) }
+        Self { kind, subtype, weight: parse_weight(parts) }
     }
 }
 
 /// Returns the weight in the parameter `q` of a header item, or 1 if the item has no valid `q`.
-pub(crate) fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> f32 {
+pub(crate) fn parse_weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> f32 {
     let of = |parameter: &str| {
         let (name, value) = parameter.split_once('=')?;
         if name.trim().eq_ignore_ascii_case("q") { value.trim().parse().ok() } else { None }
@@ -79,7 +79,7 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, sent.parse().unwrap());
-            assert_eq!(AcceptedTypes::of(&headers).weight("text", "html"), wanted, "{sent}");
+            assert_eq!(AcceptedTypes::from_headers(&headers).weight("text", "html"), wanted, "{sent}");
         }
     }
 }

@@ -8,9 +8,9 @@ use svc_core::limits::{
 };
 
 use crate::connection::STREAMS_MAX;
-use crate::limits::body::{BYTES_MAX, UNFINISHED_MAX};
+use crate::limits::body::{BODY_BYTES_MAX, UNFINISHED_BODIES_MAX};
 use crate::limits::in_flight::CLIENT_DIVISOR;
-use crate::limits::transfer::{TRANSFERS_MAX, TRANSFERS_OF_CLIENT_MAX};
+use crate::limits::transfer::{CLIENT_TRANSFERS_MAX, TRANSFERS_MAX};
 use crate::limits::unread;
 use crate::limits::{HANDSHAKES_MAX, PROVIDER_CALLS_MAX};
 use crate::mcp::sessions;
@@ -47,13 +47,13 @@ fn row(ceiling: &str, all: &str, workspace: &str, client: &str) -> String {
 fn expected_rows() -> Vec<String> {
     let settings = HttpSettings::default();
     let requests = usize::try_from(settings.concurrent_requests.unwrap().get()).unwrap();
-    let (connections, of_address) = settings.connections();
+    let (connections, of_address) = settings.connection_limits();
     let queued = |most| format!("{}, {}", count(most), mib(QUEUED_BYTES_MAX));
     vec![
         row("Requests in flight", &count(requests), SHARE, &share_and(&count(requests / CLIENT_DIVISOR))),
         row("Requests that keep a thread busy", "processors", SHARE, SHARE),
-        row("Bytes of bodies in memory", &mib(BYTES_MAX), SHARE, SHARE),
-        row("Bodies unfinished after a second", NONE, NONE, &count(UNFINISHED_MAX)),
+        row("Bytes of bodies in memory", &mib(BODY_BYTES_MAX), SHARE, SHARE),
+        row("Bodies unfinished after a second", NONE, NONE, &count(UNFINISHED_BODIES_MAX)),
         row(
             "Unread bytes of responses",
             &mib(unread::TOTAL_MAX),
@@ -66,9 +66,9 @@ fn expected_rows() -> Vec<String> {
             "MCP sessions",
             &count(sessions::SESSIONS_MAX),
             SHARE,
-            &share_and(&count(sessions::OF_CLIENT_MAX)),
+            &share_and(&count(sessions::CLIENT_SESSIONS_MAX)),
         ),
-        row("MCP sessions of one credential", &count(sessions::OF_CREDENTIAL_MAX), NONE, NONE),
+        row("MCP sessions of one credential", &count(sessions::CREDENTIAL_SESSIONS_MAX), NONE, NONE),
         row("Unanswered requests of one MCP session", &count(sessions::ANSWERS_MAX), NONE, NONE),
         row("Resources that one token subscribes to", &count(RESOURCE_SUBSCRIPTIONS_MAX), NONE, NONE),
         row("Parked waits", &count(WAITS_MAX), SHARE, &share_and(&count(WAITS_OF_CLIENT_MAX))),
@@ -86,7 +86,7 @@ fn expected_rows() -> Vec<String> {
             "File transfers: uploads and exports",
             &count(TRANSFERS_MAX),
             SHARE,
-            &share_and(&count(TRANSFERS_OF_CLIENT_MAX)),
+            &share_and(&count(CLIENT_TRANSFERS_MAX)),
         ),
         row("Files that are verified as they arrive", &count(FILES_VERIFIED_MAX), NONE, NONE),
         row("Files that are read: imports, verifications", &count(FILES_READ_MAX), SHARE, SHARE),

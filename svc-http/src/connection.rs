@@ -12,11 +12,11 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::limits::HEAD_TIMEOUT;
-use crate::phase::{Phase, closing};
+use crate::phase::{Phase, wait_for_closing};
 
 /// Minimum time that an idle connection stays open during shutdown, so that the peer can close the connection
 /// first.
-const LEAVE_TIME: Duration = Duration::from_secs(1);
+const IDLE_SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Maximum bytes in the buffer of an HTTP/1 connection, and maximum unsent bytes of an HTTP/2 stream.
@@ -24,14 +24,14 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// The head of an HTTP/1 request must fit into the buffer.
 const BUFFER_MAX: usize = 64 << 10;
 /// Maximum bytes of the header list of an HTTP/2 request.
-const HEAD_MAX: u32 = 16 << 10;
+const HEADER_LIST_MAX: u32 = 16 << 10;
 /// HTTP/2 flow-control window in bytes: the smallest that the protocol permits for a connection.
-const WINDOW: u32 = (64 << 10) - 1;
+const FLOW_CONTROL_WINDOW: u32 = (64 << 10) - 1;
 /// Maximum concurrent requests on one HTTP/2 connection.
 pub(crate) const STREAMS_MAX: u32 = 64;
 
 /// Returns the builder for HTTP/1 and HTTP/2 connections.
-pub(crate) fn builder() -> auto::Builder<TokioExecutor> {
+pub(crate) fn connection_builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(BUFFER_MAX);
     builder
@@ -39,9 +39,9 @@ pub(crate) fn builder() -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_INTERVAL)
         .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(HEAD_MAX)
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
+        .max_header_list_size(HEADER_LIST_MAX)
+        .initial_stream_window_size(FLOW_CONTROL_WINDOW)
+        .initial_connection_window_size(FLOW_CONTROL_WINDOW)
         .max_send_buf_size(BUFFER_MAX);
     builder
 }
@@ -49,7 +49,7 @@ pub(crate) fn builder() -> auto::Builder<TokioExecutor> {
 /// Sends a 503 response on a connection above the connection limit, and closes the connection.
 ///
 /// The server neither reads from the connection nor waits, so the peer may not receive the response.
-pub(crate) fn reject(stream: TcpStream, refusal: &Error) {
+pub(crate) fn reject_connection(stream: TcpStream, refusal: &Error) {
     let body = serde_json::to_string(&refusal.problem()).unwrap_or_default();
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
@@ -64,12 +64,12 @@ pub(crate) fn reject(stream: TcpStream, refusal: &Error) {
 ///
 /// During shutdown hyper sends a GOAWAY frame to an HTTP/2 peer, and then waits for the peer without a
 /// timeout.
-pub(crate) async fn idle_at_shutdown(phase: &mut watch::Receiver<Phase>, busy: &Arc<()>) {
-    closing(phase).await;
+pub(crate) async fn wait_until_idle_in_shutdown(phase: &mut watch::Receiver<Phase>, busy_marker: &Arc<()>) {
+    wait_for_closing(phase).await;
     loop {
-        sleep(LEAVE_TIME).await;
+        sleep(IDLE_SHUTDOWN_GRACE).await;
         // Each request in progress holds another reference.
-        if Arc::strong_count(busy) == 1 {
+        if Arc::strong_count(busy_marker) == 1 {
             return;
         }
     }

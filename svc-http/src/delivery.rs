@@ -16,16 +16,16 @@ use svc_core::{Error, Result};
 /// Version of the frame format, which the frame `subscribe_ack` reports.
 const SCHEMA_VERSION: u32 = 1;
 /// Maximum events, and maximum bytes of events, in one batch for a subscriber.
-pub(crate) const BATCH: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
+pub(crate) const BATCH_BOUNDS: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
 /// Maximum time that one poll waits for events.
-const WAIT: Duration = Duration::from_secs(10);
+const POLL_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time that one poll waits for events if the client acknowledges events. Acknowledgements are
 /// processed between polls.
-const WAIT_FOR_ACKS: Duration = Duration::from_secs(1);
+const POLL_WAIT_WITH_ACKS: Duration = Duration::from_secs(1);
 /// Time without a matching event after which the server sends a position frame.
-const POSITION_EVERY: Duration = Duration::from_secs(60);
+const POSITION_INTERVAL: Duration = Duration::from_secs(60);
 
-fn encode(frame: &ServerFrame) -> Result<Bytes> {
+fn encode_frame(frame: &ServerFrame) -> Result<Bytes> {
     Ok(serde_json::to_vec(frame).map_err(Error::internal)?.into())
 }
 
@@ -37,13 +37,13 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    fn status(frame: &ServerFrame) -> Result<Self> {
-        Ok(Self { lsn: None, text: encode(frame)? })
+    fn from_server_frame(frame: &ServerFrame) -> Result<Self> {
+        Ok(Self { lsn: None, text: encode_frame(frame)? })
     }
 }
 
 /// Returns the `must_refetch` frame for an error.
-pub(crate) fn must_refetch(error: &Error) -> Result<Bytes> {
+pub(crate) fn must_refetch_frame(error: &Error) -> Result<Bytes> {
     let problem = serde_json::to_value(error.problem()).unwrap_or_default();
     let number = |name: &str| problem.get(name).and_then(Value::as_i64).unwrap_or_default();
     let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -53,15 +53,15 @@ pub(crate) fn must_refetch(error: &Error) -> Result<Bytes> {
         snapshot: text("snapshot"),
         room_lsn: number("room_lsn"),
     };
-    encode(&frame)
+    encode_frame(&frame)
 }
 
 /// Delivers the events of one subscription over its connection.
 pub(crate) struct FrameDelivery {
     pub subscriber: Subscriber,
     /// Whether the client requested position frames.
-    positions: bool,
-    acknowledges: bool,
+    sends_positions: bool,
+    client_acknowledges: bool,
     /// Whether the server has sent `replay_truncated` and waits for the client's position.
     sent_truncated: bool,
     /// Whether the first batch of events has been processed.
@@ -69,30 +69,34 @@ pub(crate) struct FrameDelivery {
     /// Whether the last batch reached the end of the log.
     was_live: bool,
     /// Time at which the server last sent an event or a position frame.
-    positioned: Monotonic,
+    last_position_sent_at: Monotonic,
 }
 
 impl FrameDelivery {
     /// Begins to deliver a subscription. Also returns the frames that announce its start.
-    pub fn begin(begun: BegunSubscription, positions: bool) -> Result<(Self, Vec<Frame>)> {
+    pub fn begin(begun: BegunSubscription, sends_positions: bool) -> Result<(Self, Vec<Frame>)> {
         let BegunSubscription { subscriber, workspace_id, after_id, room_lsn, hint } = begun;
         let resume_token = subscriber.resume_token(after_id)?;
         let schema_version = SCHEMA_VERSION;
         let ack = ServerFrame::SubscribeAck { schema_version, resume_token, after_id, room_lsn };
-        let mut frames = vec![Frame::status(&ack)?];
+        let mut frames = vec![Frame::from_server_frame(&ack)?];
         if let Some(events) = hint {
-            frames.push(Frame::status(&ServerFrame::ReplayHint { workspace_id, room_lsn, events })?);
+            frames.push(Frame::from_server_frame(&ServerFrame::ReplayHint {
+                workspace_id,
+                room_lsn,
+                events,
+            })?);
         }
-        let acknowledges = subscriber.acknowledges();
-        let positioned = subscriber.timer_now();
+        let client_acknowledges = subscriber.acknowledges();
+        let last_position_sent_at = subscriber.timer_now();
         let delivery = Self {
             subscriber,
-            positions,
-            acknowledges,
+            sends_positions,
+            client_acknowledges,
             sent_truncated: false,
             has_begun: false,
             was_live: false,
-            positioned,
+            last_position_sent_at,
         };
         Ok((delivery, frames))
     }
@@ -110,18 +114,18 @@ impl FrameDelivery {
     }
 
     /// Returns the maximum time that the next poll waits for events.
-    pub fn wait(&self) -> Duration {
-        match (self.positions, self.acknowledges) {
+    pub fn next_poll_wait(&self) -> Duration {
+        match (self.sends_positions, self.client_acknowledges) {
             // A subscriber that has already received all events gets a position frame immediately.
             (true, _) if !self.has_begun => Duration::ZERO,
-            (_, true) => WAIT_FOR_ACKS,
-            (_, false) => WAIT,
+            (_, true) => POLL_WAIT_WITH_ACKS,
+            (_, false) => POLL_WAIT,
         }
     }
 
     /// Returns the frames for a batch of events, followed by `replay_truncated` or a position frame if
     /// necessary.
-    pub fn frames(&mut self, batch: EventBatch) -> Result<Vec<Frame>> {
+    pub fn frames_for(&mut self, batch: EventBatch) -> Result<Vec<Frame>> {
         let EventBatch { frames, after_id, room_lsn, state } = batch;
         let has_events = !frames.is_empty();
         let event = |(lsn, frame)| Frame { lsn: Some(lsn), text: Bytes::from_owner(frame) };
@@ -129,26 +133,30 @@ impl FrameDelivery {
         let is_live = state == FeedState::Live;
         if state == FeedState::Truncated && !std::mem::replace(&mut self.sent_truncated, true) {
             let resume_token = self.subscriber.resume_token(after_id)?;
-            out.push(Frame::status(&ServerFrame::ReplayTruncated { after_id, room_lsn, resume_token })?);
+            out.push(Frame::from_server_frame(&ServerFrame::ReplayTruncated {
+                after_id,
+                room_lsn,
+                resume_token,
+            })?);
         }
         let caught_up = is_live && !self.was_live;
         let now = self.subscriber.timer_now();
-        let is_silent = !has_events && now.since(self.positioned) >= POSITION_EVERY;
+        let is_silent = !has_events && now.since(self.last_position_sent_at) >= POSITION_INTERVAL;
         // After `replay_truncated`, the server sends no position frames until the client has sent a position.
         let is_due = caught_up || (is_silent && state != FeedState::Truncated);
-        if self.positions && is_due {
+        if self.sends_positions && is_due {
             let resume_token = self.subscriber.resume_token(after_id)?;
-            out.push(Frame::status(&ServerFrame::Position { after_id, room_lsn, resume_token })?);
+            out.push(Frame::from_server_frame(&ServerFrame::Position { after_id, room_lsn, resume_token })?);
         }
         if has_events || is_due {
-            self.positioned = now;
+            self.last_position_sent_at = now;
         }
         (self.has_begun, self.was_live) = (true, is_live);
         Ok(out)
     }
 
     /// Returns whether the server has sent `replay_truncated` and waits for the client's position.
-    pub fn is_truncated(&self) -> bool {
+    pub fn has_sent_truncated(&self) -> bool {
         self.sent_truncated
     }
 }

@@ -11,9 +11,9 @@ use svc_core::setup::SetupResult;
 use svc_mcp_stdio::profiles::Profile;
 
 /// Name of the first workspace.
-pub(crate) const WORKSPACE: &str = "Workspace";
+pub(crate) const FIRST_WORKSPACE_NAME: &str = "Workspace";
 /// Handle of the administrator of the first workspace.
-pub(crate) const ADMIN: &str = "admin";
+pub(crate) const FIRST_ADMIN_HANDLE: &str = "admin";
 
 /// Placeholder for a token that can no longer be shown. MCP clients replace the placeholder with the value of
 /// the environment variable `SVC_TOKEN`.
@@ -47,13 +47,13 @@ pub(crate) fn greeting(
         None => format!(
             "board {}\n\
              {data} is already set up; for a link that signs in run `svc token mint --as-instance --link \
-             --data {data} --member {ADMIN}`; for another token of the agent, the same with --member \
-             worker and without --link\n",
+             --data {data} --member {FIRST_ADMIN_HANDLE}`; for another token of the agent, the same with \
+             --member worker and without --link\n",
             board_link(public, address, "").trim_end_matches('#'),
         ),
     };
     let token = made.map_or(TOKEN_PLACEHOLDER, |made| &made.agent_token.secret);
-    let configuration = configuration(&command(), &data, address, token, inherited);
+    let configuration = mcp_configuration(&svc_command(), &data, address, token, inherited);
     format!(
         "{tokens}MCP client configuration, by command or by URL:\n{}",
         format_configuration(&configuration)
@@ -68,7 +68,13 @@ fn format_configuration(configuration: &Value) -> String {
 }
 
 /// Returns the MCP configuration with two alternative entries: `svc` (a command) and `svc-http` (a URL).
-fn configuration(command: &str, data: &str, address: SocketAddr, token: &str, inherited: &[&str]) -> Value {
+fn mcp_configuration(
+    command: &str,
+    data: &str,
+    address: SocketAddr,
+    token: &str,
+    inherited: &[&str],
+) -> Value {
     // MCP clients replace each `${NAME}` with the value of that variable in their own environment.
     let inherited = inherited.iter().map(|name| ((*name).to_owned(), format!("${{{name}}}")));
     let env: BTreeMap<String, String> =
@@ -88,7 +94,7 @@ fn configuration(command: &str, data: &str, address: SocketAddr, token: &str, in
 }
 
 /// Returns the path of the program `svc` in the folder of this program, or `svc` if that file does not exist.
-fn command() -> String {
+fn svc_command() -> String {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("svc"));
     let beside = beside.filter(|path| path.is_file());
     beside.map_or_else(|| "svc".to_owned(), |path| path.display().to_string())
@@ -100,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_configuration_names_both_ways() {
-        let made = configuration("svc", "/d", "0.0.0.0:80".parse().unwrap(), "svc_1", &["DATABASE_URL"]);
+        let made = mcp_configuration("svc", "/d", "0.0.0.0:80".parse().unwrap(), "svc_1", &["DATABASE_URL"]);
         let made: Value = serde_json::from_str(&format_configuration(&made)).unwrap();
         assert_eq!(made.pointer("/mcpServers/svc/env/SVC_TOKEN").unwrap(), "svc_1");
         assert_eq!(made.pointer("/mcpServers/svc/env/DATABASE_URL").unwrap(), "${DATABASE_URL}");

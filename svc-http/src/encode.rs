@@ -27,35 +27,35 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const BEARER: HeaderValue = HeaderValue::from_static("Bearer");
 
 /// Adds the header `Svc-Room-LSN`: the last position in the log of the caller's workspace.
-pub(crate) fn insert_lsn(headers: &mut HeaderMap, lsn: Option<i64>) {
+pub(crate) fn insert_lsn_header(headers: &mut HeaderMap, lsn: Option<i64>) {
     if let Some(lsn) = lsn {
         headers.insert(ROOM_LSN, lsn.into());
     }
 }
 
 /// Adds the header `Idempotency-Replayed` if the response answers a repeated request.
-fn insert_repeated(headers: &mut HeaderMap, is_repeated: bool) {
+fn insert_replayed_header(headers: &mut HeaderMap, is_repeated: bool) {
     if is_repeated {
         headers.insert(IDEMPOTENCY_REPLAYED, TRUE);
     }
 }
 
 /// Removes the header `Svc-Room-LSN`.
-pub(crate) fn remove_lsn(headers: &mut HeaderMap) {
+pub(crate) fn remove_lsn_header(headers: &mut HeaderMap) {
     headers.remove(ROOM_LSN);
 }
 
 /// Adds the headers `RateLimit-Policy` and `RateLimit`, so that a client can slow down before it is rejected.
 ///
 /// Both headers follow the IETF draft `draft-ietf-httpapi-ratelimit-headers`, version 10.
-pub(crate) fn insert_rate_limits(headers: &mut HeaderMap, standings: &[LimitState]) {
+pub(crate) fn insert_rate_limit_headers(headers: &mut HeaderMap, limit_states: &[LimitState]) {
     let list = |item: &dyn Fn(&LimitState) -> String| {
-        let items: Vec<String> = standings.iter().map(item).collect();
+        let items: Vec<String> = limit_states.iter().map(item).collect();
         HeaderValue::from_str(&items.join(", "))
     };
     let policy = |s: &LimitState| format!("\"{}\";q={};w={}", s.limit, s.requests, s.window.as_secs());
-    let left = |s: &LimitState| format!("\"{}\";r={};t={}", s.limit, s.left, whole_seconds(s.full_in));
-    if standings.is_empty() {
+    let left = |s: &LimitState| format!("\"{}\";r={};t={}", s.limit, s.left, seconds_rounded_up(s.full_in));
+    if limit_states.is_empty() {
         return;
     }
     for (name, value) in [(RATE_LIMIT_POLICY, list(&policy)), (RATE_LIMIT, list(&left))] {
@@ -65,29 +65,30 @@ pub(crate) fn insert_rate_limits(headers: &mut HeaderMap, standings: &[LimitStat
 }
 
 /// Converts a duration to seconds, rounded up.
-fn whole_seconds(span: Duration) -> u64 {
-    span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
+fn seconds_rounded_up(duration: Duration) -> u64 {
+    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
 /// Returns the HTTP response for the reply of an operation.
-pub(crate) fn reply(reply: &Reply) -> Response {
+pub(crate) fn reply_response(reply: &Reply) -> Response {
     if let Some(content) = reply.content() {
-        return file(reply, content);
+        return file_response(reply, content);
     }
     let body = match reply.body() {
         Ok(body) => body,
-        Err(error) => return problem(&error),
+        Err(error) => return problem_response(&error),
     };
-    let mut response = json(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK), body.into());
-    insert_lsn(response.headers_mut(), reply.lsn);
-    insert_repeated(response.headers_mut(), reply.is_repeated);
+    let mut response =
+        json_response(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK), body.into());
+    insert_lsn_header(response.headers_mut(), reply.lsn);
+    insert_replayed_header(response.headers_mut(), reply.is_repeated);
     response
 }
 
 /// Returns a response that contains a file as an attachment. A browser saves the attachment under the file's
 /// name.
-fn file(reply: &Reply, content: &FileContent) -> Response {
-    let mut response = empty(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK));
+fn file_response(reply: &Reply, content: &FileContent) -> Response {
+    let mut response = empty_response(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK));
     *response.body_mut() = content.spooled.clone().into();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content.media_type));
@@ -96,18 +97,18 @@ fn file(reply: &Reply, content: &FileContent) -> Response {
     if let Ok(disposition) = HeaderValue::from_str(&disposition) {
         headers.insert(CONTENT_DISPOSITION, disposition);
     }
-    insert_lsn(headers, reply.lsn);
+    insert_lsn_header(headers, reply.lsn);
     response
 }
 
 /// Returns the problem response for an error, and logs the cause of an internal error.
-pub(crate) fn problem(error: &Error) -> Response {
+pub(crate) fn problem_response(error: &Error) -> Response {
     if error.code() == Code::Internal {
         tracing::error!(cause = ?error.cause(), "a request failed");
     }
     let status = StatusCode::from_u16(error.code().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let body = serde_json::to_vec(&error.problem()).unwrap_or_default();
-    let mut response = json(status, body.into());
+    let mut response = json_response(status, body.into());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, PROBLEM);
     if let Some(seconds) = error.retry_after_secs() {
@@ -116,13 +117,13 @@ pub(crate) fn problem(error: &Error) -> Response {
     if status == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, BEARER);
     }
-    insert_lsn(headers, error.room_lsn());
-    insert_repeated(headers, error.is_repeated());
+    insert_lsn_header(headers, error.room_lsn());
+    insert_replayed_header(headers, error.is_repeated());
     response
 }
 
 /// Returns a JSON response that must not be cached.
-pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
+pub(crate) fn json_response(status: StatusCode, body: Bytes) -> Response {
     let mut response = hyper::Response::new(ResponseBody::from(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -133,14 +134,14 @@ pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
 }
 
 /// Returns a JSON response that any cache may keep for an hour.
-pub(crate) fn cached_json(body: &serde_json::Value) -> Response {
-    let mut response = json(StatusCode::OK, body.to_string().into());
+pub(crate) fn cacheable_json_response(body: &serde_json::Value) -> Response {
+    let mut response = json_response(StatusCode::OK, body.to_string().into());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
     response
 }
 
 /// Returns a response without a body that must not be cached.
-pub(crate) fn empty(status: StatusCode) -> Response {
+pub(crate) fn empty_response(status: StatusCode) -> Response {
     let mut response = hyper::Response::new(ResponseBody::default());
     *response.status_mut() = status;
     response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
@@ -148,7 +149,7 @@ pub(crate) fn empty(status: StatusCode) -> Response {
 }
 
 /// Returns an empty 204 response whose `Allow` header lists the methods of the path.
-pub(crate) fn options(allow: HeaderValue) -> Response {
+pub(crate) fn options_response(allow: HeaderValue) -> Response {
     let mut response = hyper::Response::new(ResponseBody::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().insert(ALLOW, allow);
@@ -157,7 +158,7 @@ pub(crate) fn options(allow: HeaderValue) -> Response {
 
 /// Converts the response to a GET into the response to a HEAD: removes the body, and sets `Content-Length` to
 /// the length of the body.
-pub(crate) fn without_body(mut response: Response) -> Response {
+pub(crate) fn into_head_response(mut response: Response) -> Response {
     // A 304 response has no body, so the length of the file is not known here.
     let length = response.body().size_hint().exact();
     if let Some(length) = length.filter(|_| response.status() != StatusCode::NOT_MODIFIED) {
@@ -173,17 +174,17 @@ mod tests {
 
     #[test]
     fn problems_carry_their_headers() {
-        let refused = problem(&Error::new(Code::Unauthenticated, "send a token"));
+        let refused = problem_response(&Error::new(Code::Unauthenticated, "send a token"));
         assert_eq!(refused.status(), 401);
         assert_eq!(refused.headers()[WWW_AUTHENTICATE], "Bearer");
         assert_eq!(refused.headers()[CONTENT_TYPE], "application/problem+json");
-        let full = problem(&Error::new(Code::Overloaded, "full"));
+        let full = problem_response(&Error::new(Code::Overloaded, "full"));
         assert_eq!((full.status().as_u16(), &full.headers()[RETRY_AFTER]), (503, &HeaderValue::from(1)));
     }
 
     #[test]
     fn head_keeps_the_length() {
-        let response = without_body(json(StatusCode::OK, Bytes::from_static(b"{\"a\":1}")));
+        let response = into_head_response(json_response(StatusCode::OK, Bytes::from_static(b"{\"a\":1}")));
         assert_eq!(response.headers()[CONTENT_LENGTH], "7");
         assert_eq!(response.body().size_hint().exact(), Some(0));
     }

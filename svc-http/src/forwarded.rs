@@ -16,22 +16,22 @@ use svc_core::Peer;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Returns the sender of a request that arrived from `remote` through `hops` trusted proxies.
+/// Returns the sender of a request that arrived from `remote` through `trusted_hops` trusted proxies.
 ///
 /// If there are fewer entries than proxies, the first entry is the sender. Without any entry, `remote` is the
 /// sender.
-pub(crate) fn peer(remote: IpAddr, headers: &HeaderMap, hops: usize) -> Peer {
-    let simple = entry(headers, &X_FORWARDED_FOR, hops);
-    let sender = simple.or_else(|| entry(headers, &FORWARDED, hops).map(sender_in));
+pub(crate) fn peer_behind_proxies(remote: IpAddr, headers: &HeaderMap, trusted_hops: usize) -> Peer {
+    let simple = trusted_entry(headers, &X_FORWARDED_FOR, trusted_hops);
+    let sender = simple.or_else(|| trusted_entry(headers, &FORWARDED, trusted_hops).map(for_parameter));
     sender.map_or_else(|| remote.into(), parse_sender)
 }
 
-/// Returns the entry of a header that the outermost of `hops` trusted proxies has written. If there are fewer
-/// entries, returns the first entry.
-fn entry<'h>(headers: &'h HeaderMap, name: &HeaderName, hops: usize) -> Option<&'h [u8]> {
+/// Returns the entry of a header that the outermost of `trusted_hops` trusted proxies has written. If there
+/// are fewer entries, returns the first entry.
+fn trusted_entry<'h>(headers: &'h HeaderMap, name: &HeaderName, trusted_hops: usize) -> Option<&'h [u8]> {
     let lines = headers.get_all(name).iter().rev();
     let entries = lines.flat_map(|line| ReversedEntries(Some(line.as_bytes())));
-    entries.filter(|entry| !entry.is_empty()).take(hops).last()
+    entries.filter(|entry| !entry.is_empty()).take(trusted_hops).last()
 }
 
 /// Iterates over the entries of a header line from the last to the first, and trims each entry.
@@ -59,7 +59,7 @@ fn split_last(line: &[u8]) -> (Option<&[u8]>, &[u8]) {
         if mark.starts_with(b",") {
             break Some(at);
         }
-        match before_opening(before) {
+        match text_before_quoted_string(before) {
             Some(before) => rest = before,
             None => break before.iter().rposition(|byte| *byte == b','),
         }
@@ -72,7 +72,7 @@ fn split_last(line: &[u8]) -> (Option<&[u8]>, &[u8]) {
 
 /// Returns the text before a quoted string. `text` ends right before the closing quotation mark of that
 /// string.
-fn before_opening(text: &[u8]) -> Option<&[u8]> {
+fn text_before_quoted_string(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text;
     loop {
         rest = rest.get(..rest.iter().rposition(|byte| *byte == b'"')?)?;
@@ -84,7 +84,7 @@ fn before_opening(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns the parameter `for` of a `Forwarded` entry, or an empty value if there is none.
-fn sender_in(entry: &[u8]) -> &[u8] {
+fn for_parameter(entry: &[u8]) -> &[u8] {
     let mut is_quoted = false;
     let mut is_escaped = false;
     let parameters = entry.split(|byte| {
@@ -108,16 +108,16 @@ fn sender_in(entry: &[u8]) -> &[u8] {
 
 /// Parses a sender as written by a proxy: an address with an optional port, or else a name.
 fn parse_sender(sender: &[u8]) -> Peer {
-    let sender = unquoted(sender);
-    let bare = without_port(&sender);
+    let sender = unquote(sender);
+    let bare = strip_port(&sender);
     let forms = [&*sender, bare].into_iter().filter_map(|form| std::str::from_utf8(form).ok());
     // If another colon remains, the removed text may be the end of an incomplete IPv6 address.
     let name = if bare.contains(&b':') { &*sender } else { bare };
-    forms.filter_map(address).next().map_or_else(|| Peer::named(name), Peer::from)
+    forms.filter_map(parse_address).next().map_or_else(|| Peer::named(name), Peer::from)
 }
 
 /// Removes the quotation marks and escapes of a quoted string. Other values are returned unchanged.
-fn unquoted(value: &[u8]) -> Cow<'_, [u8]> {
+fn unquote(value: &[u8]) -> Cow<'_, [u8]> {
     let inner = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
     let Some(inner) = inner else { return Cow::Borrowed(value) };
     let mut is_escaped = false;
@@ -129,7 +129,7 @@ fn unquoted(value: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Returns a sender without its port. A port may be a number or a name that begins with an underscore.
-fn without_port(sender: &[u8]) -> &[u8] {
+fn strip_port(sender: &[u8]) -> &[u8] {
     let colon = sender.iter().rposition(|byte| *byte == b':');
     match colon.and_then(|at| sender.split_at_checked(at)) {
         Some((name, [_, port @ ..])) if port.starts_with(b"_") || port.iter().all(u8::is_ascii_digit) => name,
@@ -138,7 +138,7 @@ fn without_port(sender: &[u8]) -> &[u8] {
 }
 
 /// Parses an IP address with optional brackets and an optional zone, which is ignored.
-fn address(text: &str) -> Option<IpAddr> {
+fn parse_address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let (address, _zone) = bare.split_once('%').unwrap_or((bare, ""));
     address.parse().ok()
@@ -169,7 +169,7 @@ mod tests {
         for (name, value) in lines {
             headers.append(name, HeaderValue::from_bytes(value).unwrap());
         }
-        peer(REMOTE.parse().unwrap(), &headers, hops)
+        peer_behind_proxies(REMOTE.parse().unwrap(), &headers, hops)
     }
 
     /// Checks a table of cases for one header: the header lines, the number of trusted proxies, and the

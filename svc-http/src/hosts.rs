@@ -28,41 +28,46 @@ impl ServerHosts {
 
     /// Rejects a request from a page of another site, even with a token.
     pub fn check_origin(&self, headers: &HeaderMap) -> Result<()> {
-        match values(headers, ORIGIN).all(|origin| self.may_send_token(origin)) {
+        match header_values(headers, ORIGIN).all(|origin| self.may_send_token(origin)) {
             true => Ok(()),
             false => Err(Error::new(Code::Forbidden, "Origin must name this server; see SVC_PUBLIC_URL")),
         }
     }
 
     /// Rejects a request whose target host or Origin is not a name of this server.
-    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
-        let is_own = values(headers, ORIGIN).all(|origin| self.is_own(site_of(origin)));
-        if is_own && self.targets_this_server(uri, headers) { Ok(()) } else { Err(unknown_host()) }
+    pub fn check_target_and_origin(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
+        let is_own = header_values(headers, ORIGIN).all(|origin| self.is_own_host(site_of_origin(origin)));
+        if is_own && self.targets_this_server(uri, headers) { Ok(()) } else { Err(unknown_host_error()) }
     }
 
     /// Checks the target host and the Origin of a request whose token arrives later, such as in the first
     /// WebSocket frame.
     pub fn check_before_token(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
-        let may_send_token = values(headers, ORIGIN).all(|origin| self.may_send_token(origin));
-        if may_send_token && self.targets_this_server(uri, headers) { Ok(()) } else { Err(unknown_host()) }
+        let may_send_token = header_values(headers, ORIGIN).all(|origin| self.may_send_token(origin));
+        if may_send_token && self.targets_this_server(uri, headers) {
+            Ok(())
+        } else {
+            Err(unknown_host_error())
+        }
     }
 
     /// Returns whether the target host of a request is this server.
     fn targets_this_server(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         // The URI's authority overrides the header (RFC 9112, 3.2.2; RFC 9113, 8.3.1).
-        let host = uri.authority().map(|authority| authority.as_str()).or(values(headers, HOST).next());
-        host.is_some_and(|host| self.is_own(host))
+        let host =
+            uri.authority().map(|authority| authority.as_str()).or(header_values(headers, HOST).next());
+        host.is_some_and(|host| self.is_own_host(host))
     }
 
     /// Returns whether pages of an origin may send a token: pages of this server, of this machine, or outside
     /// of web sites.
     fn may_send_token(&self, origin: &str) -> bool {
         let Some((scheme, site)) = origin.split_once("://") else {
-            return origin == OPAQUE_ORIGIN || self.is_own(origin);
+            return origin == OPAQUE_ORIGIN || self.is_own_host(origin);
         };
         let is_web = ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web));
         match is_web {
-            true => self.is_own(site) || is_below_localhost(site),
+            true => self.is_own_host(site) || is_below_localhost(site),
             false => is_scheme(scheme),
         }
     }
@@ -71,11 +76,11 @@ impl ServerHosts {
     pub fn own_target_host<'a>(&self, uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
         let host = uri.authority().map(|authority| authority.as_str());
         let host = host.or_else(|| headers.get(HOST).and_then(|host| host.to_str().ok()));
-        host.filter(|host| self.is_own(host))
+        host.filter(|host| self.is_own_host(host))
     }
 
     /// Returns whether `site`, a host with an optional port, is this server.
-    fn is_own(&self, site: &str) -> bool {
+    fn is_own_host(&self, site: &str) -> bool {
         let site = site.to_ascii_lowercase();
         let bare = host_of(&site);
         if bare == "localhost" || self.allowed.iter().any(|name| *name == site || name == bare) {
@@ -87,7 +92,7 @@ impl ServerHosts {
     }
 }
 
-fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+fn header_values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
 }
 
@@ -95,7 +100,7 @@ fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
 const OPAQUE_ORIGIN: &str = "null";
 
 /// Returns the host and port of an origin.
-fn site_of(origin: &str) -> &str {
+fn site_of_origin(origin: &str) -> &str {
     origin.split_once("://").map_or(origin, |(_, site)| site)
 }
 
@@ -117,7 +122,7 @@ fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.bytes().all(is_of_scheme)
 }
 
-fn unknown_host() -> Error {
+fn unknown_host_error() -> Error {
     Error::new(Code::Forbidden, UNKNOWN_NAME)
 }
 
@@ -158,7 +163,7 @@ mod tests {
             if let Some(origin) = origin {
                 headers.insert(ORIGIN, origin.parse().unwrap());
             }
-            hosts.check(&Uri::from_static("/"), &headers)
+            hosts.check_target_and_origin(&Uri::from_static("/"), &headers)
         };
         for own in [
             "localhost",
@@ -182,15 +187,15 @@ mod tests {
         let mut twice = HeaderMap::new();
         twice.insert(HOST, HeaderValue::from_static("localhost"));
         twice.append(ORIGIN, HeaderValue::from_static("http://localhost"));
-        assert!(hosts.check(&Uri::from_static("/"), &twice).is_ok());
+        assert!(hosts.check_target_and_origin(&Uri::from_static("/"), &twice).is_ok());
         twice.append(ORIGIN, HeaderValue::from_static("https://evil.example"));
-        assert!(hosts.check(&Uri::from_static("/"), &twice).is_err(), "each Origin counts");
-        assert!(hosts.check(&Uri::from_static("/"), &HeaderMap::new()).is_err());
+        assert!(hosts.check_target_and_origin(&Uri::from_static("/"), &twice).is_err(), "each Origin counts");
+        assert!(hosts.check_target_and_origin(&Uri::from_static("/"), &HeaderMap::new()).is_err());
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_static("localhost"));
-        assert!(hosts.check(&Uri::from_static("http://evil.example/"), &headers).is_err());
+        assert!(hosts.check_target_and_origin(&Uri::from_static("http://evil.example/"), &headers).is_err());
         headers.insert(HOST, HeaderValue::from_static("evil.example"));
-        assert!(hosts.check(&Uri::from_static("http://localhost/"), &headers).is_ok());
+        assert!(hosts.check_target_and_origin(&Uri::from_static("http://localhost/"), &headers).is_ok());
     }
 
     #[test]
@@ -204,7 +209,7 @@ mod tests {
             [
                 hosts.check_origin(&headers).is_ok(),
                 hosts.check_before_token(&uri, &headers).is_ok(),
-                hosts.check(&uri, &headers).is_ok(),
+                hosts.check_target_and_origin(&uri, &headers).is_ok(),
             ]
         };
         let own = [true; 3];

@@ -14,7 +14,7 @@ use crate::encode::{self, Response};
 
 /// Format of an operation's output in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum OutputFormat {
     /// JSON, because the operation has no page.
     Json,
     /// JSON, because the client does not prefer the operation's page.
@@ -23,20 +23,20 @@ pub(crate) enum Form {
     Page,
 }
 
-impl Form {
+impl OutputFormat {
     /// Returns the format that the Accept header of a request selects.
-    pub fn of(operation: &Operation, headers: &HeaderMap) -> Self {
+    pub fn select(operation: &Operation, headers: &HeaderMap) -> Self {
         if !operation.http().is_page {
             return Self::Json;
         }
-        let accepted = AcceptedTypes::of(headers);
+        let accepted = AcceptedTypes::from_headers(headers);
         let wants_page = accepted.weight("text", "html") > accepted.weight("application", "json");
         if wants_page { Self::Page } else { Self::JsonPreferred }
     }
 
     /// Returns the response for a successful reply in this format.
     pub fn response(self, operation: &Operation, reply: &Reply) -> Response {
-        let mut response = encode::reply(reply);
+        let mut response = encode::reply_response(reply);
         if self == Self::Json {
             return response;
         }
@@ -44,7 +44,7 @@ impl Form {
         if self == Self::JsonPreferred {
             return response;
         }
-        match page(operation.docs().title, reply) {
+        match render_page(operation.docs().title, reply) {
             Ok(page) => {
                 *response.body_mut() = page.into();
                 let headers = response.headers_mut();
@@ -53,7 +53,7 @@ impl Form {
                 headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
                 response
             }
-            Err(error) => encode::problem(&error),
+            Err(error) => encode::problem_response(&error),
         }
     }
 }
@@ -61,7 +61,7 @@ impl Form {
 const LOADS_NOTHING_POLICY: &str =
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-fn page(title: &str, reply: &Reply) -> Result<bytes::Bytes> {
+fn render_page(title: &str, reply: &Reply) -> Result<bytes::Bytes> {
     let output: Value = serde_json::from_slice(&reply.body()?).map_err(Error::internal)?;
     let title = escape_html(title);
     let mut body = String::new();

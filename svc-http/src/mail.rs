@@ -25,25 +25,25 @@ use svc_core::{Error, Letter, MAIL, MAIL_REFUSALS_MAX, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use crate::smtp::{Failure, Reply, Status};
+use crate::smtp::{EnhancedStatus, RejectionReply, SmtpFailure};
 use crate::smtp_stream;
-use crate::workers::{BatchSender, SEND_TIMEOUT, TakenBatch};
+use crate::workers::{BatchSender, LeasedBatch, SEND_TIMEOUT};
 
 /// Maximum time to connect to the mail server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time at the end of the maximum send time of a batch in which no mail is sent.
-const RESERVE: Duration = Duration::from_secs(10);
+/// Part of [`SEND_TIMEOUT`] that is reserved for ending the connection, after the last mail was sent.
+const END_RESERVE: Duration = Duration::from_secs(10);
 /// Maximum time for each of the commands RSET and QUIT.
-const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
+const RESET_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum characters of a mail server's reply in the error that a member sees.
-const DETAIL_MAX: usize = 300;
+const DETAIL_CHARS_MAX: usize = 300;
 
 /// Sends batches of mail through the configured mail server.
 pub(crate) struct MailSender {
     config: MailConfig,
     from: Address,
     tls: TlsConnector,
-    hello: ClientId,
+    client_id: ClientId,
 }
 
 /// Object that a mail server accepts or rejects in reply to an SMTP command.
@@ -74,15 +74,15 @@ enum RejectionOutcome {
 ///
 /// After the sender was accepted, the codes in the reply take precedence over `step`: some servers reject the
 /// sender only in reply to the command with the receiver, and the receiver only after the mail was sent.
-fn verdict(step: CommandSubject, reply: &Reply) -> RejectionOutcome {
+fn rejection_outcome(step: CommandSubject, reply: &RejectionReply) -> RejectionOutcome {
     match (step, reply.code, reply.status()) {
         (CommandSubject::Session, ..) => RejectionOutcome::OperatorMustAct,
         (_, ..500, _) => RejectionOutcome::Retry,
         // The command is unknown, out of order, or lacks the required login.
         (_, 500 | 502..=504 | 530 | 534 | 535 | 538, _) => RejectionOutcome::OperatorMustAct,
         // The syntax or the domain of the sender's address is invalid.
-        (_, _, Some(Status(5, 1, 7 | 8))) => RejectionOutcome::OperatorMustAct,
-        (_, _, Some(Status(5, 1, _) | Status(5, 2, 1))) => RejectionOutcome::SuspendAddress,
+        (_, _, Some(EnhancedStatus(5, 1, 7 | 8))) => RejectionOutcome::OperatorMustAct,
+        (_, _, Some(EnhancedStatus(5, 1, _) | EnhancedStatus(5, 2, 1))) => RejectionOutcome::SuspendAddress,
         (CommandSubject::Receiver, _, None) => RejectionOutcome::SuspendAddress,
         _ => RejectionOutcome::DropMail,
     }
@@ -91,105 +91,105 @@ fn verdict(step: CommandSubject, reply: &Reply) -> RejectionOutcome {
 /// Reason why a mail was not sent.
 enum MailFailure {
     /// An SMTP command failed.
-    Command(CommandSubject, Failure),
+    Command(CommandSubject, SmtpFailure),
     /// The exchange with the mail server took too long.
-    Slow,
+    Timeout,
     /// The address is not a valid receiver of mail.
-    NoAddress,
+    InvalidAddress,
     /// The mail could not be encoded.
-    Malformed(String),
+    Unencodable(String),
 }
 
 impl MailSender {
     pub fn new(config: &MailConfig) -> Result<Self> {
         Ok(Self {
-            from: address(&config.from.address)?,
-            tls: smtp_stream::system_tls()?,
-            hello: ClientId::default(),
+            from: parse_address(&config.from.address)?,
+            tls: smtp_stream::system_tls_connector()?,
+            client_id: ClientId::default(),
             config: config.clone(),
         })
     }
 
     async fn connect(&self) -> Result<AsyncSmtpConnection, MailFailure> {
         let server = &self.config.server;
-        let opened = smtp_stream::open(server, &self.tls, &self.hello, CONNECT_TIMEOUT).await;
+        let opened = smtp_stream::open_connection(server, &self.tls, &self.client_id, CONNECT_TIMEOUT).await;
         let stream = opened.map_err(|failure| MailFailure::Command(CommandSubject::Session, failure))?;
-        let connected = AsyncSmtpConnection::connect_with_transport(stream, &self.hello).await;
-        let mut connection = connected.map_err(MailFailure::in_step(CommandSubject::Session))?;
+        let connected = AsyncSmtpConnection::connect_with_transport(stream, &self.client_id).await;
+        let mut connection = connected.map_err(MailFailure::for_command(CommandSubject::Session))?;
         if let Some(login) = &server.login {
             let [name, password] =
                 [&login.name, &login.password].map(|secret| secret.expose_secret().to_owned());
             let mechanisms = [Mechanism::Plain, Mechanism::Login];
             let login = connection.auth(&mechanisms, &Credentials::new(name, password)).await;
-            login.map_err(MailFailure::in_step(CommandSubject::Session))?;
+            login.map_err(MailFailure::for_command(CommandSubject::Session))?;
         }
         Ok(connection)
     }
 
     /// Sends the mails of a batch until the time runs out or the connection fails. Returns a result for each
     /// mail.
-    async fn deliver(&self, taken: &TakenBatch<Letter>) -> Vec<DeliveryResult> {
-        let letters = taken.batch.notifications();
-        let until = Instant::now() + SEND_TIMEOUT.saturating_sub(RESERVE);
+    async fn deliver_batch(&self, leased: &LeasedBatch<Letter>) -> Vec<DeliveryResult> {
+        let letters = leased.batch.notifications();
+        let until = Instant::now() + SEND_TIMEOUT.saturating_sub(END_RESERVE);
         let mut results: Vec<DeliveryResult> = letters.iter().map(|_| DeliveryResult::NotTried).collect();
         let connected = timeout(CONNECT_TIMEOUT.saturating_mul(2), self.connect()).await;
-        let mut connection = match connected.map_err(|_| MailFailure::Slow).flatten() {
+        let mut connection = match connected.map_err(|_| MailFailure::Timeout).flatten() {
             Ok(connection) => connection,
             Err(failed) => {
-                results.iter_mut().take(1).for_each(|first| *first = failed.result());
+                results.iter_mut().take(1).for_each(|first| *first = failed.delivery_result());
                 return results;
             }
         };
         let (mut failing, mut dropped): (Vec<&MailAddress>, i64) = (Vec::new(), 0);
         for (place, (letter, result)) in letters.iter().zip(&mut results).enumerate() {
             // The message may have been read or withdrawn since the mail was written.
-            if failing.contains(&letter.to()) || !taken.is_current(place).await {
+            if failing.contains(&letter.to()) || !leased.is_current(place).await {
                 continue;
             }
-            let sent = timeout_at(until, self.send_one(&mut connection, letter)).await;
-            let Err(failed) = sent.map_err(|_| MailFailure::Slow).flatten() else {
+            let sent = timeout_at(until, self.send_letter(&mut connection, letter)).await;
+            let Err(failed) = sent.map_err(|_| MailFailure::Timeout).flatten() else {
                 *result = DeliveryResult::Accepted;
                 dropped = 0;
                 continue;
             };
-            *result = failed.result();
+            *result = failed.delivery_result();
             match result {
                 // After several dropped mails in a row, the core will suspend the address.
                 DeliveryResult::Dropped { .. } => dropped = dropped.saturating_add(1),
                 _ => failing.push(letter.to()),
             }
             // RSET aborts the current SMTP transaction, so that the next mail can follow.
-            let can_continue = dropped < MAIL_REFUSALS_MAX && failed.keeps_connection();
-            let reset = timeout(QUIT_TIMEOUT, connection.command(Rset));
+            let can_continue = dropped < MAIL_REFUSALS_MAX && failed.can_reuse_connection();
+            let reset = timeout(RESET_TIMEOUT, connection.command(Rset));
             if !can_continue || !reset.await.is_ok_and(|reset| reset.is_ok()) {
                 break;
             }
         }
         // All results are already known, so the mail server's reply to QUIT does not matter.
-        let _ = timeout(QUIT_TIMEOUT, connection.abort()).await;
+        let _ = timeout(RESET_TIMEOUT, connection.abort()).await;
         results
     }
 
-    async fn send_one(
+    async fn send_letter(
         &self,
         connection: &mut AsyncSmtpConnection,
         letter: &Letter,
     ) -> Result<(), MailFailure> {
-        let to = address(letter.to()).map_err(|_| MailFailure::NoAddress)?;
+        let to = parse_address(letter.to()).map_err(|_| MailFailure::InvalidAddress)?;
         let message = self.message(letter, &to)?;
         let from = Mail::new(Some(self.from.clone()), Vec::new());
-        connection.command(from).await.map_err(MailFailure::in_step(CommandSubject::Session))?;
+        connection.command(from).await.map_err(MailFailure::for_command(CommandSubject::Session))?;
         connection
             .command(Rcpt::new(to, Vec::new()))
             .await
-            .map_err(MailFailure::in_step(CommandSubject::Receiver))?;
-        connection.command(Data).await.map_err(MailFailure::in_step(CommandSubject::Content))?;
-        connection.message(&message).await.map_err(MailFailure::in_step(CommandSubject::Content))?;
+            .map_err(MailFailure::for_command(CommandSubject::Receiver))?;
+        connection.command(Data).await.map_err(MailFailure::for_command(CommandSubject::Content))?;
+        connection.message(&message).await.map_err(MailFailure::for_command(CommandSubject::Content))?;
         Ok(())
     }
 
     fn message(&self, letter: &Letter, to: &Address) -> Result<Vec<u8>, MailFailure> {
-        let malformed = |error: lettre::error::Error| MailFailure::Malformed(error.to_string());
+        let malformed = |error: lettre::error::Error| MailFailure::Unencodable(error.to_string());
         let id = |left: &str| format!("<{left}@{}>", self.config.from.address.domain());
         let header =
             |name: &'static str, value: String| HeaderValue::new(HeaderName::new_from_ascii_str(name), value);
@@ -214,42 +214,43 @@ impl MailSender {
 }
 
 impl MailFailure {
-    fn in_step(step: CommandSubject) -> impl Fn(SmtpError) -> Self {
-        move |error| Self::Command(step, error.into())
+    fn for_command(subject: CommandSubject) -> impl Fn(SmtpError) -> Self {
+        move |error| Self::Command(subject, error.into())
     }
 
     /// Returns whether the connection can still send another mail after this failure.
-    fn keeps_connection(&self) -> bool {
+    fn can_reuse_connection(&self) -> bool {
         match self {
-            Self::Command(step, Failure::Rejected(reply)) => {
-                verdict(*step, reply) != RejectionOutcome::OperatorMustAct
+            Self::Command(step, SmtpFailure::Rejected(reply)) => {
+                rejection_outcome(*step, reply) != RejectionOutcome::OperatorMustAct
             }
-            Self::Command(_, Failure::Unreadable | Failure::Broken(_)) | Self::Slow => false,
-            Self::NoAddress | Self::Malformed(_) => true,
+            Self::Command(_, SmtpFailure::InvalidReply | SmtpFailure::ConnectionFailed(_))
+            | Self::Timeout => false,
+            Self::InvalidAddress | Self::Unencodable(_) => true,
         }
     }
 
     /// Returns the delivery result for this failure, and logs the failure if the operator can act on it.
-    fn result(&self) -> DeliveryResult {
+    fn delivery_result(&self) -> DeliveryResult {
         let later = |detail: &str| DeliveryResult::Later { detail: detail.to_owned(), after: None };
         match self {
-            Self::Command(step, Failure::Rejected(reply)) => rejection_result(*step, reply),
-            Self::NoAddress => {
+            Self::Command(step, SmtpFailure::Rejected(reply)) => rejection_result(*step, reply),
+            Self::InvalidAddress => {
                 DeliveryResult::Refused { detail: "mail cannot be sent to such an address".to_owned() }
             }
-            Self::Command(_, Failure::Broken(reason)) => {
+            Self::Command(_, SmtpFailure::ConnectionFailed(reason)) => {
                 tracing::warn!(reason, "the mail server could not be reached");
                 later("the mail server could not be reached")
             }
-            Self::Command(_, Failure::Unreadable) => {
+            Self::Command(_, SmtpFailure::InvalidReply) => {
                 tracing::warn!("the mail server sent an invalid reply");
                 later("the mail server sent an invalid reply")
             }
-            Self::Slow => {
+            Self::Timeout => {
                 tracing::warn!("the mail server took too long");
                 later("the mail server took too long")
             }
-            Self::Malformed(cause) => {
+            Self::Unencodable(cause) => {
                 tracing::error!(cause, "a mail could not be written");
                 later("the mail could not be written")
             }
@@ -259,9 +260,9 @@ impl MailFailure {
 
 /// Returns the delivery result for a mail that was rejected with `reply`. Logs every rejection that is not
 /// temporary.
-fn rejection_result(step: CommandSubject, reply: &Reply) -> DeliveryResult {
-    let verdict = verdict(step, reply);
-    let detail = reply.text(DETAIL_MAX);
+fn rejection_result(step: CommandSubject, reply: &RejectionReply) -> DeliveryResult {
+    let verdict = rejection_outcome(step, reply);
+    let detail = reply.text(DETAIL_CHARS_MAX);
     let code = reply.code;
     let status = reply.status().map(|status| status.to_string());
     match verdict {
@@ -287,17 +288,17 @@ fn rejection_result(step: CommandSubject, reply: &Reply) -> DeliveryResult {
     }
 }
 
-fn address(address: &MailAddress) -> Result<Address> {
+fn parse_address(address: &MailAddress) -> Result<Address> {
     address.as_str().parse().map_err(|_| Error::internal("the mail library cannot parse a mail address"))
 }
 
 impl BatchSender for MailSender {
-    type Piece = Letter;
+    type Notification = Letter;
 
     const CHANNEL: &'static DeliveryChannel<Letter> = &MAIL;
 
-    async fn send(&self, taken: &TakenBatch<Letter>) -> Vec<DeliveryResult> {
-        self.deliver(taken).await
+    async fn send(&self, leased: &LeasedBatch<Letter>) -> Vec<DeliveryResult> {
+        self.deliver_batch(leased).await
     }
 }
 
@@ -328,7 +329,7 @@ mod tests {
             stream.write_all(b"220 here\r\n").await.unwrap();
             while stream.read_line(&mut all).await.is_ok_and(|read| read > 0) {
                 let answer: &[u8] = match all.lines().last().unwrap() {
-                    hello if hello.starts_with("EHLO") => b"250-here\r\n250 AUTH PLAIN\r\n",
+                    client_id if client_id.starts_with("EHLO") => b"250-here\r\n250 AUTH PLAIN\r\n",
                     login if login.starts_with("AUTH") => b"235 welcome\r\n",
                     _ => b"221 bye\r\n",
                 };
@@ -426,11 +427,11 @@ mod tests {
         let failures = failures(&lines.iter().map(String::as_bytes).collect::<Vec<_>>());
         for ((step, reply, wanted), failure) in cases.into_iter().zip(failures) {
             let failed = MailFailure::Command(step, failure);
-            let MailFailure::Command(_, Failure::Rejected(read)) = &failed else {
+            let MailFailure::Command(_, SmtpFailure::Rejected(read)) = &failed else {
                 panic!("{reply} was not read")
             };
-            assert_eq!(verdict(step, read), wanted, "{step:?}: {reply}");
-            let result = failed.result();
+            assert_eq!(rejection_outcome(step, read), wanted, "{step:?}: {reply}");
+            let result = failed.delivery_result();
             let is_as_wanted = match wanted {
                 OperatorMustAct | Retry => matches!(result, DeliveryResult::Later { .. }),
                 DropMail => matches!(result, DeliveryResult::Dropped { .. }),
@@ -444,7 +445,10 @@ mod tests {
     fn a_reply_that_cannot_be_read_is_tried_again() {
         for failure in failures(&[b"550no such user\r\n", b"550-no\r\n551 such user\r\n", b"571 no\r\n"]) {
             let failed = MailFailure::Command(CommandSubject::Receiver, failure);
-            assert!(matches!(failed.result(), DeliveryResult::Later { .. }) && !failed.keeps_connection());
+            assert!(
+                matches!(failed.delivery_result(), DeliveryResult::Later { .. })
+                    && !failed.can_reuse_connection()
+            );
         }
     }
 }

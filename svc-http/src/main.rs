@@ -18,7 +18,7 @@ use svc_core::data_dir::PublishedAddress;
 use svc_core::setup::{self, SetupResult, Variables};
 use svc_core::{Code, Error, Result, Service, data_dir};
 use svc_http::{HttpSettings, listen, raise_descriptors, serve};
-use svc_mcp_stdio::{outlive_size_limit, report_fatal_error, start_logging};
+use svc_mcp_stdio::{handle_file_size_signal, report_fatal_error, start_logging};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<()> {
-    outlive_size_limit()?;
+    handle_file_size_signal()?;
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let config = Config::read(variables.iter().cloned(), &cli.data)?;
     start_logging(&config)?;
@@ -85,7 +85,7 @@ fn open(variables: &Variables, config: Config) -> Result<(Config, Service, Optio
 
 /// Opens the service for `--dev`, after setting up the data folder if necessary.
 fn open_or_set_up(variables: &Variables, cli: &Cli) -> Result<(Config, Service, Option<SetupResult>)> {
-    match setup::init(variables, &cli.data, dev::WORKSPACE, dev::ADMIN) {
+    match setup::init(variables, &cli.data, dev::FIRST_WORKSPACE_NAME, dev::FIRST_ADMIN_HANDLE) {
         Ok((config, service, made)) => Ok((config, service, Some(made))),
         Err(error) if error.code() == Code::AlreadyInitialised => {
             let config = Config::read(variables.iter().cloned(), &cli.data)?;
@@ -100,11 +100,11 @@ async fn listen_and_serve(
     cli: &Cli,
     config: &Config,
     service: Service,
-    made: Option<SetupResult>,
+    setup: Option<SetupResult>,
 ) -> Result<()> {
     let shutdown_requested = handle_signals(config.shutdown_drain.saturating_add(EXIT_TIMEOUT))?;
     let wanted = cli.listen.unwrap_or(config.listen_addr);
-    let cannot = |error: io::Error| cannot_listen(wanted, &error);
+    let cannot = |error: io::Error| listen_error(wanted, &error);
     let listener = listen(wanted).map_err(cannot)?;
     let address = listener.local_addr().map_err(Error::internal)?;
     let _listening = publish_address(&config.data_dir, address);
@@ -113,7 +113,7 @@ async fn listen_and_serve(
         greeting.push_str(&dev::greeting(
             &cli.data,
             (address, config.public_url.as_ref()),
-            made.as_ref(),
+            setup.as_ref(),
             &svc_mcp_stdio::config_print::inherited_variables(),
         ));
     }
@@ -124,17 +124,17 @@ async fn listen_and_serve(
         // The sender is kept until the first signal, so the receiver does not fail before that.
         let _ = shutdown_requested.await;
     };
-    let settings = HttpSettings::from(config).within(raise_descriptors());
+    let settings = HttpSettings::from(config).limited_by_descriptors(raise_descriptors());
     serve(service, listener, settings, shutdown).await.map_err(Error::internal)
 }
 
 /// Returns the error for an address that cannot be bound, with advice on what to change.
-fn cannot_listen(wanted: SocketAddr, error: &io::Error) -> Error {
+fn listen_error(address: SocketAddr, error: &io::Error) -> Error {
     let next = match error.kind() {
         io::ErrorKind::AddrInUse => {
             format!(
                 ": stop the program that listens there (see `ss -ltnp sport = :{}`), or choose another port",
-                wanted.port()
+                address.port()
             )
         }
         io::ErrorKind::PermissionDenied => {
@@ -145,7 +145,7 @@ fn cannot_listen(wanted: SocketAddr, error: &io::Error) -> Error {
         }
         _ => String::new(),
     };
-    Error::configuration(format!("cannot listen on {wanted}: {error}{next}"))
+    Error::configuration(format!("cannot listen on {address}: {error}{next}"))
 }
 
 /// Writes the server's address to the data folder, for the links that `svc token mint` prints.
@@ -162,23 +162,23 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(14);
 /// Installs the handlers for SIGINT and SIGTERM, and returns a receiver that resolves at the first signal.
 ///
 /// The first signal requests a graceful shutdown. After that, a second signal or the expiry of the time
-/// `most` ends the process immediately. A separate thread handles the signals, so that they work even while
-/// the process is blocked on a database that does not respond.
-fn handle_signals(most: Duration) -> Result<oneshot::Receiver<()>> {
+/// `max_shutdown` ends the process immediately. A separate thread handles the signals, so that they work even
+/// while the process is blocked on a database that does not respond.
+fn handle_signals(max_shutdown: Duration) -> Result<oneshot::Receiver<()>> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let entered = runtime.enter();
-    let mut interrupt = listen_for(SignalKind::interrupt())?;
-    let mut terminate = listen_for(SignalKind::terminate())?;
+    let mut interrupt = signal_stream(SignalKind::interrupt())?;
+    let mut terminate = signal_stream(SignalKind::terminate())?;
     drop(entered);
     let (request_shutdown, shutdown_requested) = oneshot::channel();
     let body = move || {
         runtime.block_on(async {
-            either_signal(&mut interrupt, &mut terminate).await;
+            wait_for_either_signal(&mut interrupt, &mut terminate).await;
             tracing::info!("shutting down: finishing the requests in progress; a second signal ends at once");
             // If the receiver is gone, the server has already stopped.
             let _ = request_shutdown.send(());
-            if timeout(most, either_signal(&mut interrupt, &mut terminate)).await.is_err() {
+            if timeout(max_shutdown, wait_for_either_signal(&mut interrupt, &mut terminate)).await.is_err() {
                 tracing::warn!("the process did not end in time; requests in progress are aborted");
             }
         });
@@ -188,14 +188,14 @@ fn handle_signals(most: Duration) -> Result<oneshot::Receiver<()>> {
     Ok(shutdown_requested)
 }
 
-fn listen_for(kind: SignalKind) -> Result<Signal> {
+fn signal_stream(kind: SignalKind) -> Result<Signal> {
     signal(kind).map_err(Error::internal)
 }
 
-async fn either_signal(one: &mut Signal, other: &mut Signal) {
+async fn wait_for_either_signal(first: &mut Signal, second: &mut Signal) {
     tokio::select! {
-        _ = one.recv() => {}
-        _ = other.recv() => {}
+        _ = first.recv() => {}
+        _ = second.recv() => {}
     }
 }
 

@@ -24,38 +24,42 @@ pub(crate) enum CookieUse {
 
 impl CookieUse {
     /// Returns the purpose for which a request with this method uses the session cookie.
-    pub fn of(method: &Method) -> Self {
+    pub fn for_method(method: &Method) -> Self {
         if method == Method::GET || method == Method::HEAD { Self::Read } else { Self::Change }
     }
 }
 
-/// Returns whether the session cookie of a request is accepted as a credential. `public` is the public origin
-/// of this server.
-pub(crate) fn accepts_cookie<B>(request: &Request<B>, used: CookieUse, public: Option<&str>) -> bool {
+/// Returns whether the session cookie of a request is accepted as a credential. `public_origin` is the public
+/// origin of this server.
+pub(crate) fn accepts_session_cookie<B>(
+    request: &Request<B>,
+    cookie_use: CookieUse,
+    public_origin: Option<&str>,
+) -> bool {
     let headers = request.headers();
     let host = request.uri().authority().map(|authority| authority.as_str());
-    let host = host.or_else(|| values(headers, HOST).next()).unwrap_or_default();
+    let host = host.or_else(|| header_values(headers, HOST).next()).unwrap_or_default();
     let is_own = |origin: &str| {
         let site = origin.split_once("://").map(|(_, site)| site);
         site.is_some_and(|site| !site.is_empty() && site.eq_ignore_ascii_case(host))
-            || public.is_some_and(|public| public.eq_ignore_ascii_case(origin))
+            || public_origin.is_some_and(|public_origin| public_origin.eq_ignore_ascii_case(origin))
     };
-    let own_origin = || values(headers, ORIGIN).all(is_own);
-    let mut sites = values(headers, SEC_FETCH_SITE).peekable();
+    let own_origin = || header_values(headers, ORIGIN).all(is_own);
+    let mut sites = header_values(headers, SEC_FETCH_SITE).peekable();
     if sites.peek().is_none() {
         return own_origin();
     }
     let same = sites.all(|site| matches!(site, "same-origin" | "none"));
-    let navigates = || values(headers, SEC_FETCH_MODE).all(|mode| mode == "navigate");
+    let navigates = || header_values(headers, SEC_FETCH_MODE).all(|mode| mode == "navigate");
     let has_mode = headers.contains_key(SEC_FETCH_MODE);
-    let counts = match used {
+    let counts = match cookie_use {
         CookieUse::Change => same,
         CookieUse::Read => same || (has_mode && navigates()),
     };
     counts && own_origin()
 }
 
-fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+fn header_values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
 }
 
@@ -104,13 +108,13 @@ mod tests {
             }
             let request = request.body(()).unwrap();
             let found = [CookieUse::Read, CookieUse::Change]
-                .map(|used| accepts_cookie(&request, used, Some("https://board.example")));
+                .map(|used| accepts_session_cookie(&request, used, Some("https://board.example")));
             assert_eq!(found, *wanted, "{headers:?}");
         }
         let http2 =
             Request::builder().uri("http://svc.example:8080/").header("origin", OWN).body(()).unwrap();
-        assert!(accepts_cookie(&http2, CookieUse::Change, None), "HTTP/2 names its host in the URI");
+        assert!(accepts_session_cookie(&http2, CookieUse::Change, None), "HTTP/2 names its host in the URI");
         let nowhere = Request::builder().uri("/").header("origin", "http://").body(()).unwrap();
-        assert!(!accepts_cookie(&nowhere, CookieUse::Change, None));
+        assert!(!accepts_session_cookie(&nowhere, CookieUse::Change, None));
     }
 }

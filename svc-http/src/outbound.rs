@@ -19,7 +19,7 @@ use svc_core::egress::{Egress, is_public};
 use tokio::time::timeout;
 
 /// Maximum time to resolve a host name.
-pub(crate) const NAME_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time to connect, including name resolution and the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time from the start of a request to the end of its response.
@@ -41,7 +41,7 @@ pub(crate) struct AllowedServers {
 /// HTTP client for requests to other servers.
 pub(crate) struct OutboundClient {
     client: Client,
-    reach: AllowedServers,
+    allowed: AllowedServers,
 }
 
 /// Reason why an outbound request has no usable response.
@@ -54,11 +54,11 @@ pub(crate) enum OutboundFailure {
     /// The response body is too large.
     TooLarge,
     /// The server responded with the contained status, which is a failure for the caller.
-    Faulty(u16),
+    FailureStatus(u16),
 }
 
 impl OutboundFailure {
-    fn without_address(self) -> Self {
+    fn without_url(self) -> Self {
         match self {
             Self::Transport(error) => Self::Transport(error.without_url()),
             other => other,
@@ -72,7 +72,7 @@ impl fmt::Display for OutboundFailure {
             Self::Forbidden(why) => write!(f, "the address may not be reached: {why}"),
             Self::Transport(error) => write!(f, "no response: {error}"),
             Self::TooLarge => write!(f, "the response has more than {BODY_MAX} bytes"),
-            Self::Faulty(status) => write!(f, "the status is {status}"),
+            Self::FailureStatus(status) => write!(f, "the status is {status}"),
         }
     }
 }
@@ -87,9 +87,9 @@ impl std::error::Error for OutboundFailure {
 }
 
 impl OutboundClient {
-    /// Creates a client that may reach the servers in `reach`.
-    pub fn new(reach: AllowedServers) -> Result<Self, OutboundFailure> {
-        let names = NameResolver { private_host: reach.private_host.clone(), egress: reach.egress };
+    /// Creates a client that may also reach the servers in `allowed`.
+    pub fn new(allowed: AllowedServers) -> Result<Self, OutboundFailure> {
+        let names = NameResolver { private_host: allowed.private_host.clone(), egress: allowed.egress };
         let client = Client::builder()
             .dns_resolver(names)
             .no_proxy()
@@ -100,19 +100,19 @@ impl OutboundClient {
             .timeout(TOTAL_TIMEOUT)
             .user_agent(concat!("svc/", env!("CARGO_PKG_VERSION")))
             .build();
-        Ok(Self { client: client.map_err(OutboundFailure::Transport)?, reach })
+        Ok(Self { client: client.map_err(OutboundFailure::Transport)?, allowed })
     }
 
     /// Fails if requests to a URL are not allowed, without resolving the host name.
     pub fn check(&self, url: &Url) -> Result<(), OutboundFailure> {
-        self.reach.check(url)
+        self.allowed.check(url)
     }
 
     /// Sends a request and returns the response with its whole body. Fails if the status is 500 or above.
     pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, OutboundFailure> {
         let mut response = self.exchange(request).await?;
         if response.status().is_server_error() {
-            return Err(OutboundFailure::Faulty(response.status().as_u16()));
+            return Err(OutboundFailure::FailureStatus(response.status().as_u16()));
         }
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(OutboundFailure::Transport)? {
@@ -133,7 +133,7 @@ impl OutboundClient {
     ///
     /// A failure does not contain the URL, which may be a secret.
     pub async fn send_for_head(&self, request: Request<Vec<u8>>) -> Result<Response<()>, OutboundFailure> {
-        let mut response = self.exchange(request).await.map_err(OutboundFailure::without_address)?;
+        let mut response = self.exchange(request).await.map_err(OutboundFailure::without_url)?;
         let mut head = Response::new(());
         *head.status_mut() = response.status();
         *head.headers_mut() = std::mem::take(response.headers_mut());
@@ -142,7 +142,7 @@ impl OutboundClient {
 
     async fn exchange(&self, request: Request<Vec<u8>>) -> Result<reqwest::Response, OutboundFailure> {
         let request = reqwest::Request::try_from(request).map_err(OutboundFailure::Transport)?;
-        self.reach.check(request.url())?;
+        self.allowed.check(request.url())?;
         self.client.execute(request).await.map_err(OutboundFailure::Transport)
     }
 
@@ -156,7 +156,7 @@ impl OutboundClient {
         if response.status() == http::StatusCode::OK {
             Ok(response.into_body())
         } else {
-            Err(OutboundFailure::Faulty(response.status().as_u16()))
+            Err(OutboundFailure::FailureStatus(response.status().as_u16()))
         }
     }
 }
@@ -195,7 +195,7 @@ impl Resolve for NameResolver {
         let may_be_private = self.egress.is_open || self.private_host.as_deref() == Some(name.as_str());
         Box::pin(async move {
             let resolver = TokioResolver::builder_tokio()?.build()?;
-            let found = timeout(NAME_TIMEOUT, resolver.lookup_ip(name.as_str())).await??;
+            let found = timeout(RESOLVE_TIMEOUT, resolver.lookup_ip(name.as_str())).await??;
             let reachable: Vec<SocketAddr> = found
                 .iter()
                 .filter(|ip| may_be_private || is_public(*ip))

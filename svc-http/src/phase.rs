@@ -14,7 +14,7 @@ pub(crate) enum Phase {
 }
 
 /// Resolves when the server enters the closing phase.
-pub(crate) async fn closing(phase: &mut watch::Receiver<Phase>) {
+pub(crate) async fn wait_for_closing(phase: &mut watch::Receiver<Phase>) {
     // The sender is dropped only after the closing phase has begun.
     let _ = phase.wait_for(|phase| *phase == Phase::Closing).await;
 }

@@ -11,17 +11,17 @@ use crate::accept::AcceptedTypes;
 use crate::encode::{self, Response};
 
 /// Returns the page of the problem type at `path`, which starts with [`PROBLEM_BASE`].
-pub(crate) fn page(path: &str, headers: &HeaderMap) -> Result<Response> {
+pub(crate) fn problem_page(path: &str, headers: &HeaderMap) -> Result<Response> {
     let name = path.strip_prefix(PROBLEM_BASE).map(|name| name.strip_suffix('/').unwrap_or(name));
     let code = name.and_then(Code::named);
     let unknown = || Error::new(Code::NotFound, "there is no such problem type; svc-errors(7) lists them");
     let page = code.ok_or_else(unknown)?.page();
     let mut response = if prefers_text(headers) {
-        let mut response = encode::json(StatusCode::OK, page.to_string().into());
+        let mut response = encode::json_response(StatusCode::OK, page.to_string().into());
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         response
     } else {
-        encode::json(StatusCode::OK, serde_json::to_vec(&page).map_err(Error::internal)?.into())
+        encode::json_response(StatusCode::OK, serde_json::to_vec(&page).map_err(Error::internal)?.into())
     };
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
@@ -31,7 +31,7 @@ pub(crate) fn page(path: &str, headers: &HeaderMap) -> Result<Response> {
 
 /// Returns whether the Accept header prefers plain text or HTML to JSON.
 fn prefers_text(headers: &HeaderMap) -> bool {
-    let accepted = AcceptedTypes::of(headers);
+    let accepted = AcceptedTypes::from_headers(headers);
     let text = accepted.weight("text", "plain").max(accepted.weight("text", "html"));
     text > accepted.weight("application", "json")
 }
@@ -71,9 +71,9 @@ mod tests {
     #[test]
     fn every_problem_type_has_a_page() {
         for code in Code::ALL {
-            let page = page(&code.address(), &accepting("text/plain")).unwrap();
+            let page = problem_page(&code.address(), &accepting("text/plain")).unwrap();
             assert_eq!(page.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
         }
-        assert_eq!(page("/problems/nonsense", &accepting("")).err().unwrap().code(), Code::NotFound);
+        assert_eq!(problem_page("/problems/nonsense", &accepting("")).err().unwrap().code(), Code::NotFound);
     }
 }

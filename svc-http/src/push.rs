@@ -24,16 +24,16 @@ use tokio::time::Instant;
 use web_push_native::p256::PublicKey;
 use web_push_native::{Auth, encrypt};
 
-use crate::outbound::{AllowedServers, NAME_TIMEOUT, OutboundClient, TOTAL_TIMEOUT};
-use crate::workers::{BatchSender, SEND_TIMEOUT, TakenBatch};
+use crate::outbound::{AllowedServers, OutboundClient, RESOLVE_TIMEOUT, TOTAL_TIMEOUT};
+use crate::workers::{BatchSender, LeasedBatch, SEND_TIMEOUT};
 
 /// Start of the text in a stored delivery result, before the HTTP status.
 const DETAIL_PREFIX: &str = "the push service answered";
 /// Maximum push services whose tokens are cached. A push service is identified by its origin.
-const TOKENS_MAX: usize = 256;
+const CACHED_TOKENS_MAX: usize = 256;
 /// Validity of a token from the start of the hour in which the token was created. Push services accept up to
 /// a day.
-const TOKEN_LIFE: Duration = Duration::from_secs(12 * HOUR);
+const TOKEN_VALIDITY: Duration = Duration::from_secs(12 * HOUR);
 const HOUR: u64 = 3600;
 
 /// Sends web push notifications to browsers.
@@ -60,17 +60,17 @@ impl WebPush {
     /// Sends the notifications for one browser one after another, until one fails.
     async fn send_all(
         &self,
-        taken: &TakenBatch<PushNotification>,
+        leased: &LeasedBatch<PushNotification>,
         pieces: &[(usize, &PushNotification)],
     ) -> Vec<DeliveryResult> {
-        let last = Instant::now() + SEND_TIMEOUT.saturating_sub(TOTAL_TIMEOUT + NAME_TIMEOUT);
+        let last = Instant::now() + SEND_TIMEOUT.saturating_sub(TOTAL_TIMEOUT + RESOLVE_TIMEOUT);
         let mut results = Vec::new();
         let mut has_failed = false;
         for (place, piece) in pieces {
             // The message may have been read or withdrawn since the notification was created.
-            let result = match has_failed || Instant::now() >= last || !taken.is_current(*place).await {
+            let result = match has_failed || Instant::now() >= last || !leased.is_current(*place).await {
                 true => DeliveryResult::NotTried,
-                false => self.send_one(piece).await,
+                false => self.send_notification(piece).await,
             };
             has_failed |= matches!(result, DeliveryResult::Later { .. } | DeliveryResult::Refused { .. });
             if let DeliveryResult::Later { detail, .. }
@@ -85,9 +85,9 @@ impl WebPush {
         results
     }
 
-    async fn send_one(&self, piece: &PushNotification) -> DeliveryResult {
+    async fn send_notification(&self, piece: &PushNotification) -> DeliveryResult {
         let later = |detail: String| DeliveryResult::Later { detail, after: None };
-        let request = match self.request(piece) {
+        let request = match self.push_request(piece) {
             Ok(request) => request,
             Err(error) => return later(error.detail().to_owned()),
         };
@@ -95,11 +95,11 @@ impl WebPush {
             Ok(head) => head,
             Err(failed) => return later(failed.to_string()),
         };
-        result(head.status(), head.headers(), piece.taken_at)
+        delivery_result(head.status(), head.headers(), piece.taken_at)
     }
 
     /// Returns the request that sends a notification to a push service.
-    fn request(&self, piece: &PushNotification) -> Result<Request<Vec<u8>>> {
+    fn push_request(&self, piece: &PushNotification) -> Result<Request<Vec<u8>>> {
         let browser = &piece.browser;
         let key = PublicKey::from_sec1_bytes(browser.p256dh.bytes());
         let key = key.map_err(|_| Error::internal("the key of a browser is not on the curve"))?;
@@ -122,25 +122,25 @@ impl WebPush {
 }
 
 impl BatchSender for WebPush {
-    type Piece = PushNotification;
+    type Notification = PushNotification;
 
     const CHANNEL: &'static DeliveryChannel<PushNotification> = &WEB_PUSH;
 
     /// Sends notifications to all browsers of a member concurrently, so that a slow push service does not
     /// delay the other browsers.
-    async fn send(&self, taken: &TakenBatch<PushNotification>) -> Vec<DeliveryResult> {
+    async fn send(&self, leased: &LeasedBatch<PushNotification>) -> Vec<DeliveryResult> {
         let pieces: Vec<(usize, &PushNotification)> =
-            taken.batch.notifications().iter().enumerate().collect();
+            leased.batch.notifications().iter().enumerate().collect();
         let browsers = pieces.chunk_by(|(_, one), (_, other)| one.subscription == other.subscription);
-        let sent = join_all(browsers.map(|pieces| self.send_all(taken, pieces))).await;
+        let sent = join_all(browsers.map(|pieces| self.send_all(leased, pieces))).await;
         sent.into_iter().flatten().collect()
     }
 }
 
 /// Returns the delivery result for a push service's response with the given status and headers.
-fn result(status: StatusCode, headers: &HeaderMap, now: Time) -> DeliveryResult {
+fn delivery_result(status: StatusCode, headers: &HeaderMap, now: Time) -> DeliveryResult {
     let detail = format!("{DETAIL_PREFIX} {}", status.as_u16());
-    match (status, retry_after(headers, now)) {
+    match (status, requested_retry_delay(headers, now)) {
         _ if status.is_success() => DeliveryResult::Accepted,
         (StatusCode::NOT_FOUND | StatusCode::GONE, _) => DeliveryResult::Refused { detail },
         // The push service would refuse the same bytes again, and a retry would delay other notifications.
@@ -150,7 +150,7 @@ fn result(status: StatusCode, headers: &HeaderMap, now: Time) -> DeliveryResult 
 }
 
 /// Returns the delay that a push service requests with `Retry-After`: seconds, or a date (RFC 9110, 10.2.3).
-fn retry_after(headers: &HeaderMap, now: Time) -> Option<Duration> {
+fn requested_retry_delay(headers: &HeaderMap, now: Time) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let asked = match text.parse() {
         Ok(secs) => Duration::from_secs(secs),
@@ -193,20 +193,20 @@ impl RequestSigner {
         let origin = endpoint.origin().ascii_serialization();
         let hour = now.micros().div_euclid(1_000_000 * i64::try_from(HOUR).map_err(Error::internal)?);
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        if tokens.0 != hour || tokens.1.len() >= TOKENS_MAX {
+        if tokens.0 != hour || tokens.1.len() >= CACHED_TOKENS_MAX {
             *tokens = (hour, HashMap::new());
         }
         if let Some(made) = tokens.1.get(&origin) {
             return Ok(made.clone());
         }
-        let made = self.sign(&origin, hour)?;
+        let made = self.sign_token(&origin, hour)?;
         tokens.1.insert(origin, made.clone());
         Ok(made)
     }
 
-    fn sign(&self, origin: &str, hour: i64) -> Result<HeaderValue> {
+    fn sign_token(&self, origin: &str, hour: i64) -> Result<HeaderValue> {
         let begin = hour.saturating_mul(HOUR.cast_signed());
-        let life = TOKEN_LIFE.as_secs().cast_signed();
+        let life = TOKEN_VALIDITY.as_secs().cast_signed();
         let claims =
             VapidClaims { aud: origin, exp: begin.saturating_add(life), sub: self.subject.as_deref() };
         let token = jsonwebtoken::encode(&Header::new(Algorithm::ES256), &claims, &self.key);
@@ -230,7 +230,7 @@ mod tests {
     fn a_push_service_says_how_long_to_wait() {
         let now = Time::from_micros(1_445_412_480_000_000); // Wed, 21 Oct 2015 07:28:00 GMT
         let after = |text: &'static str| {
-            retry_after(&HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]), now)
+            requested_retry_delay(&HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]), now)
         };
         let of = |secs| Some(Duration::from_secs(secs));
         assert_eq!((after("120"), after(" 0 "), after("999999999")), (of(120), of(0), of(86_400)));
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(after("Wed Oct 21 07:29:30 2015"), of(90));
         assert_eq!(after("Wed, 21 Oct 2015 07:00:00 GMT"), of(0));
         assert_eq!((after("soon"), after("-1"), after("")), (None, None, None));
-        assert_eq!(retry_after(&HeaderMap::new(), now), None);
+        assert_eq!(requested_retry_delay(&HeaderMap::new(), now), None);
     }
 
     #[test]
@@ -283,7 +283,8 @@ mod tests {
         ] {
             let headers = header.map(|text| (RETRY_AFTER, HeaderValue::from_static(text)));
             let now = Time::from_micros(1_445_412_480_000_000);
-            let found = result(StatusCode::from_u16(status).unwrap(), &headers.into_iter().collect(), now);
+            let found =
+                delivery_result(StatusCode::from_u16(status).unwrap(), &headers.into_iter().collect(), now);
             let found = match found {
                 DeliveryResult::Accepted => Accepted,
                 DeliveryResult::Refused { .. } => Gone,
@@ -315,7 +316,7 @@ mod tests {
         assert!(format!("{first:?}").contains("Sensitive"));
         for number in 0..1000 {
             token(&format!("https://{number}.example/"), 20_000);
-            assert!(signer.tokens.lock().unwrap().1.len() <= TOKENS_MAX);
+            assert!(signer.tokens.lock().unwrap().1.len() <= CACHED_TOKENS_MAX);
         }
     }
 }

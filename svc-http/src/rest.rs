@@ -16,8 +16,8 @@ use svc_core::{Code, Holder, Result};
 
 use crate::decode::{self, TextFields};
 use crate::encode::Response;
-use crate::html::Form;
-use crate::limits::body::{self, OPEN_BODY_MAX};
+use crate::html::OutputFormat;
+use crate::limits::body::{self, OPEN_ROUTE_BODY_MAX};
 use crate::limits::in_flight::run_with_busy_slot;
 use crate::limits::transfer;
 use crate::state::{PeerLink, ServerState, UnverifiedRequest};
@@ -31,28 +31,28 @@ pub(crate) async fn handle(
     request: Request<Incoming>,
     unverified: &mut UnverifiedRequest,
 ) -> Result<Response> {
-    let request_head = state.head(link, &request).await?;
+    let request_head = state.request_head(link, &request).await?;
     if operation.access().needs == Needs::Nothing {
         state.check_host(&request_head, &request)?;
     }
     let admission = match state.service.admit(Some(operation), request_head).await {
         Ok(admission) => admission,
         Err(refusal) => {
-            unverified.store_limits(refusal.limit_states());
-            Box::pin(body::discard(request, state.settings.body_max_bytes)).await;
+            unverified.store_limit_states(refusal.limit_states());
+            Box::pin(body::discard_body(request, state.settings.body_max_bytes)).await;
             return Err(refusal.into());
         }
     };
-    unverified.end(admission.limit_states());
+    unverified.release_slot(admission.limit_states());
     let holder = admission.holder().unwrap_or_else(|| Holder::at(state.peer(link, request.headers())));
-    let form = Form::of(operation, request.headers());
+    let form = OutputFormat::select(operation, request.headers());
     let links = operation.docs().refuses.contains(&Code::NeedsPerson);
-    let own = links.then(|| state.own_address(request.uri(), request.headers()));
-    let input = match input(state, operation, &admission, text, holder, request).await {
+    let own = links.then(|| state.base_url(request.uri(), request.headers()));
+    let input = match read_input(state, operation, &admission, text, holder, request).await {
         Ok(input) => input,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };
-    let place = match state.transfers.place_for(operation, holder).await {
+    let place = match state.transfers.take_slot_for(operation, holder).await {
         Ok(place) => place,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };
@@ -61,7 +61,7 @@ pub(crate) async fn handle(
         // Only the first attempt is counted and audited, not a retry.
         let is_again = again.swap(true, Ordering::Relaxed);
         let admission = if is_again { admission.follow_up() } else { admission.clone() };
-        run(state, operation, admission, &input, holder, form)
+        run_operation(state, operation, admission, &input, holder, form)
     };
     match state.unread.produce_response(holder, !operation.effect().changes_nothing(), run).await {
         Err(refusal) if !again.load(Ordering::Relaxed) => {
@@ -73,7 +73,7 @@ pub(crate) async fn handle(
         }),
         Ok(mut response) => {
             if let Some(place) = place {
-                response.body_mut().hold_transfer(link.pace.sending(), place);
+                response.body_mut().hold_transfer(link.pace.register_file(), place);
             }
             Ok(response)
         }
@@ -81,7 +81,7 @@ pub(crate) async fn handle(
 }
 
 /// Reads the body and the query of a request as the operation's input.
-async fn input(
+async fn read_input(
     state: &ServerState,
     operation: &Arc<Operation>,
     admission: &Admission,
@@ -93,13 +93,13 @@ async fn input(
     if operation.http().takes_file {
         let received = async {
             let mut text = text?;
-            decode::query(head.uri.query(), &mut text)?;
+            decode::append_query_fields(head.uri.query(), &mut text)?;
             let input = op::Input { text, ..op::Input::default() };
             state.service.check_before_file(operation, admission, &input).await?;
             // The transfer slot is released before the operation processes the received file, because no
             // bytes are transferred then.
-            let _place = state.transfers.place(holder).await?;
-            let file = transfer::receive(&state.service, holder, &head.headers, &mut body).await?;
+            let _place = state.transfers.take_slot(holder).await?;
+            let file = transfer::receive_file(&state.service, holder, &head.headers, &mut body).await?;
             Ok(op::Input { file: file.map(Upload::File), ..input })
         };
         let received = received.await;
@@ -109,25 +109,25 @@ async fn input(
         return received;
     }
     let max = state.settings.body_max_bytes;
-    let max = if operation.access().needs == Needs::Nothing { max.min(OPEN_BODY_MAX) } else { max };
+    let max = if operation.access().needs == Needs::Nothing { max.min(OPEN_ROUTE_BODY_MAX) } else { max };
     let max = if operation.effect() == Effect::Wait { max.min(WAIT_INPUT_MAX_BYTES) } else { max };
-    let body = state.bodies.read(holder, &head.headers, body, max, body::JSON).await?;
+    let body = state.bodies.read(holder, &head.headers, body, max, body::JSON_MEDIA_TYPES).await?;
     let mut text = text?;
-    decode::query(head.uri.query(), &mut text)?;
+    decode::append_query_fields(head.uri.query(), &mut text)?;
     let key =
         if operation.accepts_idempotency_keys() { decode::idempotency_key(&head.headers)? } else { None };
     Ok(op::Input { text, body, key, ..op::Input::default() })
 }
 
-async fn run(
+async fn run_operation(
     state: &ServerState,
     operation: &Arc<Operation>,
     admission: Admission,
     input: &op::Input,
     holder: Holder,
-    form: Form,
+    form: OutputFormat,
 ) -> Result<Response> {
-    let (slot, busy) = match state.in_flight.take_all(holder, input.body.len()).await {
+    let (slot, busy) = match state.in_flight.take_slots(holder, input.body.len()).await {
         Ok(places) => places,
         Err(refusal) => return Err(state.service.refuse(Some(operation), admission, refusal).await),
     };
@@ -135,7 +135,7 @@ async fn run(
     let reply = if operation.effect() == Effect::Wait {
         // A parked wait does not count as in flight.
         drop(slot);
-        Box::pin(state.unless_closing(run)).await??
+        Box::pin(state.run_unless_closing(run)).await??
     } else {
         run.await?
     };

@@ -11,7 +11,7 @@ use hyper::header::HeaderValue;
 use svc_core::op::{self, FIXED, Fixed, FixedRoute, Operation, Table};
 use svc_core::{Error, Result};
 
-use crate::decode::{PlusSign, TextFields, unescape};
+use crate::decode::{PlusSign, TextFields, percent_decode};
 
 /// Target of a route.
 #[derive(Clone, Debug)]
@@ -49,8 +49,9 @@ pub(crate) enum RoutingOutcome {
     /// A matching route, with the variables of the path or the error from decoding them.
     Target(RouteTarget, Result<TextFields>),
     /// The path exists, but does not support the method. Contains the value of the Allow header.
-    Allow(HeaderValue),
-    NoRoute,
+    MethodNotAllowed(HeaderValue),
+    /// No route has the path.
+    NotFound,
 }
 
 impl Routes {
@@ -60,10 +61,10 @@ impl Routes {
         let mut places: Vec<(&'static str, Vec<(Method, RouteTarget)>)> = Vec::new();
         let of_rows = table.shared_rows().flat_map(|row| {
             let target = || RouteTarget::Row(Arc::clone(row));
-            row.http().paths().map(move |path| (method(row.http().method), path, target()))
+            row.http().paths().map(move |path| (http_method(row.http().method), path, target()))
         });
         let fixed =
-            |route: FixedRoute| (method(route.method), route.path, RouteTarget::Fixed(route.served_by));
+            |route: FixedRoute| (http_method(route.method), route.path, RouteTarget::Fixed(route.served_by));
         for (method, path, target) in FIXED.into_iter().map(fixed).chain(of_rows) {
             match places.iter_mut().find(|(known, _)| *known == path) {
                 Some((_, methods)) if methods.iter().any(|(known, _)| *known == method) => {
@@ -75,7 +76,7 @@ impl Routes {
         }
         let mut router = matchit::Router::new();
         for (path, methods) in places {
-            let allow = allow(&methods)?;
+            let allow = allow_header(&methods)?;
             let has_file = path.contains("{*");
             router.insert(path, RouteMethods { methods, allow, has_file }).map_err(Error::internal)?;
         }
@@ -84,15 +85,15 @@ impl Routes {
 
     /// Finds the route for `method` and `path`. HEAD uses the route of GET, unless that route changes data.
     pub fn find(&self, method: &Method, path: &str) -> RoutingOutcome {
-        let Some(found) = self.match_path(path) else { return RoutingOutcome::NoRoute };
+        let Some(found) = self.match_path(path) else { return RoutingOutcome::NotFound };
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
         let of_method = |(known, target): &&(Method, RouteTarget)| {
             known == wanted && (method != Method::HEAD || target.changes_nothing())
         };
         let Some((_, target)) = found.value.methods.iter().find(of_method) else {
-            return RoutingOutcome::Allow(found.value.allow.clone());
+            return RoutingOutcome::MethodNotAllowed(found.value.allow.clone());
         };
-        RoutingOutcome::Target(target.clone(), variables(&found.params))
+        RoutingOutcome::Target(target.clone(), decode_variables(&found.params))
     }
 
     /// Finds the template for a path. A slash at the end of the path is ignored, unless the template is for a
@@ -108,16 +109,16 @@ impl Routes {
     }
 }
 
-fn variables(params: &matchit::Params<'_, '_>) -> Result<TextFields> {
+fn decode_variables(params: &matchit::Params<'_, '_>) -> Result<TextFields> {
     // With capacity for a few query fields, which are added later.
     let mut text = TextFields::with_capacity(params.len() + 3);
     for (name, value) in params.iter() {
-        text.push((name.to_owned(), unescape(value, PlusSign::IsPlus)?));
+        text.push((name.to_owned(), percent_decode(value, PlusSign::IsPlus)?));
     }
     Ok(text)
 }
 
-pub(crate) fn method(method: op::Method) -> Method {
+pub(crate) fn http_method(method: op::Method) -> Method {
     match method {
         op::Method::Get => Method::GET,
         op::Method::Post => Method::POST,
@@ -127,7 +128,7 @@ pub(crate) fn method(method: op::Method) -> Method {
     }
 }
 
-fn allow(methods: &[(Method, RouteTarget)]) -> Result<HeaderValue> {
+fn allow_header(methods: &[(Method, RouteTarget)]) -> Result<HeaderValue> {
     let mut names: Vec<&str> = methods.iter().map(|(method, _)| method.as_str()).collect();
     if methods.iter().any(|(method, target)| method == Method::GET && target.changes_nothing()) {
         names.push("HEAD");
@@ -190,9 +191,9 @@ mod tests {
             find("GET", "/health/live"),
             RoutingOutcome::Target(RouteTarget::Fixed(Fixed::Liveness), _)
         ));
-        let RoutingOutcome::Allow(allow) = find("DELETE", "/threads/1") else { panic!() };
+        let RoutingOutcome::MethodNotAllowed(allow) = find("DELETE", "/threads/1") else { panic!() };
         assert_eq!(allow, "GET, PUT, HEAD, OPTIONS");
-        let RoutingOutcome::Allow(allow) = find("GET", "/t/1") else { panic!() };
+        let RoutingOutcome::MethodNotAllowed(allow) = find("GET", "/t/1") else { panic!() };
         assert_eq!(allow, "PUT, OPTIONS");
         for nowhere in [
             "/",
@@ -205,7 +206,7 @@ mod tests {
             "/healthy",
             "//",
         ] {
-            assert!(matches!(find("GET", nowhere), RoutingOutcome::NoRoute), "{nowhere}");
+            assert!(matches!(find("GET", nowhere), RoutingOutcome::NotFound), "{nowhere}");
         }
         assert!(matches!(routes.find(&Method::GET, "/threads/%f"), RoutingOutcome::Target(_, Err(_))));
     }
@@ -231,8 +232,8 @@ mod tests {
             RoutingOutcome::Target(RouteTarget::Fixed(fixed), text) => {
                 format!("{fixed:?} {:?}", text.unwrap())
             }
-            RoutingOutcome::Allow(allow) => format!("405 {allow:?}"),
-            RoutingOutcome::NoRoute => "404".to_owned(),
+            RoutingOutcome::MethodNotAllowed(allow) => format!("405 {allow:?}"),
+            RoutingOutcome::NotFound => "404".to_owned(),
         };
         let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
         let found = |method: &str, path: &str| named(routes.find(&method.parse().unwrap(), path));

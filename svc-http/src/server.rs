@@ -32,7 +32,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::connection::{builder, idle_at_shutdown, reject};
+use crate::connection::{connection_builder, reject_connection, wait_until_idle_in_shutdown};
 use crate::encode::{self, Response};
 use crate::limits::body;
 use crate::limits::pace::ReadPace;
@@ -40,8 +40,8 @@ use crate::limits::write_timeout::TimeoutStream;
 use crate::limits::{ABORT_TIMEOUT, CLOSE_TIMEOUT, HEAD_TIMEOUT, WRITE_STALL_TIMEOUT};
 use crate::mail::MailSender;
 use crate::mcp::ToolSelection;
-use crate::openapi::Document;
-use crate::phase::{Phase, closing};
+use crate::openapi::OpenApiDocument;
+use crate::phase::{Phase, wait_for_closing};
 use crate::push::WebPush;
 use crate::route::{RouteTarget, Routes, RoutingOutcome};
 use crate::self_waking::SelfWaking;
@@ -54,7 +54,7 @@ struct Server {
     state: Arc<ServerState>,
     routes: Routes,
     mcp: Arc<mcp::Endpoint>,
-    document: Document,
+    document: OpenApiDocument,
     connections: Ceiling,
     /// Limits HTTP/2 requests whose credential has not been verified. A request counts until it is admitted,
     /// or until its error response is sent.
@@ -62,7 +62,7 @@ struct Server {
 }
 
 /// Reason for resetting an HTTP/2 stream without a response.
-type StreamRejected = &'static str;
+type StreamRejection = &'static str;
 
 /// Serves requests until `shutdown` resolves, and then shuts down gracefully.
 ///
@@ -89,7 +89,7 @@ pub async fn serve_layer(
     let server = Arc::new(server);
     let shell: Arc<dyn Shell> = Arc::clone(&server) as _;
     server.state.service.gauges().add(Arc::downgrade(&shell));
-    let builder = Arc::new(builder());
+    let builder = Arc::new(connection_builder());
     let graceful = GracefulShutdown::new();
     let mut working = start_senders(&server.state).map_err(io::Error::other)?;
     let mut connections = JoinSet::new();
@@ -108,15 +108,16 @@ pub async fn serve_layer(
                         let link = PeerLink { remote, pace, slot: Arc::new(slot) };
                         let server = Arc::clone(&server);
                         let builder = Arc::clone(&builder);
-                        connections.spawn(connection(server, builder, graceful.watcher(), stream, link));
+                        let watcher = graceful.watcher();
+                        connections.spawn(serve_connection(server, builder, watcher, stream, link));
                     }
-                    Err(refusal) => reject(stream, &refusal),
+                    Err(refusal) => reject_connection(stream, &refusal),
                 },
                 Err(error) => {
                     // Most likely the process has no free file descriptors. Some become free as connections
                     // end.
                     tracing::warn!(%error, "could not accept a connection");
-                    sleep(ACCEPT_PAUSE).await;
+                    sleep(ACCEPT_RETRY_DELAY).await;
                 }
             },
             Some(_) = connections.join_next() => {}
@@ -161,22 +162,22 @@ fn start_senders(state: &ServerState) -> Result<JoinSet<()>> {
     let mut working = JoinSet::new();
     if let Some(mail) = &settings.mail {
         let sender = Arc::new(MailSender::new(mail)?);
-        working.spawn(workers::run_worker(service.clone(), sender, phase.subscribe()));
+        working.spawn(workers::run_delivery_worker(service.clone(), sender, phase.subscribe()));
     }
     if let Some(push) = &settings.push {
         let sender = Arc::new(WebPush::new(push, settings.egress)?);
-        working.spawn(workers::run_worker(service.clone(), sender, phase.subscribe()));
+        working.spawn(workers::run_delivery_worker(service.clone(), sender, phase.subscribe()));
     }
     Ok(working)
 }
 
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Maximum concurrent HTTP/2 requests from one address whose credential is not verified yet.
 ///
 /// The limit applies to all connections from the address together.
 pub(crate) const UNVERIFIED_MAX: usize = 512;
 
-async fn connection(
+async fn serve_connection(
     server: Arc<Server>,
     builder: Arc<auto::Builder<TokioExecutor>>,
     watcher: Watcher,
@@ -224,17 +225,18 @@ async fn connection(
     // closes, hyper would also wait for the rest of the first request head.
     let begun = tokio::select! {
         begun = timeout(HEAD_TIMEOUT, begun) => begun,
-        () = closing(&mut phase) => return,
+        () = wait_for_closing(&mut phase) => return,
     };
     let Ok(begun) = begun else { return };
     let ended = match begun {
         Some(ended) => ended,
         None => tokio::select! {
             ended = conn => ended,
-            () = pace.stalled(WRITE_STALL_TIMEOUT) => {
+            () = pace.wait_until_stalled(WRITE_STALL_TIMEOUT) => {
                 return tracing::debug!("a peer that does not read its responses was disconnected");
             }
-            () = idle_at_shutdown(&mut phase, &busy), if has_streams.load(Ordering::Relaxed) => return,
+            () = wait_until_idle_in_shutdown(&mut phase, &busy),
+                if has_streams.load(Ordering::Relaxed) => return,
         },
     };
     if let Err(error) = ended {
@@ -244,26 +246,26 @@ async fn connection(
 
 /// Format of the error response to a request, determined by its path.
 #[derive(Clone, Copy)]
-enum FailureForm {
+enum FailureFormat {
     /// A JSON-RPC error, below the MCP path.
     Mcp { has_token: bool },
     /// The format of a frame at the frame's paths, or a problem at other paths.
-    At(Option<Frame>),
+    OfFrame(Option<Frame>),
 }
 
-impl FailureForm {
-    fn of<B>(request: &Request<B>) -> Self {
+impl FailureFormat {
+    fn for_request<B>(request: &Request<B>) -> Self {
         let path = request.uri().path();
-        if mcp::refusals::is_below(path) {
-            return Self::Mcp { has_token: mcp::refusals::has_token(request.headers()) };
+        if mcp::refusals::is_mcp_path(path) {
+            return Self::Mcp { has_token: mcp::refusals::has_bearer_token(request.headers()) };
         }
-        Self::At(frames::frame_at(path))
+        Self::OfFrame(frames::frame_at(path))
     }
 
-    fn refusal(self, error: &Error) -> Response {
+    fn error_response(self, error: &Error) -> Response {
         match self {
             Self::Mcp { has_token } => mcp::refusals::error_response(None, error, has_token),
-            Self::At(frame) => frames::refusal(frame, error),
+            Self::OfFrame(frame) => frames::error_response_at(frame, error),
         }
     }
 }
@@ -289,11 +291,11 @@ impl Shell for Server {
 
 impl Server {
     fn new(service: Service, router: Router, settings: HttpSettings, own: SocketAddr) -> Result<Self> {
-        let (all, each) = settings.connections();
+        let (all, each) = settings.connection_limits();
         Ok(Self {
             routes: Routes::build(service.table())?,
             mcp: Arc::new(mcp::Endpoint::new(&service, router)),
-            document: Document::default(),
+            document: OpenApiDocument::default(),
             connections: Ceiling::with_client_limit("connections", all, each),
             unverified: Ceiling::with_client_limit(
                 "requests without a verified credential",
@@ -310,33 +312,33 @@ impl Server {
         &self,
         link: &PeerLink,
         request: Request<Incoming>,
-    ) -> std::result::Result<Response, StreamRejected> {
+    ) -> std::result::Result<Response, StreamRejection> {
         let head = request.method() == Method::HEAD;
-        let place = FailureForm::of(&request);
+        let place = FailureFormat::for_request(&request);
         let has_streams = request.version() == Version::HTTP_2;
-        let mut unverified = self.unverified_slot(link, &request)?;
+        let mut unverified = self.take_unverified_slot(link, &request)?;
         let respond = AssertUnwindSafe(self.respond(link, request, &mut unverified)).catch_unwind();
         let response = match respond.await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => place.refusal(&error),
-            Err(_) => place.refusal(&Error::internal("answering a request panicked")),
+            Ok(Err(error)) => place.error_response(&error),
+            Err(_) => place.error_response(&Error::internal("answering a request panicked")),
         };
-        let mut response = if head { encode::without_body(response) } else { response };
+        let mut response = if head { encode::into_head_response(response) } else { response };
         if has_streams {
-            response.body_mut().watch(&link.pace);
+            response.body_mut().register_chunks(&link.pace);
         }
-        unverified.complete(&mut response);
+        unverified.finish_response(&mut response);
         Ok(response)
     }
 
     /// Takes a slot for an HTTP/2 request whose credential is not verified yet.
     ///
     /// An HTTP/1 request needs no slot, since a connection has only one HTTP/1 request at a time.
-    fn unverified_slot(
+    fn take_unverified_slot(
         &self,
         link: &PeerLink,
         request: &Request<Incoming>,
-    ) -> std::result::Result<UnverifiedRequest, StreamRejected> {
+    ) -> std::result::Result<UnverifiedRequest, StreamRejection> {
         if request.version() != Version::HTTP_2 {
             return Ok(UnverifiedRequest::default());
         }
@@ -380,40 +382,40 @@ impl Server {
         match target {
             Fixed::Health => {
                 let phase = *self.state.phase.borrow();
-                Ok(health::readiness(&self.state.service, phase).await)
+                Ok(health::readiness_response(&self.state.service, phase).await)
             }
-            Fixed::Liveness => Ok(health::liveness()),
+            Fixed::Liveness => Ok(health::liveness_response()),
             Fixed::OpenApi => {
-                self.admit_open(link, &request).await?;
+                self.admit_without_credential(link, &request).await?;
                 Ok(self.document.response(self.state.service.table()))
             }
             Fixed::Problem => {
-                self.admit_open(link, &request).await?;
-                problems::page(request.uri().path(), request.headers())
+                self.admit_without_credential(link, &request).await?;
+                problems::problem_page(request.uri().path(), request.headers())
             }
             Fixed::RoomScheme => {
-                self.admit_open(link, &request).await?;
-                Ok(encode::cached_json(&scheme_card(self.state.service.export_key())))
+                self.admit_without_credential(link, &request).await?;
+                Ok(encode::cacheable_json_response(&scheme_card(self.state.service.export_key())))
             }
             Fixed::WebSocket => ws::upgrade(&self.state, link, request).await,
             Fixed::Mcp => {
-                Ok(self.mcp.post(ToolSelection::Chosen, &self.state, link, request, unverified).await)
+                Ok(self.mcp.post(ToolSelection::ByClient, &self.state, link, request, unverified).await)
             }
             Fixed::McpStreamable => {
                 Ok(self.mcp.post(ToolSelection::Streamable, &self.state, link, request, unverified).await)
             }
             Fixed::McpNotifications => {
-                Ok(self.mcp.notifications(&self.state, link, request, unverified).await)
+                Ok(self.mcp.open_notification_stream(&self.state, link, request, unverified).await)
             }
-            Fixed::McpSession => Ok(self.mcp.open(&self.state, link, request, unverified).await),
-            Fixed::McpSessionEnd => Ok(self.mcp.end(&self.state, link, request, unverified).await),
+            Fixed::McpSession => Ok(self.mcp.open_stream(&self.state, link, request, unverified).await),
+            Fixed::McpSessionEnd => Ok(self.mcp.end_session(&self.state, link, request, unverified).await),
             Fixed::McpStream => mcp::stream::handle(&self.state, link, &request, unverified).await,
             Fixed::McpWorker => {
-                let shown = ToolSelection::OfProfile(Profile::Worker);
+                let shown = ToolSelection::Profile(Profile::Worker);
                 Ok(self.mcp.post(shown, &self.state, link, request, unverified).await)
             }
             Fixed::McpReviewer => {
-                let shown = ToolSelection::OfProfile(Profile::Reviewer);
+                let shown = ToolSelection::Profile(Profile::Reviewer);
                 Ok(self.mcp.post(shown, &self.state, link, request, unverified).await)
             }
         }
@@ -422,23 +424,23 @@ impl Server {
     /// Responds to a request that matches no route: lists the methods for OPTIONS, or fails with 405 or 404.
     async fn respond_unrouted(
         &self,
-        found: RoutingOutcome,
+        outcome: RoutingOutcome,
         link: &PeerLink,
         request: Request<Incoming>,
         unverified: &mut UnverifiedRequest,
     ) -> Result<Response> {
-        let allow = match found {
-            RoutingOutcome::Allow(allow) if request.method() == Method::OPTIONS => {
-                self.admit_open(link, &request).await?;
-                return Ok(frames::options(frames::frame_at(request.uri().path()), allow));
+        let allow = match outcome {
+            RoutingOutcome::MethodNotAllowed(allow) if request.method() == Method::OPTIONS => {
+                self.admit_without_credential(link, &request).await?;
+                return Ok(frames::options_response_at(frames::frame_at(request.uri().path()), allow));
             }
-            RoutingOutcome::Allow(allow) => Some(allow),
+            RoutingOutcome::MethodNotAllowed(allow) => Some(allow),
             _ => None,
         };
-        let head = self.state.head(link, &request).await?;
+        let head = self.state.request_head(link, &request).await?;
         self.state.check_host(&head, &request)?;
         let refusal = match &allow {
-            Some(allow) => frames::wrong_method(allow),
+            Some(allow) => frames::wrong_method_error(allow),
             None => {
                 let path = echo(request.uri().path());
                 let detail = format!("there is no route {path}; see GET /openapi.json");
@@ -446,13 +448,13 @@ impl Server {
             }
         };
         let refusal = self.state.service.refuse_unrouted(head, refusal).await;
-        unverified.store_limits(refusal.limit_states());
+        unverified.store_limit_states(refusal.limit_states());
         let refusal = Error::from(refusal);
-        let place = FailureForm::of(&request);
-        body::discard(request, self.state.settings.body_max_bytes).await;
+        let place = FailureFormat::for_request(&request);
+        body::discard_body(request, self.state.settings.body_max_bytes).await;
         match allow {
             Some(allow) if refusal.code() == Code::MethodNotAllowed => {
-                let mut response = place.refusal(&refusal);
+                let mut response = place.error_response(&refusal);
                 response.headers_mut().insert(ALLOW, allow);
                 Ok(response)
             }
@@ -463,8 +465,8 @@ impl Server {
     /// Admits a request for a document that needs no credential. A credential in the request is not verified.
     ///
     /// Fails if the request has no credential and the Host or the Origin is not this server.
-    async fn admit_open(&self, link: &PeerLink, request: &Request<Incoming>) -> Result<()> {
-        let head = self.state.head(link, request).await?;
+    async fn admit_without_credential(&self, link: &PeerLink, request: &Request<Incoming>) -> Result<()> {
+        let head = self.state.request_head(link, request).await?;
         self.state.check_host(&head, request)?;
         self.state.service.count(head).await
     }

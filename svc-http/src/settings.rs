@@ -92,7 +92,7 @@ impl From<&Config> for HttpSettings {
 impl HttpSettings {
     /// Lowers the connection limit to the connections that are possible with `descriptors` file descriptors.
     #[must_use]
-    pub fn within(self, descriptors: usize) -> Self {
+    pub fn limited_by_descriptors(self, descriptors: usize) -> Self {
         let left = u32::try_from(descriptors.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(u32::MAX).max(1);
         let connections = self.connections.map(|max| max.min(NonZeroU32::new(left).unwrap_or(max)));
         Self { connections, ..self }
@@ -106,11 +106,11 @@ impl HttpSettings {
     }
 
     /// Returns the maximum connections in total and from one address.
-    pub(crate) fn connections(&self) -> (usize, usize) {
+    pub(crate) fn connection_limits(&self) -> (usize, usize) {
         let max = self.connections.and_then(|max| usize::try_from(max.get()).ok());
         let Some(max) = max else { return (usize::MAX, usize::MAX) };
         // Behind a trusted proxy, all connections come from the proxy's address.
-        let each = if self.trusted_proxy_hops == 0 { (max / PEER_DIVISOR).max(1) } else { max };
+        let each = if self.trusted_proxy_hops == 0 { (max / ADDRESS_DIVISOR).max(1) } else { max };
         (max, each)
     }
 }
@@ -118,7 +118,7 @@ impl HttpSettings {
 /// Number of file descriptors reserved for the database, files and the runtime.
 const RESERVED_DESCRIPTORS: usize = 128;
 /// Divisor of the connection limit; the result is the maximum connections from one address.
-const PEER_DIVISOR: usize = 10;
+const ADDRESS_DIVISOR: usize = 10;
 
 #[cfg(test)]
 mod tests {
@@ -131,13 +131,13 @@ mod tests {
             trusted_proxy_hops,
             ..HttpSettings::default()
         };
-        assert_eq!(settings(20_000, 0).connections(), (20_000, 2000));
-        assert_eq!(settings(20_000, 1).connections(), (20_000, 20_000));
-        assert_eq!(settings(5, 0).connections(), (5, 1));
-        assert_eq!(settings(0, 0).connections(), (usize::MAX, usize::MAX));
-        assert_eq!(settings(20_000, 0).within(1024).connections(), (896, 89));
-        assert_eq!(settings(20_000, 0).within(1 << 20).connections(), (20_000, 2000));
-        assert_eq!(settings(0, 0).within(1024).connections(), (usize::MAX, usize::MAX));
+        assert_eq!(settings(20_000, 0).connection_limits(), (20_000, 2000));
+        assert_eq!(settings(20_000, 1).connection_limits(), (20_000, 20_000));
+        assert_eq!(settings(5, 0).connection_limits(), (5, 1));
+        assert_eq!(settings(0, 0).connection_limits(), (usize::MAX, usize::MAX));
+        assert_eq!(settings(20_000, 0).limited_by_descriptors(1024).connection_limits(), (896, 89));
+        assert_eq!(settings(20_000, 0).limited_by_descriptors(1 << 20).connection_limits(), (20_000, 2000));
+        assert_eq!(settings(0, 0).limited_by_descriptors(1024).connection_limits(), (usize::MAX, usize::MAX));
     }
 
     #[test]

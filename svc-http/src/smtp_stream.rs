@@ -30,44 +30,44 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::smtp::Failure;
+use crate::smtp::SmtpFailure;
 
 /// Maximum bytes that a mail server may send after each write to it. Valid replies are shorter.
-const READ_MAX: usize = 256 << 10;
+const READ_BYTES_MAX: usize = 256 << 10;
 /// Maximum bytes of a line that are passed to lettre, which accepts 1,000. Further bytes are dropped.
-const LINE_MAX: usize = 900;
+const LINE_BYTES_MAX: usize = 900;
 /// Greeting for lettre, after this module has read the server's greeting.
-const GREETING: &[u8] = b"220 \r\n";
+const LETTRE_GREETING: &[u8] = b"220 \r\n";
 
 /// Returns a TLS client that trusts the certificate authorities of the system.
-pub(crate) fn system_tls() -> Result<TlsConnector> {
+pub(crate) fn system_tls_connector() -> Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    tls(roots)
+    tls_connector(roots)
 }
 
-fn tls(roots: RootCertStore) -> Result<TlsConnector> {
+fn tls_connector(roots: RootCertStore) -> Result<TlsConnector> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(Error::internal)?;
     Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()).into())
 }
 
-/// Connects to a mail server within `patience`, and encrypts the connection according to the server's
+/// Connects to a mail server within `max_wait`, and encrypts the connection according to the server's
 /// settings.
-pub(crate) async fn open(
+pub(crate) async fn open_connection(
     server: &SmtpServer,
     tls: &TlsConnector,
-    hello: &ClientId,
-    patience: Duration,
-) -> Result<Box<dyn AsyncTokioStream>, Failure> {
-    let mut stream = MailStream::connect((&*server.host, server.port), patience).await?;
+    client_id: &ClientId,
+    max_wait: Duration,
+) -> Result<Box<dyn AsyncTokioStream>, SmtpFailure> {
+    let mut stream = MailStream::connect((&*server.host, server.port), max_wait).await?;
     let is_encrypted = match server.security {
         SmtpSecurity::Tls => true,
-        SmtpSecurity::StartTls if stream.start_tls(hello).await? => true,
+        SmtpSecurity::StartTls if stream.start_tls(client_id).await? => true,
         SmtpSecurity::StartTls => {
-            return Err(Failure::Broken("the mail server does not offer STARTTLS".to_owned()));
+            return Err(SmtpFailure::ConnectionFailed("the mail server does not offer STARTTLS".to_owned()));
         }
-        SmtpSecurity::Local => server.login.is_some() && stream.start_tls(hello).await?,
+        SmtpSecurity::Local => server.login.is_some() && stream.start_tls(client_id).await?,
     };
     if !is_encrypted {
         return Ok(Box::new(stream));
@@ -89,9 +89,9 @@ struct MailStream<S> {
 }
 
 impl MailStream<TcpStream> {
-    async fn connect(at: (&str, u16), patience: Duration) -> io::Result<Self> {
-        let until = Instant::now() + patience;
-        let resolved = timeout_at(until, lookup_host(at)).await;
+    async fn connect(host_and_port: (&str, u16), max_wait: Duration) -> io::Result<Self> {
+        let until = Instant::now() + max_wait;
+        let resolved = timeout_at(until, lookup_host(host_and_port)).await;
         let addresses = resolved.map_err(|_| io::Error::other("the name was not resolved in time"))??;
         let stream = connect_to_first(&addresses.collect::<Vec<_>>(), until).await?;
         let peer = stream.peer_addr()?;
@@ -100,37 +100,37 @@ impl MailStream<TcpStream> {
 
     /// Sends STARTTLS if the server offers it, and returns whether the server does. lettre does not see this
     /// exchange.
-    async fn start_tls(&mut self, hello: &ClientId) -> Result<bool, Failure> {
-        self.reply().await?;
-        let offer = self.command(&Ehlo::new(hello.clone()).to_string()).await?;
+    async fn start_tls(&mut self, client_id: &ClientId) -> Result<bool, SmtpFailure> {
+        self.read_reply().await?;
+        let offer = self.command(&Ehlo::new(client_id.clone()).to_string()).await?;
         let is_offered = offer.message().any(|line| line.trim().eq_ignore_ascii_case("STARTTLS"));
         if is_offered {
             self.command(&Starttls.to_string()).await?;
         }
-        self.ready = Bytes::from_static(GREETING);
+        self.ready = Bytes::from_static(LETTRE_GREETING);
         Ok(is_offered)
     }
 
-    async fn command(&mut self, command: &str) -> Result<Response, Failure> {
+    async fn command(&mut self, command: &str) -> Result<Response, SmtpFailure> {
         self.write_all(command.as_bytes()).await?;
-        self.reply().await
+        self.read_reply().await
     }
 
     /// Reads one reply, and no bytes after the reply. Fails if the reply rejects the command.
-    async fn reply(&mut self) -> Result<Response, Failure> {
+    async fn read_reply(&mut self) -> Result<Response, SmtpFailure> {
         let mut lines = BufReader::new(self);
         let mut text = String::new();
         loop {
             let start = text.len();
             if lines.read_line(&mut text).await? == 0 {
-                return Err(Failure::Unreadable);
+                return Err(SmtpFailure::InvalidReply);
             }
             if text.as_bytes().get(start.saturating_add(3)) != Some(&b'-') {
                 break;
             }
         }
         let response: Response = text.parse()?;
-        if response.is_positive() { Ok(response) } else { Err(Failure::Rejected(response.into())) }
+        if response.is_positive() { Ok(response) } else { Err(SmtpFailure::Rejected(response.into())) }
     }
 
     /// Encrypts the connection. Fails unless the server proves with its certificate that it is `host`.
@@ -146,17 +146,17 @@ impl MailStream<TcpStream> {
 
 impl<S: AsyncRead> MailStream<S> {
     fn new(stream: S, peer: SocketAddr, ready: Bytes) -> Self {
-        Self { stream: BufReader::new(stream), peer, line: Vec::new(), ready, left: READ_MAX }
+        Self { stream: BufReader::new(stream), peer, line: Vec::new(), ready, left: READ_BYTES_MAX }
     }
 }
 
 /// Connects to the first address that accepts the connection. Each attempt gets an equal share of the
 /// remaining time.
-async fn connect_to_first(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
+async fn connect_to_first(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
     let mut failed = io::Error::from(io::ErrorKind::NotFound);
     let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for (address, sharers) in addresses.iter().zip((1..=count).rev()) {
-        let share = until.saturating_duration_since(Instant::now()) / sharers;
+        let share = deadline.saturating_duration_since(Instant::now()) / sharers;
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => failed = error,
@@ -167,7 +167,7 @@ async fn connect_to_first(addresses: &[SocketAddr], until: Instant) -> io::Resul
 }
 
 /// Converts a line of a reply to a form that lettre parses.
-fn lettre_line(line: &[u8]) -> String {
+fn to_lettre_line(line: &[u8]) -> String {
     let mut text = String::new();
     for chunk in line.trim_ascii_end().utf8_chunks() {
         text.push_str(chunk.valid());
@@ -203,11 +203,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for MailStream<S> {
                 return Poll::Ready(Err(io::Error::other("the mail server sent too many bytes")));
             };
             this.left = left;
-            let kept = count.min(LINE_MAX.saturating_sub(this.line.len()));
+            let kept = count.min(LINE_BYTES_MAX.saturating_sub(this.line.len()));
             this.line.extend(read.iter().take(kept));
             Pin::new(&mut this.stream).consume(count);
             if rest.is_some() {
-                this.ready = lettre_line(&std::mem::take(&mut this.line)).into();
+                this.ready = to_lettre_line(&std::mem::take(&mut this.line)).into();
             }
         }
         let count = this.ready.len().min(buf.remaining());
@@ -218,7 +218,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for MailStream<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for MailStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.left = READ_MAX;
+        self.left = READ_BYTES_MAX;
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
@@ -257,7 +257,7 @@ mod tests {
     }
 
     /// Connects to a server that sends the given replies, one reply at a time.
-    async fn replying(replies: Vec<Vec<u8>>) -> Result<AsyncSmtpConnection, Failure> {
+    async fn replying(replies: Vec<Vec<u8>>) -> Result<AsyncSmtpConnection, SmtpFailure> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         tokio::spawn(async move {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     /// Returns the failures of commands to which a server sends the given replies.
-    pub(crate) fn failures(replies: &[&[u8]]) -> Vec<Failure> {
+    pub(crate) fn failures(replies: &[&[u8]]) -> Vec<SmtpFailure> {
         let before = [&b"220 here\r\n"[..], b"250 here\r\n"];
         run(async {
             let all = before.iter().chain(replies).map(|reply| reply.to_vec()).collect();
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_reply_is_read_whatever_its_text_is() {
-        let long = format!("550 5.1.1 {}\r\n", "x".repeat(READ_MAX / 2));
+        let long = format!("550 5.1.1 {}\r\n", "x".repeat(READ_BYTES_MAX / 2));
         let cases: &[(&[u8], Option<&str>)] = &[
             (b"550 no such user\r\n", Some("550 no such user")),
             (b"550-5.1.1 no\r\n550 5.1.1 such user\r\n", Some("550 5.1.1 no such user")),
@@ -310,9 +310,9 @@ mod tests {
         let failures = failures(&cases.iter().map(|(bytes, _)| *bytes).collect::<Vec<_>>());
         for ((bytes, wanted), failure) in cases.iter().zip(failures) {
             let text = match &failure {
-                Failure::Rejected(reply) => Some(reply.text(wanted.map_or(0, str::len))),
-                Failure::Unreadable => None,
-                Failure::Broken(reason) => panic!("{bytes:?}: {reason}"),
+                SmtpFailure::Rejected(reply) => Some(reply.text(wanted.map_or(0, str::len))),
+                SmtpFailure::InvalidReply => None,
+                SmtpFailure::ConnectionFailed(reason) => panic!("{bytes:?}: {reason}"),
             };
             assert_eq!(text.as_deref(), *wanted, "{bytes:?}: {failure:?}");
         }
@@ -408,17 +408,17 @@ mod tests {
         let server = builder.with_single_cert(vec![cert.der().clone()], key).unwrap();
         let mut roots = RootCertStore::empty();
         roots.add(cert.der().clone()).unwrap();
-        (Arc::new(server).into(), tls(roots).unwrap())
+        (Arc::new(server).into(), tls_connector(roots).unwrap())
     }
 
     /// Encrypts a connection like a client that keeps plaintext after the reply to STARTTLS.
     async fn open_and_keep(
         server: &SmtpServer,
         tls: &TlsConnector,
-    ) -> Result<Box<dyn AsyncTokioStream>, Failure> {
+    ) -> Result<Box<dyn AsyncTokioStream>, SmtpFailure> {
         let mut stream = MailStream::connect(("localhost", server.port), PATIENCE).await?;
         assert!(stream.start_tls(&ClientId::default()).await?);
-        let kept = [GREETING, stream.stream.buffer()].concat();
+        let kept = [LETTRE_GREETING, stream.stream.buffer()].concat();
         let name = ServerName::try_from("localhost").unwrap();
         let encrypted = tls.connect(name, stream.stream.into_inner()).await?;
         Ok(Box::new(MailStream::new(encrypted, stream.peer, kept.into())))
@@ -430,7 +430,7 @@ mod tests {
         security: SmtpSecurity,
         has_login: bool,
         keeps: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), SmtpFailure> {
         run(async {
             let (acceptor, connector) = certified();
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -445,13 +445,13 @@ mod tests {
                 let _ = manner.serve(stream, acceptor, security == SmtpSecurity::Tls).await;
                 std::future::pending().await
             };
-            let hello = ClientId::default();
+            let client_id = ClientId::default();
             let asking = async {
                 let stream = match keeps {
-                    false => open(&server, &connector, &hello, PATIENCE).await?,
+                    false => open_connection(&server, &connector, &client_id, PATIENCE).await?,
                     true => open_and_keep(&server, &connector).await?,
                 };
-                let mut connection = AsyncSmtpConnection::connect_with_transport(stream, &hello).await?;
+                let mut connection = AsyncSmtpConnection::connect_with_transport(stream, &client_id).await?;
                 connection.command(Noop).await?;
                 Ok(())
             };
@@ -472,11 +472,11 @@ mod tests {
             for injected in [NO_SUCH_USER, TAKEN] {
                 let manner = ServerBehaviour { injected, ..ServerBehaviour::default() };
                 let failed = noop(&manner, security, true, false).unwrap_err();
-                let Failure::Broken(reason) = &failed else { panic!("{failed:?}") };
+                let SmtpFailure::ConnectionFailed(reason) = &failed else { panic!("{failed:?}") };
                 assert!(reason.contains("plaintext after its reply"), "{reason}");
                 let manner = ServerBehaviour { is_late: true, ..manner };
                 let failed = noop(&manner, security, true, false).unwrap_err();
-                assert!(matches!(failed, Failure::Broken(_)), "{failed:?}");
+                assert!(matches!(failed, SmtpFailure::ConnectionFailed(_)), "{failed:?}");
             }
         }
         let kept = |injected| {
@@ -484,7 +484,7 @@ mod tests {
             noop(&manner, SmtpSecurity::StartTls, true, true)
         };
         let believed = kept(NO_SUCH_USER).unwrap_err();
-        assert!(matches!(believed, Failure::Rejected(_)), "a control: {believed:?}");
+        assert!(matches!(believed, SmtpFailure::Rejected(_)), "a control: {believed:?}");
         assert!(kept(TAKEN).is_ok(), "a control");
     }
 
@@ -497,18 +497,18 @@ mod tests {
             (SmtpSecurity::Local, true),
             (SmtpSecurity::Local, false),
         ] {
-            for length in [READ_MAX + 1, READ_MAX * 100] {
+            for length in [READ_BYTES_MAX + 1, READ_BYTES_MAX * 100] {
                 for manner in [
                     ServerBehaviour { greeting: line(length), ..ServerBehaviour::default() },
                     ServerBehaviour { noop: line(length), ..ServerBehaviour::default() },
                 ] {
                     let failed = noop(&manner, security, has_login, false).unwrap_err();
-                    let Failure::Broken(reason) = &failed else { panic!("{failed:?}") };
+                    let SmtpFailure::ConnectionFailed(reason) = &failed else { panic!("{failed:?}") };
                     assert!(reason.contains("too many bytes"), "{security:?}: {reason}");
                 }
             }
             let end = b"\r\n250 ok\r\n";
-            let longest = [b"250-", &*line(READ_MAX - 4 - end.len()), end].concat();
+            let longest = [b"250-", &*line(READ_BYTES_MAX - 4 - end.len()), end].concat();
             let manner = ServerBehaviour { noop: longest, ..ServerBehaviour::default() };
             noop(&manner, security, has_login, false).unwrap_or_else(|failed| {
                 panic!("a control: {security:?}: {failed:?}");

@@ -22,10 +22,10 @@ use crate::limits::body::BodyReader;
 use crate::limits::in_flight::InFlight;
 use crate::limits::pace::ReadPace;
 use crate::limits::transfer::Transfers;
-use crate::limits::unread::UnreadAnswers;
+use crate::limits::unread::UnreadResponses;
 use crate::oidc::Provider;
-use crate::origin::{CookieUse, accepts_cookie};
-use crate::phase::{Phase, closing};
+use crate::origin::{CookieUse, accepts_session_cookie};
+use crate::phase::{Phase, wait_for_closing};
 use crate::settings::HttpSettings;
 use crate::ui::Board;
 
@@ -36,7 +36,7 @@ pub(crate) struct ServerState {
     pub phase: watch::Sender<Phase>,
     pub bodies: BodyReader,
     pub transfers: Transfers,
-    pub unread: UnreadAnswers,
+    pub unread: UnreadResponses,
     pub hosts: ServerHosts,
     pub in_flight: InFlight,
     /// Limits WebSockets and other event streams whose credential has been admitted.
@@ -63,29 +63,29 @@ pub(crate) struct PeerLink {
 pub(crate) struct UnverifiedRequest {
     /// Slot in the limit on unverified requests from the same address.
     slot: Option<PlaceGuard>,
-    standings: Vec<LimitState>,
+    limit_states: Vec<LimitState>,
 }
 
 impl UnverifiedRequest {
     pub fn new(slot: Option<PlaceGuard>) -> Self {
-        Self { slot, standings: Vec::new() }
+        Self { slot, limit_states: Vec::new() }
     }
 
     /// Releases the slot of an admitted request, and stores the remaining quotas to report to the caller.
-    pub fn end(&mut self, standings: &[LimitState]) {
+    pub fn release_slot(&mut self, limit_states: &[LimitState]) {
         self.slot = None;
-        self.store_limits(standings);
+        self.store_limit_states(limit_states);
     }
 
     /// Stores the remaining quotas to report to the caller of a request that was not admitted.
-    pub fn store_limits(&mut self, standings: &[LimitState]) {
-        self.standings = standings.to_vec();
+    pub fn store_limit_states(&mut self, limit_states: &[LimitState]) {
+        self.limit_states = limit_states.to_vec();
     }
 
     /// Adds the remaining quotas to the response. A slot that is still held is released once the response is
     /// sent.
-    pub fn complete(self, response: &mut Response) {
-        encode::insert_rate_limits(response.headers_mut(), &self.standings);
+    pub fn finish_response(self, response: &mut Response) {
+        encode::insert_rate_limit_headers(response.headers_mut(), &self.limit_states);
         self.slot.into_iter().for_each(|slot| response.body_mut().hold_slot(slot));
     }
 }
@@ -102,7 +102,7 @@ impl ServerState {
             phase: watch::channel(Phase::Serving).0,
             bodies: BodyReader::new(),
             transfers: Transfers::new(),
-            unread: UnreadAnswers::new(),
+            unread: UnreadResponses::new(),
             hosts: ServerHosts::new(own, settings.own_hosts()),
             in_flight: InFlight::new(settings.concurrent_requests.map(Into::into)),
             sockets: Ceiling::new(
@@ -123,30 +123,40 @@ impl ServerState {
     }
 
     /// Returns the request head with which the core admits a request before its body is read.
-    pub async fn head(&self, link: &PeerLink, request: &Request<Incoming>) -> Result<op::RequestHead> {
-        self.head_for(link, request, AcceptedCredentials::All, CookieUse::of(request.method())).await
-    }
-
-    /// Returns the request head for a route that accepts the credentials `takes`. `used` is the purpose of
-    /// the session cookie.
-    pub async fn head_for(
+    pub async fn request_head(
         &self,
         link: &PeerLink,
         request: &Request<Incoming>,
-        takes: AcceptedCredentials,
-        used: CookieUse,
+    ) -> Result<op::RequestHead> {
+        self.request_head_for(
+            link,
+            request,
+            AcceptedCredentials::All,
+            CookieUse::for_method(request.method()),
+        )
+        .await
+    }
+
+    /// Returns the request head for a route that accepts the credentials `accepted`. `cookie_use` is the
+    /// purpose of the session cookie.
+    pub async fn request_head_for(
+        &self,
+        link: &PeerLink,
+        request: &Request<Incoming>,
+        accepted: AcceptedCredentials,
+        cookie_use: CookieUse,
     ) -> Result<op::RequestHead> {
         let peer = self.peer(link, request.headers());
-        let credential = match takes {
+        let credential = match accepted {
             AcceptedCredentials::Nothing => Credential::Nothing,
             AcceptedCredentials::Authorization => self.credential(peer, request.headers(), None).await?,
             AcceptedCredentials::All => {
-                let key = self.session_key_for(request, used);
+                let key = self.session_key_for(request, cookie_use);
                 self.credential(peer, request.headers(), key).await?
             }
         };
-        let takes_none = takes == AcceptedCredentials::Nothing;
-        let credential = if takes_none { credential } else { self.stand_in(credential, request)? };
+        let takes_none = accepted == AcceptedCredentials::Nothing;
+        let credential = if takes_none { credential } else { self.default_credential(credential, request)? };
         let path = request.uri().path().to_owned();
         Ok(op::RequestHead { credential, surface: Surface::Rest, path, peer: Some(peer) })
     }
@@ -154,22 +164,22 @@ impl ServerState {
     /// Returns the credential of the first person instead of a missing credential, if authentication is off.
     ///
     /// Fails in that case if the Host or the Origin of the request is not this server.
-    fn stand_in(&self, credential: Credential, request: &Request<Incoming>) -> Result<Credential> {
+    fn default_credential(&self, credential: Credential, request: &Request<Incoming>) -> Result<Credential> {
         if !(credential.is_nothing() && self.settings.auth_disabled) {
             return Ok(credential);
         }
-        self.hosts.check(request.uri(), request.headers())?;
+        self.hosts.check_target_and_origin(request.uri(), request.headers())?;
         Ok(Credential::FirstPerson)
     }
 
     /// Returns the key that verifies the session cookie of a request, or `None` if the cookie is absent or
     /// not accepted.
-    fn session_key_for(&self, request: &Request<Incoming>, used: CookieUse) -> Option<&SessionKey> {
-        let counts = || accepts_cookie(request, used, self.public_origin());
+    fn session_key_for(&self, request: &Request<Incoming>, cookie_use: CookieUse) -> Option<&SessionKey> {
+        let counts = || accepts_session_cookie(request, cookie_use, self.public_origin());
         self.service.session_key().filter(|_| request.headers().contains_key(COOKIE) && counts())
     }
 
-    /// Returns the credential in the headers of a request. A session cookie is accepted only if `key`
+    /// Returns the credential in the headers of a request. A session cookie is accepted only if `session_key`
     /// verifies the cookie.
     ///
     /// If the credential cannot be parsed, the request counts against the rate limit of its address.
@@ -177,9 +187,9 @@ impl ServerState {
         &self,
         peer: Peer,
         headers: &HeaderMap,
-        key: Option<&SessionKey>,
+        session_key: Option<&SessionKey>,
     ) -> Result<Credential> {
-        let credential = decode::credential(headers, key);
+        let credential = decode::parse_credential(headers, session_key);
         if credential.is_err() {
             self.service.count(op::RequestHead { peer: Some(peer), ..op::RequestHead::default() }).await?;
         }
@@ -188,7 +198,7 @@ impl ServerState {
 
     /// Returns the sender of a request, as reported by the trusted proxies.
     pub fn peer(&self, link: &PeerLink, headers: &HeaderMap) -> Peer {
-        forwarded::peer(link.remote, headers, self.settings.trusted_proxy_hops)
+        forwarded::peer_behind_proxies(link.remote, headers, self.settings.trusted_proxy_hops)
     }
 
     /// Rejects a request without a credential if the Host or the Origin is not this server.
@@ -196,7 +206,7 @@ impl ServerState {
         if !head.credential.is_nothing() {
             return Ok(());
         }
-        self.hosts.check(request.uri(), request.headers())
+        self.hosts.check_target_and_origin(request.uri(), request.headers())
     }
 
     /// Returns the base URL of this service: the public URL that the operator has set, or else a URL with the
@@ -204,7 +214,7 @@ impl ServerState {
     ///
     /// If the request's host is not a name of this server, returns an empty text. Then URLs begin with the
     /// path and never contain a foreign host name.
-    pub fn own_address(&self, uri: &Uri, headers: &HeaderMap) -> String {
+    pub fn base_url(&self, uri: &Uri, headers: &HeaderMap) -> String {
         if let Some(public) = &self.settings.public_url {
             return public.to_string();
         }
@@ -228,29 +238,29 @@ impl ServerState {
     ///
     /// The reference is relative if a proxy strips a path, because clients may connect through that proxy or
     /// directly.
-    pub fn own_path(&self, path: &str) -> String {
-        if self.cookie_path() == "/" { path.to_owned() } else { relative(path, path) }
+    pub fn url_reference(&self, path: &str) -> String {
+        if self.cookie_path() == "/" { path.to_owned() } else { relative_reference(path, path) }
     }
 
-    /// Returns the Location that redirects a browser from `path` to `to`, which begins with a slash.
+    /// Returns the Location that redirects a browser from `path` to `target`, which begins with a slash.
     ///
     /// If the operator has set the public URL, the location begins with the path of that URL, which a proxy
     /// strips from requests. Otherwise the location is relative, so that it works with any prefix that a
     /// proxy strips.
-    pub fn location(&self, path: &str, to: &str) -> String {
+    pub fn redirect_location(&self, path: &str, target: &str) -> String {
         match &self.settings.public_url {
-            Some(public) => format!("{}{to}", public.path()),
-            None => relative(path, to),
+            Some(public) => format!("{}{target}", public.path()),
+            None => relative_reference(path, target),
         }
     }
 
     /// Returns the outcome of `work`. Fails with 503 `closing` if the server closes before `work` has
     /// finished.
-    pub async fn unless_closing<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+    pub async fn run_unless_closing<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         let mut phase = self.phase.subscribe();
         tokio::select! {
             outcome = work => Ok(outcome),
-            () = closing(&mut phase) => {
+            () = wait_for_closing(&mut phase) => {
                 Err(Error::new(Code::Closing, "the server is shutting down"))
             }
         }
@@ -258,7 +268,7 @@ impl ServerState {
 }
 
 /// Returns the relative reference from one path to another.
-fn relative(from: &str, to: &str) -> String {
+fn relative_reference(from: &str, to: &str) -> String {
     let depth = from.matches('/').count().saturating_sub(1);
     format!("{}{}", "../".repeat(depth), to.trim_start_matches('/'))
 }

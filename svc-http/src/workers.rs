@@ -19,29 +19,32 @@ use crate::phase::Phase;
 /// Sends batches of notifications over one delivery channel.
 pub(crate) trait BatchSender: Send + Sync + 'static {
     /// Type of one notification of the delivery channel.
-    type Piece: Send + Sync + 'static;
+    type Notification: Send + Sync + 'static;
 
     /// Delivery channel of the notifications that this sender sends.
-    const CHANNEL: &'static DeliveryChannel<Self::Piece>;
+    const CHANNEL: &'static DeliveryChannel<Self::Notification>;
 
     /// Sends the notifications of a batch that are still [current](TakenBatch::is_current). Returns the
     /// result of each notification, in the order of the batch.
     ///
     /// An implementation must return within [`SEND_TIMEOUT`].
-    fn send(&self, taken: &TakenBatch<Self::Piece>) -> impl Future<Output = Vec<DeliveryResult>> + Send;
+    fn send(
+        &self,
+        leased: &LeasedBatch<Self::Notification>,
+    ) -> impl Future<Output = Vec<DeliveryResult>> + Send;
 }
 
 /// A leased batch of notifications for one member.
-pub(crate) struct TakenBatch<T: 'static> {
+pub(crate) struct LeasedBatch<T: 'static> {
     pub batch: Arc<DeliveryBatch<T>>,
     service: Service,
 }
 
-impl<T: Send + Sync + 'static> TakenBatch<T> {
-    /// Returns whether the notification at index `place` should still be sent. Returns false if the core
+impl<T: Send + Sync + 'static> LeasedBatch<T> {
+    /// Returns whether the notification at `index` should still be sent. Returns false if the core
     /// cannot check the notification.
-    pub async fn is_current(&self, place: usize) -> bool {
-        let is_current = self.service.is_current(&self.batch, place).await;
+    pub async fn is_current(&self, index: usize) -> bool {
+        let is_current = self.service.is_current(&self.batch, index).await;
         is_current.unwrap_or_else(|error| {
             let channel = self.batch.channel().name;
             let cause = error.cause();
@@ -59,7 +62,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const POLL_INTERVAL_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// Sends the due notifications of a delivery channel until the server begins to shut down.
-pub(crate) async fn run_worker<S: BatchSender>(
+pub(crate) async fn run_delivery_worker<S: BatchSender>(
     service: Service,
     sender: Arc<S>,
     mut phase: watch::Receiver<Phase>,
@@ -90,22 +93,22 @@ async fn start_batches<S: BatchSender>(
 ) -> svc_core::Result<()> {
     while sending.try_join_next().is_some() {}
     for (batch, place) in service.take_batches(S::CHANNEL).await? {
-        let taken = TakenBatch { batch: Arc::new(batch), service: service.clone() };
+        let leased = LeasedBatch { batch: Arc::new(batch), service: service.clone() };
         let sender = Arc::clone(sender);
         sending.spawn(async move {
-            send(&*sender, taken).await;
+            send_and_record(&*sender, leased).await;
             drop(place);
         });
     }
     Ok(())
 }
 
-async fn send<S: BatchSender>(sender: &S, taken: TakenBatch<S::Piece>) {
+async fn send_and_record<S: BatchSender>(sender: &S, leased: LeasedBatch<S::Notification>) {
     let channel = S::CHANNEL.name;
-    let Ok(results) = timeout(SEND_TIMEOUT, sender.send(&taken)).await else {
+    let Ok(results) = timeout(SEND_TIMEOUT, sender.send(&leased)).await else {
         return tracing::warn!(channel, "a batch was not sent in time and will be retried");
     };
-    if let Err(error) = taken.service.settle(taken.batch, results).await {
+    if let Err(error) = leased.service.settle(leased.batch, results).await {
         let cause = error.cause();
         tracing::warn!(channel, %error, ?cause, "the results of a batch were not stored; it may be resent");
     }

@@ -15,7 +15,7 @@ pub(crate) enum Address {
 
 impl Address {
     /// Parses an address. Returns `None` if `uri` is not a resource address in canonical form.
-    pub fn of(uri: &str) -> Option<Self> {
+    pub fn parse(uri: &str) -> Option<Self> {
         let (kind, id) = uri.strip_prefix("svc://")?.split_once('/')?;
         let address = match kind {
             "workspaces" => Self::Workspace(id.parse().ok()?),
@@ -50,7 +50,7 @@ mod tests {
         let id = "01990000-0000-7000-8000-00000000000a";
         for kind in ["workspaces", "channels", "threads", "boots"] {
             let uri = format!("svc://{kind}/{id}");
-            assert_eq!(Address::of(&uri).unwrap().to_string(), uri);
+            assert_eq!(Address::parse(&uri).unwrap().to_string(), uri);
             let other_ways = [uri.to_uppercase(), format!("svc://{kind}/{}", id.to_uppercase())];
             for bad in other_ways.iter().map(String::as_str).chain([
                 &*format!("{uri}/"),
@@ -58,11 +58,11 @@ mod tests {
                 &*format!("svc://{kind}/{{{id}}}"),
                 &*format!("svc://{kind}/"),
             ]) {
-                assert_eq!(Address::of(bad), None, "{bad}");
+                assert_eq!(Address::parse(bad), None, "{bad}");
             }
         }
         for bad in ["", "svc://", "svc://threads", "http://threads/x", "svc://artifacts/00"] {
-            assert_eq!(Address::of(bad), None, "{bad}");
+            assert_eq!(Address::parse(bad), None, "{bad}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::catalogue::CARD_URI;
 const MIME_TYPE: &str = "text/html;profile=mcp-app";
 
 /// HTML source of the card, in one file.
-const CARD: &str = concat!(
+const CARD_HTML: &str = concat!(
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Approval</title>\n<style>",
     include_str!("card/approval.css"),
     "</style>\n</head>\n<body>\n<main></main>\n<script>",
@@ -35,9 +35,9 @@ pub fn approval() -> Card {
         item: json!({
             "uri": CARD_URI, "name": "approval-card", "title": "Approval",
             "description": "Shows an approval gate, and lets a person decide.",
-            "mimeType": MIME_TYPE, "size": CARD.len(), "_meta": {"ui": ui},
+            "mimeType": MIME_TYPE, "size": CARD_HTML.len(), "_meta": {"ui": ui},
         }),
-        contents: json!({"uri": CARD_URI, "mimeType": MIME_TYPE, "text": CARD, "_meta": {"ui": ui}}),
+        contents: json!({"uri": CARD_URI, "mimeType": MIME_TYPE, "text": CARD_HTML, "_meta": {"ui": ui}}),
     }
 }
 
@@ -51,10 +51,10 @@ mod tests {
         assert_eq!(card.item["uri"], card.contents["uri"]);
         for (wanted, number) in [("<script>", 1), ("</script>", 1), ("src=", 0), ("href=", 0), ("http://", 0)]
         {
-            assert_eq!(CARD.matches(wanted).count(), number, "{wanted}");
+            assert_eq!(CARD_HTML.matches(wanted).count(), number, "{wanted}");
         }
         for way in ["innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function("] {
-            assert!(!CARD.contains(way), "{way}");
+            assert!(!CARD_HTML.contains(way), "{way}");
         }
     }
 }

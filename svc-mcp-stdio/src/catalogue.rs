@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use svc_core::capability::Capabilities;
 use svc_core::op::{Effect, Operation, Table, mcp};
 
-use crate::response::END;
+use crate::response::RESPONSE_END;
 use crate::revision::Revision;
 use crate::tool_filter::ToolFilter;
 
 /// Maximum cached lists of tools.
-const LISTS_MAX: usize = 64;
+const CACHED_LISTS_MAX: usize = 64;
 
 /// Tool of the catalogue, with the operation that the tool calls.
 #[derive(Debug)]
@@ -28,17 +28,17 @@ pub(crate) struct CatalogueEntry {
 
 impl CatalogueEntry {
     fn new(operation: &Arc<Operation>) -> Self {
-        let shape = |shape: ToolShape| Bytes::from(shape.of(operation).to_string());
+        let shape = |shape: ToolShape| Bytes::from(shape.tool_value(operation).to_string());
         Self { operation: Arc::clone(operation), shapes: ToolShape::ALL.map(shape) }
     }
 
     /// Returns whether a call of the tool may be parked.
-    pub fn waits(&self) -> bool {
+    pub fn is_wait(&self) -> bool {
         self.operation.effect() == Effect::Wait
     }
 
     /// Returns whether a call of the tool may change data.
-    pub fn changes(&self) -> bool {
+    pub fn is_change(&self) -> bool {
         !self.operation.effect().changes_nothing()
     }
 }
@@ -66,7 +66,7 @@ impl ToolShape {
         }
     }
 
-    fn of(self, operation: &Operation) -> Value {
+    fn tool_value(self, operation: &Operation) -> Value {
         let mut tool = mcp::tool(operation);
         let Some(members) = tool.as_object_mut() else { return tool };
         match self {
@@ -97,7 +97,7 @@ const CARD_TOOLS: [&str; 2] = ["approval_decide", "get_approval_gate"];
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ToolAudience {
     /// Capabilities of the caller's credential; `None` if the list does not depend on capabilities.
-    pub held: Option<Capabilities>,
+    pub capabilities: Option<Capabilities>,
     /// Whether the caller has no credential.
     pub is_anonymous: bool,
     pub view: ToolFilter,
@@ -105,15 +105,15 @@ pub(crate) struct ToolAudience {
 }
 
 impl ToolAudience {
-    fn sees(&self, operation: &Operation) -> bool {
+    fn can_see(&self, operation: &Operation) -> bool {
         let is_open = !self.is_anonymous || operation.is_open_to_anonymous();
-        let can_call = self.held.is_none_or(|held| operation.access().needs.satisfied_by(held));
+        let can_call = self.capabilities.is_none_or(|held| operation.access().needs.satisfied_by(held));
         is_open && can_call && self.view.shows(operation)
     }
 }
 
 /// Start of the result member that lists the tools.
-const LIST: &[u8] = br#""tools":["#;
+const LIST_START: &[u8] = br#""tools":["#;
 
 /// All tools, sorted by name.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ pub(crate) struct Catalogue {
 
 impl Catalogue {
     /// Encodes the tools for the operations of `table`.
-    pub fn of(table: &Table) -> Self {
+    pub fn from_table(table: &Table) -> Self {
         let tools = mcp::tools(table, Capabilities::all());
         Self {
             entries: tools.map(|row| Arc::new(CatalogueEntry::new(row))).collect(),
@@ -139,7 +139,7 @@ impl Catalogue {
     }
 
     /// Returns the names of the tools that the filter `view` shows.
-    pub fn shown_names(&self, view: &ToolFilter) -> impl Iterator<Item = &str> {
+    pub fn visible_names(&self, view: &ToolFilter) -> impl Iterator<Item = &str> {
         let operations = self.entries.iter().map(|entry| &entry.operation);
         operations.filter(|operation| view.shows(operation)).map(|operation| operation.name())
     }
@@ -152,9 +152,9 @@ impl Catalogue {
         if let Some(list) = self.cached_lists().get(&audience) {
             return list;
         }
-        let mut list = LIST.to_vec();
-        for entry in self.entries.iter().filter(|entry| audience.sees(&entry.operation)) {
-            if list.len() > LIST.len() {
+        let mut list = LIST_START.to_vec();
+        for entry in self.entries.iter().filter(|entry| audience.can_see(&entry.operation)) {
+            if list.len() > LIST_START.len() {
                 list.push(b',');
             }
             if let Some(bytes) = entry.shapes.get(audience.shape as usize) {
@@ -162,7 +162,7 @@ impl Catalogue {
             }
         }
         list.push(b']');
-        list.extend_from_slice(END);
+        list.extend_from_slice(RESPONSE_END);
         let list = Bytes::from(list);
         self.cached_lists().put(audience, list.clone());
         list
@@ -190,7 +190,7 @@ impl CachedLists {
 
     /// Caches a list, and evicts the least recently requested list if the cache is full.
     fn put(&mut self, audience: ToolAudience, list: Bytes) {
-        if self.by_audience.len() >= LISTS_MAX {
+        if self.by_audience.len() >= CACHED_LISTS_MAX {
             let oldest = self.by_audience.iter().min_by_key(|(_, (_, used))| *used);
             if let Some(audience) = oldest.map(|(audience, _)| audience.clone()) {
                 self.by_audience.remove(&audience);
@@ -210,7 +210,7 @@ mod tests {
 
     fn everybody(shape: ToolShape) -> ToolAudience {
         ToolAudience {
-            held: Some(Capabilities::all()),
+            capabilities: Some(Capabilities::all()),
             is_anonymous: false,
             view: ToolFilter::default(),
             shape,
@@ -219,23 +219,27 @@ mod tests {
 
     fn listed(catalogue: &Catalogue, audience: ToolAudience) -> Vec<Value> {
         let list = catalogue.list(audience);
-        let list = list.strip_prefix(br#""tools":"#).and_then(|list| list.strip_suffix(END)).unwrap();
+        let list =
+            list.strip_prefix(br#""tools":"#).and_then(|list| list.strip_suffix(RESPONSE_END)).unwrap();
         serde_json::from_slice(list).unwrap()
     }
 
     #[test]
     fn each_audience_sees_its_own_list() {
-        let catalogue = Catalogue::of(&operation_table().unwrap());
+        let catalogue = Catalogue::from_table(&operation_table().unwrap());
         let all = listed(&catalogue, everybody(ToolShape::Full));
         assert!(!json!(all).to_string().contains("x-mcp-header"), "the offer says that there are none");
         assert!(all.iter().all(|tool| tool["outputSchema"].is_object() && tool["title"].is_string()));
         let plain = listed(&catalogue, everybody(ToolShape::Plain));
         assert_eq!(plain.len(), all.len());
         assert!(plain.iter().all(|tool| tool.get("outputSchema").is_none() && tool.get("title").is_none()));
-        let few = ToolAudience { held: Some(Capabilities::NONE), ..everybody(ToolShape::Full) };
+        let few = ToolAudience { capabilities: Some(Capabilities::NONE), ..everybody(ToolShape::Full) };
         assert!(listed(&catalogue, few).len() < all.len());
-        let worker =
-            ToolAudience { held: None, view: ToolFilter::of(Profile::Worker), ..everybody(ToolShape::Full) };
+        let worker = ToolAudience {
+            capabilities: None,
+            view: ToolFilter::for_profile(Profile::Worker),
+            ..everybody(ToolShape::Full)
+        };
         assert_eq!(listed(&catalogue, worker).len(), Profile::Worker.tools().len());
         let card = listed(&catalogue, everybody(ToolShape::WithCard));
         let with_card: Vec<&Value> = card.iter().filter(|tool| tool["_meta"].get("ui").is_some()).collect();
@@ -245,17 +249,17 @@ mod tests {
     #[test]
     fn no_more_than_a_number_of_lists_is_kept() {
         let table = operation_table().unwrap();
-        let catalogue = Catalogue::of(&table);
+        let catalogue = Catalogue::from_table(&table);
         let names: Vec<&str> = table.operations().map(Operation::name).collect();
         let first = everybody(ToolShape::Full);
-        for name in names.iter().take(2 * LISTS_MAX) {
+        for name in names.iter().take(2 * CACHED_LISTS_MAX) {
             let choice = ToolChoice { tools: Some((*name).to_owned()), ..ToolChoice::default() };
             let Ok(view) = ToolFilter::chosen(&table, &choice) else { continue };
             catalogue.list(ToolAudience { view, ..first.clone() });
             catalogue.list(first.clone());
         }
         let kept = catalogue.cached_lists();
-        assert_eq!(kept.by_audience.len(), LISTS_MAX);
+        assert_eq!(kept.by_audience.len(), CACHED_LISTS_MAX);
         assert!(kept.by_audience.contains_key(&first), "what is in use stays");
     }
 }

@@ -34,7 +34,7 @@ impl ClientProgram {
     fn configuration(self, program: &Path, data: &Path, choice: &ToolChoice, inherited: &[&str]) -> String {
         let takes_command = program.file_stem().is_none_or(|name| name != "svc-mcp-stdio");
         let command = takes_command.then(|| "mcp-stdio".to_owned());
-        let arguments: Vec<String> = command.into_iter().chain(arguments(data, choice)).collect();
+        let arguments: Vec<String> = command.into_iter().chain(command_arguments(data, choice)).collect();
         let program = program.display().to_string();
         let server = |token: &str, reference: fn(&str) -> String| {
             let inherited = inherited.iter().map(|name| ((*name).to_owned(), reference(name)));
@@ -55,9 +55,9 @@ impl ClientProgram {
                     "type": "promptString", "id": "svc-token", "description": "Token of svc",
                     "password": true,
                 }],
-                "servers": {"svc": with_type(server("${input:svc-token}", editor_reference))},
+                "servers": {"svc": with_stdio_type(server("${input:svc-token}", editor_reference))},
             }),
-            Self::Codex => return toml(&program, &arguments, inherited),
+            Self::Codex => return to_toml(&program, &arguments, inherited),
         };
         format!("{value:#}\n")
     }
@@ -89,7 +89,7 @@ fn editor_reference(name: &str) -> String {
 /// If this program is `svc`, the configuration also contains the subcommand `mcp-stdio`. The configuration
 /// refers to the variables for the database and the keys that are set in this process, without their values.
 /// Fails if `choice` contains an unknown name.
-pub fn print(client: ClientProgram, data: &Path, choice: &ToolChoice) -> Result<()> {
+pub fn print_configuration(client: ClientProgram, data: &Path, choice: &ToolChoice) -> Result<()> {
     ToolFilter::chosen(&operation_table()?, choice).map_err(Error::malformed)?;
     let program = std::env::current_exe().map_err(Error::internal)?;
     let data = std::path::absolute(data).map_err(Error::internal)?;
@@ -97,14 +97,14 @@ pub fn print(client: ClientProgram, data: &Path, choice: &ToolChoice) -> Result<
     io::stdout().lock().write_all(text.as_bytes()).map_err(Error::internal)
 }
 
-fn with_type(mut server: Value) -> Value {
+fn with_stdio_type(mut server: Value) -> Value {
     if let Some(members) = server.as_object_mut() {
         members.insert("type".to_owned(), json!("stdio"));
     }
     server
 }
 
-fn arguments(data: &Path, choice: &ToolChoice) -> Vec<String> {
+fn command_arguments(data: &Path, choice: &ToolChoice) -> Vec<String> {
     let mut arguments = vec!["--data".to_owned(), data.display().to_string()];
     let has_chosen = choice.toolsets.is_some() || choice.tools.is_some();
     let toolsets = choice.toolsets.clone().or((!has_chosen).then(|| Profile::Worker.name().to_owned()));
@@ -118,7 +118,7 @@ fn arguments(data: &Path, choice: &ToolChoice) -> Vec<String> {
 }
 
 /// Formats the configuration as TOML, whose basic strings allow every escape that JSON uses.
-fn toml(program: &str, arguments: &[String], inherited: &[&str]) -> String {
+fn to_toml(program: &str, arguments: &[String], inherited: &[&str]) -> String {
     let command = json!(program);
     let arguments = json!(arguments);
     let variables: Vec<&str> = ["SVC_TOKEN"].iter().chain(inherited).copied().collect();
@@ -168,6 +168,9 @@ mod tests {
     #[test]
     fn what_was_chosen_is_kept() {
         let choice = ToolChoice { toolsets: None, tools: Some("whoami".to_owned()), reads_only: true };
-        assert_eq!(arguments(Path::new("d"), &choice), ["--data", "d", "--tools", "whoami", "--read-only"]);
+        assert_eq!(
+            command_arguments(Path::new("d"), &choice),
+            ["--data", "d", "--tools", "whoami", "--read-only"]
+        );
     }
 }

@@ -12,7 +12,7 @@ use crate::address::Address;
 use crate::notifier::Notifier;
 
 /// Maximum resources that one connection, request or stream can be subscribed to.
-pub(crate) const SUBSCRIBED_MAX: usize = 100;
+pub(crate) const SUBSCRIPTIONS_MAX: usize = 100;
 
 /// Set of resource addresses that several tasks share.
 pub(crate) type Addresses = Arc<Mutex<BTreeSet<Address>>>;
@@ -35,16 +35,16 @@ impl Connection {
 
     /// Subscribes the connection to a resource, or ends the subscription if `is_wanted` is false.
     ///
-    /// Fails with 409 `wrong-state` if the connection already has [`SUBSCRIBED_MAX`] subscriptions.
+    /// Fails with 409 `wrong-state` if the connection already has [`SUBSCRIPTIONS_MAX`] subscriptions.
     pub(crate) fn set_subscription(&self, address: Address, is_wanted: bool) -> Result<()> {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_wanted {
             addresses.remove(&address);
-        } else if addresses.len() < SUBSCRIBED_MAX || addresses.contains(&address) {
+        } else if addresses.len() < SUBSCRIPTIONS_MAX || addresses.contains(&address) {
             addresses.insert(address);
         } else {
             return Err(Error::wrong_state(format!(
-                "a connection subscribes to at most {SUBSCRIBED_MAX} resources"
+                "a connection subscribes to at most {SUBSCRIPTIONS_MAX} resources"
             )));
         }
         Ok(())

@@ -106,7 +106,7 @@ pub fn run_stdio(config: &Config, choice: &ToolChoice) -> Result<()> {
 /// Makes writes beyond the file size limit (`ulimit -f`) fail instead of ending the process.
 ///
 /// The process handles SIGXFSZ, so that such a write fails like a write to a full disk.
-pub fn outlive_size_limit() -> Result<()> {
+pub fn handle_file_size_signal() -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let _entered = runtime.enter();

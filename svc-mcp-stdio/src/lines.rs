@@ -27,18 +27,18 @@ use crate::tool_filter::ToolFilter;
 use crate::wire::{self, InvalidMessage, Kind, Message, Payload, WAIT_BATCH_MAX};
 
 /// Maximum bytes of an input line.
-const LINE_MAX: usize = 4 << 20;
+const LINE_BYTES_MAX: usize = 4 << 20;
 /// Maximum requests in progress on a connection, including parked waits.
 const IN_PROGRESS_MAX: usize = 1024;
 /// Maximum total bytes of the requests in progress. The server reads no further line until the last request
 /// fits.
-const BYTES_MAX: usize = 4 * LINE_MAX;
+const REQUEST_BYTES_MAX: usize = 4 * LINE_BYTES_MAX;
 /// Maximum requests that are running or have an answer that is not written yet. Parked waits do not count.
 const ACTIVE_MAX: usize = 64;
 /// Maximum bytes of lines that are combined in one write.
-const WRITE_BUFFER: usize = 16 << 10;
+const WRITE_BUFFER_BYTES: usize = 16 << 10;
 /// Maximum lines that are queued to be written.
-const QUEUE_MAX: usize = 64;
+const QUEUED_LINES_MAX: usize = 64;
 
 /// Serves one caller until its input has ended and all running requests are answered.
 pub(crate) async fn serve<R, W>(
@@ -53,14 +53,14 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     // Clients show the reason why a server has exited, but rarely the reason why it lists no tools.
-    if let Err(error) = Principal::local(token.clone()).capabilities(service).await
+    if let Err(error) = Principal::for_local_token(token.clone()).capabilities(service).await
         && error.code() == Code::Unauthenticated
     {
         return Err(error);
     }
-    let (lines, queue) = mpsc::channel(QUEUE_MAX);
+    let (lines, queue) = mpsc::channel(QUEUED_LINES_MAX);
     let writing = tokio::spawn(write_lines(writer, queue));
-    let agreed = AgreedSettings::for_revision(Revision::UNSTATED);
+    let settings = AgreedSettings::for_revision(Revision::UNSTATED);
     let in_progress = Arc::default();
     let (connection, mut said) = Connection::new();
     let said_lines = lines.clone();
@@ -70,9 +70,11 @@ where
             let _ = said_lines.send(notification).await;
         }
     });
-    let room = MemoryLimits { bytes: semaphore(BYTES_MAX), places: semaphore(ACTIVE_MAX) };
+    let memory_limits =
+        MemoryLimits { bytes: semaphore(REQUEST_BYTES_MAX), active_requests: semaphore(ACTIVE_MAX) };
     let running = JoinSet::new();
-    let pipe = PipeState { router, token, view, lines, connection, in_progress, agreed, room, running };
+    let pipe =
+        PipeState { router, token, view, lines, connection, in_progress, settings, memory_limits, running };
     pipe.run(BufReader::new(reader)).await;
     writing.await.map_err(Error::internal)
 }
@@ -81,7 +83,7 @@ where
 ///
 /// Short lines that are queued together are sent in one write.
 async fn write_lines<W: AsyncWrite + Unpin>(out: W, mut queue: mpsc::Receiver<Bytes>) {
-    let mut out = BufWriter::with_capacity(WRITE_BUFFER, out);
+    let mut out = BufWriter::with_capacity(WRITE_BUFFER_BYTES, out);
     while let Some(line) = queue.recv().await {
         let is_last = queue.is_empty();
         let written = async {
@@ -103,15 +105,15 @@ struct PipeState {
     lines: mpsc::Sender<Bytes>,
     connection: Arc<Connection>,
     in_progress: Arc<Mutex<PendingRequests>>,
-    agreed: AgreedSettings,
-    room: MemoryLimits,
+    settings: AgreedSettings,
+    memory_limits: MemoryLimits,
     running: JoinSet<()>,
 }
 
 /// Memory limits for requests and responses, for clients that send a lot or read slowly.
 struct MemoryLimits {
     bytes: Arc<Semaphore>,
-    places: Arc<Semaphore>,
+    active_requests: Arc<Semaphore>,
 }
 
 fn semaphore(permits: usize) -> Arc<Semaphore> {
@@ -145,7 +147,7 @@ enum ResponseSink {
 /// A batch whose responses are not complete.
 struct PendingBatch {
     /// Number of missing responses, plus one while the messages of the batch are being read.
-    awaited: usize,
+    missing_responses: usize,
     /// Responses so far, separated by commas.
     array: Vec<u8>,
 }
@@ -162,13 +164,13 @@ impl ResponseSink {
             Self::Line => response.map(Bytes::from),
             Self::Batch(batch) => {
                 let mut batch = locked(batch);
-                batch.awaited = batch.awaited.saturating_sub(1);
+                batch.missing_responses = batch.missing_responses.saturating_sub(1);
                 if let Some(response) = response {
                     let separator = if batch.array.is_empty() { b'[' } else { b',' };
                     batch.array.push(separator);
                     batch.array.extend_from_slice(&response);
                 }
-                if batch.awaited > 0 || batch.array.is_empty() {
+                if batch.missing_responses > 0 || batch.array.is_empty() {
                     return None;
                 }
                 batch.array.push(b']');
@@ -181,19 +183,14 @@ impl ResponseSink {
 impl PendingRequests {
     /// Adds a request and returns its number. Fails if the id is in use or the connection has too many
     /// requests.
-    fn begin(
-        &mut self,
-        id: &RequestId,
-        waits: bool,
-        sink: ResponseSink,
-    ) -> std::result::Result<u64, Refusal> {
+    fn add(&mut self, id: &RequestId, waits: bool, sink: ResponseSink) -> std::result::Result<u64, Refusal> {
         if self.requests.contains_key(id) {
             let invalid = InvalidMessage::new("the id is in use by a request in progress", None);
             return Err(Refusal::from(&invalid));
         }
         if self.requests.len() >= IN_PROGRESS_MAX {
             let full = "too many requests are in progress on this connection";
-            return Err(Refusal::of(Error::new(Code::Overloaded, full)));
+            return Err(Refusal::from_error(Error::new(Code::Overloaded, full)));
         }
         self.last_number += 1;
         let number = self.last_number;
@@ -222,7 +219,7 @@ impl PendingRequests {
     }
 
     /// Cancels all waits. Returns the lines with the responses of the batches that this completes.
-    fn abandon_waits(&mut self) -> Vec<Bytes> {
+    fn cancel_waits(&mut self) -> Vec<Bytes> {
         let waits: Vec<RequestId> =
             self.requests.iter().filter(|(_, running)| running.waits).map(|(id, _)| id.clone()).collect();
         waits.iter().filter_map(|id| self.cancel(id)).collect()
@@ -237,15 +234,15 @@ impl PipeState {
         let mut line = Vec::new();
         loop {
             let read = tokio::select! {
-                read = next_line(&mut reader, &mut line) => read,
+                read = read_line(&mut reader, &mut line) => read,
                 () = self.lines.closed() => return,
             };
             let handled = match read {
                 Line::Whole => self.handle_line(std::mem::take(&mut line).into()).await,
                 Line::TooLong => {
-                    let detail = format!("a line is longer than {LINE_MAX} bytes");
-                    let refusal = Refusal::of(Error::new(Code::BodyTooLarge, detail));
-                    self.write(Some(refusal.response(None).into())).await
+                    let detail = format!("a line is longer than {LINE_BYTES_MAX} bytes");
+                    let refusal = Refusal::from_error(Error::new(Code::BodyTooLarge, detail));
+                    self.write_line(Some(refusal.response(None).into())).await
                 }
                 Line::End => break,
             };
@@ -255,9 +252,9 @@ impl PipeState {
             // Removes finished tasks from the set.
             while self.running.try_join_next().is_some() {}
         }
-        let answered = locked(&self.in_progress).abandon_waits();
+        let answered = locked(&self.in_progress).cancel_waits();
         for line in answered {
-            if self.write(Some(line)).await.is_err() {
+            if self.write_line(Some(line)).await.is_err() {
                 return;
             }
         }
@@ -269,27 +266,30 @@ impl PipeState {
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
-        match wire::read(&line) {
-            Ok(Payload::One(message)) => self.message(message, ResponseSink::Line).await,
-            Ok(Payload::Batch(items)) if self.agreed.revision.has_batches() => {
-                self.batch(items, line.len()).await
+        match wire::parse_payload(&line) {
+            Ok(Payload::One(message)) => self.handle_message(message, ResponseSink::Line).await,
+            Ok(Payload::Batch(items)) if self.settings.revision.has_batches() => {
+                self.start_batch(items, line.len()).await
             }
-            Ok(Payload::Batch(_)) => self.refuse(&InvalidMessage::no_batches(None)).await,
-            Err(invalid) => self.refuse(&invalid).await,
+            Ok(Payload::Batch(_)) => self.write_refusal(&InvalidMessage::no_batches(None)).await,
+            Err(invalid) => self.write_refusal(&invalid).await,
         }
     }
 
     /// Starts all messages of a batch. The line with the responses is written once the last response is
     /// complete.
-    async fn batch(
+    async fn start_batch(
         &mut self,
         items: Vec<std::result::Result<Message, InvalidMessage>>,
         size: usize,
     ) -> std::result::Result<(), OutputClosed> {
-        let sink = ResponseSink::Batch(Arc::new(Mutex::new(PendingBatch { awaited: 1, array: Vec::new() })));
+        let sink = ResponseSink::Batch(Arc::new(Mutex::new(PendingBatch {
+            missing_responses: 1,
+            array: Vec::new(),
+        })));
         let more = || {
             if let ResponseSink::Batch(batch) = &sink {
-                locked(batch).awaited += 1;
+                locked(batch).missing_responses += 1;
             }
         };
         for item in items {
@@ -305,20 +305,20 @@ impl PipeState {
                     if message.kind == Kind::Request {
                         more();
                     }
-                    self.message(message, sink.clone()).await?;
+                    self.handle_message(message, sink.clone()).await?;
                     continue;
                 }
                 Err(invalid) => invalid,
             };
             more();
-            self.respond(&sink, refusal(&invalid)).await?;
+            self.respond(&sink, encode_refusal(&invalid)).await?;
         }
-        self.write(sink.add_response(None)).await
+        self.write_line(sink.add_response(None)).await
     }
 
     /// Starts a request, or processes a notification. Ignores responses, because this server sends no
     /// requests.
-    async fn message(
+    async fn handle_message(
         &mut self,
         message: Message,
         sink: ResponseSink,
@@ -326,32 +326,32 @@ impl PipeState {
         match (message.kind, &message.id) {
             (Kind::Request, Some(id)) => {
                 let id = id.clone();
-                self.request(id, Arc::new(message), sink).await
+                self.start_request(id, Arc::new(message), sink).await
             }
             (Kind::Notification, _) if message.method == "notifications/cancelled" => {
                 let id = message.params.text("requestId").and_then(|id| std::str::from_utf8(id).ok());
-                let Some(id) = id.and_then(wire::request_id) else { return Ok(()) };
+                let Some(id) = id.and_then(wire::parse_request_id) else { return Ok(()) };
                 let line = locked(&self.in_progress).cancel(&id);
-                self.write(line).await
+                self.write_line(line).await
             }
             _ => Ok(()),
         }
     }
 
-    async fn request(
+    async fn start_request(
         &mut self,
         id: RequestId,
         message: Arc<Message>,
         sink: ResponseSink,
     ) -> std::result::Result<(), OutputClosed> {
         let waits = self.router.call_properties(&message).waits;
-        let begun = locked(&self.in_progress).begin(&id, waits, sink.clone());
+        let begun = locked(&self.in_progress).add(&id, waits, sink.clone());
         let number = match begun {
             Ok(number) => number,
             Err(refusal) => return self.respond(&sink, refusal.response(Some(&id))).await,
         };
-        let principal = Principal::local(self.token.clone());
-        let context = RequestContext::of(&message, &self.agreed, principal, self.view.clone());
+        let principal = Principal::for_local_token(self.token.clone());
+        let context = RequestContext::from_message(&message, &self.settings, principal, self.view.clone());
         let context = context.and_then(|context| match &sink {
             ResponseSink::Batch(_) if !context.revision.has_batches() => {
                 Err(InvalidMessage::no_batches(None).into())
@@ -371,25 +371,25 @@ impl PipeState {
             let answer = self.router.answer(&context, &message, &Notifier::closed()).await;
             locked(&self.in_progress).end(&id, number);
             let Some(answer) = answer else { return Ok(()) };
-            if let Some(agreement) = answer.agreed {
-                self.agreed = agreement.after(self.agreed);
+            if let Some(agreement) = answer.settings_change {
+                self.settings = agreement.apply_to(self.settings);
             }
-            return self.respond(&sink, answer.bytes.joined()).await;
+            return self.respond(&sink, answer.bytes.into_contiguous()).await;
         }
         let router = self.router.clone();
         let lines = self.lines.clone();
         let in_progress = Arc::clone(&self.in_progress);
         let key = id.clone();
-        let size = u32::try_from(message.size.min(BYTES_MAX)).unwrap_or(u32::MAX);
-        let bytes = Arc::clone(&self.room.bytes).acquire_many_owned(size).await;
-        let places = Arc::clone(&self.room.places);
+        let size = u32::try_from(message.size.min(REQUEST_BYTES_MAX)).unwrap_or(u32::MAX);
+        let bytes = Arc::clone(&self.memory_limits.bytes).acquire_many_owned(size).await;
+        let places = Arc::clone(&self.memory_limits.active_requests);
         let task = self.running.spawn(async move {
             let _bytes = bytes;
             let _place = if waits { None } else { Some(places.acquire_owned().await) };
             let (notifier, said) = Notifier::new();
             let answer =
                 relay_notifications(router.answer(&context, &message, &notifier), said, &lines).await;
-            let response = answer.map(|answer| answer.bytes.joined());
+            let response = answer.map(|answer| answer.bytes.into_contiguous());
             let ended = locked(&in_progress).end(&key, number);
             if let Some(line) = ended.and_then(|sink| sink.add_response(response)) {
                 // Sending fails only if the output is broken, which ends the connection.
@@ -401,14 +401,14 @@ impl PipeState {
     }
 
     async fn respond(&self, sink: &ResponseSink, response: Vec<u8>) -> std::result::Result<(), OutputClosed> {
-        self.write(sink.add_response(Some(response))).await
+        self.write_line(sink.add_response(Some(response))).await
     }
 
-    async fn refuse(&self, invalid: &InvalidMessage) -> std::result::Result<(), OutputClosed> {
-        self.write(Some(refusal(invalid).into())).await
+    async fn write_refusal(&self, invalid: &InvalidMessage) -> std::result::Result<(), OutputClosed> {
+        self.write_line(Some(encode_refusal(invalid).into())).await
     }
 
-    async fn write(&self, line: Option<Bytes>) -> std::result::Result<(), OutputClosed> {
+    async fn write_line(&self, line: Option<Bytes>) -> std::result::Result<(), OutputClosed> {
         match line {
             Some(line) => self.lines.send(line).await.map_err(|_| OutputClosed),
             None => Ok(()),
@@ -416,7 +416,7 @@ impl PipeState {
     }
 }
 
-fn refusal(invalid: &InvalidMessage) -> Vec<u8> {
+fn encode_refusal(invalid: &InvalidMessage) -> Vec<u8> {
     Refusal::from(invalid).response(invalid.id.as_ref())
 }
 
@@ -426,8 +426,9 @@ enum Line {
     End,
 }
 
-/// Reads the next line, up to a line break or the end of the input. Buffers no more than [`LINE_MAX`] bytes.
-async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Line {
+/// Reads the next line, up to a line break or the end of the input. Buffers no more than [`LINE_BYTES_MAX`]
+/// bytes.
+async fn read_line(reader: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Line {
     line.clear();
     let mut too_long = false;
     loop {
@@ -441,7 +442,7 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>)
             None => (available, false),
         };
         let ending = usize::from(found);
-        too_long |= line.len().saturating_add(part.len()) > LINE_MAX.saturating_add(ending);
+        too_long |= line.len().saturating_add(part.len()) > LINE_BYTES_MAX.saturating_add(ending);
         if too_long {
             line.clear();
         } else {

@@ -30,13 +30,13 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Some(client) = cli.print_config {
-        return match config_print::print(client, &cli.data, &cli.choice) {
+        return match config_print::print_configuration(client, &cli.data, &cli.choice) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => svc_mcp_stdio::report_fatal_error("svc-mcp-stdio", &error),
         };
     }
     let config = Config::read(std::env::vars_os(), &cli.data);
-    let ready = svc_mcp_stdio::outlive_size_limit().and(config);
+    let ready = svc_mcp_stdio::handle_file_size_signal().and(config);
     match ready.and_then(|config| svc_mcp_stdio::run_stdio(&config, &cli.choice)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => svc_mcp_stdio::report_fatal_error("svc-mcp-stdio", &error),

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::log_level::LogLevel;
 
 /// Maximum notifications that are queued to be sent.
-const QUEUE_MAX: usize = 16;
+const QUEUED_NOTIFICATIONS_MAX: usize = 16;
 
 /// Sender of the notifications of a request.
 ///
@@ -21,7 +21,7 @@ pub struct Notifier(Option<mpsc::Sender<Bytes>>);
 impl Notifier {
     /// Creates a sender, and the receiver from which the transport reads the notifications.
     pub fn new() -> (Self, mpsc::Receiver<Bytes>) {
-        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
+        let (sender, receiver) = mpsc::channel(QUEUED_NOTIFICATIONS_MAX);
         (Self(Some(sender)), receiver)
     }
 
@@ -34,7 +34,7 @@ impl Notifier {
     /// reach the client.
     pub async fn send(&self, method: &str, params: &impl Serialize) -> bool {
         match &self.0 {
-            Some(sender) => sender.send(notification(method, params)).await.is_ok(),
+            Some(sender) => sender.send(encode_notification(method, params)).await.is_ok(),
             None => false,
         }
     }
@@ -43,7 +43,7 @@ impl Notifier {
     fn try_send(&self, method: &str, params: &impl Serialize) {
         if let Some(sender) = &self.0 {
             // Notifications that the client does not need are dropped if the queue is full.
-            let _ = sender.try_send(notification(method, params));
+            let _ = sender.try_send(encode_notification(method, params));
         }
     }
 
@@ -66,25 +66,25 @@ impl Notifier {
 /// Notifications that were sent before the answer also arrive before the answer.
 pub async fn relay_notifications<T>(
     answer: impl Future<Output = T>,
-    mut said: mpsc::Receiver<Bytes>,
-    to: &mpsc::Sender<Bytes>,
+    mut notifications: mpsc::Receiver<Bytes>,
+    client: &mpsc::Sender<Bytes>,
 ) -> T {
     let mut answer = std::pin::pin!(answer);
     let answer = loop {
         tokio::select! {
             biased;
             // If the client has disconnected, sending the answer will report that.
-            Some(notification) = said.recv() => drop(to.send(notification).await),
+            Some(notification) = notifications.recv() => drop(client.send(notification).await),
             answer = &mut answer => break answer,
         }
     };
-    while let Ok(notification) = said.try_recv() {
-        let _ = to.send(notification).await;
+    while let Ok(notification) = notifications.try_recv() {
+        let _ = client.send(notification).await;
     }
     answer
 }
 
 /// Encodes a JSON-RPC notification.
-pub(crate) fn notification(method: &str, params: &impl Serialize) -> Bytes {
+pub(crate) fn encode_notification(method: &str, params: &impl Serialize) -> Bytes {
     json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string().into()
 }

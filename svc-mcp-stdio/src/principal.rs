@@ -14,7 +14,7 @@ use svc_core::{Code, Error, Holder, LimitState, Peer, Result, Service};
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// Path that the audit trail records for tool calls.
-const PATH: &str = "/mcp";
+const AUDIT_PATH: &str = "/mcp";
 
 /// Caller of a message, identified by a credential.
 ///
@@ -24,7 +24,7 @@ pub struct Principal {
     head: Arc<RequestHead>,
     admission: Arc<Mutex<MessageAdmission>>,
     holder: Option<Holder>,
-    standings: Arc<[LimitState]>,
+    limit_states: Arc<[LimitState]>,
     /// Time at which the caller's waits end, whatever timeout a wait requests.
     deadline: Option<Instant>,
     room_lsn: Arc<AtomicI64>,
@@ -67,7 +67,7 @@ impl Principal {
             head: head.into(),
             admission: Arc::default(),
             holder: None,
-            standings: Arc::default(),
+            limit_states: Arc::default(),
             deadline: None,
             room_lsn: Arc::new(AtomicI64::new(UNKNOWN_LSN)),
             address: Arc::default(),
@@ -76,7 +76,7 @@ impl Principal {
 
     /// Sets the URL under which the caller has reached the service, for links in responses.
     #[must_use]
-    pub fn reached_at(self, address: &str) -> Self {
+    pub fn with_address(self, address: &str) -> Self {
         Self { address: address.into(), ..self }
     }
 
@@ -98,9 +98,9 @@ impl Principal {
     pub async fn admit_next(&self, service: &Service) -> std::result::Result<Self, AdmissionFailure> {
         let admission = service.admit(None, self.head.as_ref().clone()).await?;
         let holder = admission.holder();
-        let standings = admission.limit_states().into();
+        let limit_states = admission.limit_states().into();
         let admission = Arc::new(Mutex::new(MessageAdmission::Unused(admission)));
-        Ok(Self { admission, holder, standings, ..self.clone() })
+        Ok(Self { admission, holder, limit_states, ..self.clone() })
     }
 
     /// Returns the caller with an admitted message, so that all requests to the core for this message count
@@ -113,7 +113,7 @@ impl Principal {
     /// Sets a common deadline for all waits of the caller, so that all waits together take no longer than one
     /// wait.
     #[must_use]
-    pub fn until(self, deadline: Instant) -> Self {
+    pub fn with_deadline(self, deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..self }
     }
 
@@ -125,27 +125,27 @@ impl Principal {
 
     /// Returns a hash that identifies the credential. Requests have the same hash exactly if they have the
     /// same credential.
-    pub fn mark(&self) -> [u8; 32] {
+    pub fn credential_hash(&self) -> [u8; 32] {
         self.head.credential.mark()
     }
 
     /// Returns the remaining quotas of the rate limits that the message counts against; empty if the message
     /// was not admitted.
     pub fn limit_states(&self) -> &[LimitState] {
-        &self.standings
+        &self.limit_states
     }
 
     /// Returns whether the message is admitted but has not made a request to the core, which would record the
     /// message.
-    pub fn is_unused(&self) -> bool {
+    pub fn is_unrecorded(&self) -> bool {
         matches!(*self.lock(), MessageAdmission::Unused(_))
     }
 
     /// Makes a request to the core if the message has made none, so that the core records the message.
     ///
     /// Fails if the credential has ended.
-    pub async fn confirm(&self, service: &Service) -> Result<()> {
-        if self.is_unused() {
+    pub async fn ensure_recorded(&self, service: &Service) -> Result<()> {
+        if self.is_unrecorded() {
             self.capabilities(service).await?;
         }
         Ok(())
@@ -166,7 +166,7 @@ impl Principal {
     }
 
     /// Creates the principal for the token of this process.
-    pub(crate) fn local(token: SecretString) -> Self {
+    pub(crate) fn for_local_token(token: SecretString) -> Self {
         Self::new(head(Credential::Bearer(token), None))
     }
 
@@ -177,7 +177,7 @@ impl Principal {
 
     /// Returns the last position in the log, after a query to the core if no reply has contained the position
     /// yet. Returns `None` if the query is refused or takes too long.
-    pub async fn room_lsn_by_now(&self, service: &Service) -> Option<i64> {
+    pub async fn query_room_lsn(&self, service: &Service) -> Option<i64> {
         if self.room_lsn().is_none() {
             // If this query is refused, the answer to the request reports the reason.
             let _ = timeout(POSITION_QUERY_TIMEOUT, self.capabilities(service)).await;
@@ -190,7 +190,7 @@ impl Principal {
     }
 
     /// Resolves at the deadline of the caller's waits. Never resolves if the caller has no deadline.
-    pub(crate) async fn deadline_passed(&self) {
+    pub(crate) async fn wait_for_deadline(&self) {
         match self.deadline {
             Some(deadline) => sleep_until(deadline).await,
             None => std::future::pending().await,
@@ -198,7 +198,7 @@ impl Principal {
     }
 
     /// Returns the current data of the member that the credential acts as.
-    pub(crate) async fn bearer(&self, service: &Service) -> Result<Bearer> {
+    pub(crate) async fn current_bearer(&self, service: &Service) -> Result<Bearer> {
         let admission = self.admission(service, Some(WHOAMI.operation(service.table())?)).await?;
         let reply = service.bearer(admission.without_operation()).await?;
         self.record_lsn(reply.lsn);
@@ -267,23 +267,23 @@ impl Principal {
             // An anonymous caller cannot be looked up.
             return Ok(Capabilities::of_anonymous());
         }
-        Ok(self.bearer(service).await?.capabilities)
+        Ok(self.current_bearer(service).await?.capabilities)
     }
 
     /// Returns whether the caller's credential has ended; false for an anonymous caller.
-    pub async fn has_ended(&self, service: &Service) -> bool {
+    pub async fn has_credential_ended(&self, service: &Service) -> bool {
         self.capabilities(service).await.is_err_and(|error| error.code() == Code::Unauthenticated)
     }
 
     /// Returns the member that the caller acts as.
     pub(crate) async fn member(&self, service: &Service) -> Result<MemberId> {
-        Ok(self.bearer(service).await?.member_id)
+        Ok(self.current_bearer(service).await?.member_id)
     }
 }
 
 /// Creates the request head for a request over MCP.
 pub fn head(credential: Credential, peer: Option<Peer>) -> RequestHead {
-    RequestHead { credential, surface: Surface::Mcp, path: PATH.to_owned(), peer }
+    RequestHead { credential, surface: Surface::Mcp, path: AUDIT_PATH.to_owned(), peer }
 }
 
 /// Maximum time that a response head waits for the query of the last position in the log.

@@ -105,7 +105,7 @@ impl Refusal {
     ///
     /// Many clients show the message of an error without its data, so the message also contains the next
     /// step.
-    pub fn of(error: Error) -> Self {
+    pub fn from_error(error: Error) -> Self {
         let code = match mcp::error_form(error.code()) {
             ErrorForm::Error(code) => code,
             ErrorForm::Result => i32::from(error.code().status()),
@@ -174,7 +174,7 @@ impl From<InvalidMessage> for Refusal {
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        Self::of(error)
+        Self::from_error(error)
     }
 }
 

@@ -44,7 +44,7 @@ pub struct ClientCapabilities {
 impl ClientCapabilities {
     /// Parses the declared capabilities of a client. A capability of the wrong type is treated as not
     /// declared.
-    pub fn of(capabilities: &Value) -> Self {
+    pub fn parse(capabilities: &Value) -> Self {
         let is_declared = |path: &str| capabilities.pointer(path).is_some_and(Value::is_object);
         let extensions = capabilities.get("extensions").and_then(Value::as_object);
         Self {
@@ -75,7 +75,7 @@ impl AgreedSettings {
 
     /// Returns the same settings for a client that shows cards.
     #[must_use]
-    pub fn showing_cards(mut self) -> Self {
+    pub fn with_cards(mut self) -> Self {
         self.declared.cards = true;
         self
     }
@@ -93,10 +93,10 @@ pub enum SettingsChange {
 impl SettingsChange {
     /// Returns the settings after this change.
     #[must_use]
-    pub fn after(self, before: AgreedSettings) -> AgreedSettings {
+    pub fn apply_to(self, settings: AgreedSettings) -> AgreedSettings {
         match self {
-            Self::Handshake(agreed) => agreed,
-            Self::Level(level) => AgreedSettings { log_level: Some(level), ..before },
+            Self::Handshake(settings) => settings,
+            Self::Level(level) => AgreedSettings { log_level: Some(level), ..settings },
         }
     }
 }
@@ -127,31 +127,31 @@ impl RequestContext {
     ///
     /// Members of `_meta` that determine how a request is answered must be valid. Invalid members that only
     /// add to the answer, such as a progress token, are ignored.
-    pub fn of(
+    pub fn from_message(
         message: &Message,
-        agreed: &AgreedSettings,
+        settings: &AgreedSettings,
         principal: Principal,
         view: ToolFilter,
     ) -> Result<Self, Refusal> {
         let meta = message.params.members("_meta").map_err(|_| {
             malformed_member("_meta", "an object with at most 64 members and without duplicates")
         })?;
-        let revision = request_revision(&meta, agreed, &message.method)?;
+        let revision = request_revision(&meta, settings, &message.method)?;
         let mut context = Self {
             principal,
             view,
             revision,
-            declared: agreed.declared,
-            log_level: agreed.log_level,
+            declared: settings.declared,
+            log_level: settings.log_level,
             progress: None,
             key: meta.text(IDEMPOTENCY_KEY).map(Box::from),
             connection: None,
         };
-        context.progress = meta.text(PROGRESS_TOKEN).and_then(wire::request_id).map(ProgressToken);
+        context.progress = meta.text(PROGRESS_TOKEN).and_then(wire::parse_request_id).map(ProgressToken);
         if revision.is_stateless() {
             let value =
                 |name: &str| meta.text(name).and_then(|text| serde_json::from_str::<Value>(text).ok());
-            context.declared = ClientCapabilities::of(
+            context.declared = ClientCapabilities::parse(
                 &value(CLIENT_CAPABILITIES).ok_or_else(|| missing_member(CLIENT_CAPABILITIES))?,
             );
             context.log_level = value(LOG_LEVEL).and_then(|level| LogLevel::deserialize(level).ok());
@@ -179,17 +179,21 @@ pub fn stated_revision(message: &Message) -> Option<String> {
 }
 
 /// Determines the revision of a request from the `_meta` of the message, or else from the agreed settings.
-fn request_revision(meta: &Members<'_>, agreed: &AgreedSettings, method: &str) -> Result<Revision, Refusal> {
+fn request_revision(
+    meta: &Members<'_>,
+    settings: &AgreedSettings,
+    method: &str,
+) -> Result<Revision, Refusal> {
     match meta.text(PROTOCOL_VERSION) {
         Some(date) => match serde_json::from_str::<Cow<'_, str>>(date) {
-            Ok(date) => Revision::of(&date).ok_or_else(|| Refusal::revision(&date)),
+            Ok(date) => Revision::from_date(&date).ok_or_else(|| Refusal::revision(&date)),
             Err(_) => Err(malformed_member(PROTOCOL_VERSION, "a string")),
         },
         // `server/discover` exists only in revisions in which each request contains its revision.
-        None if agreed.revision.is_stateless() || method == "server/discover" => {
+        None if settings.revision.is_stateless() || method == "server/discover" => {
             Err(missing_member(PROTOCOL_VERSION))
         }
-        None => Ok(agreed.revision),
+        None => Ok(settings.revision),
     }
 }
 
@@ -212,10 +216,17 @@ mod tests {
 
     fn context(meta: &Value, agreed: Revision) -> Result<RequestContext, Fault> {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"_meta": meta}});
-        let Ok(Payload::One(message)) = wire::read(&Bytes::from(message.to_string())) else { panic!() };
+        let Ok(Payload::One(message)) = wire::parse_payload(&Bytes::from(message.to_string())) else {
+            panic!()
+        };
         let principal = Principal::new(RequestHead::default());
-        RequestContext::of(&message, &AgreedSettings::for_revision(agreed), principal, ToolFilter::default())
-            .map_err(|refusal| refusal.fault)
+        RequestContext::from_message(
+            &message,
+            &AgreedSettings::for_revision(agreed),
+            principal,
+            ToolFilter::default(),
+        )
+        .map_err(|refusal| refusal.fault)
     }
 
     fn modern(more: &Value) -> Value {
@@ -280,6 +291,6 @@ mod tests {
         let ui = json!({CLIENT_CAPABILITIES: {"extensions": {UI_EXTENSION: {"mimeTypes": []}}}});
         assert!(context(&modern(&ui), Revision::UNSTATED).unwrap().declared.cards);
         assert!(!context(&modern(&json!({})), Revision::UNSTATED).unwrap().declared.cards);
-        assert!(AgreedSettings::for_revision(Revision::V20250618).showing_cards().declared.cards);
+        assert!(AgreedSettings::for_revision(Revision::V20250618).with_cards().declared.cards);
     }
 }

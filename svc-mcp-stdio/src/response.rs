@@ -47,7 +47,7 @@ impl Response {
         Self { members: members.into(), ..Self::default() }
     }
 
-    /// Creates a result from one encoded member that ends with [`END`].
+    /// Creates a result from one encoded member that ends with [`RESPONSE_END`].
     pub(crate) fn from_last_member(last: Bytes) -> Self {
         Self { last, ..Self::default() }
     }
@@ -97,7 +97,7 @@ impl Response {
 
     /// Marks the result as a request for input instead of the final outcome.
     #[must_use]
-    pub fn needing_input(mut self) -> Self {
+    pub fn into_input_request(mut self) -> Self {
         self.needs_input = true;
         self
     }
@@ -138,7 +138,7 @@ impl Response {
             add(&mut out, &format!(r#""_meta":{}"#, Value::Object(meta)));
         }
         if last.is_empty() {
-            out.extend_from_slice(END);
+            out.extend_from_slice(RESPONSE_END);
         } else if !is_first {
             out.push(b',');
         }
@@ -147,7 +147,7 @@ impl Response {
 }
 
 /// Closing braces of the result and of the response.
-pub(crate) const END: &[u8] = b"}}";
+pub(crate) const RESPONSE_END: &[u8] = b"}}";
 
 /// Encoded JSON-RPC response, whose last bytes may be shared with other responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl EncodedResponse {
     }
 
     /// Returns the response as one contiguous buffer.
-    pub fn joined(self) -> Vec<u8> {
+    pub fn into_contiguous(self) -> Vec<u8> {
         let Self { mut start, rest } = self;
         start.extend_from_slice(&rest);
         start
@@ -206,7 +206,7 @@ mod tests {
 
     fn read(answered: Response, revision: Revision) -> Value {
         let response = answered.response(&RequestId::String("a\"b".into()), revision, r#"{"name":"svc"}"#);
-        serde_json::from_slice(&response.joined()).unwrap()
+        serde_json::from_slice(&response.into_contiguous()).unwrap()
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
             json!({"tools": [1], "resultType": "complete", "ttlMs": 7, "cacheScope": "private",
                    "_meta": {"own": {"n": 1}, "io.modelcontextprotocol/serverInfo": {"name": "svc"}}})
         );
-        let asking = read(result().cached(7, CacheScope::Private).needing_input(), Revision::V20260728);
+        let asking = read(result().cached(7, CacheScope::Private).into_input_request(), Revision::V20260728);
         assert_eq!(asking["result"]["resultType"], "input_required");
         assert!(asking["result"].get("ttlMs").is_none());
     }
@@ -245,8 +245,8 @@ mod tests {
                 .cached(7, CacheScope::Public);
             let response = response.response(&RequestId::Number(1), revision, "{}");
             assert_eq!(response.rest.as_ptr(), shared.as_ptr(), "it is not copied");
-            assert_eq!(response.size(), response.clone().joined().len());
-            let read: Value = serde_json::from_slice(&response.joined()).unwrap();
+            assert_eq!(response.size(), response.clone().into_contiguous().len());
+            let read: Value = serde_json::from_slice(&response.into_contiguous()).unwrap();
             assert_eq!((&read["result"]["tools"], &read["result"]["_meta"]["own"]), (&json!([1]), &json!(1)));
         }
     }

@@ -30,7 +30,7 @@ impl Revision {
     pub const UNSTATED: Self = Self::V20250326;
 
     /// Returns the revision with this date, or `None` if the server does not support the revision.
-    pub fn of(date: &str) -> Option<Self> {
+    pub fn from_date(date: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|revision| revision.date() == date)
     }
 
@@ -47,7 +47,9 @@ impl Revision {
 
     /// Returns the revision for a connection whose client requests `date` in `initialize`.
     pub fn negotiate(date: &str) -> Self {
-        Self::of(date).filter(|revision| revision.has_handshake()).unwrap_or(Self::NEWEST_WITH_HANDSHAKE)
+        Self::from_date(date)
+            .filter(|revision| revision.has_handshake())
+            .unwrap_or(Self::NEWEST_WITH_HANDSHAKE)
     }
 
     /// Returns whether each request contains its revision, and the client's capabilities and name.
@@ -93,7 +95,7 @@ impl Revision {
     }
 
     /// Converts the revision to the type of the protocol's model.
-    pub fn version(self) -> ProtocolVersion {
+    pub fn to_protocol_version(self) -> ProtocolVersion {
         match self {
             Self::V20241105 => ProtocolVersion::V_2024_11_05,
             Self::V20250326 => ProtocolVersion::V_2025_03_26,
@@ -119,9 +121,9 @@ mod tests {
             assert!(pair[0] > pair[1] && pair[0].date() > pair[1].date());
         }
         for revision in Revision::ALL {
-            assert_eq!(Revision::of(revision.date()), Some(revision));
-            assert_eq!(revision.version().as_str(), revision.date());
-            assert_eq!(revision.version().has_initialize(), revision.has_handshake());
+            assert_eq!(Revision::from_date(revision.date()), Some(revision));
+            assert_eq!(revision.to_protocol_version().as_str(), revision.date());
+            assert_eq!(revision.to_protocol_version().has_initialize(), revision.has_handshake());
         }
         assert_eq!(ProtocolVersion::KNOWN_VERSIONS.len(), Revision::ALL.len());
     }

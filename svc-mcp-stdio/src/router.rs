@@ -32,7 +32,7 @@ pub struct Answer {
     /// Refusal of the request; `None` if the request has a result.
     pub refusal: Option<Refusal>,
     /// Change of the settings by `initialize` or `logging/setLevel`, for later requests of the connection.
-    pub agreed: Option<SettingsChange>,
+    pub settings_change: Option<SettingsChange>,
 }
 
 /// Routes messages to a handler. Clones share the handler.
@@ -88,13 +88,15 @@ impl Router {
             step => step,
         };
         Some(match step {
-            Ok((answered, agreed)) => {
+            Ok((answered, settings_change)) => {
                 let bytes = answered.response(id, context.revision, &self.server_info);
-                Answer { bytes, refusal: None, agreed }
+                Answer { bytes, refusal: None, settings_change }
             }
-            Err(refusal) => {
-                Answer { bytes: refusal.response(Some(id)).into(), refusal: Some(refusal), agreed: None }
-            }
+            Err(refusal) => Answer {
+                bytes: refusal.response(Some(id)).into(),
+                refusal: Some(refusal),
+                settings_change: None,
+            },
         })
     }
 
@@ -104,13 +106,13 @@ impl Router {
             None => self.handler.refuse(context, refusal).await,
             Some(_) => refusal,
         };
-        Answer { bytes: refusal.response(id).into(), refusal: Some(refusal), agreed: None }
+        Answer { bytes: refusal.response(id).into(), refusal: Some(refusal), settings_change: None }
     }
 
     /// Returns the answer to `subscriptions/listen` when the server ends the subscription.
-    pub fn end_of_listening(&self, context: &RequestContext, id: &RequestId) -> Answer {
+    pub fn subscription_end_answer(&self, context: &RequestContext, id: &RequestId) -> Answer {
         let bytes = Response::subscription_ended(id).response(id, context.revision, &self.server_info);
-        Answer { bytes, refusal: None, agreed: None }
+        Answer { bytes, refusal: None, settings_change: None }
     }
 
     async fn dispatch(
@@ -124,7 +126,7 @@ impl Router {
         let revision = context.revision;
         let plain = |outcome: Outcome| outcome.map(|answered| (answered, None));
         if message.method == "tools/call" {
-            return plain(handler.call(context, call(message)?, notifier).await);
+            return plain(handler.call(context, parse_call(message)?, notifier).await);
         }
         let declared = handler.declares(context);
         match message.method.as_str() {
@@ -135,7 +137,7 @@ impl Router {
             "initialize" if revision.has_handshake() => self.initialize(context, message),
             "ping" if revision.has_handshake() => Ok((Response::default(), None)),
             "logging/setLevel" if revision.has_handshake() && declared.logging.is_some() => {
-                let SetLevelParams { level } = params(message, &["level"])?;
+                let SetLevelParams { level } = parse_params(message, &["level"])?;
                 Ok((Response::default(), Some(SettingsChange::Level(level))))
             }
             "server/discover" if revision.is_stateless() => Ok((self.discover(context, declared), None)),
@@ -148,12 +150,12 @@ impl Router {
                 plain(handler.templates(context).await)
             }
             "resources/read" if declared.resources.is_some() => {
-                plain(handler.read(context, params::<ResourceParams>(message, &["uri"])?.uri).await)
+                plain(handler.read(context, parse_params::<ResourceParams>(message, &["uri"])?.uri).await)
             }
             method @ ("resources/subscribe" | "resources/unsubscribe")
                 if revision.has_handshake() && has_subscriptions(&declared) =>
             {
-                let uri = params::<ResourceParams>(message, &["uri"])?.uri;
+                let uri = parse_params::<ResourceParams>(message, &["uri"])?.uri;
                 plain(handler.subscribe(context, uri, method == "resources/subscribe").await)
             }
             "prompts/list" if declared.prompts.is_some() => {
@@ -163,16 +165,18 @@ impl Router {
             "prompts/get" if declared.prompts.is_some() => {
                 // Malformed responses to a request for input are ignored.
                 let wanted: GetPromptRequestParams =
-                    params(message, &["name", "arguments", "inputResponses", "requestState"])
-                        .or_else(|_| params(message, &["name", "arguments"]))?;
+                    parse_params(message, &["name", "arguments", "inputResponses", "requestState"])
+                        .or_else(|_| parse_params(message, &["name", "arguments"]))?;
                 plain(handler.prompt(context, wanted).await)
             }
             "completion/complete" if declared.completions.is_some() => {
-                let CompletionParams { of, argument } = params(message, &["ref", "argument"])?;
-                plain(handler.complete(context, CompleteRequestParams::new(of.reference()?, argument)).await)
+                let CompletionParams { of, argument } = parse_params(message, &["ref", "argument"])?;
+                plain(
+                    handler.complete(context, CompleteRequestParams::new(of.to_reference()?, argument)).await,
+                )
             }
             "subscriptions/listen" if revision.is_stateless() => {
-                let SubscriptionParams { notifications } = params(message, &["notifications"])?;
+                let SubscriptionParams { notifications } = parse_params(message, &["notifications"])?;
                 plain(handler.listen(context, id, notifications, notifier).await)
             }
             method => Err(Refusal::method(method)),
@@ -183,18 +187,23 @@ impl Router {
         // If a client requests an unknown revision, the server responds with a revision that it supports.
         let revision = Revision::negotiate(&message.params.string("protocolVersion").unwrap_or_default());
         let capabilities: Value = message.params.read("capabilities").ok().flatten().unwrap_or_default();
-        let context =
-            RequestContext { revision, declared: ClientCapabilities::of(&capabilities), ..context.clone() };
-        let result = InitializeResult::new(declared_in(revision, self.handler.declares(&context)))
-            .with_protocol_version(revision.version())
-            .with_server_info(server_info())
-            .with_instructions(self.handler.instructions(&context));
-        let agreed = AgreedSettings { revision, declared: context.declared, log_level: context.log_level };
-        Ok((Response::of(&result), Some(SettingsChange::Handshake(agreed))))
+        let context = RequestContext {
+            revision,
+            declared: ClientCapabilities::parse(&capabilities),
+            ..context.clone()
+        };
+        let result =
+            InitializeResult::new(capabilities_in_revision(revision, self.handler.declares(&context)))
+                .with_protocol_version(revision.to_protocol_version())
+                .with_server_info(server_info())
+                .with_instructions(self.handler.instructions(&context));
+        let settings = AgreedSettings { revision, declared: context.declared, log_level: context.log_level };
+        Ok((Response::of(&result), Some(SettingsChange::Handshake(settings))))
     }
 
     fn discover(&self, context: &RequestContext, declared: ServerCapabilities) -> Response {
-        let mut result = DiscoverResult::new(Revision::ALL.map(Revision::version).to_vec(), declared);
+        let mut result =
+            DiscoverResult::new(Revision::ALL.map(Revision::to_protocol_version).to_vec(), declared);
         result.instructions = Some(self.handler.instructions(context).to_owned());
         Response::of(&result).cached(LONG_TTL_MS, CacheScope::Public)
     }
@@ -240,7 +249,7 @@ struct CompletionReference {
 }
 
 impl CompletionReference {
-    fn reference(&self) -> Result<Reference, Refusal> {
+    fn to_reference(&self) -> Result<Reference, Refusal> {
         match (self.kind.as_str(), self.name.as_str(), self.uri.as_str()) {
             ("ref/prompt", Some(name), _) => Ok(Reference::for_prompt(name)),
             ("ref/resource", _, Some(uri)) => Ok(Reference::for_resource(uri)),
@@ -267,7 +276,7 @@ fn has_subscriptions(declared: &ServerCapabilities) -> bool {
 }
 
 /// Returns the declared capabilities that a revision defines.
-fn declared_in(revision: Revision, declared: ServerCapabilities) -> ServerCapabilities {
+fn capabilities_in_revision(revision: Revision, declared: ServerCapabilities) -> ServerCapabilities {
     let completions = declared.completions.clone().filter(|_| revision.has_completions());
     let mut known = declared;
     known.completions = completions;
@@ -278,7 +287,7 @@ fn called_tool(message: &Message) -> Option<Cow<'_, str>> {
     (message.method == "tools/call").then(|| message.params.string("name")).flatten()
 }
 
-fn call(message: &Arc<Message>) -> Result<Call, Refusal> {
+fn parse_call(message: &Arc<Message>) -> Result<Call, Refusal> {
     let Some(name) = called_tool(message) else {
         let error = message.params.read::<String>("name").err();
         return Err(Refusal::params(match error.as_ref().and_then(invalid_character_message) {
@@ -295,14 +304,18 @@ fn call(message: &Arc<Message>) -> Result<Call, Refusal> {
 }
 
 /// Parses the parameters `names` of a message.
-fn params<T: DeserializeOwned>(message: &Message, names: &[&str]) -> Result<T, Refusal> {
+fn parse_params<T: DeserializeOwned>(message: &Message, names: &[&str]) -> Result<T, Refusal> {
     message.params.read_members(names).map_err(|error| {
-        Refusal::params(format!("the params of {} are invalid: {}", message.method, json_fault(&error)))
+        Refusal::params(format!(
+            "the params of {} are invalid: {}",
+            message.method,
+            describe_json_error(&error)
+        ))
     })
 }
 
 /// Describes a JSON error in the terms of JSON instead of the terms of Rust.
-fn json_fault(error: &serde_json::Error) -> String {
+fn describe_json_error(error: &serde_json::Error) -> String {
     if let Some(fault) = invalid_character_message(error) {
         return fault.to_owned();
     }

@@ -32,7 +32,7 @@ An error says what was rejected, with a stable code in brackets, why, and what t
 
 /// Instructions for an agent that sees only some tools. The text mentions no tool, since any tool may be
 /// hidden.
-pub(crate) const INSTRUCTIONS_OF_SOME: &str = "\
+pub(crate) const PARTIAL_INSTRUCTIONS: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result. \
 You see only some of its tools: a text may mention a tool that you do not see and cannot call.\n\
 An error says what was rejected, with a stable code in brackets, why, and what to do.";
@@ -45,7 +45,7 @@ pub struct ToolFilter {
     chosen: Option<Arc<BTreeSet<&'static str>>>,
     reads_only: bool,
     /// Whether the filter depends only on the path of an HTTP request.
-    is_of_path: bool,
+    depends_only_on_path: bool,
 }
 
 /// Choice of tools by a client, as text that is not parsed yet.
@@ -64,8 +64,8 @@ pub struct ToolChoice {
 
 impl ToolFilter {
     /// Returns the filter that shows the tools of a profile.
-    pub fn of(profile: Profile) -> Self {
-        Self { profile: Some(profile), is_of_path: true, ..Self::default() }
+    pub fn for_profile(profile: Profile) -> Self {
+        Self { profile: Some(profile), depends_only_on_path: true, ..Self::default() }
     }
 
     /// Returns the filter for a client's choice, or an error message about an invalid name.
@@ -73,25 +73,29 @@ impl ToolFilter {
     /// An empty list is treated as no choice, since an unset variable in a configuration results in an empty
     /// list.
     pub fn chosen(table: &Table, choice: &ToolChoice) -> Result<Self, String> {
-        let toolsets: Vec<&str> = names_in(choice.toolsets.as_deref()).collect();
-        let tools: Vec<&str> = names_in(choice.tools.as_deref()).collect();
+        let toolsets: Vec<&str> = split_names(choice.toolsets.as_deref()).collect();
+        let tools: Vec<&str> = split_names(choice.tools.as_deref()).collect();
         if let (&[only], true) = (toolsets.as_slice(), tools.is_empty())
             && let Some(profile) = Profile::by_name(only)
         {
-            return Ok(Self { reads_only: choice.reads_only, is_of_path: false, ..Self::of(profile) });
+            return Ok(Self {
+                reads_only: choice.reads_only,
+                depends_only_on_path: false,
+                ..Self::for_profile(profile)
+            });
         }
         let mut chosen = BTreeSet::new();
         let mut has_all = toolsets.is_empty() && tools.is_empty();
         for &word in &toolsets {
             has_all |= word == ALL;
-            chosen.extend(toolset(table, word)?);
+            chosen.extend(tools_of_toolset(table, word)?);
         }
         for &word in &tools {
-            chosen.insert(tool(table, word)?);
+            chosen.insert(find_tool(table, word)?);
         }
         Ok(Self {
             profile: None,
-            is_of_path: toolsets.is_empty() && tools.is_empty() && !choice.reads_only,
+            depends_only_on_path: toolsets.is_empty() && tools.is_empty() && !choice.reads_only,
             chosen: (!has_all).then(|| Arc::new(chosen)),
             reads_only: choice.reads_only,
         })
@@ -107,14 +111,22 @@ impl ToolFilter {
 
     /// Returns the filter of a profile, restricted by a client's choice, or an error message about that
     /// choice.
-    pub fn within(profile: Profile, choice: &ToolChoice) -> Result<Self, String> {
-        if names_in(choice.toolsets.as_deref()).chain(names_in(choice.tools.as_deref())).next().is_some() {
+    pub fn for_profile_and_choice(profile: Profile, choice: &ToolChoice) -> Result<Self, String> {
+        if split_names(choice.toolsets.as_deref())
+            .chain(split_names(choice.tools.as_deref()))
+            .next()
+            .is_some()
+        {
             return Err(format!(
                 "the tools of the profile {} are fixed; toolsets and tools are chosen at /mcp",
                 profile.name()
             ));
         }
-        Ok(Self { reads_only: choice.reads_only, is_of_path: !choice.reads_only, ..Self::of(profile) })
+        Ok(Self {
+            reads_only: choice.reads_only,
+            depends_only_on_path: !choice.reads_only,
+            ..Self::for_profile(profile)
+        })
     }
 
     /// Returns the profile of the filter, or `None` if the filter is not for a profile.
@@ -124,12 +136,12 @@ impl ToolFilter {
 
     /// Returns whether the filter depends only on the path of a request, so that shared caches may keep the
     /// list of tools.
-    pub fn is_of_path(&self) -> bool {
-        self.is_of_path
+    pub fn depends_only_on_path(&self) -> bool {
+        self.depends_only_on_path
     }
 
     /// Returns whether the filter shows all tools that a text mentions in backticks.
-    pub fn shows_named(&self, text: &str, table: &Table) -> bool {
+    pub fn shows_tools_in(&self, text: &str, table: &Table) -> bool {
         let mut named = text.split('`').skip(1).step_by(2).filter_map(|word| table.operation(word));
         named.all(|operation| self.shows(operation))
     }
@@ -139,27 +151,27 @@ impl ToolFilter {
         match (self.profile, &self.chosen, self.reads_only) {
             (Some(profile), None, false) => profile.instructions(),
             (None, None, false) => INSTRUCTIONS,
-            _ => INSTRUCTIONS_OF_SOME,
+            _ => PARTIAL_INSTRUCTIONS,
         }
     }
 }
 
 /// Returns the names of all toolsets.
 pub fn toolsets(table: &Table) -> Vec<&'static str> {
-    let areas = tools(table).map(|operation| operation.docs().area);
+    let areas = listed_tools(table).map(|operation| operation.docs().area);
     let names: BTreeSet<&str> = areas.chain(Profile::ALL.map(Profile::name)).chain([ALL]).collect();
     names.into_iter().collect()
 }
 
-fn tools(table: &Table) -> impl Iterator<Item = &Operation> {
+fn listed_tools(table: &Table) -> impl Iterator<Item = &Operation> {
     table.operations().filter(|operation| !operation.http().rest_only)
 }
 
-fn names_in(list: Option<&str>) -> impl Iterator<Item = &str> {
+fn split_names(list: Option<&str>) -> impl Iterator<Item = &str> {
     list.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty())
 }
 
-fn toolset(table: &Table, word: &str) -> Result<Vec<&'static str>, String> {
+fn tools_of_toolset(table: &Table, word: &str) -> Result<Vec<&'static str>, String> {
     if let Some(profile) = Profile::by_name(word) {
         return Ok(profile.tools().to_vec());
     }
@@ -167,19 +179,19 @@ fn toolset(table: &Table, word: &str) -> Result<Vec<&'static str>, String> {
         return Ok(Vec::new());
     }
     let names: Vec<_> =
-        tools(table).filter(|operation| operation.docs().area == word).map(Operation::name).collect();
-    if names.is_empty() { Err(unknown("toolset", word, &toolsets(table))) } else { Ok(names) }
+        listed_tools(table).filter(|operation| operation.docs().area == word).map(Operation::name).collect();
+    if names.is_empty() { Err(unknown_name_message("toolset", word, &toolsets(table))) } else { Ok(names) }
 }
 
-fn tool(table: &Table, word: &str) -> Result<&'static str, String> {
-    let names: Vec<&str> = tools(table).map(Operation::name).collect();
-    match tools(table).find(|operation| operation.name() == word) {
+fn find_tool(table: &Table, word: &str) -> Result<&'static str, String> {
+    let names: Vec<&str> = listed_tools(table).map(Operation::name).collect();
+    match listed_tools(table).find(|operation| operation.name() == word) {
         Some(operation) => Ok(operation.name()),
-        None => Err(unknown("tool", word, &names)),
+        None => Err(unknown_name_message("tool", word, &names)),
     }
 }
 
-fn unknown(kind: &str, word: &str, known: &[&str]) -> String {
+fn unknown_name_message(kind: &str, word: &str, known: &[&str]) -> String {
     match nearest(word, known) {
         Some(near) => format!("there is no {kind} {}; did you mean {near}?", echo(word)),
         None if known.len() > 60 => format!("there is no {kind} {}; see tools/list", echo(word)),
@@ -205,7 +217,7 @@ mod tests {
         let table = operation_table().unwrap();
         let view = ToolFilter::chosen(&table, choice).unwrap();
         let mut names: Vec<_> =
-            tools(&table).filter(|operation| view.shows(operation)).map(Operation::name).collect();
+            listed_tools(&table).filter(|operation| view.shows(operation)).map(Operation::name).collect();
         names.sort_unstable();
         names
     }
@@ -246,8 +258,8 @@ mod tests {
             view.instructions()
         });
         assert_eq!(instructed[1], Profile::Worker.instructions());
-        assert_eq!(instructed[2..], [INSTRUCTIONS_OF_SOME; 4]);
-        let within = |choice| ToolFilter::within(Profile::Reviewer, &choice);
+        assert_eq!(instructed[2..], [PARTIAL_INSTRUCTIONS; 4]);
+        let within = |choice| ToolFilter::for_profile_and_choice(Profile::Reviewer, &choice);
         assert!(within(of(Some("claims"), None)).is_err() && within(of(Some(""), None)).is_ok());
     }
 

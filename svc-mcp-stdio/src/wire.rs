@@ -86,7 +86,7 @@ impl Params {
 
     /// Returns the value of a string member, or `None` if the member is absent or not a string.
     pub fn string(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.text(name).and_then(|text| string(text))
+        self.text(name).and_then(|text| parse_string(text))
     }
 
     /// Returns the members of an object that is a parameter; empty if the parameter is absent or not an
@@ -137,7 +137,7 @@ impl InvalidMessage {
         Self::new("batches exist only in revision 2025-03-26", id)
     }
 
-    fn of(error: &serde_json::Error) -> Self {
+    fn from_json_error(error: &serde_json::Error) -> Self {
         if error.is_data() {
             return Self::new("a member of the message appears twice, or it has more than 64 members", None);
         }
@@ -150,40 +150,43 @@ impl InvalidMessage {
 }
 
 /// Parses one message or one batch.
-pub fn read(payload: &Bytes) -> Result<Payload, InvalidMessage> {
+pub fn parse_payload(payload: &Bytes) -> Result<Payload, InvalidMessage> {
     match payload.trim_ascii_start().first() {
-        Some(b'{') => message(payload).map(Payload::One),
-        Some(b'[') => batch(payload).map(Payload::Batch),
+        Some(b'{') => parse_message(payload).map(Payload::One),
+        Some(b'[') => parse_batch(payload).map(Payload::Batch),
         None => Err(InvalidMessage::unreadable("the message is empty")),
         _ => {
-            serde_json::from_slice::<IgnoredAny>(payload).map_err(|error| InvalidMessage::of(&error))?;
+            serde_json::from_slice::<IgnoredAny>(payload)
+                .map_err(|error| InvalidMessage::from_json_error(&error))?;
             Err(InvalidMessage::new("a message must be a JSON object", None))
         }
     }
 }
 
-fn batch(payload: &Bytes) -> Result<Vec<Result<Message, InvalidMessage>>, InvalidMessage> {
+fn parse_batch(payload: &Bytes) -> Result<Vec<Result<Message, InvalidMessage>>, InvalidMessage> {
     // The items are counted before anything is stored, because the array may have millions of items.
-    let ArrayLength(items) = serde_json::from_slice(payload).map_err(|error| InvalidMessage::of(&error))?;
+    let ArrayLength(items) =
+        serde_json::from_slice(payload).map_err(|error| InvalidMessage::from_json_error(&error))?;
     match items {
         0 => return Err(InvalidMessage::new("the batch is empty", None)),
         1..=BATCH_MAX => {}
         _ => return Err(InvalidMessage::new("the batch has more than 100 messages", None)),
     }
     let items: Vec<&RawValue> =
-        serde_json::from_slice(payload).map_err(|error| InvalidMessage::of(&error))?;
+        serde_json::from_slice(payload).map_err(|error| InvalidMessage::from_json_error(&error))?;
     let one = |item: &RawValue| match item.get().as_bytes().first() {
-        Some(b'{') => message(&payload.slice_ref(item.get().as_bytes())),
+        Some(b'{') => parse_message(&payload.slice_ref(item.get().as_bytes())),
         _ => Err(InvalidMessage::new("a message must be a JSON object", None)),
     };
     Ok(items.into_iter().map(one).collect())
 }
 
-fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
-    let Members(members) = serde_json::from_slice(text).map_err(|error| InvalidMessage::of(&error))?;
+fn parse_message(text: &Bytes) -> Result<Message, InvalidMessage> {
+    let Members(members) =
+        serde_json::from_slice(text).map_err(|error| InvalidMessage::from_json_error(&error))?;
     let member = |name: &str| members.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
     let sent_id = member("id");
-    let id = sent_id.and_then(|id| request_id(id.get()));
+    let id = sent_id.and_then(|id| parse_request_id(id.get()));
     let refuse = |message: &'static str| Err(InvalidMessage::new(message, id.clone()));
     if member("jsonrpc").is_none_or(|version| version.get() != r#""2.0""#) {
         return refuse("the member jsonrpc must be \"2.0\"");
@@ -196,14 +199,14 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
     };
     if sent_id.is_some() && id.is_none() && member("error").is_none() {
         let otherwise = "the id must be a string or an integer, of at most 1,024 bytes";
-        return Err(InvalidMessage::new(not_a_string("the id", sent_id, otherwise), None));
+        return Err(InvalidMessage::new(not_a_string_message("the id", sent_id, otherwise), None));
     }
     let method = match member("method") {
         Some(_) if is_response => return refuse("a message is a request or a response, not both"),
         Some(method) => match serde_json::from_str::<String>(method.get()) {
             Ok(method) => method,
             Err(_) => {
-                let message = not_a_string("the method", Some(method), "the method must be a string");
+                let message = not_a_string_message("the method", Some(method), "the method must be a string");
                 return Err(InvalidMessage::new(message, id.clone()));
             }
         },
@@ -214,7 +217,7 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
         None => Params::default(),
         Some(params) if params.get() == "null" => Params::default(),
         Some(params) if params.get().starts_with('{') => {
-            match params_of(text, params).map_err(|invalid| invalid.message) {
+            match parse_params(text, params).map_err(|invalid| invalid.message) {
                 Ok(params) => params,
                 Err(message) => return Err(InvalidMessage::new(message, id.clone())),
             }
@@ -231,14 +234,15 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
 
 /// Returns the error message for a member that is not a valid string. The message describes an invalid
 /// character, or else is `otherwise`.
-fn not_a_string(what: &str, member: Option<&RawValue>, otherwise: &'static str) -> Cow<'static, str> {
+fn not_a_string_message(what: &str, member: Option<&RawValue>, otherwise: &'static str) -> Cow<'static, str> {
     let error = member.and_then(|member| serde_json::from_str::<String>(member.get()).err());
     let fault = error.as_ref().and_then(invalid_character_message);
     fault.map_or(otherwise.into(), |fault| format!("{what}: {fault}").into())
 }
 
-fn params_of(text: &Bytes, params: &RawValue) -> Result<Params, InvalidMessage> {
-    let Members(members) = serde_json::from_str(params.get()).map_err(|error| InvalidMessage::of(&error))?;
+fn parse_params(text: &Bytes, params: &RawValue) -> Result<Params, InvalidMessage> {
+    let Members(members) =
+        serde_json::from_str(params.get()).map_err(|error| InvalidMessage::from_json_error(&error))?;
     let arguments: usize =
         members.iter().filter(|(name, _)| name == "arguments").map(|(_, value)| value.get().len()).sum();
     if params.get().len().saturating_sub(arguments) > PARAMS_MAX {
@@ -252,7 +256,7 @@ fn params_of(text: &Bytes, params: &RawValue) -> Result<Params, InvalidMessage> 
 }
 
 /// Parses the id of a request, which must be a string or an integer.
-pub fn request_id(text: &str) -> Option<RequestId> {
+pub fn parse_request_id(text: &str) -> Option<RequestId> {
     if text.len() > ID_MAX {
         return None;
     }
@@ -274,7 +278,7 @@ impl Members<'_> {
 }
 
 /// Parses JSON text as a string, without copying it if it contains no escapes.
-pub(crate) fn string(text: &[u8]) -> Option<Cow<'_, str>> {
+pub(crate) fn parse_string(text: &[u8]) -> Option<Cow<'_, str>> {
     serde_json::from_slice(text).ok().map(|Name(text)| text)
 }
 
@@ -340,7 +344,7 @@ mod tests {
     }
 
     fn one(text: &str) -> Result<(Kind, String), (bool, Option<RequestId>)> {
-        match read(&of(text)) {
+        match parse_payload(&of(text)) {
             Ok(Payload::One(message)) => Ok((message.kind, message.method)),
             Ok(Payload::Batch(_)) => panic!("a batch"),
             Err(refusal) => Err((refusal.is_unreadable, refusal.id)),
@@ -395,7 +399,7 @@ mod tests {
             (r#""id":7,"method":8"#, "the method must be a string"),
             (r#""id":{},"method":"ping""#, "the id must be a string or an integer"),
         ] {
-            let refused = read(&of(&format!(r#"{{"jsonrpc":"2.0",{rest}}}"#))).unwrap_err();
+            let refused = parse_payload(&of(&format!(r#"{{"jsonrpc":"2.0",{rest}}}"#))).unwrap_err();
             assert!(refused.message.starts_with(wanted), "{rest}: {}", refused.message);
         }
         let twice = r#"{"jsonrpc":"2.0","id":7,"method":"ping","id":8}"#;
@@ -418,7 +422,7 @@ mod tests {
     #[test]
     fn members_keep_the_bytes_that_they_came_in() {
         let text = r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"arguments": {"a" : 1.0 },"b":null}}"#;
-        let Ok(Payload::One(message)) = read(&of(text)) else { panic!("no message") };
+        let Ok(Payload::One(message)) = parse_payload(&of(text)) else { panic!("no message") };
         assert_eq!(message.params.text("arguments").unwrap().as_ref(), br#"{"a" : 1.0 }"#);
         assert_eq!(message.params.text("b"), None);
         let read = |params: &Params, names: &[&str]| params.read_members::<serde_json::Value>(names).unwrap();
@@ -431,11 +435,12 @@ mod tests {
 
     #[test]
     fn a_batch_keeps_valid_and_rejected_messages_apart() {
-        let Ok(Payload::Batch(items)) = read(&of(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},3]"#)) else {
+        let Ok(Payload::Batch(items)) = parse_payload(&of(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},3]"#))
+        else {
             panic!("no batch")
         };
         assert!(items[0].is_ok() && items[1].is_err());
         let long = format!("[{}]", vec!["1"; BATCH_MAX + 1].join(","));
-        assert!(read(&of(&long)).is_err());
+        assert!(parse_payload(&of(&long)).is_err());
     }
 }

@@ -58,5 +58,5 @@ pub fn run(command: &Checkpoint, variables: &Variables, output: &Printer) -> Res
         verifier_key: verifier_key(&checkpoint.origin, &signer.public()),
         note: signed.note,
     };
-    output.show(&printed, &printed.note)
+    output.print_result(&printed, &printed.note)
 }

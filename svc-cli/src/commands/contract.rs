@@ -44,5 +44,5 @@ pub fn run(command: &Contract, output: &Printer) -> Result<()> {
         ContractPart::Tables => contract::tables(&table),
     };
     let text = serde_json::to_string_pretty(&contract).map_err(Error::internal)?;
-    output.show(&contract, &text)
+    output.print_result(&contract, &text)
 }

@@ -14,7 +14,7 @@ use svc_core::spool::FileContent;
 use svc_core::{Code, Error, Result};
 
 use super::{CommandCaller, DataFolder};
-use crate::output::{Printer, progress, spinner};
+use crate::output::{Printer, progress_bar, spinner};
 
 /// Write a workspace to a signed file: its rows, and its whole log.
 ///
@@ -65,8 +65,8 @@ pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<
     }
     let config = command.folder.config(variables)?;
     let caller = match command.as_instance {
-        true => CommandCaller::instance(&config, command.workspace)?,
-        false => CommandCaller::member(&config)?,
+        true => CommandCaller::open_as_instance(&config, command.workspace)?,
+        false => CommandCaller::open_as_member(&config)?,
     };
     let workspace_id = caller.workspace(command.workspace)?;
     let words = match command.words {
@@ -77,17 +77,17 @@ pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<
     let content =
         caller.call(EXPORT_WORKSPACE, Ok(ExportWorkspace { workspace_id: workspace_id.into(), words }))?;
     exporting.finish_and_clear();
-    write_whole(&content, &command.output)?;
+    write_export_file(&content, &command.output)?;
     let file = command.output.as_path();
     let bytes = content.spooled.len();
     let text = format!("Wrote {} ({bytes} bytes).", file.display());
-    output.show(&ExportSummary { workspace_id, file, bytes }, &text)
+    output.print_result(&ExportSummary { workspace_id, file, bytes }, &text)
 }
 
 /// Writes an export to `path`, where the file appears only once it is complete and on the disk.
 ///
 /// If an earlier command was killed, its partial file is overwritten.
-fn write_whole(content: &FileContent, path: &Path) -> Result<()> {
+fn write_export_file(content: &FileContent, path: &Path) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");
     let partial = path.with_file_name(name);
@@ -95,8 +95,8 @@ fn write_whole(content: &FileContent, path: &Path) -> Result<()> {
         let detail = format!("the file {} cannot be written", path.display());
         Error::new(Code::Configuration, detail).caused_by(error)
     };
-    let mut file = open_locked(&partial).map_err(failed)?;
-    let written = copy(content, &mut file).and_then(|()| {
+    let mut file = open_partial_file(&partial).map_err(failed)?;
+    let written = copy_content(content, &mut file).and_then(|()| {
         // Another command may have created the file since the first check.
         if path.exists() {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -113,7 +113,7 @@ fn write_whole(content: &FileContent, path: &Path) -> Result<()> {
 }
 
 /// Opens or creates the partial file, and locks the file for this process. Earlier content does not matter.
-fn open_locked(partial: &Path) -> io::Result<File> {
+fn open_partial_file(partial: &Path) -> io::Result<File> {
     loop {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(partial)?;
@@ -127,9 +127,9 @@ fn open_locked(partial: &Path) -> io::Result<File> {
     }
 }
 
-fn copy(content: &FileContent, file: &mut File) -> io::Result<()> {
+fn copy_content(content: &FileContent, file: &mut File) -> io::Result<()> {
     file.set_len(0)?;
-    let mut from = progress("writing", content.spooled.len()).wrap_read(content.spooled.reader(0));
+    let mut from = progress_bar("writing", content.spooled.len()).wrap_read(content.spooled.reader(0));
     io::copy(&mut from, file)?;
     file.flush()?;
     file.sync_all()

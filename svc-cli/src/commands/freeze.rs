@@ -6,7 +6,7 @@ use svc_core::ops::{FREEZE_MEMBER, FreezeMember, UNFREEZE_MEMBER, UnfreezeMember
 use svc_core::setup::Variables;
 use svc_core::text::Prose;
 
-use super::{TargetMember, invalid_argument};
+use super::{TargetMember, invalid_argument_error};
 use crate::output::Printer;
 
 /// Freeze a member: the member's claims end, and the member may only read until the freeze is lifted.
@@ -35,13 +35,13 @@ pub struct Unfreeze {
 /// Runs `svc freeze`: freezes a member, and prints how many claims of the member have ended.
 pub fn run(command: &Freeze, variables: &Variables, output: &Printer) -> Result<()> {
     let (caller, member) = command.target.find(variables)?;
-    let reason = command.reason.clone().map(Prose::new).transpose().map_err(invalid_argument("reason"));
+    let reason = command.reason.clone().map(Prose::new).transpose().map_err(invalid_argument_error("reason"));
     let workspace_id = member.workspace_id.into();
     let member_id = member.id;
     let wanted = reason.map(|reason| FreezeMember { workspace_id, member_id, reason });
     let frozen = caller.call(FREEZE_MEMBER, wanted)?;
     let text = format!("{} is frozen. Claims released: {}.", member.handle, frozen.claims_released);
-    output.show(&frozen, &text)
+    output.print_result(&frozen, &text)
 }
 
 /// Runs `svc unfreeze`: lifts the freeze of a member.
@@ -50,5 +50,5 @@ pub fn run_unfreeze(command: &Unfreeze, variables: &Variables, output: &Printer)
     let workspace_id = member.workspace_id.into();
     let member_id = member.id;
     let member = caller.call(UNFREEZE_MEMBER, Ok(UnfreezeMember { workspace_id, member_id }))?;
-    output.show(&member, &format!("{} is not frozen.", member.handle))
+    output.print_result(&member, &format!("{} is not frozen.", member.handle))
 }

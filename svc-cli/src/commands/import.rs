@@ -14,8 +14,8 @@ use svc_core::spool::{self, SpoolFolder, Upload};
 use svc_core::text::Text;
 use svc_core::{Code, Error, Result, verify_export};
 
-use super::{CommandCaller, DataFolder, invalid_argument};
-use crate::output::{Printer, progress, spinner};
+use super::{CommandCaller, DataFolder, invalid_argument_error};
+use crate::output::{Printer, progress_bar, spinner};
 
 /// Import a file that svc export has written.
 ///
@@ -62,15 +62,15 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<()> {
     let config = command.folder.config(variables)?;
     let caller = match command.as_instance {
-        true => CommandCaller::whole_instance(&config)?,
-        false => CommandCaller::member(&config)?,
+        true => CommandCaller::open_as_whole_instance(&config)?,
+        false => CommandCaller::open_as_member(&config)?,
     };
     let unreadable = |error| {
         Error::malformed(format!("the export {} cannot be read", command.file.display())).caused_by(error)
     };
     let file = File::open(&command.file).map_err(unreadable)?;
     let bytes = file.metadata().map_err(unreadable)?.len();
-    let mut from = progress("reading", bytes).wrap_read(file);
+    let mut from = progress_bar("reading", bytes).wrap_read(file);
     let spools = SpoolFolder::new(spool::default_folder(), config.spool_limits);
     let mut spool = spools.create(None)?;
     let mut part = vec![0; 64 << 10];
@@ -86,18 +86,18 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
     // each mode.
     let keys = Config::read_export_keys(variables.iter().cloned(), &command.folder.data)?;
     let report =
-        verify_export(progress("verifying", bytes).wrap_read(spooled.reader(0)), &known_keys(&keys))?;
+        verify_export(progress_bar("verifying", bytes).wrap_read(spooled.reader(0)), &known_keys(&keys))?;
     let admin_handle =
-        command.admin.as_deref().map(AnyHandle::new).transpose().map_err(invalid_argument("admin"))?;
+        command.admin.as_deref().map(AnyHandle::new).transpose().map_err(invalid_argument_error("admin"))?;
     let mode = match command.mode {
         IdTreatment::New => Mode::New,
         IdTreatment::Restore => Mode::Restore,
     };
     let import_id = match command.again {
         true => None,
-        false => {
-            Some(Text::new(format!("{mode} {}", report.digest())).map_err(invalid_argument("import_id"))?)
-        }
+        false => Some(
+            Text::new(format!("{mode} {}", report.digest())).map_err(invalid_argument_error("import_id"))?,
+        ),
     };
     let input = || ImportWorkspace {
         mode,
@@ -115,9 +115,9 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
         imported.head_lsn,
         imported.head_hash
     );
-    let Some(token) = &imported.admin_token else { return output.show(&imported, &text) };
+    let Some(token) = &imported.admin_token else { return output.print_result(&imported, &text) };
     text.push_str(&format!("Token: {}\n", token.secret));
-    output.show_once(&imported, &text, || {
+    output.print_secret_result(&imported, &text, || {
         "the workspace was imported, but its administrator's token could not be shown; mint another one with \
          `svc token mint --as-instance`"
             .to_owned()

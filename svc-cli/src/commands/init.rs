@@ -72,7 +72,7 @@ pub fn run(command: &Init, variables: &Variables, output: &Printer) -> Result<()
             made.admin.handle, made.agent.handle
         )
     };
-    output.show_once(
+    output.print_secret_result(
         &InitSummary { data_dir: data_dir.clone(), board: &board, established: &made },
         &text,
         lost,

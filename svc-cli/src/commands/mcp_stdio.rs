@@ -26,7 +26,7 @@ pub struct McpStdio {
 /// Runs `svc mcp-stdio`: serves one agent until standard input ends.
 pub fn run(command: &McpStdio, variables: &Variables) -> Result<()> {
     if let Some(client) = command.print_config {
-        return config_print::print(client, &command.folder.data, &command.choice);
+        return config_print::print_configuration(client, &command.folder.data, &command.choice);
     }
     svc_mcp_stdio::run_stdio(&command.folder.config(variables)?, &command.choice)
 }

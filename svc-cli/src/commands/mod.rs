@@ -60,8 +60,8 @@ impl TargetMember {
     fn find(&self, variables: &Variables) -> Result<(CommandCaller, Member)> {
         let config = self.folder.config(variables)?;
         let caller = match self.as_instance {
-            true => CommandCaller::instance(&config, self.workspace)?,
-            false => CommandCaller::member(&config)?,
+            true => CommandCaller::open_as_instance(&config, self.workspace)?,
+            false => CommandCaller::open_as_member(&config)?,
         };
         let member = caller.find_member(caller.workspace(self.workspace)?, &self.member)?;
         Ok((caller, member))
@@ -84,20 +84,20 @@ enum CommandAuthority {
 
 impl CommandCaller {
     /// Opens the service to act as the member of the token in the configuration.
-    fn member(config: &Config) -> Result<Self> {
+    fn open_as_member(config: &Config) -> Result<Self> {
         let token = config.token()?;
         Ok(Self { service: setup::open(config)?, authority: CommandAuthority::Token(token) })
     }
 
     /// Opens the service to act as the instance on the workspace `named`, or else on the only workspace.
-    fn instance(config: &Config, named: Option<WorkspaceId>) -> Result<Self> {
+    fn open_as_instance(config: &Config, named: Option<WorkspaceId>) -> Result<Self> {
         let service = setup::open(config)?;
         let workspace = service.the_workspace(named)?;
         Ok(Self { service, authority: CommandAuthority::Instance(workspace) })
     }
 
     /// Opens the service to act as the instance, independent of a workspace.
-    fn whole_instance(config: &Config) -> Result<Self> {
+    fn open_as_whole_instance(config: &Config) -> Result<Self> {
         Ok(Self {
             service: setup::open(config)?,
             authority: CommandAuthority::Instance(WorkspaceId::INSTANCE),
@@ -115,13 +115,14 @@ impl CommandCaller {
 
     /// Returns the member of a workspace with the handle `handle`. Fails if the workspace has no such member.
     fn find_member(&self, workspace_id: WorkspaceId, handle: &str) -> Result<Member> {
-        let wanted = AnyHandle::new(handle).map_err(invalid_argument("member")).map(|handle| ListMembers {
-            workspace_id: workspace_id.into(),
-            handle: Some(handle),
-            kind: None,
-            cursor: None,
-            limit: None,
-        });
+        let wanted =
+            AnyHandle::new(handle).map_err(invalid_argument_error("member")).map(|handle| ListMembers {
+                workspace_id: workspace_id.into(),
+                handle: Some(handle),
+                kind: None,
+                cursor: None,
+                limit: None,
+            });
         let found = self.call(LIST_MEMBERS, wanted)?;
         found.items().first().cloned().ok_or_else(|| Error::not_found("member"))
     }
@@ -150,6 +151,6 @@ impl CommandCaller {
 }
 
 /// Returns a function that creates the error for an invalid argument.
-fn invalid_argument(field: &str) -> impl Fn(String) -> Error {
+fn invalid_argument_error(field: &str) -> impl Fn(String) -> Error {
     move |error| Error::malformed(format!("`{field}`: {error}"))
 }

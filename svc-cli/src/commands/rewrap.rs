@@ -44,5 +44,5 @@ pub fn run(command: &Rewrap, variables: &Variables, output: &Printer) -> Result<
         )
         .map_err(Error::internal)?;
     }
-    output.show(&rewrap, &text)
+    output.print_result(&rewrap, &text)
 }

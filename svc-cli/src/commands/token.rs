@@ -10,7 +10,7 @@ use svc_core::setup::{self, RequestedToken, Variables};
 use svc_core::text::{Count, Text};
 use svc_core::{Error, Result};
 
-use super::{TargetMember, invalid_argument};
+use super::{TargetMember, invalid_argument_error};
 use crate::output::Printer;
 
 /// Administer tokens.
@@ -39,10 +39,10 @@ pub struct Mint {
     label: Option<String>,
     /// Named set of capabilities for the token. Without --set and --capabilities: the set for the member's
     /// kind.
-    #[arg(long, value_name = "NAME", value_parser = named_set, conflicts_with = "capabilities")]
+    #[arg(long, value_name = "NAME", value_parser = parse_capability_set, conflicts_with = "capabilities")]
     set: Option<CapabilitySet>,
     /// Exact capabilities of the token, separated by commas.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = capability)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_capability)]
     capabilities: Option<Vec<Capability>>,
     /// Maximum requests per rate window of the token and all tokens derived from it together.
     #[arg(long, value_name = "NUMBER")]
@@ -85,7 +85,7 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
             mint.target.member
         )
     };
-    output.show_once(&minted, text(if mint.link { "link" } else { "secret" }), lost)
+    output.print_secret_result(&minted, text(if mint.link { "link" } else { "secret" }), lost)
 }
 
 fn requested_token(mint: &Mint) -> Result<RequestedToken> {
@@ -93,46 +93,47 @@ fn requested_token(mint: &Mint) -> Result<RequestedToken> {
         workspace_id: mint.target.workspace,
         member: mint.target.member.clone(),
         label: mint.label.clone(),
-        capabilities: capabilities(mint),
+        capabilities: requested_capabilities(mint),
         capability_set: mint.set,
         expires_at: None,
-        quotas: quotas(mint)?,
+        quotas: requested_quotas(mint)?,
     })
 }
 
-fn quotas(mint: &Mint) -> Result<Option<Quotas>> {
-    let requests = mint.requests.map(Count::new).transpose().map_err(invalid_argument("requests"))?;
+fn requested_quotas(mint: &Mint) -> Result<Option<Quotas>> {
+    let requests = mint.requests.map(Count::new).transpose().map_err(invalid_argument_error("requests"))?;
     Ok(requests.map(|requests| Quotas { requests }))
 }
 
-fn capabilities(mint: &Mint) -> Option<Capabilities> {
+fn requested_capabilities(mint: &Mint) -> Option<Capabilities> {
     mint.capabilities.as_ref().map(|names| names.iter().copied().collect())
 }
 
 /// Mints a token as the member of the token in the environment variables.
 fn mint_as_member(mint: &Mint, variables: &Variables) -> Result<MintedToken> {
     let (caller, member) = mint.target.find(variables)?;
-    let label = mint.label.clone().map(Text::new).transpose().map_err(invalid_argument("label"));
-    let wanted = label.and_then(|label| Ok((label, quotas(mint)?))).map(|(label, quotas)| MintToken {
-        workspace_id: member.workspace_id.into(),
-        member_id: member.id,
-        label,
-        capabilities: capabilities(mint),
-        capability_set: mint.set,
-        expires_at: None,
-        expires_in_secs: None,
-        quotas,
-    });
+    let label = mint.label.clone().map(Text::new).transpose().map_err(invalid_argument_error("label"));
+    let wanted =
+        label.and_then(|label| Ok((label, requested_quotas(mint)?))).map(|(label, quotas)| MintToken {
+            workspace_id: member.workspace_id.into(),
+            member_id: member.id,
+            label,
+            capabilities: requested_capabilities(mint),
+            capability_set: mint.set,
+            expires_at: None,
+            expires_in_secs: None,
+            quotas,
+        });
     caller.call(MINT_TOKEN, wanted)
 }
 
-fn named_set(name: &str) -> Result<CapabilitySet, String> {
+fn parse_capability_set(name: &str) -> Result<CapabilitySet, String> {
     serde_json::from_value(json!(name)).map_err(|_| {
         let names: Vec<String> = CapabilitySet::ALL.iter().map(|set| json!(set).to_string()).collect();
         format!("expected {}", names.join(" or "))
     })
 }
 
-fn capability(name: &str) -> Result<Capability, String> {
+fn parse_capability(name: &str) -> Result<Capability, String> {
     name.parse().map_err(|error: Error| error.detail().to_owned())
 }

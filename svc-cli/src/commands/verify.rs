@@ -19,7 +19,7 @@ use svc_core::{
 };
 
 use super::DataFolder;
-use crate::output::{Printer, progress, spinner};
+use crate::output::{Printer, progress_bar, spinner};
 
 /// Verify the event logs of a database, or an export.
 ///
@@ -49,7 +49,7 @@ pub struct Verify {
     #[arg(long, conflicts_with_all = ["expect_head", "checkpoint"])]
     state: bool,
     /// Position and hash of a head that the log must contain.
-    #[arg(long, value_name = "LSN:HASH", value_parser = expected_head)]
+    #[arg(long, value_name = "LSN:HASH", value_parser = parse_expected_head)]
     expect_head: Option<ExpectedHead>,
     /// File with a checkpoint that svc checkpoint has printed. The log must contain the signed events.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workspace", "expect_head"])]
@@ -59,7 +59,7 @@ pub struct Verify {
     #[arg(
         long,
         value_name = "KEY",
-        value_parser = public_key,
+        value_parser = parse_public_key,
         conflicts_with_all = ["workspace", "expect_head", "state"]
     )]
     key: Option<PublicKey>,
@@ -75,22 +75,24 @@ struct VerifyFindings<'a> {
 /// Runs `svc verify`: verifies event logs or an export, and fails if a log is broken.
 pub fn run(command: &Verify, variables: &Variables, output: &Printer) -> Result<()> {
     if let Some(file) = &command.file {
-        return verify_file(file, &command.keys(variables)?, output);
+        return verify_file(file, &command.trusted_keys(variables)?, output);
     }
     let data = &command.folder.data;
     let url = Config::read_database_url(variables.iter().cloned(), data)?;
     let database = Database::at(url, data);
     let logs = match &command.checkpoint {
-        Some(file) => vec![verify_checkpoint(&database, &read_note(file)?, &command.keys(variables)?)?],
+        Some(file) => {
+            vec![verify_checkpoint(&database, &read_note(file)?, &command.trusted_keys(variables)?)?]
+        }
         None => verify_database(&database, command.workspace, command.expect_head)?,
     };
     let valid = logs.iter().all(|log| log.valid);
     if command.state && valid {
         return verify_tables(&database, command.workspace, &logs, output);
     }
-    let text: String = logs.iter().map(log_line).collect();
+    let text: String = logs.iter().map(log_text).collect();
     let text = if logs.is_empty() { "There is no log." } else { &text };
-    output.show(&VerifyFindings { valid, logs: &logs }, text)?;
+    output.print_result(&VerifyFindings { valid, logs: &logs }, text)?;
     let broken = logs.iter().filter(|log| !log.valid).count();
     if broken > 0 {
         let found = format!("{broken} of {} logs do not verify", logs.len());
@@ -125,12 +127,12 @@ fn verify_tables(
     let mut different = 0_u64;
     let workspaces = verify_state(database, workspace, &mut |difference| {
         different = different.saturating_add(1);
-        working.suspend(|| output.show_line(&difference, &sentence(&difference)))
+        working.suspend(|| output.print_line(&difference, &difference_text(&difference)))
     })?;
     drop(working);
     let valid = workspaces.iter().all(|workspace| workspace.valid);
-    let text: String = logs.iter().map(log_line).chain(workspaces.iter().map(counts)).collect();
-    output.show_line(&StateFindings { valid, logs, workspaces: &workspaces }, text.trim_end())?;
+    let text: String = logs.iter().map(log_text).chain(workspaces.iter().map(row_counts_text)).collect();
+    output.print_line(&StateFindings { valid, logs, workspaces: &workspaces }, text.trim_end())?;
     if valid {
         return Ok(());
     }
@@ -139,14 +141,14 @@ fn verify_tables(
 }
 
 /// Returns a line of text that describes a difference between a table and the log.
-fn sentence(difference: &Difference) -> String {
+fn difference_text(difference: &Difference) -> String {
     let Difference { workspace_id, table, row, column, kind, lsn, .. } = difference;
     let row: Vec<String> =
         row.iter().map(|(name, value)| format!("{name} {}", display_value(value))).collect();
     let column = column.as_deref().unwrap_or_default();
     let event = lsn.map_or(String::new(), |lsn| format!(" (event {lsn})"));
     let found = match kind {
-        DifferenceKind::OtherValue => format!("{column} {}{event}", values(difference)),
+        DifferenceKind::OtherValue => format!("{column} {}{event}", differing_values_text(difference)),
         DifferenceKind::OtherType => format!("{column} holds a value of another type{event}"),
         DifferenceKind::Missing => format!("the table lacks the row, which the log has{event}"),
         DifferenceKind::NotInLog => "the table has the row, which no event has made".to_owned(),
@@ -156,7 +158,7 @@ fn sentence(difference: &Difference) -> String {
 }
 
 /// Describes the values in the table and in the log that differ.
-fn values(Difference { compared, log, stored, .. }: &Difference) -> String {
+fn differing_values_text(Difference { compared, log, stored, .. }: &Difference) -> String {
     let (Some(log), Some(stored)) = (log, stored) else {
         return "is not what the log says".to_owned();
     };
@@ -184,7 +186,7 @@ fn display_value(value: &Value) -> String {
 }
 
 /// Returns the row counts of a workspace's comparison as text, with one line for each table.
-fn counts(report: &StateReport) -> String {
+fn row_counts_text(report: &StateReport) -> String {
     let head = if report.valid { "tables agree" } else { "TABLES DIFFER" };
     let mut text = format!("{}  {head} with the log up to {}\n", report.workspace_id, report.lsn);
     if let Some(up_to) = report.purging_up_to {
@@ -209,19 +211,19 @@ fn verify_file(path: &Path, keys: &[PublicKey], output: &Printer) -> Result<()> 
         |error| Error::malformed(format!("the export {} cannot be read", path.display())).caused_by(error);
     let file = File::open(path).map_err(unreadable)?;
     let bytes = file.metadata().map_err(unreadable)?.len();
-    let report = verify_export(progress("verifying", bytes).wrap_read(file), keys)?;
+    let report = verify_export(progress_bar("verifying", bytes).wrap_read(file), keys)?;
     let workspace = report.workspace_id();
     let header = report.head();
     let text = format!(
         "{workspace}  valid, {} events, head {}, signed by {}",
         report.events, header, report.signed_by
     );
-    output.show(&report, &text)
+    output.print_result(&report, &text)
 }
 
 impl Verify {
     /// Returns the public keys of which one must have signed the checkpoint or the file.
-    fn keys(&self, variables: &Variables) -> Result<Vec<PublicKey>> {
+    fn trusted_keys(&self, variables: &Variables) -> Result<Vec<PublicKey>> {
         match self.key {
             Some(key) => Ok(vec![key]),
             None => {
@@ -244,23 +246,25 @@ fn read_note(file: &Path) -> Result<String> {
     Ok(without_mark(&note).to_owned())
 }
 
-fn log_line(log: &ChainReport) -> String {
+fn log_text(log: &ChainReport) -> String {
     let found = match &log.broken {
-        None if log.floor > 1 => format!("valid, {} events from {}, {}", log.events, log.floor, head(log)),
-        None => format!("valid, {} events, {}", log.events, head(log)),
+        None if log.floor > 1 => {
+            format!("valid, {} events from {}, {}", log.events, log.floor, head_text(log))
+        }
+        None => format!("valid, {} events, {}", log.events, head_text(log)),
         Some(broken) => format!("BROKEN at {}: {}", broken.lsn, broken.defect.reason()),
     };
     format!("{}  {found}\n", log.workspace_id)
 }
 
-fn head(log: &ChainReport) -> String {
+fn head_text(log: &ChainReport) -> String {
     format!("head {}:{}", log.head.lsn, log.head.hash)
 }
 
-fn public_key(text: &str) -> std::result::Result<PublicKey, String> {
+fn parse_public_key(text: &str) -> std::result::Result<PublicKey, String> {
     Config::public_key(text).ok_or_else(|| "expected 32 bytes as 64 hex digits or as base64".to_owned())
 }
 
-fn expected_head(text: &str) -> std::result::Result<ExpectedHead, String> {
+fn parse_expected_head(text: &str) -> std::result::Result<ExpectedHead, String> {
     text.parse().map_err(|error: Error| error.detail().to_owned())
 }

@@ -460,10 +460,10 @@ mod tests {
         let until = Time::from_micros(100);
         let held = Some(HeldClaim { holder: id(5).into(), lease_id: id(6).into(), until });
         let row = || StoredThread(Thread { held, acknowledged_at: Some(until), ..test_thread() });
-        let live = row().at(Time::from_micros(99));
+        let live = row().at_time(Time::from_micros(99));
         assert_eq!((live.assignee_id, live.assignment_expires_at), (Some(id(5).into()), Some(until)));
         assert_eq!((live.claim_lease_id, live.acknowledged_at), (Some(id(6).into()), Some(until)));
-        let lapsed = row().at(until);
+        let lapsed = row().at_time(until);
         assert_eq!((lapsed.assignee_id, lapsed.assignment_expires_at), (None, None));
         assert_eq!((lapsed.claim_lease_id, lapsed.acknowledged_at), (None, None));
         assert_eq!(lapsed.held, held, "whoever ends it still finds it");

@@ -438,7 +438,7 @@ mod tests {
     #[test]
     fn a_key_is_a_point_on_the_curve_and_a_secret_has_16_bytes() {
         let right = example_browser("https://push.example/")["keys"]["p256dh"].as_str().unwrap().to_owned();
-        assert!(point(&right).is_ok() && point(&format!("{right}=")).is_accepted());
+        assert!(point(&right).is_ok() && point(&format!("{right}=")).is_ok());
         let bytes = URL_SAFE_NO_PAD_INDIFFERENT.decode(&right).unwrap();
         let encode = |bytes: &[u8]| URL_SAFE_NO_PAD_INDIFFERENT.encode(bytes);
         let mut off = bytes.clone();

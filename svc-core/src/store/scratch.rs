@@ -122,7 +122,7 @@ mod tests {
         let key = |number: u32| Some(number.to_be_bytes().to_vec());
         let next = |after: Option<u32>, prefix: &[u8]| {
             let after = after.map(u32::to_be_bytes);
-            let found = scratch.next(after.as_ref().map(|after| after.as_slice()), begin).unwrap();
+            let found = scratch.next(after.as_ref().map(|after| after.as_slice()), prefix).unwrap();
             found.map(|(key, _)| key)
         };
         assert_eq!(next(Some(6), &[0, 0]), key(8));

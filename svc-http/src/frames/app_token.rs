@@ -18,31 +18,31 @@ use crate::encode::{self, Response};
 use crate::state::ServerState;
 
 /// Name of the problem member that contains the `error` code of RFC 6749.
-const ERROR: &str = "error";
+const ERROR_MEMBER: &str = "error";
 const BASIC_CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"svc\", charset=\"UTF-8\"");
 
 /// Frame of the token endpoint: accepts a form or JSON, and returns an access token.
 pub(super) struct AppToken;
 
 impl Framing for AppToken {
-    fn input(&self, received: ReceivedRequest) -> Result<op::Input> {
+    fn decode_input(&self, received: ReceivedRequest) -> Result<op::Input> {
         if received.head.uri.query().is_some_and(|query| !query.is_empty()) {
-            return Err(invalid_request("the parameters belong in the body, not in the address"));
+            return Err(invalid_request_error("the parameters belong in the body, not in the address"));
         }
         let headers = &received.head.headers;
-        let sent = if is_form(headers) { form(&received.body)? } else { json(&received.body)? };
-        let sent = sent.with_basic(basic(headers)?)?;
+        let sent = if is_form(headers) { parse_form(&received.body)? } else { parse_json(&received.body)? };
+        let sent = sent.with_basic(basic_credentials(headers)?)?;
         Ok(op::Input::json(serde_json::to_vec(&sent).map_err(Error::internal)?))
     }
 
     fn response(&self, _: &ServerState, reply: &Reply) -> Response {
-        let mut response = encode::reply(reply);
+        let mut response = encode::reply_response(reply);
         response.headers_mut().insert(PRAGMA, HeaderValue::from_static("no-cache"));
         response
     }
 
-    fn refusal(&self, error: &Error) -> Response {
-        let mut response = encode::problem(&with_error_code(error));
+    fn error_response(&self, error: &Error) -> Response {
+        let mut response = encode::problem_response(&with_error_code(error));
         let headers = response.headers_mut();
         if headers.contains_key(WWW_AUTHENTICATE) {
             headers.insert(WWW_AUTHENTICATE, BASIC_CHALLENGE);
@@ -76,7 +76,7 @@ impl BodyParameters {
         let is_sent = |field: &Option<String>| field.as_ref().is_some_and(|value| !value.is_empty());
         if is_sent(&self.client_secret) || (is_sent(&self.client_id) && self.client_id.as_ref() != Some(&id))
         {
-            return Err(invalid_request("the client authenticates both by HTTP Basic and in the body"));
+            return Err(invalid_request_error("the client authenticates both by HTTP Basic and in the body"));
         }
         Ok(Self { client_id: Some(id), client_secret: Some(secret), ..self })
     }
@@ -88,20 +88,20 @@ fn is_form(headers: &HeaderMap) -> bool {
     media.eq_ignore_ascii_case("application/x-www-form-urlencoded")
 }
 
-fn json(body: &[u8]) -> Result<BodyParameters> {
+fn parse_json(body: &[u8]) -> Result<BodyParameters> {
     if body.is_empty() {
         return Ok(BodyParameters::default());
     }
     serde_json::from_slice(body).map_err(|_| {
-        invalid_request("the body is not a JSON object whose parameters are strings without repetition")
+        invalid_request_error("the body is not a JSON object whose parameters are strings without repetition")
     })
 }
 
-fn form(body: &[u8]) -> Result<BodyParameters> {
-    let unread = |_| invalid_request("the form is not percent-encoded UTF-8, or has too many fields");
-    let body = std::str::from_utf8(body).map_err(|_| invalid_request("the form is not UTF-8"))?;
+fn parse_form(body: &[u8]) -> Result<BodyParameters> {
+    let unread = |_| invalid_request_error("the form is not percent-encoded UTF-8, or has too many fields");
+    let body = std::str::from_utf8(body).map_err(|_| invalid_request_error("the form is not UTF-8"))?;
     let mut fields = TextFields::new();
-    decode::query(Some(body), &mut fields).map_err(unread)?;
+    decode::append_query_fields(Some(body), &mut fields).map_err(unread)?;
     let mut sent = BodyParameters::default();
     for (name, value) in fields {
         let field = match name.as_str() {
@@ -112,7 +112,7 @@ fn form(body: &[u8]) -> Result<BodyParameters> {
             _ => continue,
         };
         if field.replace(value).is_some() {
-            return Err(invalid_request("a parameter is repeated"));
+            return Err(invalid_request_error("a parameter is repeated"));
         }
     }
     Ok(sent)
@@ -122,12 +122,12 @@ fn form(body: &[u8]) -> Result<BodyParameters> {
 /// scheme than Basic.
 ///
 /// The client form-encodes the id and the secret before it joins both with a colon (RFC 6749, 2.3.1).
-fn basic(headers: &HeaderMap) -> Result<Option<BasicCredentials>> {
+fn basic_credentials(headers: &HeaderMap) -> Result<Option<BasicCredentials>> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let first = values.next();
     let more = values.next();
     if more.is_some() {
-        return Err(invalid_request("the request has more than one Authorization header"));
+        return Err(invalid_request_error("the request has more than one Authorization header"));
     }
     let scheme_and_rest = first.and_then(|value| value.to_str().ok()).and_then(|text| text.split_once(' '));
     let Some((_, encoded)) = scheme_and_rest.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"))
@@ -136,17 +136,17 @@ fn basic(headers: &HeaderMap) -> Result<Option<BasicCredentials>> {
     };
     let unread = || {
         let detail = "the Authorization header is not the Base64 of an id and a secret, joined by a colon";
-        Error::new(Code::Unauthenticated, detail).with(ERROR, "invalid_client")
+        Error::new(Code::Unauthenticated, detail).with(ERROR_MEMBER, "invalid_client")
     };
     let joined = STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let joined = joined.ok_or_else(unread)?;
     let (id, secret) = joined.split_once(':').ok_or_else(unread)?;
-    let unescaped = |text| decode::unescape(text, PlusSign::IsSpace).map_err(|_| unread());
+    let unescaped = |text| decode::percent_decode(text, PlusSign::IsSpace).map_err(|_| unread());
     Ok(Some(BasicCredentials { id: unescaped(id)?, secret: unescaped(secret)? }))
 }
 
-fn invalid_request(detail: &'static str) -> Error {
-    Error::malformed(detail).with(ERROR, "invalid_request")
+fn invalid_request_error(detail: &'static str) -> Error {
+    Error::malformed(detail).with(ERROR_MEMBER, "invalid_request")
 }
 
 /// Adds an `error` code of RFC 6749 to a failure that has none.
@@ -154,7 +154,7 @@ fn invalid_request(detail: &'static str) -> Error {
 /// If section 5.2 has no suitable code, the code is from section 4.1.2.1.
 fn with_error_code(error: &Error) -> Error {
     let problem = serde_json::to_value(error.problem()).unwrap_or_default();
-    if problem.get(ERROR).is_some() {
+    if problem.get(ERROR_MEMBER).is_some() {
         return error.clone();
     }
     let name = match error.code().status() {
@@ -163,7 +163,7 @@ fn with_error_code(error: &Error) -> Error {
         500.. => "server_error",
         _ => "invalid_request",
     };
-    error.clone().with(ERROR, name)
+    error.clone().with(ERROR_MEMBER, name)
 }
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
 
     fn named(error: &Error) -> (u16, String) {
         let problem = serde_json::to_value(with_error_code(error).problem()).unwrap();
-        (error.code().status(), problem[ERROR].as_str().unwrap().to_owned())
+        (error.code().status(), problem[ERROR_MEMBER].as_str().unwrap().to_owned())
     }
 
     #[test]
@@ -197,24 +197,28 @@ mod tests {
         ] {
             assert_eq!(named(&Error::new(code, "x")).1, wanted, "{code:?}");
         }
-        let own = Error::malformed("x").with(ERROR, "invalid_scope");
+        let own = Error::malformed("x").with(ERROR_MEMBER, "invalid_scope");
         assert_eq!(named(&own).1, "invalid_scope", "its own name stays");
-        let refused = AppToken.refusal(&Error::new(Code::Unauthenticated, "x"));
+        let refused = AppToken.error_response(&Error::new(Code::Unauthenticated, "x"));
         assert_eq!(refused.headers()[WWW_AUTHENTICATE], BASIC_CHALLENGE);
     }
 
     #[test]
     fn a_form_is_read_strictly_and_what_is_unknown_is_ignored() {
-        let sent = form(b"grant_type=client_credentials&x=1&x=2&scope=a%3Ab+c").unwrap();
+        let sent = parse_form(b"grant_type=client_credentials&x=1&x=2&scope=a%3Ab+c").unwrap();
         assert_eq!(sent.grant_type.as_deref(), Some("client_credentials"));
         assert_eq!((sent.scope.as_deref(), sent.client_id), (Some("a:b c"), None));
         for bad in [&b"scope=a&scope=a"[..], b"scope=%", b"scope=%ff", b"scope=\xff"] {
-            assert_eq!(named(&form(bad).err().unwrap()), (400, "invalid_request".to_owned()), "{bad:?}");
+            assert_eq!(
+                named(&parse_form(bad).err().unwrap()),
+                (400, "invalid_request".to_owned()),
+                "{bad:?}"
+            );
         }
-        let sent = json(br#"{"grant_type": "g", "client_id": null, "more": {"x": 1}}"#).unwrap();
+        let sent = parse_json(br#"{"grant_type": "g", "client_id": null, "more": {"x": 1}}"#).unwrap();
         assert_eq!((sent.grant_type.as_deref(), sent.client_id), (Some("g"), None));
         for bad in [r#"{"scope": "a", "scope": "a"}"#, r#"{"scope": 1}"#, "[]x", "1"] {
-            assert!(json(bad.as_bytes()).is_err(), "{bad}");
+            assert!(parse_json(bad.as_bytes()).is_err(), "{bad}");
         }
     }
 
@@ -238,17 +242,17 @@ mod tests {
 
     #[test]
     fn credentials_of_another_scheme_are_none_and_broken_ones_are_refused() {
-        assert!(basic(&HeaderMap::new()).unwrap().is_none());
+        assert!(basic_credentials(&HeaderMap::new()).unwrap().is_none());
         for other in ["Bearer svc_1", "Basic", ""] {
-            assert!(basic(&authorized(other.as_bytes())).unwrap().is_none(), "{other:?}");
+            assert!(basic_credentials(&authorized(other.as_bytes())).unwrap().is_none(), "{other:?}");
         }
         for bad in ["Basic !", "Basic YQ==", "Basic /w==", "basic YSU6Yg=="] {
-            let refused = named(&basic(&authorized(bad.as_bytes())).err().unwrap());
+            let refused = named(&basic_credentials(&authorized(bad.as_bytes())).err().unwrap());
             assert_eq!(refused, (401, "invalid_client".to_owned()), "{bad}");
         }
         let mut twice = authorized(b"Basic YTpi");
         twice.append(AUTHORIZATION, HeaderValue::from_static("Basic YTpi"));
-        assert!(basic(&twice).is_err());
+        assert!(basic_credentials(&twice).is_err());
     }
 
     const PIECES: [&str; 27] = [
@@ -295,11 +299,11 @@ mod tests {
                 let id_sent = escaped(&id);
                 let secret_sent = escaped(&secret);
                 let body = format!("client_secret={secret_sent}&client_id={id_sent}");
-                let read = form(body.as_bytes()).unwrap();
+                let read = parse_form(body.as_bytes()).unwrap();
                 prop_assert_eq!(read.client_id.as_ref(), Some(&id));
                 prop_assert_eq!(read.client_secret.as_ref(), Some(&secret));
                 let value = format!("Basic {}", STANDARD.encode(format!("{id_sent}:{secret_sent}")));
-                let read = basic(&authorized(value.as_bytes())).unwrap().unwrap();
+                let read = basic_credentials(&authorized(value.as_bytes())).unwrap().unwrap();
                 prop_assert_eq!((read.id, read.secret), (id, secret));
             }
         }
@@ -308,7 +312,7 @@ mod tests {
         #[test]
         fn anything_is_read_or_refused(sent in strangers::sent(&PIECES)) {
             for sent in sent {
-                for read in [form(&sent).map(drop), json(&sent).map(drop)] {
+                for read in [parse_form(&sent).map(drop), parse_json(&sent).map(drop)] {
                     if let Err(error) = read {
                         prop_assert_eq!(named(&error), (400, "invalid_request".to_owned()));
                     }
@@ -316,7 +320,7 @@ mod tests {
                 for value in [STANDARD.encode(&sent).into_bytes(), sent] {
                     let value = [&b"Basic "[..], &value].concat();
                     if let Ok(value) = HeaderValue::from_bytes(&value)
-                        && let Err(error) = basic(&authorized(value.as_bytes()))
+                        && let Err(error) = basic_credentials(&authorized(value.as_bytes()))
                     {
                         prop_assert_eq!(named(&error), (401, "invalid_client".to_owned()));
                     }

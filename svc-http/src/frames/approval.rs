@@ -11,7 +11,7 @@ use svc_core::{Code, Error, Result};
 
 use super::{FrameCall, Framing, admit_read_run};
 use crate::encode::{self, Response};
-use crate::html::Form;
+use crate::html::OutputFormat;
 use crate::state::ServerState;
 use crate::ui::{self, Board};
 
@@ -23,22 +23,22 @@ impl Framing for Approval {
         state.service.session_key().is_some()
     }
 
-    fn refusal(&self, error: &Error) -> Response {
-        ui::with_security_headers(encode::problem(error))
+    fn error_response(&self, error: &Error) -> Response {
+        ui::with_security_headers(encode::problem_response(error))
     }
 
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
-        Box::pin(self.open(call))
+        Box::pin(self.open_gate(call))
     }
 }
 
 impl Approval {
-    async fn open(&self, call: FrameCall<'_>) -> Result<Response> {
-        let form = call.form()?;
+    async fn open_gate(&self, call: FrameCall<'_>) -> Result<Response> {
+        let form = call.output_format()?;
         let board = &call.state.board;
         let path = call.uri()?.path().to_owned();
-        if form == Form::Page
-            && let Err(refusal) = call.state.hosts.check(call.uri()?, call.headers()?)
+        if form == OutputFormat::Page
+            && let Err(refusal) = call.state.hosts.check_target_and_origin(call.uri()?, call.headers()?)
         {
             return Ok(ui::error_page(&refusal, None));
         }
@@ -46,18 +46,18 @@ impl Approval {
         let response = match opened {
             // No link leads to such a path. An anonymous caller gets the same response as for any unknown
             // path.
-            Err(refusal) if form == Form::Page && !Board::has_screen(&path) => match refusal.code() {
+            Err(refusal) if form == OutputFormat::Page && !Board::has_screen(&path) => match refusal.code() {
                 Code::Unauthenticated => ui::error_page(&Error::not_found("page or file"), None),
                 _ => ui::error_page(&refusal, None),
             },
             opened => {
-                let response = opened.unwrap_or_else(|error| encode::problem(&error));
-                if form == Form::Page { board.page_in(&path, response)? } else { response }
+                let response = opened.unwrap_or_else(|error| encode::problem_response(&error));
+                if form == OutputFormat::Page { board.with_board_page(&path, response)? } else { response }
             }
         };
         let mut response = ui::with_security_headers(response);
         // Responses below /ui/ do not contain the position of a log.
-        encode::remove_lsn(response.headers_mut());
+        encode::remove_lsn_header(response.headers_mut());
         response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
         Ok(response)
     }

@@ -16,17 +16,17 @@ use crate::ui;
 pub(super) struct Board;
 
 impl Framing for Board {
-    fn refusal(&self, error: &Error) -> Response {
-        ui::with_security_headers(encode::problem(error))
+    fn error_response(&self, error: &Error) -> Response {
+        ui::with_security_headers(encode::problem_response(error))
     }
 
-    fn options(&self, allow: HeaderValue) -> Response {
-        ui::with_security_headers(encode::options(allow))
+    fn options_response(&self, allow: HeaderValue) -> Response {
+        ui::with_security_headers(encode::options_response(allow))
     }
 
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async move {
-            let accepts_page = call.accepts_page()?;
+            let accepts_page = call.accepts_html()?;
             match serve_or_redirect(call, accepts_page).await {
                 Err(refusal) if accepts_page => Ok(ui::error_page(&refusal, None)),
                 answered => answered,
@@ -36,23 +36,23 @@ impl Framing for Board {
 }
 
 async fn serve_or_redirect(mut call: FrameCall<'_>, accepts_page: bool) -> Result<Response> {
-    let head = call.head().await?;
-    let found = if call.redirects() { None } else { Some(serve_file(&call).await) };
+    let head = call.request_head().await?;
+    let found = if call.is_redirect() { None } else { Some(serve_file(&call).await) };
     if let Some(Ok(response)) = found {
         // Requests for the board's files do not count towards a rate limit, since one page may load more
         // files than the limit allows.
-        call.discard().await;
+        call.discard_body().await;
         return Ok(response);
     }
     let admission = call.admit(head).await?;
-    match found.unwrap_or_else(|| redirect(&call, accepts_page)) {
+    match found.unwrap_or_else(|| redirect_to_board(&call, accepts_page)) {
         Ok(response) => {
-            call.discard().await;
+            call.discard_body().await;
             Ok(response)
         }
         Err(refusal) => {
-            let refusal = call.refuse(admission, refusal).await;
-            call.discard().await;
+            let refusal = call.record_refusal(admission, refusal).await;
+            call.discard_body().await;
             Err(refusal)
         }
     }
@@ -63,12 +63,12 @@ async fn serve_file(call: &FrameCall<'_>) -> Result<Response> {
 }
 
 /// Redirects to the board and keeps the query. At the root path, redirects only clients that accept HTML.
-fn redirect(call: &FrameCall<'_>, accepts_page: bool) -> Result<Response> {
+fn redirect_to_board(call: &FrameCall<'_>, accepts_page: bool) -> Result<Response> {
     if call.uri()?.path() == "/" && !accepts_page {
         return Err(Error::new(Code::UnknownRoute, "there is no route /; see GET /openapi.json"));
     }
-    let mut response = encode::empty(StatusCode::SEE_OTHER);
-    let mut location = call.state.location(call.uri()?.path(), "/ui/");
+    let mut response = encode::empty_response(StatusCode::SEE_OTHER);
+    let mut location = call.state.redirect_location(call.uri()?.path(), "/ui/");
     if let Some(query) = call.uri()?.query() {
         location.push('?');
         location.push_str(query);

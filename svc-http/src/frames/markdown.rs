@@ -20,17 +20,17 @@ impl Framing for Markdown {
     }
 
     fn response(&self, _state: &ServerState, reply: &Reply) -> Response {
-        with_board_headers(encode::reply(reply))
+        with_board_headers(encode::reply_response(reply))
     }
 
-    fn refusal(&self, error: &Error) -> Response {
-        with_board_headers(encode::problem(error))
+    fn error_response(&self, error: &Error) -> Response {
+        with_board_headers(encode::problem_response(error))
     }
 }
 
 /// Adds the headers of responses below `/ui/`, and removes the log position.
 fn with_board_headers(response: Response) -> Response {
     let mut response = ui::with_security_headers(response);
-    encode::remove_lsn(response.headers_mut());
+    encode::remove_lsn_header(response.headers_mut());
     response
 }

@@ -39,7 +39,7 @@ impl Framing for OidcLogin {
     /// unreachable.
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async {
-            let format = ErrorFormat::of(&call)?;
+            let format = ErrorFormat::for_call(&call)?;
             format.apply(begin_sign_in(call).await)
         })
     }
@@ -59,7 +59,7 @@ impl Framing for OidcCallback {
     /// The UserInfo endpoint is queried only for a person who has not signed in before.
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async {
-            let format = ErrorFormat::of(&call)?;
+            let format = ErrorFormat::for_call(&call)?;
             format.apply(finish_sign_in(call).await)
         })
     }
@@ -72,9 +72,9 @@ struct ErrorFormat {
 }
 
 impl ErrorFormat {
-    fn of(call: &FrameCall<'_>) -> Result<Self> {
-        let board = call.state.location(call.uri()?.path(), "/ui/");
-        Ok(Self { board: call.accepts_page()?.then_some(board) })
+    fn for_call(call: &FrameCall<'_>) -> Result<Self> {
+        let board = call.state.redirect_location(call.uri()?.path(), "/ui/");
+        Ok(Self { board: call.accepts_html()?.then_some(board) })
     }
 
     fn apply(&self, outcome: Result<Response>) -> Result<Response> {
@@ -89,74 +89,75 @@ fn is_served(state: &ServerState) -> bool {
     state.oidc.is_some() && state.service.session_key().is_some()
 }
 
-fn provider(state: &ServerState) -> Result<&Provider> {
+fn configured_provider(state: &ServerState) -> Result<&Provider> {
     state.oidc.as_ref().ok_or_else(|| Error::internal("a route without a provider is served"))
 }
 
 async fn begin_sign_in(mut call: FrameCall<'_>) -> Result<Response> {
     let state = call.state;
-    let head = call.head().await?;
+    let head = call.request_head().await?;
     let path = call.uri()?.path().to_owned();
     let admission = call.admit(head).await?;
     let holder = call.holder(&admission);
-    let received = call.read(&admission).await;
-    let read = received.and_then(|received| received.json());
+    let received = call.read_body(&admission).await;
+    let read = received.and_then(|received| received.into_json_input());
     let (input, login) = match read.and_then(|input| op::decode::<Login>(&input).map(|login| (input, login)))
     {
         Ok(read) => read,
-        Err(refusal) => return Err(call.refuse(admission, refusal).await),
+        Err(refusal) => return Err(call.record_refusal(admission, refusal).await),
     };
-    let provider = provider(state)?;
-    let route = provider.sign_in_route(holder, &login, state.service.now());
-    let route = state.unless_closing(route).await??;
+    let provider = configured_provider(state)?;
+    let route = provider.sign_in_target(holder, &login, state.service.now());
+    let route = state.run_unless_closing(route).await??;
     let answer = |reply: &Reply| {
         let begun = reply.output_as::<BegunLogin>().ok_or_else(|| Error::internal("no login has begun"))?;
-        let address = route.address(begun)?;
+        let address = route.sign_in_url(begun)?;
         // The mock provider is a path on this server.
         let is_own = address.starts_with('/');
-        let mut response = redirect(&if is_own { state.location(&path, &address) } else { address })?;
-        let cookie = cookie(state, begun.browser.expose_secret(), begun.lasts.as_secs())?;
+        let mut response =
+            redirect_response(&if is_own { state.redirect_location(&path, &address) } else { address })?;
+        let cookie = sign_in_cookie(state, begun.browser.expose_secret(), begun.lasts.as_secs())?;
         response.headers_mut().append(SET_COOKIE, cookie);
         Ok(response)
     };
-    let or_problem = |made: Result<Response>| made.unwrap_or_else(|error| encode::problem(&error));
+    let or_problem = |made: Result<Response>| made.unwrap_or_else(|error| encode::problem_response(&error));
     call.run(admission, &input, |reply| or_problem(answer(reply))).await
 }
 
 async fn finish_sign_in(mut call: FrameCall<'_>) -> Result<Response> {
     let state = call.state;
-    let head = call.head().await?;
+    let head = call.request_head().await?;
     let path = call.uri()?.path().to_owned();
     let admission = call.admit(head).await?;
     let holder = call.holder(&admission);
-    let received = call.read(&admission).await;
+    let received = call.read_body(&admission).await;
     let read = received.and_then(|received| {
         let browser = browser_secret(&received.head.headers);
-        let mut input = op::Input { body: Default::default(), ..received.json()? };
+        let mut input = op::Input { body: Default::default(), ..received.into_json_input()? };
         input.text.retain(|(name, _)| CALLBACK_FIELDS.contains(&name.as_str()));
         input.text.extend(browser.map(|secret| ("browser".to_owned(), secret)));
         Ok((op::decode::<Callback>(&input)?, input))
     });
     let (callback, input) = match read {
         Ok(read) => read,
-        Err(refusal) => return Err(call.refuse(admission, refusal).await),
+        Err(refusal) => return Err(call.record_refusal(admission, refusal).await),
     };
-    let reply = call.reply(admission, &input).await?;
+    let reply = call.run_for_reply(admission, &input).await?;
     let taken = reply.output_as::<TakenLogin>().ok_or_else(|| Error::internal("no login was taken"))?;
-    let provider = provider(state)?;
+    let provider = configured_provider(state)?;
     let workspace = taken.workspace_id;
     let now = state.service.now();
     let identified = provider.identify(holder, &callback, &taken.secrets, now);
-    let identified = state.unless_closing(identified).await??;
+    let identified = state.run_unless_closing(identified).await??;
     let claims = if state.service.has_signed_in(workspace, identified.claims()).await? {
         identified.claims().clone()
     } else {
-        state.unless_closing(provider.complete_claims(holder, identified, now)).await??
+        state.run_unless_closing(provider.complete_claims(holder, identified, now)).await??
     };
     let session = state.service.sign_in(workspace, claims).await?;
-    let mut response = redirect(&state.location(&path, &taken.return_to))?;
+    let mut response = redirect_response(&state.redirect_location(&path, &taken.return_to))?;
     response.headers_mut().append(SET_COOKIE, session_cookie(state, &session)?);
-    response.headers_mut().append(SET_COOKIE, cookie(state, "", 0)?);
+    response.headers_mut().append(SET_COOKIE, sign_in_cookie(state, "", 0)?);
     Ok(response)
 }
 
@@ -172,8 +173,8 @@ fn browser_secret(headers: &HeaderMap) -> Option<String> {
     first.filter(|_| secrets.next().is_none())
 }
 
-fn redirect(address: &str) -> Result<Response> {
-    let mut response = encode::empty(StatusCode::SEE_OTHER);
+fn redirect_response(address: &str) -> Result<Response> {
+    let mut response = encode::empty_response(StatusCode::SEE_OTHER);
     let headers = response.headers_mut();
     headers.insert(LOCATION, HeaderValue::from_str(address).map_err(Error::internal)?);
     // The callback's URL contains the authorization code, which must not be sent as a referrer.
@@ -181,7 +182,7 @@ fn redirect(address: &str) -> Result<Response> {
     Ok(response)
 }
 
-fn cookie(state: &ServerState, value: &str, max_age_secs: u64) -> Result<HeaderValue> {
+fn sign_in_cookie(state: &ServerState, value: &str, max_age_secs: u64) -> Result<HeaderValue> {
     let secure = if state.settings.cookie_secure { "; Secure" } else { "" };
     let cookie = format!("{COOKIE_NAME}={value}; Max-Age={max_age_secs}; HttpOnly; SameSite=Lax{secure}");
     let mut cookie = HeaderValue::from_str(&cookie).map_err(Error::internal)?;

@@ -19,9 +19,9 @@ use super::{FrameCall, Framing, ReceivedRequest};
 use crate::decode::{self, TextFields};
 use crate::encode::{self, Response};
 
-const SCIM: HeaderValue = HeaderValue::from_static("application/scim+json");
+const SCIM_MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/scim+json");
 /// Base path of the SCIM routes.
-pub(super) const BASE: &str = "/scim/v2";
+pub(super) const BASE_PATH: &str = "/scim/v2";
 
 /// Query fields that RFC 7644 defines.
 const QUERY_FIELDS: [&str; 7] =
@@ -31,13 +31,13 @@ const QUERY_FIELDS: [&str; 7] =
 pub(super) struct Scim;
 
 impl Framing for Scim {
-    fn input(&self, received: ReceivedRequest) -> Result<op::Input> {
+    fn decode_input(&self, received: ReceivedRequest) -> Result<op::Input> {
         let schema = received.row.input_schema();
         let none = Map::new();
         let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
         let mut text = received.text;
         let mut query = TextFields::new();
-        decode::query(received.head.uri.query(), &mut query)?;
+        decode::append_query_fields(received.head.uri.query(), &mut query)?;
         query.retain(|(name, _)| QUERY_FIELDS.contains(&name.as_str()) && fields.contains_key(name));
         let is_search = received.row.effect().changes_nothing();
         let named = |name: &str| {
@@ -48,7 +48,7 @@ impl Framing for Scim {
             // The path identifies the resource, even if the body contains the same field.
             field.filter(|field| text.iter().all(|(named, _)| named != field))
         };
-        let members = if received.body.is_empty() { Map::new() } else { members(&received.body, named)? };
+        let members = if received.body.is_empty() { Map::new() } else { row_fields(&received.body, named)? };
         text.extend(query);
         for (_, value) in &mut text {
             *value = lenient::text(value);
@@ -57,20 +57,20 @@ impl Framing for Scim {
         Ok(op::Input { text, body: body.into(), ..op::Input::default() })
     }
 
-    fn refusal(&self, error: &Error) -> Response {
-        refusal(error)
+    fn error_response(&self, error: &Error) -> Response {
+        scim_error_response(error)
     }
 
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async move {
-            let own = call.state.own_address(call.uri()?, call.headers()?);
+            let own = call.state.base_url(call.uri()?, call.headers()?);
             let mut call = call;
-            let head = call.head().await?;
+            let head = call.request_head().await?;
             let admission = call.admit(head).await?;
-            let received = call.read(&admission).await;
-            let input = match received.and_then(|received| self.input(received)) {
+            let received = call.read_body(&admission).await;
+            let input = match received.and_then(|received| self.decode_input(received)) {
                 Ok(input) => input,
-                Err(refusal) => return Err(call.refuse(admission, refusal).await),
+                Err(refusal) => return Err(call.record_refusal(admission, refusal).await),
             };
             call.run(admission, &input, |reply| scim_response(reply, &own)).await
         })
@@ -78,8 +78,8 @@ impl Framing for Scim {
 }
 
 /// Returns the members of a JSON body that match fields of the row, under the names of those fields.
-fn members(body: &[u8], named: impl Fn(&str) -> Option<String>) -> Result<Map<String, Value>> {
-    lenient::members(body, named).map_err(|unread| {
+fn row_fields(body: &[u8], field_name: impl Fn(&str) -> Option<String>) -> Result<Map<String, Value>> {
+    lenient::members(body, field_name).map_err(|unread| {
         let detail = match unread {
             ReadFailure::NotJson => "the body is not JSON",
             ReadFailure::NotAnObject => "the body is not a JSON object",
@@ -98,31 +98,31 @@ fn field_of(name: &str, fields: &Map<String, Value>) -> Option<String> {
     field.cloned()
 }
 
-/// Returns the SCIM response for a successful reply. URLs in the response begin with `own`.
-fn scim_response(reply: &Reply, own: &str) -> Response {
+/// Returns the SCIM response for a successful reply. URLs in the response begin with `base_url`.
+fn scim_response(reply: &Reply, base_url: &str) -> Response {
     let mut response = if reply.status == StatusCode::NO_CONTENT.as_u16() {
-        encode::empty(StatusCode::NO_CONTENT)
+        encode::empty_response(StatusCode::NO_CONTENT)
     } else {
-        match resource_response(reply, own) {
+        match resource_response(reply, base_url) {
             Ok(response) => response,
-            Err(error) => return refusal(&error),
+            Err(error) => return scim_error_response(&error),
         }
     };
-    encode::insert_lsn(response.headers_mut(), reply.lsn);
+    encode::insert_lsn_header(response.headers_mut(), reply.lsn);
     response
 }
 
 /// Returns a response that contains a SCIM resource with absolute URLs of this service.
-fn resource_response(reply: &Reply, own: &str) -> Result<Response> {
+fn resource_response(reply: &Reply, base_url: &str) -> Result<Response> {
     let mut body: Value = serde_json::from_slice(&reply.body()?).map_err(Error::internal)?;
-    make_urls_absolute(&mut body, own);
+    make_urls_absolute(&mut body, base_url);
     let location = body.pointer("/meta/location").and_then(Value::as_str);
     let location = location.map(HeaderValue::from_str).transpose().map_err(Error::internal)?;
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK);
     let bytes = serde_json::to_vec(&body).map_err(Error::internal)?;
-    let mut response = encode::json(status, bytes.into());
+    let mut response = encode::json_response(status, bytes.into());
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, SCIM);
+    headers.insert(CONTENT_TYPE, SCIM_MEDIA_TYPE);
     if let Some(location) = location {
         headers.insert(LOCATION, location);
     }
@@ -130,18 +130,18 @@ fn resource_response(reply: &Reply, own: &str) -> Result<Response> {
 }
 
 /// Prepends the address of this service to each SCIM path in a `location` or `$ref` member.
-fn make_urls_absolute(value: &mut Value, own: &str) {
+fn make_urls_absolute(value: &mut Value, base_url: &str) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| make_urls_absolute(item, own)),
+        Value::Array(items) => items.iter_mut().for_each(|item| make_urls_absolute(item, base_url)),
         Value::Object(members) => {
             for (name, value) in members {
                 match value {
                     Value::String(path)
-                        if matches!(&**name, "location" | "$ref") && path.starts_with(BASE) =>
+                        if matches!(&**name, "location" | "$ref") && path.starts_with(BASE_PATH) =>
                     {
-                        path.insert_str(0, own);
+                        path.insert_str(0, base_url);
                     }
-                    _ => make_urls_absolute(value, own),
+                    _ => make_urls_absolute(value, base_url),
                 }
             }
         }
@@ -150,8 +150,8 @@ fn make_urls_absolute(value: &mut Value, own: &str) {
 }
 
 /// Returns the SCIM error response for a failure below `/scim/v2`.
-fn refusal(error: &Error) -> Response {
-    with_scim_body(encode::problem(error), error)
+fn scim_error_response(error: &Error) -> Response {
+    with_scim_body(encode::problem_response(error), error)
 }
 
 /// Replaces the body of a problem response with a SCIM error (RFC 7644, 3.12).
@@ -168,9 +168,9 @@ fn with_scim_body(problem: Response, error: &Error) -> Response {
     if let (Some(kind), Some(members)) = (kind, body.as_object_mut()) {
         members.insert("scimType".to_owned(), kind);
     }
-    let mut response = encode::json(status, serde_json::to_vec(&body).unwrap_or_default().into());
+    let mut response = encode::json_response(status, serde_json::to_vec(&body).unwrap_or_default().into());
     *response.headers_mut() = problem.headers().clone();
-    response.headers_mut().insert(CONTENT_TYPE, SCIM);
+    response.headers_mut().insert(CONTENT_TYPE, SCIM_MEDIA_TYPE);
     response
 }
 
@@ -182,13 +182,13 @@ mod tests {
     fn attributes_are_found_in_any_case_and_others_are_dropped() {
         let fields = json!({"userName": {}, "Operations": {}});
         let fields = fields.as_object().unwrap();
-        let sent = |body: &str| members(body.as_bytes(), |name| field_of(name, fields)).map(Value::from);
+        let sent = |body: &str| row_fields(body.as_bytes(), |name| field_of(name, fields)).map(Value::from);
         assert_eq!(
             sent(r#"{"USERNAME": 1, "operations": [], "emails": [], "emails": 1e999}"#).unwrap(),
             json!({"userName": 1, "Operations": []})
         );
         for body in ["[]", "{"] {
-            assert_eq!(refusal(&sent(body).unwrap_err()).status(), 400, "{body}");
+            assert_eq!(scim_error_response(&sent(body).unwrap_err()).status(), 400, "{body}");
         }
     }
 

@@ -26,10 +26,10 @@ impl Framing for SignIn {
     }
 
     fn response(&self, state: &ServerState, reply: &Reply) -> Response {
-        match reply.output_as::<NewSession>().map(|session| signed_in(state, reply, session)) {
+        match reply.output_as::<NewSession>().map(|session| signed_in_response(state, reply, session)) {
             Some(Ok(response)) => response,
-            Some(Err(error)) => encode::problem(&error),
-            None => encode::reply(reply),
+            Some(Err(error)) => encode::problem_response(&error),
+            None => encode::reply_response(reply),
         }
     }
 
@@ -42,13 +42,13 @@ impl Framing for SignIn {
 
 impl SignIn {
     async fn sign_in(&self, mut call: FrameCall<'_>) -> Result<Response> {
-        let head = call.head().await?;
-        call.count(head.clone()).await?;
+        let head = call.request_head().await?;
+        call.count_by_address(head.clone()).await?;
         if !call.is_same_origin()? {
-            call.discard().await;
+            call.discard_body().await;
             return Err(Error::forbidden("a browser signs in only from a page of this service"));
         }
-        let input = call.read_unadmitted().await?.json()?;
+        let input = call.read_unadmitted_body().await?.into_json_input()?;
         let token = SecretString::from(op::decode::<Input>(&input)?.token());
         let admission = call.admit(op::RequestHead { credential: Credential::Bearer(token), ..head }).await?;
         call.run(admission, &input, |reply| self.response(call.state, reply)).await
@@ -56,8 +56,8 @@ impl SignIn {
 }
 
 /// Returns the response that sets the session cookie.
-fn signed_in(state: &ServerState, reply: &Reply, session: &NewSession) -> Result<Response> {
-    let mut response = encode::reply(reply);
+fn signed_in_response(state: &ServerState, reply: &Reply, session: &NewSession) -> Result<Response> {
+    let mut response = encode::reply_response(reply);
     response.headers_mut().append(SET_COOKIE, session_cookie(state, session)?);
     Ok(response)
 }
@@ -66,10 +66,10 @@ fn signed_in(state: &ServerState, reply: &Reply, session: &NewSession) -> Result
 pub(super) fn session_cookie(state: &ServerState, session: &NewSession) -> Result<HeaderValue> {
     let key = state.service.session_key().ok_or_else(|| Error::internal("no key signs cookies"))?;
     let secs = session.expires_at.micros().saturating_sub(session.created_at.micros()) / 1_000_000;
-    cookie(state, &key.cookie(session.session_id), secs)
+    build_session_cookie(state, &key.cookie(session.session_id), secs)
 }
 
-fn cookie(state: &ServerState, value: &str, max_age_secs: i64) -> Result<HeaderValue> {
+fn build_session_cookie(state: &ServerState, value: &str, max_age_secs: i64) -> Result<HeaderValue> {
     let secure = if state.settings.cookie_secure { "; Secure" } else { "" };
     let path = state.cookie_path();
     let cookie = format!(
@@ -87,7 +87,7 @@ pub(super) struct Session;
 impl Session {
     async fn respond_to(&self, call: FrameCall<'_>) -> Result<Response> {
         let state = call.state;
-        let signs_out = call.signs_out()?;
+        let signs_out = call.is_same_origin_sign_out()?;
         let reads = call.changes_nothing();
         let responded = admit_read_run(self, call).await;
         match responded {
@@ -96,8 +96,8 @@ impl Session {
                 Err(refusal.with("sign_in", ways))
             }
             Err(refusal) if signs_out && refusal.code() == Code::Unauthenticated => {
-                let mut response = self.refusal(&refusal);
-                response.headers_mut().append(SET_COOKIE, cookie(state, "", 0)?);
+                let mut response = self.error_response(&refusal);
+                response.headers_mut().append(SET_COOKIE, build_session_cookie(state, "", 0)?);
                 Ok(response)
             }
             responded => responded,
@@ -111,11 +111,11 @@ impl Framing for Session {
     }
 
     fn response(&self, state: &ServerState, reply: &Reply) -> Response {
-        let mut response = encode::reply(reply);
+        let mut response = encode::reply_response(reply);
         if reply.output_as::<SignedOut>().is_some() {
-            match cookie(state, "", 0) {
+            match build_session_cookie(state, "", 0) {
                 Ok(removed) => drop(response.headers_mut().append(SET_COOKIE, removed)),
-                Err(error) => return encode::problem(&error),
+                Err(error) => return encode::problem_response(&error),
             }
         }
         response

@@ -13,9 +13,9 @@ use super::Framing;
 use crate::encode::{self, Response};
 use crate::state::ServerState;
 
-const SCHEME: HeaderValue = HeaderValue::from_static("ShareTicket");
+const TICKET_SCHEME: HeaderValue = HeaderValue::from_static("ShareTicket");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
-const BY_CREDENTIAL: HeaderValue = HeaderValue::from_static("Authorization");
+const VARY_BY_AUTHORIZATION: HeaderValue = HeaderValue::from_static("Authorization");
 
 /// Error message for a client without a live share ticket.
 const TICKET_REQUIRED: &str = "the request needs a share ticket that is live";
@@ -25,7 +25,7 @@ pub(super) struct Share;
 
 impl Framing for Share {
     fn response(&self, _: &ServerState, reply: &Reply) -> Response {
-        with_privacy_headers(encode::reply(reply))
+        with_privacy_headers(encode::reply_response(reply))
     }
 
     /// Treats a malformed credential, such as two tickets, like a missing ticket.
@@ -37,13 +37,13 @@ impl Framing for Share {
         }
     }
 
-    fn refusal(&self, error: &Error) -> Response {
+    fn error_response(&self, error: &Error) -> Response {
         if error.code() != Code::Unauthenticated {
-            return with_privacy_headers(encode::problem(error));
+            return with_privacy_headers(encode::problem_response(error));
         }
         let refused = Error::new(Code::Unauthenticated, TICKET_REQUIRED);
-        let mut response = with_privacy_headers(encode::problem(&refused));
-        response.headers_mut().insert(WWW_AUTHENTICATE, SCHEME);
+        let mut response = with_privacy_headers(encode::problem_response(&refused));
+        response.headers_mut().insert(WWW_AUTHENTICATE, TICKET_SCHEME);
         response
     }
 }
@@ -53,9 +53,9 @@ impl Framing for Share {
 /// Together with `no-store`, which every response has, this keeps the response private to its reader.
 fn with_privacy_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    encode::remove_lsn(headers);
+    encode::remove_lsn_header(headers);
     headers.insert(REFERRER_POLICY, NO_REFERRER);
-    headers.insert(VARY, BY_CREDENTIAL);
+    headers.insert(VARY, VARY_BY_AUTHORIZATION);
     response
 }
 
@@ -68,13 +68,13 @@ mod tests {
     #[test]
     fn refusals_are_kept_private_and_say_nothing_of_the_credential() {
         for code in [Code::Unauthenticated, Code::NotFound, Code::Malformed, Code::RateLimited] {
-            let refused = Share.refusal(&Error::new(code, "x"));
+            let refused = Share.error_response(&Error::new(code, "x"));
             let headers = refused.headers();
             assert_eq!(headers[CACHE_CONTROL], "no-store", "{code:?}");
-            assert_eq!((&headers[REFERRER_POLICY], &headers[VARY]), (&NO_REFERRER, &BY_CREDENTIAL));
+            assert_eq!((&headers[REFERRER_POLICY], &headers[VARY]), (&NO_REFERRER, &VARY_BY_AUTHORIZATION));
             assert_eq!(headers.contains_key(WWW_AUTHENTICATE), code == Code::Unauthenticated);
         }
-        let refused = Share.refusal(&Error::new(Code::Unauthenticated, "x"));
-        assert_eq!(refused.headers()[WWW_AUTHENTICATE], SCHEME);
+        let refused = Share.error_response(&Error::new(Code::Unauthenticated, "x"));
+        assert_eq!(refused.headers()[WWW_AUTHENTICATE], TICKET_SCHEME);
     }
 }

@@ -10,15 +10,15 @@ use svc_core::{Error, Result};
 
 use super::{FrameCall, Framing};
 use crate::encode::{self, Response};
-use crate::html::Form;
+use crate::html::OutputFormat;
 use crate::ui;
 
 /// Frame of the unsubscribe link in a mail.
 pub(super) struct Unsubscribe;
 
 impl Framing for Unsubscribe {
-    fn refusal(&self, error: &Error) -> Response {
-        ui::with_security_headers(encode::problem(error))
+    fn error_response(&self, error: &Error) -> Response {
+        ui::with_security_headers(encode::problem_response(error))
     }
 
     fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
@@ -27,28 +27,28 @@ impl Framing for Unsubscribe {
 }
 
 async fn respond(call: FrameCall<'_>) -> Result<Response> {
-    let board = call.state.location(call.uri()?.path(), "/ui/");
-    let form = call.form()?;
+    let board = call.state.redirect_location(call.uri()?.path(), "/ui/");
+    let form = call.output_format()?;
     let is_question = call.changes_nothing();
-    let answered = run_row(call).await;
+    let answered = unsubscribe_member(call).await;
     let mut response = match (form, answered) {
-        (Form::Page, Ok(_)) if is_question => ui::unsubscribe_page(),
-        (Form::Page, Ok(_)) => ui::unsubscribed_page(&board),
-        (Form::Page, Err(refusal)) => ui::error_page(&refusal, Some(&board)),
+        (OutputFormat::Page, Ok(_)) if is_question => ui::unsubscribe_page(),
+        (OutputFormat::Page, Ok(_)) => ui::unsubscribed_page(&board),
+        (OutputFormat::Page, Err(refusal)) => ui::error_page(&refusal, Some(&board)),
         (_, answered) => {
-            ui::with_security_headers(answered.unwrap_or_else(|refusal| encode::problem(&refusal)))
+            ui::with_security_headers(answered.unwrap_or_else(|refusal| encode::problem_response(&refusal)))
         }
     };
-    encode::remove_lsn(response.headers_mut());
+    encode::remove_lsn_header(response.headers_mut());
     response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
     Ok(response)
 }
 
-async fn run_row(mut call: FrameCall<'_>) -> Result<Response> {
-    let head = call.head_from_anywhere().await?;
+async fn unsubscribe_member(mut call: FrameCall<'_>) -> Result<Response> {
+    let head = call.request_head_unchecked().await?;
     let admission = call.admit(head).await?;
-    match call.input_of_path().await {
-        Ok(input) => call.run(admission, &input, encode::reply).await,
-        Err(refusal) => Err(call.refuse(admission, refusal).await),
+    match call.path_input().await {
+        Ok(input) => call.run(admission, &input, encode::reply_response).await,
+        Err(refusal) => Err(call.record_refusal(admission, refusal).await),
     }
 }

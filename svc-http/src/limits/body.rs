@@ -18,24 +18,24 @@ use svc_core::{Ceiling, Code, Error, Holder, PlaceGuard, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// Maximum bytes of a request body on a route that requires no credential.
-pub(crate) const OPEN_BODY_MAX: usize = 16 << 10;
+pub(crate) const OPEN_ROUTE_BODY_MAX: usize = 16 << 10;
 /// Maximum total bytes of request bodies in memory.
-pub(crate) const BYTES_MAX: usize = 256 << 20;
-/// Maximum request bodies of one client that are incomplete after [`SLOW_AFTER`].
-pub(crate) const UNFINISHED_MAX: usize = 32;
+pub(crate) const BODY_BYTES_MAX: usize = 256 << 20;
+/// Maximum request bodies of one client that are incomplete after [`UNFINISHED_AFTER`].
+pub(crate) const UNFINISHED_BODIES_MAX: usize = 32;
 /// Time after which an incomplete request body counts as unfinished.
-const SLOW_AFTER: Duration = Duration::from_secs(1);
+const UNFINISHED_AFTER: Duration = Duration::from_secs(1);
 /// Extra time that a request body may take, in addition to the time at the rate [`MIN_RATE`].
 const RATE_GRACE: Duration = Duration::from_secs(5);
 /// Bytes per segment of the buffer for a request body.
-const SEGMENT: usize = 64 << 10;
+const SEGMENT_BYTES: usize = 64 << 10;
 /// Minimum accepted rate of a request body, in bytes per second.
 const MIN_RATE: u32 = 16 << 10;
 /// Maximum time to receive a request body of any size.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Media types that are accepted for the JSON body of a request.
-pub(crate) const JSON: &[&str] = &["application/json"];
+pub(crate) const JSON_MEDIA_TYPES: &[&str] = &["application/json"];
 
 /// Reads request bodies within the limits on bytes in memory and on unfinished bodies.
 pub(crate) struct BodyReader {
@@ -43,16 +43,16 @@ pub(crate) struct BodyReader {
     unfinished: Ceiling,
 }
 
-/// Creates a ceiling of `all` units in total and `each` units per client.
-fn with_client_limit(what: &'static str, all: usize, each: usize) -> Ceiling {
-    Ceiling::new(what, all, Quotas { client: Some(each), ..Quotas::default() })
+/// Creates a ceiling of `total` units in total and `per_client` units per client.
+fn new_ceiling(name: &'static str, total: usize, per_client: usize) -> Ceiling {
+    Ceiling::new(name, total, Quotas { client: Some(per_client), ..Quotas::default() })
 }
 
 impl BodyReader {
     pub fn new() -> Self {
         Self {
-            bytes: Ceiling::new("bytes of request bodies", BYTES_MAX, Quotas::default()),
-            unfinished: with_client_limit("unfinished request bodies", usize::MAX, UNFINISHED_MAX),
+            bytes: Ceiling::new("bytes of request bodies", BODY_BYTES_MAX, Quotas::default()),
+            unfinished: new_ceiling("unfinished request bodies", usize::MAX, UNFINISHED_BODIES_MAX),
         }
     }
 
@@ -66,7 +66,7 @@ impl BodyReader {
         self.unfinished.taken()
     }
 
-    /// Reads a request body of at most `max` bytes, whose media type must be in `media`.
+    /// Reads a request body of at most `max_bytes` bytes, whose media type must be in `media_types`.
     ///
     /// Returns an empty value if there is no body, and omits a byte order mark. The returned bytes count
     /// towards the limit on bytes in memory until they are dropped.
@@ -75,8 +75,8 @@ impl BodyReader {
         holder: Holder,
         headers: &HeaderMap,
         mut body: B,
-        max: usize,
-        media: &[&str],
+        max_bytes: usize,
+        media_types: &[&str],
     ) -> Result<Bytes>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -86,24 +86,25 @@ impl BodyReader {
             return Ok(Bytes::new());
         }
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        let read = if announced > max { Ok(None) } else { self.collect(holder, &mut body, max).await };
+        let read =
+            if announced > max_bytes { Ok(None) } else { self.collect(holder, &mut body, max_bytes).await };
         if read.as_ref().is_err_and(|refusal| refusal.code() == Code::Overloaded) {
-            drain(headers, &mut body, max.saturating_mul(2)).await;
+            drain_body(headers, &mut body, max_bytes.saturating_mul(2)).await;
         }
         match read? {
-            Some(bytes) if bytes.is_empty() || has_media_type(media, headers) => {
+            Some(bytes) if bytes.is_empty() || has_media_type(media_types, headers) => {
                 Ok(bytes.slice_ref(without_mark_bytes(&bytes)))
             }
-            Some(_) => Err(wrong_media_type(media)),
+            Some(_) => Err(wrong_media_type_error(media_types)),
             None => {
-                drain(headers, body, max.saturating_mul(2).max(OVERSIZED_DRAIN_MIN)).await;
-                Err(Error::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes")))
+                drain_body(headers, body, max_bytes.saturating_mul(2).max(OVERSIZED_DRAIN_MIN)).await;
+                Err(Error::new(Code::BodyTooLarge, format!("the body is larger than {max_bytes} bytes")))
             }
         }
     }
 
-    /// Reads the whole body, or returns `None` if the body is larger than `max` bytes.
-    async fn collect<B>(&self, holder: Holder, body: &mut B, max: usize) -> Result<Option<Bytes>>
+    /// Reads the whole body, or returns `None` if the body is larger than `max_bytes` bytes.
+    async fn collect<B>(&self, holder: Holder, body: &mut B, max_bytes: usize) -> Result<Option<Bytes>>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -113,13 +114,13 @@ impl BodyReader {
         let mut counted = None::<PlaceGuard>;
         loop {
             let now = Instant::now();
-            if unfinished.is_none() && now >= began + SLOW_AFTER {
+            if unfinished.is_none() && now >= began + UNFINISHED_AFTER {
                 unfinished = Some(self.unfinished.take(holder, 1)?);
             }
             if now >= began + allowed_time(collected.len()) {
                 return Err(Error::malformed("the body did not arrive in time"));
             }
-            let next = if unfinished.is_none() { SLOW_AFTER } else { allowed_time(collected.len()) };
+            let next = if unfinished.is_none() { UNFINISHED_AFTER } else { allowed_time(collected.len()) };
             let Ok(frame) = timeout_at(began + next, body.frame()).await else { continue };
             let Some(frame) = frame else {
                 let bytes = collected.into_bytes();
@@ -131,7 +132,7 @@ impl BodyReader {
             let frame = frame
                 .map_err(|_| Error::malformed("the connection was lost while the body was being read"))?;
             let Ok(data) = frame.into_data() else { continue };
-            if data.len() > max - collected.len() {
+            if data.len() > max_bytes - collected.len() {
                 return Ok(None);
             }
             let place = self.bytes.take(holder, data.len())?;
@@ -144,12 +145,12 @@ impl BodyReader {
     }
 }
 
-pub(crate) fn wrong_media_type(media: &[&str]) -> Error {
+pub(crate) fn wrong_media_type_error(media_types: &[&str]) -> Error {
     Error::new(
         Code::UnsupportedMediaType,
         format!(
             "the body must have the media type {}, in UTF-8 and without a content coding",
-            media.join(" or ")
+            media_types.join(" or ")
         ),
     )
 }
@@ -202,11 +203,11 @@ impl BodyBuffer {
         for bytes in [std::mem::take(&mut self.first), data] {
             let mut rest = &*bytes;
             while !rest.is_empty() {
-                if self.segments.last().is_none_or(|last| last.len() == SEGMENT) {
-                    self.segments.push(Vec::with_capacity(SEGMENT));
+                if self.segments.last().is_none_or(|last| last.len() == SEGMENT_BYTES) {
+                    self.segments.push(Vec::with_capacity(SEGMENT_BYTES));
                 }
                 let Some(last) = self.segments.last_mut() else { return };
-                let (part, left) = rest.split_at(rest.len().min(SEGMENT - last.len()));
+                let (part, left) = rest.split_at(rest.len().min(SEGMENT_BYTES - last.len()));
                 last.extend_from_slice(part);
                 rest = left;
             }
@@ -218,11 +219,11 @@ impl BodyBuffer {
     }
 }
 
-/// Reads and drops the body of a rejected request, up to twice the body limit `max` or up to
+/// Reads and drops the body of a rejected request, up to twice the body limit `max_bytes` or up to
 /// [`REJECTED_DRAIN_MIN`] if that is more.
 ///
 /// Otherwise a client that is still sending when the connection closes may never see the response.
-pub(crate) async fn discard<B>(request: Request<B>, max: usize)
+pub(crate) async fn discard_body<B>(request: Request<B>, max_bytes: usize)
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -231,10 +232,10 @@ where
         return;
     }
     let (head, body) = request.into_parts();
-    drain(&head.headers, body, max.saturating_mul(2).max(REJECTED_DRAIN_MIN)).await;
+    drain_body(&head.headers, body, max_bytes.saturating_mul(2).max(REJECTED_DRAIN_MIN)).await;
 }
 
-async fn drain<B>(headers: &HeaderMap, mut body: B, max: usize)
+async fn drain_body<B>(headers: &HeaderMap, mut body: B, max_bytes: usize)
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -243,7 +244,7 @@ where
         return;
     }
     // Reading stops if the body is too slow or too large.
-    let _ = timeout(DRAIN_TIMEOUT, drop_bytes(&mut body, max)).await;
+    let _ = timeout(DRAIN_TIMEOUT, read_and_drop(&mut body, max_bytes)).await;
 }
 
 /// Reads and drops the rest of a rejected file upload while the response is sent.
@@ -255,15 +256,17 @@ where
     B: Body<Data = Bytes, Error: Send> + Unpin + Send + 'static,
 {
     if !body.is_end_stream() && !headers.contains_key(EXPECT) {
-        tokio::spawn(async move { timeout(LINGER_TIMEOUT, drop_bytes(&mut body, LINGER_MAX)).await });
+        tokio::spawn(async move {
+            timeout(UPLOAD_DRAIN_TIMEOUT, read_and_drop(&mut body, UPLOAD_DRAIN_MAX)).await
+        });
     }
 }
 
-async fn drop_bytes<B>(body: &mut B, max: usize)
+async fn read_and_drop<B>(body: &mut B, max_bytes: usize)
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    let mut left = max;
+    let mut left = max_bytes;
     while let Some(Ok(frame)) = body.frame().await {
         let size = frame.data_ref().map_or(0, Bytes::len);
         if size > left {
@@ -279,9 +282,9 @@ const REJECTED_DRAIN_MIN: usize = 4 << 20;
 const OVERSIZED_DRAIN_MIN: usize = 16 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum bytes to read and drop from the rest of a rejected file upload.
-const LINGER_MAX: usize = 256 << 20;
+const UPLOAD_DRAIN_MAX: usize = 256 << 20;
 /// Maximum time to read and drop the rest of a rejected file upload.
-const LINGER_TIMEOUT: Duration = Duration::from_secs(10);
+const UPLOAD_DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Rejects values of Transfer-Encoding and Expect that this server does not support.
 pub(crate) fn check_framing(headers: &HeaderMap) -> Result<()> {
@@ -338,10 +341,13 @@ mod tests {
     async fn read<B: Body<Data = Bytes> + Unpin>(
         pairs: &[(&'static str, &'static str)],
         body: B,
-        max: usize,
+        max_bytes: usize,
     ) -> Result<Bytes, Code> {
         let holder = Holder::at([127, 0, 0, 1].into());
-        BodyReader::new().read(holder, &headers(pairs), body, max, JSON).await.map_err(|error| error.code())
+        BodyReader::new()
+            .read(holder, &headers(pairs), body, max_bytes, JSON_MEDIA_TYPES)
+            .await
+            .map_err(|error| error.code())
     }
 
     fn full(text: &'static str) -> Full<Bytes> {
@@ -407,7 +413,9 @@ mod tests {
         let holder = |number| Holder::at([127, 0, 0, number].into());
         let size = 2 << 20;
         let read = async |number| {
-            bodies.read(holder(number), &json, Full::new(Bytes::from(vec![b' '; size])), size, JSON).await
+            bodies
+                .read(holder(number), &json, Full::new(Bytes::from(vec![b' '; size])), size, JSON_MEDIA_TYPES)
+                .await
         };
         let mut held = Vec::new();
         let refused = loop {
@@ -425,7 +433,7 @@ mod tests {
             ))])
             .chain(futures_util::stream::pending()),
         );
-        let mut reading = Box::pin(bodies.read(holder(3), &json, unfinished, size, JSON));
+        let mut reading = Box::pin(bodies.read(holder(3), &json, unfinished, size, JSON_MEDIA_TYPES));
         assert!(reading.as_mut().now_or_never().is_none());
         assert_eq!(bodies.bytes(), 73 * size + 5, "a body that is not complete counts");
         drop((held, reading));
@@ -436,13 +444,14 @@ mod tests {
     async fn one_workspace_leaves_bytes_of_bodies_to_others() {
         let bodies = BodyReader::new();
         let json = headers(&[("content-type", "application/json")]);
-        let body = Bytes::from(vec![b' '; BYTES_MAX / 128]);
+        let body = Bytes::from(vec![b' '; BODY_BYTES_MAX / 128]);
         let all_of = async |workspace: u8, client: u8| {
             let workspace = format!("00000000-0000-0000-0000-0000000000{workspace:02}").parse().unwrap();
             let holder = Holder { workspace, ..Holder::at([127, 0, 0, client].into()) };
             let mut held = Vec::new();
             loop {
-                match bodies.read(holder, &json, Full::new(body.clone()), body.len(), JSON).await {
+                match bodies.read(holder, &json, Full::new(body.clone()), body.len(), JSON_MEDIA_TYPES).await
+                {
                     Ok(bytes) => held.push(bytes),
                     Err(refusal) => {
                         assert_eq!(refusal.code(), Code::Overloaded);

@@ -12,14 +12,14 @@ use tokio::time::{Instant, sleep_until};
 
 /// Tracks the unread response chunks and the file downloads of one connection. Clones share the state.
 #[derive(Clone)]
-pub(crate) struct ReadPace(Arc<Mutex<WaitingChunks>>);
+pub(crate) struct ReadPace(Arc<Mutex<UnreadChunks>>);
 
 /// Response chunks and files that a connection is sending.
 ///
 /// Each entry has a number and the time at which its wait or transfer started. The entry of a file also has
 /// the rate.
 #[derive(Default)]
-struct WaitingChunks {
+struct UnreadChunks {
     chunks: Vec<(u64, Instant)>,
     files: Vec<(u64, Instant, TransferRate)>,
     last: u64,
@@ -66,12 +66,12 @@ impl TransferRate {
 }
 
 /// Guard that registers a file as being sent until the guard is dropped.
-pub(crate) struct FileSending {
-    waiting: Arc<Mutex<WaitingChunks>>,
+pub(crate) struct FileDownload {
+    waiting: Arc<Mutex<UnreadChunks>>,
     number: u64,
 }
 
-impl FileSending {
+impl FileDownload {
     /// Records bytes of the file as written to the connection.
     pub fn record(&self, bytes: usize) {
         let mut waiting = lock(&self.waiting);
@@ -81,7 +81,7 @@ impl FileSending {
     }
 }
 
-impl Drop for FileSending {
+impl Drop for FileDownload {
     fn drop(&mut self) {
         lock(&self.waiting).files.retain(|(number, ..)| *number != self.number);
     }
@@ -89,7 +89,7 @@ impl Drop for FileSending {
 
 /// Guard that registers a response chunk as unread until the guard is dropped.
 pub(crate) struct PendingChunk {
-    waiting: Arc<Mutex<WaitingChunks>>,
+    waiting: Arc<Mutex<UnreadChunks>>,
     number: u64,
 }
 
@@ -99,23 +99,23 @@ impl ReadPace {
     }
 
     /// Registers a response chunk as unread until the returned guard is dropped.
-    pub fn pending(&self) -> PendingChunk {
+    pub fn register_chunk(&self) -> PendingChunk {
         PendingChunk::new(&self.0)
     }
 
     /// Registers a file download that starts now.
-    pub fn sending(&self) -> FileSending {
+    pub fn register_file(&self) -> FileDownload {
         let mut waiting = lock(&self.0);
         waiting.last = waiting.last.saturating_add(1);
         let number = waiting.last;
         waiting.files.push((number, Instant::now(), TransferRate::default()));
         drop(waiting);
-        FileSending { waiting: Arc::clone(&self.0), number }
+        FileDownload { waiting: Arc::clone(&self.0), number }
     }
 
     /// Resolves when a chunk has been unread for `timeout`, even if the peer has read other chunks, or when a
     /// file download is too slow.
-    pub async fn stalled(&self, timeout: Duration) {
+    pub async fn wait_until_stalled(&self, timeout: Duration) {
         let timeout = timeout.min(RATE_WINDOW);
         loop {
             let now = Instant::now();
@@ -134,12 +134,12 @@ impl ReadPace {
     }
 }
 
-fn lock(waiting: &Mutex<WaitingChunks>) -> MutexGuard<'_, WaitingChunks> {
+fn lock(waiting: &Mutex<UnreadChunks>) -> MutexGuard<'_, UnreadChunks> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl PendingChunk {
-    fn new(shared: &Arc<Mutex<WaitingChunks>>) -> Self {
+    fn new(shared: &Arc<Mutex<UnreadChunks>>) -> Self {
         let mut waiting = lock(shared);
         waiting.last = waiting.last.saturating_add(1);
         let number = waiting.last;
@@ -149,7 +149,7 @@ impl PendingChunk {
     }
 
     /// Registers another unread chunk of the same connection.
-    pub fn another(&self) -> Self {
+    pub fn register_another(&self) -> Self {
         Self::new(&self.waiting)
     }
 }
@@ -196,31 +196,31 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_was_sent_fast_and_then_rests_is_stalled() {
         let pace = ReadPace::new();
-        let sending = pace.sending();
+        let sending = pace.register_file();
         sending.record(1 << 30);
-        let mut stalled = Box::pin(pace.stalled(RATE_WINDOW));
+        let mut stalled = Box::pin(pace.wait_until_stalled(RATE_WINDOW));
         assert!(stalled.as_mut().now_or_never().is_none(), "it was sent a moment ago");
         // Moves the start of the transfer back by a window and a second.
         lock(&pace.0).files.iter_mut().for_each(|(_, began, _)| *began -= RATE_WINDOW + SECOND);
-        assert!(pace.stalled(RATE_WINDOW).now_or_never().is_some());
+        assert!(pace.wait_until_stalled(RATE_WINDOW).now_or_never().is_some());
         sending.record(1 << 20);
-        assert!(pace.stalled(RATE_WINDOW).now_or_never().is_none(), "it moves again");
+        assert!(pace.wait_until_stalled(RATE_WINDOW).now_or_never().is_none(), "it moves again");
         lock(&pace.0).files.iter_mut().for_each(|(_, began, _)| *began -= RATE_WINDOW + SECOND);
         drop(sending);
-        assert!(pace.stalled(RATE_WINDOW).now_or_never().is_none(), "it was sent");
+        assert!(pace.wait_until_stalled(RATE_WINDOW).now_or_never().is_none(), "it was sent");
     }
 
     #[tokio::test]
     async fn a_peer_that_leaves_a_chunk_is_stalled() {
         let pace = ReadPace::new();
-        assert!(timeout(2 * SHORT, pace.stalled(SHORT)).await.is_err(), "nothing waits");
-        let mut stalled = Box::pin(pace.stalled(SHORT));
+        assert!(timeout(2 * SHORT, pace.wait_until_stalled(SHORT)).await.is_err(), "nothing waits");
+        let mut stalled = Box::pin(pace.wait_until_stalled(SHORT));
         assert!(stalled.as_mut().now_or_never().is_none());
         let began = Instant::now();
-        let left = pace.pending();
+        let left = pace.register_chunk();
         // Reading other chunks makes no difference.
         for _ in 0..8 {
-            drop(left.another());
+            drop(left.register_another());
             if timeout(SHORT / 2, &mut stalled).await.is_ok() {
                 assert!(began.elapsed() >= SHORT);
                 return;

@@ -17,7 +17,7 @@ use svc_core::PlaceGuard;
 use svc_core::spool::CompleteSpool;
 use tokio::task::JoinHandle;
 
-use crate::limits::pace::{FileSending, PendingChunk, ReadPace};
+use crate::limits::pace::{FileDownload, PendingChunk, ReadPace};
 
 /// HTTP response of this server, whose body is sent in chunks.
 pub(crate) type Response = hyper::Response<ResponseBody>;
@@ -25,12 +25,12 @@ pub(crate) type Response = hyper::Response<ResponseBody>;
 /// Maximum bytes of a chunk on a connection that is watched for unread chunks.
 ///
 /// The peer must read one chunk within the stall timeout.
-const CHUNK: usize = 64 << 10;
+const CHUNK_MAX: usize = 64 << 10;
 
 /// Maximum bytes of a chunk on an HTTP/1 connection, whose writes are watched instead of its chunks.
 ///
 /// Each chunk needs a separate write. The longest common response, the list of tools, fits in one chunk.
-const LONG_CHUNK: usize = 512 << 10;
+const LONG_CHUNK_MAX: usize = 512 << 10;
 
 /// Maximum bytes per read from a file.
 const FILE_READ_MAX: usize = 64 << 10;
@@ -45,15 +45,15 @@ pub(crate) struct ResponseBody {
     file: Option<UnsentFile>,
     /// Stream whose bytes are sent as they arrive.
     events: Option<EventStream>,
-    share: Option<PlaceGuard>,
+    unread_share: Option<PlaceGuard>,
     pending: Option<PendingChunk>,
     slot: Option<PlaceGuard>,
     /// Slot and registration of a file download, held until the last byte is written.
-    sent: Option<Arc<FileSent>>,
+    sent: Option<Arc<FileTransfer>>,
     /// Reference that marks the connection as busy with a request.
     busy: Option<Arc<()>>,
     /// Whether the connection has taken the first chunk.
-    begun: bool,
+    has_begun: bool,
 }
 
 /// Stream of bytes that are produced while the response is sent.
@@ -63,29 +63,29 @@ pub(crate) struct ResponseBody {
 type EventStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// Slot and registration of a file download, held until the last byte is written.
-struct FileSent {
-    sending: FileSending,
+struct FileTransfer {
+    sending: FileDownload,
     _place: PlaceGuard,
 }
 
 /// File that is being sent, with the offset of the first byte that has not been read from the disk.
 struct UnsentFile {
-    spooled: CompleteSpool,
+    spool: CompleteSpool,
     offset: u64,
     reading: Option<JoinHandle<svc_core::Result<Vec<u8>>>>,
 }
 
 impl UnsentFile {
     fn unsent_bytes(&self) -> u64 {
-        self.spooled.len().saturating_sub(self.offset)
+        self.spool.len().saturating_sub(self.offset)
     }
 
     /// Reads the next bytes of the file on a thread for blocking calls.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let reading = self.reading.get_or_insert_with(|| {
-            let spooled = self.spooled.clone();
+            let spool = self.spool.clone();
             let offset = self.offset;
-            tokio::task::spawn_blocking(move || spooled.read_at(offset, FILE_READ_MAX))
+            tokio::task::spawn_blocking(move || spool.read_at(offset, FILE_READ_MAX))
         });
         let read = ready!(Pin::new(reading).poll(cx));
         self.reading = None;
@@ -112,8 +112,8 @@ impl ResponseBody {
     }
 
     /// Holds a share of the unread bytes, and releases it in step with the bytes that are written.
-    pub fn hold_share(&mut self, share: PlaceGuard) {
-        self.share = Some(share);
+    pub fn hold_share(&mut self, unread_share: PlaceGuard) {
+        self.unread_share = Some(unread_share);
     }
 
     /// Holds a slot until the last chunk is written or the stream has ended.
@@ -122,8 +122,8 @@ impl ResponseBody {
     }
 
     /// Holds the transfer slot of a file, and measures the transfer rate, until the last byte is written.
-    pub fn hold_transfer(&mut self, sending: FileSending, place: PlaceGuard) {
-        self.sent = Some(Arc::new(FileSent { sending, _place: place }));
+    pub fn hold_transfer(&mut self, sending: FileDownload, place: PlaceGuard) {
+        self.sent = Some(Arc::new(FileTransfer { sending, _place: place }));
     }
 
     /// Holds a reference that marks the connection as busy until the body is written.
@@ -134,9 +134,9 @@ impl ResponseBody {
     /// Registers the body's chunks with the connection's [`ReadPace`].
     ///
     /// This is for HTTP/2 connections, whose writes alone do not show whether the peer reads each response.
-    pub fn watch(&mut self, pace: &ReadPace) {
+    pub fn register_chunks(&mut self, pace: &ReadPace) {
         if !self.is_end_stream() && self.events.is_none() {
-            self.pending = Some(pace.pending());
+            self.pending = Some(pace.register_chunk());
         }
     }
 }
@@ -148,8 +148,8 @@ impl From<Bytes> for ResponseBody {
 }
 
 impl From<CompleteSpool> for ResponseBody {
-    fn from(spooled: CompleteSpool) -> Self {
-        Self { file: Some(UnsentFile { spooled, offset: 0, reading: None }), ..Self::default() }
+    fn from(spool: CompleteSpool) -> Self {
+        Self { file: Some(UnsentFile { spool, offset: 0, reading: None }), ..Self::default() }
     }
 }
 
@@ -175,21 +175,22 @@ impl Body for ResponseBody {
                 None => return Poll::Ready(None),
             }
         }
-        let size = self.rest.len().min(if self.pending.is_some() { CHUNK } else { LONG_CHUNK });
+        let size = self.rest.len().min(if self.pending.is_some() { CHUNK_MAX } else { LONG_CHUNK_MAX });
         let bytes = self.rest.split_to(size);
         let mut pending = self.pending.take();
         let (share, slot) = if self.file.is_some() {
-            self.pending = pending.as_ref().filter(|_| !self.is_end_stream()).map(PendingChunk::another);
+            self.pending =
+                pending.as_ref().filter(|_| !self.is_end_stream()).map(PendingChunk::register_another);
             (None, if self.is_end_stream() { self.slot.take() } else { None })
         } else if self.len() == 0 {
-            (self.share.take(), self.slot.take())
+            (self.unread_share.take(), self.slot.take())
         } else {
             // The next chunk counts as unread from the time at which the connection takes this chunk.
-            self.pending = pending.as_ref().map(PendingChunk::another);
-            (self.share.as_mut().map(|share| share.split(size)), None)
+            self.pending = pending.as_ref().map(PendingChunk::register_another);
+            (self.unread_share.as_mut().map(|share| share.split(size)), None)
         };
-        if std::mem::replace(&mut self.begun, true) {
-            pending = pending.map(|pending| pending.another());
+        if std::mem::replace(&mut self.has_begun, true) {
+            pending = pending.map(|pending| pending.register_another());
         }
         let sent = self.sent.clone();
         let chunk = if share.is_none() && pending.is_none() && slot.is_none() && sent.is_none() {
@@ -230,7 +231,7 @@ struct BodyChunk {
     _pending: Option<PendingChunk>,
     _slot: Option<PlaceGuard>,
     _busy: Option<Arc<()>>,
-    sent: Option<Arc<FileSent>>,
+    sent: Option<Arc<FileTransfer>>,
 }
 
 impl Drop for BodyChunk {
@@ -260,22 +261,22 @@ mod tests {
     #[tokio::test]
     async fn sent_bytes_no_longer_count() {
         let holder = Holder::at([127, 0, 0, 1].into());
-        let size = 2 * CHUNK + 7;
-        let all = 4 * CHUNK;
+        let size = 2 * CHUNK_MAX + 7;
+        let all = 4 * CHUNK_MAX;
         let shares = Ceiling::new("bytes", all, Quotas::default());
         let pace = ReadPace::new();
-        let mut body = ResponseBody::from(Bytes::from(vec![7; CHUNK]));
-        body.watch(&pace);
-        body.set_next(Bytes::from(vec![7; size - CHUNK]));
+        let mut body = ResponseBody::from(Bytes::from(vec![7; CHUNK_MAX]));
+        body.register_chunks(&pace);
+        body.set_next(Bytes::from(vec![7; size - CHUNK_MAX]));
         body.hold_share(shares.take(holder, size).unwrap());
         assert_eq!(body.size_hint().exact(), u64::try_from(size).ok());
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         let second = body.frame().await.unwrap().unwrap().into_data().unwrap();
-        assert_eq!((first.len(), shares.taken()), (CHUNK, size));
+        assert_eq!((first.len(), shares.taken()), (CHUNK_MAX, size));
         drop(first);
-        assert_eq!(shares.taken(), size - CHUNK);
+        assert_eq!(shares.taken(), size - CHUNK_MAX);
         drop(body);
-        assert_eq!(shares.taken(), CHUNK, "a chunk on its way still counts");
+        assert_eq!(shares.taken(), CHUNK_MAX, "a chunk on its way still counts");
         drop(second);
         assert_eq!(shares.taken(), 0);
     }
@@ -289,7 +290,7 @@ mod tests {
         spool.write(&vec![7; 2 * FILE_READ_MAX]).unwrap();
         let places = Ceiling::new("places", 8, Quotas::default());
         let mut body = ResponseBody::from(spool.finish().unwrap());
-        body.hold_transfer(ReadPace::new().sending(), places.take(holder, 1).unwrap());
+        body.hold_transfer(ReadPace::new().register_file(), places.take(holder, 1).unwrap());
         let size = u64::try_from(2 * FILE_READ_MAX).unwrap();
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         let last = body.frame().await.unwrap().unwrap().into_data().unwrap();
@@ -300,7 +301,7 @@ mod tests {
         assert_eq!(places.taken(), 0);
         // The share is also released if the client disconnects.
         let mut unread = ResponseBody::from(Bytes::from_static(b"unread"));
-        unread.hold_transfer(ReadPace::new().sending(), places.take(holder, 1).unwrap());
+        unread.hold_transfer(ReadPace::new().register_file(), places.take(holder, 1).unwrap());
         drop(unread);
         assert_eq!(places.taken(), 0);
     }

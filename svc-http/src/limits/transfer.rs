@@ -17,43 +17,43 @@ use svc_core::spool::CompleteSpool;
 use svc_core::{Ceiling, Code, Error, Holder, PlaceGuard, Result, Service};
 use tokio::time::{Instant, timeout};
 
-use crate::limits::body::{JSON, check_framing, has_media_type, wrong_media_type};
+use crate::limits::body::{JSON_MEDIA_TYPES, check_framing, has_media_type, wrong_media_type_error};
 use crate::limits::pace::{FILE_RATE_MIN, RATE_WINDOW, TransferRate};
 
 /// Maximum concurrent file transfers of this server.
 pub(crate) const TRANSFERS_MAX: usize = 8;
 /// Maximum concurrent file transfers of one client.
-pub(crate) const TRANSFERS_OF_CLIENT_MAX: usize = 2;
+pub(crate) const CLIENT_TRANSFERS_MAX: usize = 2;
 /// Maximum time that a request waits for a transfer slot.
-const TRANSFERS_WAIT: Duration = Duration::from_secs(10);
+const SLOT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Minimum bytes of an uploaded file for the first check and write. Each further check needs twice as many
-/// bytes as the one before, up to [`CHECK_BYTES`].
+/// bytes as the one before, up to [`CHECK_BYTES_MAX`].
 const FIRST_CHECK_BYTES: usize = 4 << 10;
 /// Maximum bytes of an uploaded file that the server collects before it checks and writes them.
-const CHECK_BYTES: usize = 256 << 10;
+const CHECK_BYTES_MAX: usize = 256 << 10;
 /// Time after the last check at which received bytes are checked even if they are few.
-const CHECK_AFTER: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Slots for file transfers.
 pub(crate) struct Transfers(Ceiling);
 
 impl Transfers {
     pub fn new() -> Self {
-        let quotas = Quotas { client: Some(TRANSFERS_OF_CLIENT_MAX), ..Quotas::default() };
+        let quotas = Quotas { client: Some(CLIENT_TRANSFERS_MAX), ..Quotas::default() };
         Self(Ceiling::new("file transfers", TRANSFERS_MAX, quotas))
     }
 
     /// Waits for a transfer slot if the operation returns a file. Otherwise returns `None`.
     ///
     /// The caller takes the slot before the file is created, and holds it until the client has read the file.
-    pub async fn place_for(&self, operation: &Operation, holder: Holder) -> Result<Option<PlaceGuard>> {
-        if operation.http().returns_file { self.place(holder).await.map(Some) } else { Ok(None) }
+    pub async fn take_slot_for(&self, operation: &Operation, holder: Holder) -> Result<Option<PlaceGuard>> {
+        if operation.http().returns_file { self.take_slot(holder).await.map(Some) } else { Ok(None) }
     }
 
     /// Waits for a transfer slot. Fails with 503 `overloaded` if no slot becomes free within
-    /// [`TRANSFERS_WAIT`].
-    pub async fn place(&self, holder: Holder) -> Result<PlaceGuard> {
-        match timeout(TRANSFERS_WAIT, self.0.wait(holder, 1)).await {
+    /// [`SLOT_TIMEOUT`].
+    pub async fn take_slot(&self, holder: Holder) -> Result<PlaceGuard> {
+        match timeout(SLOT_TIMEOUT, self.0.wait(holder, 1)).await {
             Ok(place) => place,
             Err(_) => Err(self.0.exhausted(holder, 1)),
         }
@@ -61,7 +61,7 @@ impl Transfers {
 }
 
 /// Receives a request body as a file, or returns `None` if there is no body.
-pub(crate) async fn receive<B>(
+pub(crate) async fn receive_file<B>(
     service: &Service,
     holder: Holder,
     headers: &HeaderMap,
@@ -74,14 +74,14 @@ where
     if body.is_end_stream() {
         return Ok(None);
     }
-    if !has_media_type(JSON, headers) {
-        return Err(wrong_media_type(JSON));
+    if !has_media_type(JSON_MEDIA_TYPES, headers) {
+        return Err(wrong_media_type_error(JSON_MEDIA_TYPES));
     }
-    receive_checked(service, holder, body).await.map(Some)
+    receive_and_check(service, holder, body).await.map(Some)
 }
 
 /// Receives a request body as a file, checks it while it arrives, and fails at the first fault.
-async fn receive_checked<B>(service: &Service, holder: Holder, body: &mut B) -> Result<CompleteSpool>
+async fn receive_and_check<B>(service: &Service, holder: Holder, body: &mut B) -> Result<CompleteSpool>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -105,9 +105,9 @@ where
             return Err(too_large());
         }
         waiting.extend_from_slice(&data);
-        if waiting.len() >= enough || is_end || checked_at.elapsed() >= CHECK_AFTER {
+        if waiting.len() >= enough || is_end || checked_at.elapsed() >= CHECK_INTERVAL {
             file = service.write_file(file, waiting.split().to_vec()).await?;
-            (enough, checked_at) = (enough.saturating_mul(2).min(CHECK_BYTES), Instant::now());
+            (enough, checked_at) = (enough.saturating_mul(2).min(CHECK_BYTES_MAX), Instant::now());
         }
         if is_end {
             return service.end_file(file).await;
@@ -131,7 +131,7 @@ impl IncomingRate {
         loop {
             let began = Instant::now();
             let left = self.rate.deadline().saturating_sub(self.waited);
-            let Ok(frame) = timeout(left, body.frame()).await else { return Err(too_slow()) };
+            let Ok(frame) = timeout(left, body.frame()).await else { return Err(too_slow_error()) };
             self.waited = self.waited.saturating_add(began.elapsed());
             let Some(frame) = frame else { return Ok(None) };
             let lost = "the connection was lost while the body was being read";
@@ -144,7 +144,7 @@ impl IncomingRate {
     }
 }
 
-fn too_slow() -> Error {
+fn too_slow_error() -> Error {
     Error::malformed(format!(
         "the body arrived too slowly: over each {} s it must arrive at {FILE_RATE_MIN} bytes a second",
         RATE_WINDOW.as_secs()
@@ -206,7 +206,7 @@ mod tests {
                 client,
                 workspace: format!("00000000-0000-0000-0000-0000000000{workspace:02}").parse().unwrap(),
             };
-            transfers.place(holder).now_or_never().map(Result::unwrap)
+            transfers.take_slot(holder).now_or_never().map(Result::unwrap)
         };
         let held: Vec<_> = (1..20).filter_map(|client| place(1, client)).collect();
         assert_eq!(held.len(), 6, "one workspace alone has three quarters");
@@ -214,6 +214,6 @@ mod tests {
         assert!(other.is_some(), "another one has a place");
         drop(held);
         let held: Vec<_> = (1..20).filter_map(|_| place(1, 1)).collect();
-        assert_eq!(held.len(), TRANSFERS_OF_CLIENT_MAX, "one client has its quota");
+        assert_eq!(held.len(), CLIENT_TRANSFERS_MAX, "one client has its quota");
     }
 }

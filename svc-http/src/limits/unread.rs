@@ -15,19 +15,19 @@ use crate::limits::response_body::Response;
 pub(crate) const TOTAL_MAX: usize = 64 << 20;
 /// Maximum unread response bytes of one client.
 pub(crate) const CLIENT_MAX: usize = 8 << 20;
-/// Maximum bytes of a response that does not wait for room among the unread bytes.
+/// Maximum bytes of a response that is produced even if the unread bytes would exceed their limit.
 ///
 /// Such a response still counts as unread, and is produced only while the client is below its quota. So an
 /// agent can continue to work while it leaves a large response unread.
-const SMALL_MAX: usize = 16 << 10;
-/// Maximum time that a response waits for room among the unread bytes.
+const SMALL_RESPONSE_MAX: usize = 16 << 10;
+/// Maximum time that a response waits until its bytes fit under the limits on unread bytes.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Counts the unread response bytes of this server. Clones share the counts.
 #[derive(Clone)]
-pub(crate) struct UnreadAnswers(Ceiling);
+pub(crate) struct UnreadResponses(Ceiling);
 
-impl UnreadAnswers {
+impl UnreadResponses {
     pub fn new() -> Self {
         Self(Ceiling::new(
             "unread bytes of responses",
@@ -45,10 +45,11 @@ impl UnreadAnswers {
     pub async fn produce_response<F: Future<Output = Result<Response>>>(
         &self,
         holder: Holder,
-        changes: bool,
-        make: impl Fn() -> F,
+        is_change: bool,
+        attempt: impl Fn() -> F,
     ) -> Result<Response> {
-        let (mut response, share) = self.produce(holder, changes, |made| made.body().len(), make).await?;
+        let (mut response, share) =
+            self.produce(holder, is_change, |made| made.body().len(), attempt).await?;
         response.body_mut().hold_share(share);
         Ok(response)
     }
@@ -60,21 +61,21 @@ impl UnreadAnswers {
     pub async fn produce<T, F: Future<Output = Result<T>>>(
         &self,
         holder: Holder,
-        changes: bool,
+        is_change: bool,
         size: fn(&T) -> usize,
-        make: impl Fn() -> F,
+        attempt: impl Fn() -> F,
     ) -> Result<(T, PlaceGuard)> {
         let deadline = Instant::now() + TIMEOUT;
         let mut kept = None;
-        self.wait(holder, deadline).await?;
+        self.wait_below_quota(holder, deadline).await?;
         loop {
-            let made = make().await?;
+            let made = attempt().await?;
             let size = size(&made);
-            if let Some(share) = self.reserve(holder, changes, size, kept.take()) {
+            if let Some(share) = self.reserve(holder, is_change, size, kept.take()) {
                 return Ok((made, share));
             }
             drop(made);
-            kept = Some(self.wait_for(holder, size, deadline).await?);
+            kept = Some(self.wait_and_reserve(holder, size, deadline).await?);
         }
     }
 
@@ -82,34 +83,39 @@ impl UnreadAnswers {
     ///
     /// The server does no work for the client before that. So even responses that do not wait for room, such
     /// as small responses, exceed the quota only by the responses to requests in progress.
-    pub async fn wait(&self, holder: Holder, deadline: Instant) -> Result<()> {
-        timeout_at(deadline, self.0.below_quota(holder)).await.map_err(|_| self.full(holder))
+    pub async fn wait_below_quota(&self, holder: Holder, deadline: Instant) -> Result<()> {
+        timeout_at(deadline, self.0.below_quota(holder)).await.map_err(|_| self.exhausted_error(holder))
     }
 
     /// Waits until there is room for `size` unread bytes, and reserves the room. Fails at the deadline.
-    pub async fn wait_for(&self, holder: Holder, size: usize, deadline: Instant) -> Result<PlaceGuard> {
+    pub async fn wait_and_reserve(
+        &self,
+        holder: Holder,
+        size: usize,
+        deadline: Instant,
+    ) -> Result<PlaceGuard> {
         timeout_at(deadline, self.0.wait(holder, size)).await.map_err(|_| self.0.exhausted(holder, size))?
     }
 
     /// Returns the error for a request of a client with too many unread bytes.
-    pub fn full(&self, holder: Holder) -> Error {
+    pub fn exhausted_error(&self, holder: Holder) -> Error {
         self.0.exhausted(holder, 1)
     }
 
-    /// Reserves room for `size` unread bytes, from the share `kept` if it is large enough, or else from the
-    /// ceiling.
+    /// Reserves room for `size` unread bytes, from the share `held_share` if it is large enough, or else from
+    /// the ceiling.
     ///
     /// Returns `None` if there is no room. The responses of changes, and small responses, do not need room.
     pub fn reserve(
         &self,
         holder: Holder,
-        changes: bool,
+        is_change: bool,
         size: usize,
-        kept: Option<PlaceGuard>,
+        held_share: Option<PlaceGuard>,
     ) -> Option<PlaceGuard> {
-        match kept.filter(|kept| kept.size() >= size) {
-            Some(mut kept) => Some(kept.split(size)),
-            None if changes || size <= SMALL_MAX => Some(self.0.take_beyond_limits(holder, size)),
+        match held_share.filter(|held_share| held_share.size() >= size) {
+            Some(mut held_share) => Some(held_share.split(size)),
+            None if is_change || size <= SMALL_RESPONSE_MAX => Some(self.0.take_beyond_limits(holder, size)),
             None => self.0.try_take(holder, size).ok(),
         }
     }
@@ -127,12 +133,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_above_its_quota_is_paused_and_others_are_not() {
-        let room = UnreadAnswers::new();
+        let room = UnreadResponses::new();
         let holder = Holder::at([127, 0, 0, 1].into());
         let made = Cell::new(0);
         let make = async |size: usize| {
             made.set(made.get() + 1);
-            Ok(encode::json(StatusCode::OK, vec![7; size].into()))
+            Ok(encode::json_response(StatusCode::OK, vec![7; size].into()))
         };
         let left = room.produce_response(holder, true, || make(100 << 20)).await.unwrap();
         for changes in [false, true] {
@@ -158,17 +164,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_without_room_is_run_again_when_there_is_some() {
-        let room = UnreadAnswers::new();
+        let room = UnreadResponses::new();
         let holder = Holder::at([127, 0, 0, 1].into());
         let made = Cell::new(0);
         let make = async |size: usize| {
             made.set(made.get() + 1);
-            Ok(encode::json(StatusCode::OK, vec![7; size].into()))
+            Ok(encode::json_response(StatusCode::OK, vec![7; size].into()))
         };
         let left = room.produce_response(holder, false, || make(7 << 20)).await.unwrap();
         let mut waiting = Box::pin(room.produce_response(holder, false, || make(2 << 20)));
         assert!(waiting.as_mut().now_or_never().is_none());
-        for (size, changes) in [(SMALL_MAX, false), (2 << 20, true)] {
+        for (size, changes) in [(SMALL_RESPONSE_MAX, false), (2 << 20, true)] {
             assert!(room.produce_response(holder, changes, || make(size)).now_or_never().is_some());
         }
         let other = Holder::at([127, 0, 0, 2].into());

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RequestScope {
     /// Hash that identifies the credential.
-    pub mark: [u8; 32],
+    pub credential_hash: [u8; 32],
     /// Id of the session, if the request has one.
     pub session: Option<String>,
 }
@@ -28,7 +28,7 @@ pub(super) struct CancellableRequests(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    parked: HashMap<RequestKey, Vec<(u64, oneshot::Sender<()>)>>,
+    senders: HashMap<RequestKey, Vec<(u64, oneshot::Sender<()>)>>,
     last_number: u64,
 }
 
@@ -38,13 +38,13 @@ impl CancellableRequests {
     }
 
     /// Registers a request as cancellable until the returned guard is dropped.
-    pub fn park(self: &Arc<Self>, scope: RequestScope, id: RequestId) -> CancellableRequest {
+    pub fn register(self: &Arc<Self>, scope: RequestScope, id: RequestId) -> CancellableRequest {
         let (sender, cancelled) = oneshot::channel();
         let key = (scope, id);
         let mut state = self.lock();
         state.last_number += 1;
         let number = state.last_number;
-        state.parked.entry(key.clone()).or_default().push((number, sender));
+        state.senders.entry(key.clone()).or_default().push((number, sender));
         drop(state);
         CancellableRequest { all: Arc::clone(self), key, number, cancelled }
     }
@@ -55,7 +55,7 @@ impl CancellableRequests {
             return;
         }
         let id = message.params.text("requestId").and_then(|id| std::str::from_utf8(id).ok());
-        if let Some(id) = id.and_then(wire::request_id) {
+        if let Some(id) = id.and_then(wire::parse_request_id) {
             self.cancel(scope, id);
         }
     }
@@ -64,8 +64,8 @@ impl CancellableRequests {
     fn cancel(&self, scope: RequestScope, id: RequestId) {
         let mut state = self.lock();
         let key = (scope, id);
-        if state.parked.get(&key).is_some_and(|same| same.len() == 1) {
-            for (_, sender) in state.parked.remove(&key).unwrap_or_default() {
+        if state.senders.get(&key).is_some_and(|same| same.len() == 1) {
+            for (_, sender) in state.senders.remove(&key).unwrap_or_default() {
                 // Sending fails if the request has just ended.
                 let _ = sender.send(());
             }
@@ -83,7 +83,7 @@ pub(super) struct CancellableRequest {
 
 impl CancellableRequest {
     /// Resolves when the request is cancelled.
-    pub async fn cancelled(&mut self) {
+    pub async fn wait_for_cancellation(&mut self) {
         if (&mut self.cancelled).await.is_err() {
             std::future::pending().await
         }
@@ -93,10 +93,10 @@ impl CancellableRequest {
 impl Drop for CancellableRequest {
     fn drop(&mut self) {
         let mut state = self.all.lock();
-        let Some(same) = state.parked.get_mut(&self.key) else { return };
+        let Some(same) = state.senders.get_mut(&self.key) else { return };
         same.retain(|(number, _)| *number != self.number);
         if same.is_empty() {
-            state.parked.remove(&self.key);
+            state.senders.remove(&self.key);
         }
     }
 }
@@ -108,27 +108,27 @@ mod tests {
     use super::*;
 
     fn scope(number: u8, session: Option<&str>) -> RequestScope {
-        RequestScope { mark: [number; 32], session: session.map(str::to_owned) }
+        RequestScope { credential_hash: [number; 32], session: session.map(str::to_owned) }
     }
 
     #[test]
     fn only_an_unambiguous_request_is_cancelled() {
         let all = Arc::new(CancellableRequests::default());
         let id = RequestId::Number(1);
-        let mut first = all.park(scope(1, None), id.clone());
-        let mut other = all.park(scope(2, None), id.clone());
-        let mut in_session = all.park(scope(1, Some("s")), id.clone());
-        let second = all.park(scope(1, None), id.clone());
+        let mut first = all.register(scope(1, None), id.clone());
+        let mut other = all.register(scope(2, None), id.clone());
+        let mut in_session = all.register(scope(1, Some("s")), id.clone());
+        let second = all.register(scope(1, None), id.clone());
         all.cancel(scope(1, None), id.clone());
-        assert!(first.cancelled().now_or_never().is_none(), "there are two");
+        assert!(first.wait_for_cancellation().now_or_never().is_none(), "there are two");
         drop(second);
         all.cancel(scope(1, None), id.clone());
-        assert!(first.cancelled().now_or_never().is_some());
-        assert!(other.cancelled().now_or_never().is_none(), "another credential");
-        assert!(in_session.cancelled().now_or_never().is_none(), "another request");
+        assert!(first.wait_for_cancellation().now_or_never().is_some());
+        assert!(other.wait_for_cancellation().now_or_never().is_none(), "another credential");
+        assert!(in_session.wait_for_cancellation().now_or_never().is_none(), "another request");
         all.cancel(scope(1, Some("s")), id.clone());
-        assert!(in_session.cancelled().now_or_never().is_some());
+        assert!(in_session.wait_for_cancellation().now_or_never().is_some());
         drop((first, other, in_session));
-        assert!(all.lock().parked.is_empty());
+        assert!(all.lock().senders.is_empty());
     }
 }

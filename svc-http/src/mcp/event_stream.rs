@@ -16,7 +16,7 @@ use crate::encode::Response;
 use crate::limits::response_body::ResponseBody;
 
 /// Interval between comments, which prevent intermediaries from closing an idle connection.
-pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
@@ -27,7 +27,7 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 pub(super) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
 /// Formats a server-sent event. The data must be a single line, such as compact JSON.
-pub(super) fn event(name: Option<&str>, id: Option<&str>, data: &[u8]) -> Bytes {
+pub(super) fn format_event(name: Option<&str>, id: Option<&str>, data: &[u8]) -> Bytes {
     let mut event = Vec::with_capacity(data.len() + 64);
     for (field, value) in [("event", name), ("id", id)] {
         if let Some(value) = value {
@@ -42,12 +42,12 @@ pub(super) fn event(name: Option<&str>, id: Option<&str>, data: &[u8]) -> Bytes 
 
 /// Returns the pieces of a server-sent event `message`. The data is not copied, so that its share of the
 /// unread bytes is held until the data is sent.
-pub(super) fn message(data: Bytes) -> [Bytes; 3] {
+pub(super) fn message_event_chunks(data: Bytes) -> [Bytes; 3] {
     [Bytes::from_static(b"event: message\ndata: "), data, Bytes::from_static(b"\n\n")]
 }
 
 /// Returns the HTTP response that sends a stream of events.
-pub(super) fn response(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+pub(super) fn event_stream_response(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let mut response = hyper::Response::new(ResponseBody::from_stream(Box::pin(events)));
     *response.status_mut() = StatusCode::OK;
     let headers = response.headers_mut();
@@ -69,29 +69,29 @@ pub(super) struct PendingAnswer {
 /// event.
 pub(super) fn events_until_answer(
     pending: PendingAnswer,
-    first: Option<Bytes>,
+    first_notification: Option<Bytes>,
     keep_alive: Duration,
 ) -> impl Stream<Item = Bytes> + Send {
     let mut ticks = interval_at(Instant::now() + keep_alive, keep_alive);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first bytes make hyper send the response head immediately.
-    let first = first.map_or(COMMENT, |said| event(None, None, &said));
-    let state = (Some(pending), Some(first), ticks);
-    stream::unfold(state, |(pending, first, mut ticks)| async move {
-        if let Some(first) = first {
-            return Some((first, (pending, None, ticks)));
+    let first_notification = first_notification.map_or(COMMENT, |said| format_event(None, None, &said));
+    let state = (Some(pending), Some(first_notification), ticks);
+    stream::unfold(state, |(pending, first_notification, mut ticks)| async move {
+        if let Some(first_notification) = first_notification {
+            return Some((first_notification, (pending, None, ticks)));
         }
         let mut pending = pending?;
         tokio::select! {
             biased;
-            Some(said) = next(&mut pending.notifications) => {
-                Some((event(None, None, &said), (Some(pending), None, ticks)))
+            Some(said) = next_notification(&mut pending.notifications) => {
+                Some((format_event(None, None, &said), (Some(pending), None, ticks)))
             }
             answer = &mut pending.answer => {
                 // Notifications that were sent before the answer must also arrive before the answer.
                 let mut rest = Vec::new();
-                while let Some(said) = try_next(&mut pending.notifications) {
-                    rest.extend_from_slice(&event(None, None, &said));
+                while let Some(said) = try_next_notification(&mut pending.notifications) {
+                    rest.extend_from_slice(&format_event(None, None, &said));
                 }
                 match answer {
                     Some(answer) if rest.is_empty() => Some((answer, (None, None, ticks))),
@@ -107,17 +107,17 @@ pub(super) fn events_until_answer(
     })
 }
 
-/// Waits for the next notification. Never resolves if `said` is `None`.
-pub(super) async fn next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
-    match said {
-        Some(said) => said.recv().await,
+/// Waits for the next notification. Never resolves if `notifications` is `None`.
+pub(super) async fn next_notification(notifications: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
+    match notifications {
+        Some(notifications) => notifications.recv().await,
         None => std::future::pending().await,
     }
 }
 
 /// Returns the next notification, or `None` if no notification is available without waiting.
-pub(super) fn try_next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
-    said.as_mut()?.try_recv().ok()
+pub(super) fn try_next_notification(notifications: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
+    notifications.as_mut()?.try_recv().ok()
 }
 
 #[cfg(test)]
@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn an_event_has_its_fields() {
-        assert_eq!(event(None, None, b"{}"), "data: {}\n\n");
-        assert_eq!(event(Some("x"), Some("7"), b"{}"), "event: x\nid: 7\ndata: {}\n\n");
+        assert_eq!(format_event(None, None, b"{}"), "data: {}\n\n");
+        assert_eq!(format_event(Some("x"), Some("7"), b"{}"), "event: x\nid: 7\ndata: {}\n\n");
     }
 
     #[tokio::test]
@@ -139,7 +139,7 @@ mod tests {
         let answer = Box::pin(async move {
             let _ = gone.await;
             let _ = sender.send(Bytes::from_static(b"2")).await;
-            Some(event(None, None, b"3"))
+            Some(format_event(None, None, b"3"))
         });
         let pending = PendingAnswer { answer, notifications: Some(said) };
         let mut stream =

@@ -37,7 +37,7 @@ use svc_mcp_stdio::{Principal, head};
 use crate::accept::AcceptedTypes;
 use crate::decode;
 use crate::encode::{self, Response};
-use crate::limits::body::{self, OPEN_BODY_MAX};
+use crate::limits::body::{self, OPEN_ROUTE_BODY_MAX};
 use crate::limits::in_flight::BusySlot;
 use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 use batch::BatchPost;
@@ -49,7 +49,7 @@ use sessions::{Session, SessionOwner, Sessions};
 pub(crate) struct Endpoint {
     service: Service,
     router: Router,
-    cancels: Arc<CancellableRequests>,
+    cancellable: Arc<CancellableRequests>,
     sessions: Arc<Sessions>,
 }
 
@@ -57,11 +57,11 @@ pub(crate) struct Endpoint {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ToolSelection {
     /// The tools that the client chooses by query or headers, or all tools.
-    Chosen,
-    /// As `Chosen`, on the path that also has sessions.
+    ByClient,
+    /// As `ByClient`, on the path that also has sessions.
     Streamable,
     /// The tools of a profile, which the client can restrict further.
-    OfProfile(Profile),
+    Profile(Profile),
 }
 
 /// The authenticated sender of a POST, with the settings for all messages of the POST.
@@ -69,15 +69,15 @@ struct PostSender {
     principal: Principal,
     holder: Holder,
     headers: HeaderMap,
-    agreed: AgreedSettings,
+    settings: AgreedSettings,
     /// Date of the MCP revision in the metadata of the message, if any.
     stated: Option<String>,
     view: ToolFilter,
     /// Whether the client accepts `text/event-stream`.
-    takes_events: bool,
+    accepts_events: bool,
     session: Option<Arc<Session>>,
     /// Whether an `initialize` in this POST may begin a session.
-    begins_session: bool,
+    can_begin_session: bool,
 }
 
 /// MCP revision in the metadata of a message.
@@ -90,7 +90,7 @@ struct StatedRevision {
 }
 
 impl StatedRevision {
-    fn of(message: &Message) -> Self {
+    fn from_message(message: &Message) -> Self {
         let is_handshake = message.method == HANDSHAKE;
         Self { stated: stated_revision(message).filter(|_| !is_handshake), is_handshake }
     }
@@ -102,20 +102,20 @@ const HANDSHAKE: &str = "initialize";
 impl PostSender {
     /// Returns the owner of a session that this POST begins.
     fn owner(&self) -> SessionOwner {
-        SessionOwner { mark: self.principal.mark(), holder: self.holder }
+        SessionOwner { credential_hash: self.principal.credential_hash(), holder: self.holder }
     }
 
     /// Returns the scope in which a cancellation finds a request of this sender by id.
     fn scope(&self) -> RequestScope {
         let session = self.session.as_ref().map(|session| session.id.clone());
-        RequestScope { mark: self.principal.mark(), session }
+        RequestScope { credential_hash: self.principal.credential_hash(), session }
     }
 }
 
 impl Endpoint {
     /// Creates the endpoint for a router.
     pub fn new(service: &Service, router: Router) -> Self {
-        Self { service: service.clone(), router, cancels: Arc::default(), sessions: Arc::default() }
+        Self { service: service.clone(), router, cancellable: Arc::default(), sessions: Arc::default() }
     }
 
     /// Handles a POST of one message or a batch.
@@ -128,22 +128,22 @@ impl Endpoint {
         unverified: &mut UnverifiedRequest,
     ) -> Response {
         let peer = state.peer(link, request.headers());
-        let has_token = refusals::has_token(request.headers());
+        let has_token = refusals::has_bearer_token(request.headers());
         let (head, body) = request.into_parts();
         let principal = match self.admit(state, &head, peer).await {
             Ok(principal) => principal,
             Err(refusal) => {
-                unverified.store_limits(refusal.limit_states());
-                let id = id_in(state, Holder::at(peer), &head.headers, body).await;
+                unverified.store_limit_states(refusal.limit_states());
+                let id = read_message_id(state, Holder::at(peer), &head.headers, body).await;
                 return refusals::error_response(id.as_ref(), &refusal.into(), has_token);
             }
         };
-        unverified.end(principal.limit_states());
+        unverified.release_slot(principal.limit_states());
         let holder = principal.holder().unwrap_or(Holder::at(peer));
         let max = state.settings.body_max_bytes;
         let body = async {
-            let body = state.bodies.read(holder, &head.headers, body, max, body::JSON).await?;
-            let busy = state.in_flight.busy_for_body(holder, body.len()).await?;
+            let body = state.bodies.read(holder, &head.headers, body, max, body::JSON_MEDIA_TYPES).await?;
+            let busy = state.in_flight.busy_slot_for_body(holder, body.len()).await?;
             Ok((body, busy))
         };
         let (body, busy) = match body.await {
@@ -153,10 +153,10 @@ impl Endpoint {
                 return refusals::error_response(None, &error, has_token);
             }
         };
-        self.payload(shown, state, (principal, holder), head, (&body, busy)).await
+        self.respond_to_payload(shown, state, (principal, holder), head, (&body, busy)).await
     }
 
-    async fn payload(
+    async fn respond_to_payload(
         self: &Arc<Self>,
         shown: ToolSelection,
         state: &Arc<ServerState>,
@@ -164,19 +164,19 @@ impl Endpoint {
         head: Parts,
         (body, busy): (&Bytes, Option<BusySlot>),
     ) -> Response {
-        let payload = match wire::read(body) {
+        let payload = match wire::parse_payload(body) {
             Ok(payload) => payload,
             Err(invalid) => {
                 drop(busy);
-                return self.invalid_response(&principal, &invalid).await;
+                return self.invalid_message_response(&principal, &invalid).await;
             }
         };
         let (id, said) = match &payload {
-            Payload::One(message) => (message.id.clone(), StatedRevision::of(message)),
+            Payload::One(message) => (message.id.clone(), StatedRevision::from_message(message)),
             Payload::Batch(_) => (None, StatedRevision::default()),
         };
-        let principal = principal.reached_at(&state.own_address(&head.uri, &head.headers));
-        let sender = match self.sender(shown, (principal.clone(), holder), head, said) {
+        let principal = principal.with_address(&state.base_url(&head.uri, &head.headers));
+        let sender = match self.post_sender(shown, (principal.clone(), holder), head, said) {
             Ok(sender) => sender,
             Err(refusal) => {
                 drop(busy);
@@ -190,9 +190,11 @@ impl Endpoint {
             Payload::Batch(items) => {
                 // Each item of the batch waits for separate slots.
                 drop(busy);
-                match sender.agreed.revision.has_batches() {
+                match sender.settings.revision.has_batches() {
                     true => BatchPost::new(self, state, sender).run(items, body.len()).await,
-                    false => self.invalid_response(&principal, &InvalidMessage::no_batches(None)).await,
+                    false => {
+                        self.invalid_message_response(&principal, &InvalidMessage::no_batches(None)).await
+                    }
                 }
             }
         }
@@ -217,26 +219,26 @@ impl Endpoint {
             sent => sent,
         };
         if !matches!(credential, Credential::Bearer(_)) {
-            state.hosts.check(&parts.uri, &parts.headers)?;
+            state.hosts.check_target_and_origin(&parts.uri, &parts.headers)?;
         }
         Principal::admitted(&self.service, head(credential, Some(peer))).await
     }
 
     /// Determines the settings for all messages of a POST from the request head.
-    fn sender(
+    fn post_sender(
         &self,
         shown: ToolSelection,
         (principal, holder): (Principal, Holder),
         head: Parts,
         said: StatedRevision,
     ) -> std::result::Result<PostSender, Refusal> {
-        let begins_session = matches!(shown, ToolSelection::Streamable);
-        let query = query(&head.uri)?;
-        let named = if begins_session { sessions::session_id(&head.headers, &query)? } else { None };
-        let session = named.map(|id| self.sessions.find(&id, principal.mark())).transpose()?;
-        let mut agreed = match &session {
-            Some(session) => session.agreed(),
-            None => AgreedSettings::for_revision(match headers::revision(&head.headers) {
+        let can_begin_session = matches!(shown, ToolSelection::Streamable);
+        let query = query_fields(&head.uri)?;
+        let named = if can_begin_session { sessions::session_id(&head.headers, &query)? } else { None };
+        let session = named.map(|id| self.sessions.find(&id, principal.credential_hash())).transpose()?;
+        let mut settings = match &session {
+            Some(session) => session.settings(),
+            None => AgreedSettings::for_revision(match headers::requested_revision(&head.headers) {
                 _ if said.is_handshake => Revision::UNSTATED,
                 // The message contains the revision. The revision header is checked later, with the other
                 // headers.
@@ -244,35 +246,36 @@ impl Endpoint {
                 named => named?,
             }),
         };
-        let choice = tool_selection::choice(&head.headers, &query)?;
+        let choice = tool_selection::parse_tool_choice(&head.headers, &query)?;
         let view = match shown {
-            ToolSelection::OfProfile(profile) => ToolFilter::within(profile, &choice),
-            ToolSelection::Chosen | ToolSelection::Streamable => {
+            ToolSelection::Profile(profile) => ToolFilter::for_profile_and_choice(profile, &choice),
+            ToolSelection::ByClient | ToolSelection::Streamable => {
                 ToolFilter::chosen(self.service.table(), &choice)
             }
         };
         let view = view.map_err(Refusal::params)?;
         if declares_cards(&query) {
-            agreed = agreed.showing_cards();
+            settings = settings.with_cards();
         }
-        let takes_events = AcceptedTypes::of(&head.headers).lists("text", "event-stream");
+        let accepts_events =
+            AcceptedTypes::from_headers(&head.headers).has_exact_type("text", "event-stream");
         let headers = head.headers;
         let stated = said.stated;
         Ok(PostSender {
             principal,
             holder,
             headers,
-            agreed,
+            settings,
             stated,
             view,
-            takes_events,
+            accepts_events,
             session,
-            begins_session,
+            can_begin_session,
         })
     }
 
     /// Returns the response to an invalid message.
-    async fn invalid_response(&self, principal: &Principal, invalid: &InvalidMessage) -> Response {
+    async fn invalid_message_response(&self, principal: &Principal, invalid: &InvalidMessage) -> Response {
         self.refusal_response(principal, invalid.id.as_ref(), Refusal::from(invalid)).await
     }
 
@@ -288,19 +291,19 @@ impl Endpoint {
         let error = own.unwrap_or_else(|| Error::malformed(refusal.message().to_owned()));
         let error = principal.refuse(&self.service, error).await;
         let mut response = if error.code() == Code::Malformed {
-            let status = refusals::status(refusal.fault, Revision::UNSTATED);
-            encode::json(status, refusal.response(id).into())
+            let status = refusals::http_status(refusal.fault, Revision::UNSTATED);
+            encode::json_response(status, refusal.response(id).into())
         } else {
             refusals::error_response(id, &error, true)
         };
-        encode::insert_lsn(response.headers_mut(), principal.room_lsn());
+        encode::insert_lsn_header(response.headers_mut(), principal.room_lsn());
         response
     }
 }
 
-fn query(uri: &Uri) -> std::result::Result<decode::TextFields, Refusal> {
+fn query_fields(uri: &Uri) -> std::result::Result<decode::TextFields, Refusal> {
     let mut fields = decode::TextFields::new();
-    let read = decode::query(uri.query(), &mut fields);
+    let read = decode::append_query_fields(uri.query(), &mut fields);
     read.map_err(|error| Refusal::params(error.detail().to_owned()))?;
     Ok(fields)
 }
@@ -314,14 +317,15 @@ fn declares_cards(query: &decode::TextFields) -> bool {
 }
 
 /// Reads the id of a rejected message, so that the client can match the error to its request.
-async fn id_in(
+async fn read_message_id(
     state: &ServerState,
     holder: Holder,
     headers: &HeaderMap,
     body: Incoming,
 ) -> Option<RequestId> {
-    let body = state.bodies.read(holder, headers, body, OPEN_BODY_MAX, body::JSON).await.ok()?;
-    match wire::read(&body) {
+    let body =
+        state.bodies.read(holder, headers, body, OPEN_ROUTE_BODY_MAX, body::JSON_MEDIA_TYPES).await.ok()?;
+    match wire::parse_payload(&body) {
         Ok(Payload::One(message)) => message.id,
         Ok(Payload::Batch(_)) => None,
         Err(invalid) => invalid.id,

@@ -18,14 +18,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
 use super::cancellable::CancellableRequest;
-use super::event_stream::{self, KEEP_ALIVE, PendingAnswer};
-use super::sessions::{AnswerPlace, SESSION, Session, session_ended};
+use super::event_stream::{self, KEEP_ALIVE_INTERVAL, PendingAnswer};
+use super::sessions::{AnswerSlot, SESSION_HEADER, Session, session_ended_error};
 use super::{Endpoint, PostSender, headers, refusals};
 use crate::encode::{self, Response};
 use crate::limits::body::with_guard;
 use crate::limits::in_flight::{BusySlot, InFlight, run_with_busy_slot};
-use crate::limits::unread::{self, UnreadAnswers};
-use crate::phase::{Phase, closing};
+use crate::limits::unread::{self, UnreadResponses};
+use crate::phase::{Phase, wait_for_closing};
 use crate::state::ServerState;
 
 /// Time after which the response to a request becomes a stream, if the answer is not ready.
@@ -41,7 +41,7 @@ pub(super) struct MessagePost<'a> {
 impl MessagePost<'_> {
     /// Answers the message. `busy` is the second slot that was held while the message was read.
     pub async fn respond(&self, message: Message, busy: Option<BusySlot>) -> Response {
-        let PostSender { principal, agreed, view, headers, stated, .. } = self.sender;
+        let PostSender { principal, settings, view, headers, stated, .. } = self.sender;
         let endpoint = self.endpoint;
         let id = message.id.clone();
         if message.kind != Kind::Request {
@@ -50,14 +50,14 @@ impl MessagePost<'_> {
                 return self.handle_notification(&message).await;
             }
             let invalid = InvalidMessage::new("this server has sent no request, so it takes no response", id);
-            return endpoint.invalid_response(principal, &invalid).await;
+            return endpoint.invalid_message_response(principal, &invalid).await;
         }
         let agrees = headers::check_revision(headers, stated.as_deref());
-        let context =
-            agrees.and_then(|()| RequestContext::of(&message, agreed, principal.clone(), view.clone()));
+        let context = agrees
+            .and_then(|()| RequestContext::from_message(&message, settings, principal.clone(), view.clone()));
         let context = context.and_then(|context| {
             let schema = || endpoint.router.input_schema(&message);
-            headers::check(headers, &message, &context, schema).map(|()| context)
+            headers::check_headers(headers, &message, &context, schema).map(|()| context)
         });
         // The second slot is released because the next step waits for the database, and the work takes its
         // own slots.
@@ -67,42 +67,42 @@ impl MessagePost<'_> {
             Err(refusal) => return endpoint.refusal_response(principal, id.as_ref(), refusal).await,
         };
         context.connection = self.sender.session.as_deref().and_then(Session::connection);
-        let manner = endpoint.router.call_properties(&message);
-        if let Err(error) = manner.check_size(&message) {
+        let properties = endpoint.router.call_properties(&message);
+        if let Err(error) = properties.check_size(&message) {
             let error = principal.refuse(&endpoint.service, error).await;
             return refusals::error_response(id.as_ref(), &error, true);
         }
         let context = Arc::new(context);
         let message = Arc::new(message);
-        if let Some(place) = self.sender.session.as_deref().and_then(Session::place) {
-            return match self.answer_on_session_stream(&context, &message, manner, place).await {
+        if let Some(place) = self.sender.session.as_deref().and_then(Session::take_answer_slot) {
+            return match self.answer_on_session_stream(&context, &message, properties, place).await {
                 Ok(()) => accepted_response(),
-                Err(error) => refusals::error_response(id.as_ref(), &self.counted_error(error).await, true),
+                Err(error) => refusals::error_response(id.as_ref(), &self.record_error(error).await, true),
             };
         }
-        let make = || self.produce(&context, &message, manner);
-        match self.state.unread.produce_response(self.sender.holder, manner.changes, make).await {
+        let make = || self.produce(&context, &message, properties);
+        match self.state.unread.produce_response(self.sender.holder, properties.changes, make).await {
             Ok(response) => response,
-            Err(error) => refusals::error_response(id.as_ref(), &self.counted_error(error).await, true),
+            Err(error) => refusals::error_response(id.as_ref(), &self.record_error(error).await, true),
         }
     }
 
     /// Handles a notification, which has no answer.
     async fn handle_notification(&self, message: &Message) -> Response {
-        let PostSender { principal, agreed, view, headers, .. } = self.sender;
-        let context = RequestContext::of(message, agreed, principal.clone(), view.clone());
+        let PostSender { principal, settings, view, headers, .. } = self.sender;
+        let context = RequestContext::from_message(message, settings, principal.clone(), view.clone());
         // An invalid notification is ignored, but headers that do not match a notification are refused.
         if let Ok(context) = context
-            && let Err(refusal) = headers::check(headers, message, &context, || None)
+            && let Err(refusal) = headers::check_headers(headers, message, &context, || None)
         {
             return self.endpoint.refusal_response(principal, None, refusal).await;
         }
-        if let Err(error) = principal.confirm(&self.endpoint.service).await {
+        if let Err(error) = principal.ensure_recorded(&self.endpoint.service).await {
             return refusals::error_response(None, &error, true);
         }
-        self.endpoint.cancels.handle_cancellation(self.sender.scope(), message);
+        self.endpoint.cancellable.handle_cancellation(self.sender.scope(), message);
         let mut response = accepted_response();
-        encode::insert_lsn(response.headers_mut(), principal.room_lsn());
+        encode::insert_lsn_header(response.headers_mut(), principal.room_lsn());
         response
     }
 
@@ -112,23 +112,24 @@ impl MessagePost<'_> {
         &self,
         context: &Arc<RequestContext>,
         message: &Arc<Message>,
-        manner: CallProperties,
+        properties: CallProperties,
     ) -> Result<AnswerWork> {
         let places = &self.state.in_flight;
         let holder = self.sender.holder;
-        let slot = match manner.waits {
+        let slot = match properties.waits {
             true => None,
-            false => Some(places.take(holder).await?),
+            false => Some(places.take_slot(holder).await?),
         };
-        let busy = busy(places, holder, message).await?;
-        let stream = listens(message).then(|| self.state.sockets.take(self.sender.holder, 1)).transpose()?;
-        let parked = message.id.clone().filter(|_| manner.waits && context.revision.has_handshake());
-        let parked = parked.map(|id| self.endpoint.cancels.park(self.sender.scope(), id));
+        let busy = busy_slot_for_message(places, holder, message).await?;
+        let stream =
+            is_subscription(message).then(|| self.state.sockets.take(self.sender.holder, 1)).transpose()?;
+        let parked = message.id.clone().filter(|_| properties.waits && context.revision.has_handshake());
+        let parked = parked.map(|id| self.endpoint.cancellable.register(self.sender.scope(), id));
         Ok(AnswerWork {
             router: self.endpoint.router.clone(),
             context: Arc::clone(context),
             message: Arc::clone(message),
-            waits: manner.waits,
+            waits: properties.waits,
             phase: self.state.phase.subscribe(),
             slot,
             busy,
@@ -143,24 +144,24 @@ impl MessagePost<'_> {
         &self,
         context: &Arc<RequestContext>,
         message: &Arc<Message>,
-        manner: CallProperties,
-        place: Result<AnswerPlace>,
+        properties: CallProperties,
+        slot: Result<AnswerSlot>,
     ) -> Result<()> {
-        let (Some(session), place) = (self.sender.session.clone(), place?) else { return Ok(()) };
+        let (Some(session), slot) = (self.sender.session.clone(), slot?) else { return Ok(()) };
         let unread = self.state.unread.clone();
         let holder = self.sender.holder;
         // The server does no more work for a client with too many unread bytes.
-        unread.wait(holder, Instant::now() + unread::TIMEOUT).await?;
-        let work = self.prepare_work(context, message, manner).await?;
+        unread.wait_below_quota(holder, Instant::now() + unread::TIMEOUT).await?;
+        let work = self.prepare_work(context, message, properties).await?;
         tokio::spawn(async move {
             let (notifier, said) = Notifier::new();
-            let AnswerPlace { answers, permit } = place;
+            let AnswerSlot { answers, permit } = slot;
             let answer = relay_notifications(work.run(notifier), said, &answers).await;
             let Some(answer) = answer else { return };
-            if let Some(agreement) = answer.agreed {
-                session.agree(agreement);
+            if let Some(agreement) = answer.settings_change {
+                session.apply_change(agreement);
             }
-            let bytes = counted_as_unread(answer.bytes.joined().into(), &unread, holder);
+            let bytes = count_as_unread(answer.bytes.into_contiguous().into(), &unread, holder);
             // Sending fails if the client has disconnected.
             let _ = answers.send(with_guard(bytes, permit)).await;
         });
@@ -172,10 +173,10 @@ impl MessagePost<'_> {
         &self,
         context: &Arc<RequestContext>,
         message: &Arc<Message>,
-        manner: CallProperties,
+        properties: CallProperties,
     ) -> Result<Response> {
-        let work = self.prepare_work(context, message, manner).await?;
-        let streams = self.sender.takes_events;
+        let work = self.prepare_work(context, message, properties).await?;
+        let streams = self.sender.accepts_events;
         let (notifier, mut said) = if streams && accepts_notifications(context, message) {
             let (notifier, said) = Notifier::new();
             (notifier, Some(said))
@@ -186,20 +187,20 @@ impl MessagePost<'_> {
         let first = tokio::select! {
             biased;
             answer = &mut answering => return self.quick_response(context, answer, said).await,
-            Some(notification) = event_stream::next(&mut said) => Some(notification),
+            Some(notification) = event_stream::next_notification(&mut said) => Some(notification),
             () = sleep(STREAM_AFTER), if streams => None,
         };
         if !streams {
-            return self.as_json(context, answering.await).await;
+            return self.json_response(context, answering.await).await;
         }
         let unread = self.state.unread.clone();
         let holder = self.sender.holder;
         let answer =
-            Box::pin(async move { answering.await.map(|answer| last_event(answer, &unread, holder)) });
+            Box::pin(async move { answering.await.map(|answer| answer_event(answer, &unread, holder)) });
         let events = event_stream::events_until_answer(
             PendingAnswer { answer, notifications: said },
             first,
-            KEEP_ALIVE,
+            KEEP_ALIVE_INTERVAL,
         );
         Ok(self.endpoint.stream_response(&context.principal, events).await)
     }
@@ -211,62 +212,62 @@ impl MessagePost<'_> {
         answer: Option<Answer>,
         mut said: Option<mpsc::Receiver<Bytes>>,
     ) -> Result<Response> {
-        let (answer, first) = match (answer, event_stream::try_next(&mut said)) {
+        let (answer, first) = match (answer, event_stream::try_next_notification(&mut said)) {
             (Some(answer), Some(first)) => (answer, first),
-            (answer, _) => return self.as_json(context, answer).await,
+            (answer, _) => return self.json_response(context, answer).await,
         };
-        let event = last_event(answer, &self.state.unread, self.sender.holder);
+        let event = answer_event(answer, &self.state.unread, self.sender.holder);
         let pending =
             PendingAnswer { answer: Box::pin(std::future::ready(Some(event))), notifications: said };
-        let events = event_stream::events_until_answer(pending, Some(first), KEEP_ALIVE);
+        let events = event_stream::events_until_answer(pending, Some(first), KEEP_ALIVE_INTERVAL);
         Ok(self.endpoint.stream_response(&context.principal, events).await)
     }
 
-    async fn as_json(&self, context: &RequestContext, answer: Option<Answer>) -> Result<Response> {
+    async fn json_response(&self, context: &RequestContext, answer: Option<Answer>) -> Result<Response> {
         // The response to a cancelled request is 202 without an answer.
         let Some(mut answer) = answer else { return Ok(accepted_response()) };
-        context.principal.confirm(&self.endpoint.service).await?;
-        let session = match (answer.agreed.take(), &self.sender.session) {
+        context.principal.ensure_recorded(&self.endpoint.service).await?;
+        let session = match (answer.settings_change.take(), &self.sender.session) {
             (Some(agreement), Some(session)) => {
-                session.agree(agreement);
+                session.apply_change(agreement);
                 None
             }
-            (Some(SettingsChange::Handshake(agreed)), None)
-                if self.sender.begins_session && agreed.revision.has_sessions() =>
+            (Some(SettingsChange::Handshake(settings)), None)
+                if self.sender.can_begin_session && settings.revision.has_sessions() =>
             {
-                Some(self.endpoint.sessions.begin(self.sender.owner(), agreed)?)
+                Some(self.endpoint.sessions.begin(self.sender.owner(), settings)?)
             }
             _ => None,
         };
         let mut response = refusals::answer_response(answer, context.revision);
         if let Some(id) = session.and_then(|session| HeaderValue::from_str(&session.id).ok()) {
-            response.headers_mut().insert(SESSION, id);
+            response.headers_mut().insert(SESSION_HEADER, id);
         }
-        encode::insert_lsn(response.headers_mut(), context.principal.room_lsn());
+        encode::insert_lsn_header(response.headers_mut(), context.principal.room_lsn());
         Ok(response)
     }
 
     /// Returns the error to send, after making sure that the core has counted the request.
-    async fn counted_error(&self, error: Error) -> Error {
+    async fn record_error(&self, error: Error) -> Error {
         let principal = &self.sender.principal;
-        if principal.is_unused() { principal.refuse(&self.endpoint.service, error).await } else { error }
+        if principal.is_unrecorded() { principal.refuse(&self.endpoint.service, error).await } else { error }
     }
 }
 
 /// Returns 202, the response to messages that have no answer.
 pub(super) fn accepted_response() -> Response {
-    let mut response = encode::json(StatusCode::ACCEPTED, Bytes::new());
+    let mut response = encode::json_response(StatusCode::ACCEPTED, Bytes::new());
     response.headers_mut().remove(CONTENT_TYPE);
     response
 }
 
 /// Returns an answer as a server-sent event, and counts the event as unread until it is sent.
-fn last_event(answer: Answer, unread: &UnreadAnswers, holder: Holder) -> Bytes {
-    counted_as_unread(event_stream::event(None, None, &answer.bytes.joined()), unread, holder)
+fn answer_event(answer: Answer, unread: &UnreadResponses, holder: Holder) -> Bytes {
+    count_as_unread(event_stream::format_event(None, None, &answer.bytes.into_contiguous()), unread, holder)
 }
 
 /// Counts bytes as unread until the bytes are sent.
-fn counted_as_unread(bytes: Bytes, unread: &UnreadAnswers, holder: Holder) -> Bytes {
+fn count_as_unread(bytes: Bytes, unread: &UnreadResponses, holder: Holder) -> Bytes {
     match unread.reserve(holder, true, bytes.len(), None) {
         Some(share) => with_guard(bytes, share),
         None => bytes,
@@ -278,24 +279,28 @@ fn counted_as_unread(bytes: Bytes, unread: &UnreadAnswers, holder: Holder) -> By
 /// Before revision 2026-07-28 log messages may be sent even if the client has not requested them.
 fn accepts_notifications(context: &RequestContext, message: &Message) -> bool {
     let logs = context.revision.has_handshake() || context.log_level.is_some();
-    logs || context.progress.is_some() || listens(message)
+    logs || context.progress.is_some() || is_subscription(message)
 }
 
 /// Waits for a second slot if handling the message occupies a thread. Otherwise returns `None`.
 ///
 /// A message occupies a thread if it is large, or if its method reads whole pages or threads to select from
 /// them.
-pub(super) async fn busy(places: &InFlight, holder: Holder, message: &Message) -> Result<Option<BusySlot>> {
+pub(super) async fn busy_slot_for_message(
+    places: &InFlight,
+    holder: Holder,
+    message: &Message,
+) -> Result<Option<BusySlot>> {
     match message.method.as_str() {
         "completion/complete" | "prompts/get" | "resources/list" | "resources/read" => {
-            places.busy(holder).await.map(Some)
+            places.take_busy_slot(holder).await.map(Some)
         }
-        _ => places.busy_for_body(holder, message.size).await,
+        _ => places.busy_slot_for_body(holder, message.size).await,
     }
 }
 
 /// Returns whether a message subscribes to changes until its client disconnects.
-fn listens(message: &Message) -> bool {
+fn is_subscription(message: &Message) -> bool {
     message.method == "subscriptions/listen"
 }
 
@@ -323,13 +328,13 @@ impl AnswerWork {
             run_with_busy_slot(self.busy.take(), self.router.answer(&self.context, &self.message, &notifier));
         let answer = tokio::select! {
             answer = answer => answer,
-            () = closing(&mut self.phase), if self.waits => {
+            () = wait_for_closing(&mut self.phase), if self.waits => {
                 Some(answer_at_shutdown(&self.router, &self.context, &self.message).await)
             }
-            () = until_cancelled(&mut self.parked) => None,
-            () = session_over(self.session.as_deref()), if self.waits => {
+            () = wait_for_cancellation(&mut self.parked) => None,
+            () = wait_for_session_end(self.session.as_deref()), if self.waits => {
                 let id = self.message.id.as_ref();
-                Some(self.router.refuse(&self.context, id, session_ended().into()).await)
+                Some(self.router.refuse(&self.context, id, session_ended_error().into()).await)
             }
         };
         drop(self.slot);
@@ -340,25 +345,25 @@ impl AnswerWork {
 /// Returns the answer to a wait that ends because the server shuts down.
 async fn answer_at_shutdown(router: &Router, context: &RequestContext, message: &Message) -> Answer {
     let id = message.id.as_ref();
-    match id.filter(|_| listens(message)) {
-        Some(id) => router.end_of_listening(context, id),
+    match id.filter(|_| is_subscription(message)) {
+        Some(id) => router.subscription_end_answer(context, id),
         None => {
-            let refusal = Refusal::of(Error::new(Code::Closing, "the server is shutting down"));
+            let refusal = Refusal::from_error(Error::new(Code::Closing, "the server is shutting down"));
             router.refuse(context, id, refusal).await
         }
     }
 }
 
-async fn session_over(session: Option<&Session>) {
+async fn wait_for_session_end(session: Option<&Session>) {
     match session {
-        Some(session) => session.until_ended().await,
+        Some(session) => session.wait_until_ended().await,
         None => std::future::pending().await,
     }
 }
 
-pub(super) async fn until_cancelled(parked: &mut Option<CancellableRequest>) {
+pub(super) async fn wait_for_cancellation(parked: &mut Option<CancellableRequest>) {
     match parked {
-        Some(parked) => parked.cancelled().await,
+        Some(parked) => parked.wait_for_cancellation().await,
         None => std::future::pending().await,
     }
 }

@@ -20,14 +20,14 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
 /// Returns whether a path is `/mcp` or a path below `/mcp`.
-pub(crate) fn is_below(path: &str) -> bool {
+pub(crate) fn is_mcp_path(path: &str) -> bool {
     path.strip_prefix("/mcp").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Returns the response to a request that was refused before it reached an MCP method.
 pub(crate) fn error_response(id: Option<&RequestId>, error: &Error, has_token: bool) -> Response {
-    let mut response = encode::problem(error);
-    let body = Refusal::of(error.clone()).response(id);
+    let mut response = encode::problem_response(error);
+    let body = Refusal::from_error(error.clone()).response(id);
     *response.body_mut() = Bytes::from(body).into();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, JSON);
@@ -38,7 +38,7 @@ pub(crate) fn error_response(id: Option<&RequestId>, error: &Error, has_token: b
 }
 
 /// Returns whether a request has a bearer token, valid or not.
-pub(crate) fn has_token(headers: &HeaderMap) -> bool {
+pub(crate) fn has_bearer_token(headers: &HeaderMap) -> bool {
     let sent = headers.get(AUTHORIZATION).and_then(|sent| sent.as_bytes().get(..BEARER.len()));
     sent.is_some_and(|scheme| scheme.eq_ignore_ascii_case(BEARER))
 }
@@ -46,22 +46,24 @@ pub(crate) fn has_token(headers: &HeaderMap) -> bool {
 /// Returns the HTTP response for an answer of the router.
 pub(super) fn answer_response(answer: Answer, revision: Revision) -> Response {
     let Some(refusal) = &answer.refusal else {
-        let mut response = encode::json(StatusCode::OK, answer.bytes.start.into());
+        let mut response = encode::json_response(StatusCode::OK, answer.bytes.start.into());
         response.body_mut().set_next(answer.bytes.rest);
         return response;
     };
     match &refusal.error {
-        Some(error) if ends_request(error.code()) => {
+        Some(error) if concerns_whole_request(error.code()) => {
             let mut response = error_response(None, error, true);
-            *response.body_mut() = Bytes::from(answer.bytes.joined()).into();
+            *response.body_mut() = Bytes::from(answer.bytes.into_contiguous()).into();
             response
         }
-        _ => encode::json(status(refusal.fault, revision), answer.bytes.joined().into()),
+        _ => {
+            encode::json_response(http_status(refusal.fault, revision), answer.bytes.into_contiguous().into())
+        }
     }
 }
 
 /// Returns whether an error concerns the whole HTTP request instead of the requested object.
-fn ends_request(code: Code) -> bool {
+fn concerns_whole_request(code: Code) -> bool {
     matches!(
         code,
         Code::Unauthenticated
@@ -74,7 +76,7 @@ fn ends_request(code: Code) -> bool {
 }
 
 /// Returns the HTTP status for a fault that the router reports.
-pub(super) fn status(fault: Fault, revision: Revision) -> StatusCode {
+pub(super) fn http_status(fault: Fault, revision: Revision) -> StatusCode {
     match fault {
         Fault::NotJson
         | Fault::NotAMessage

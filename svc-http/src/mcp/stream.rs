@@ -17,13 +17,13 @@ use svc_core::{Code, Error, Holder, PlaceGuard, Result};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::event_stream::{self, COMMENT, KEEP_ALIVE};
+use super::event_stream::{self, COMMENT, KEEP_ALIVE_INTERVAL};
 use crate::decode;
-use crate::delivery::{BATCH, Frame, FrameDelivery, must_refetch};
+use crate::delivery::{BATCH_BOUNDS, Frame, FrameDelivery, must_refetch_frame};
 use crate::encode::{self, Response};
-use crate::limits::unread::{self, UnreadAnswers};
+use crate::limits::unread::{self, UnreadResponses};
 use crate::origin::CookieUse;
-use crate::phase::{Phase, closing};
+use crate::phase::{Phase, wait_for_closing};
 use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -36,29 +36,31 @@ pub(crate) async fn handle(
     unverified: &mut UnverifiedRequest,
 ) -> Result<Response> {
     state.hosts.check_origin(request.headers())?;
-    let head = state.head_for(link, request, AcceptedCredentials::Authorization, CookieUse::Change).await?;
+    let head =
+        state.request_head_for(link, request, AcceptedCredentials::Authorization, CookieUse::Change).await?;
     state.check_host(&head, request)?;
     let peer = state.peer(link, request.headers());
     let admission =
         WAIT_FOR_EVENT.admit(&state.service, svc_core::op::RequestHead { surface: Surface::Mcp, ..head });
     let admission = admission.await?;
-    unverified.end(admission.limit_states());
+    unverified.release_slot(admission.limit_states());
     let holder = admission.holder().unwrap_or(Holder::at(peer));
-    let context = query(request).and_then(|subscription| Ok((subscription, state.sockets.take(holder, 1)?)));
+    let context = requested_subscription(request)
+        .and_then(|subscription| Ok((subscription, state.sockets.take(holder, 1)?)));
     let (subscription, slot) = match context {
         Ok(context) => context,
         Err(refusal) => return Err(WAIT_FOR_EVENT.refuse(&state.service, admission, refusal).await),
     };
     if request.method() == Method::HEAD {
-        return Ok(event_stream::response(stream::empty()));
+        return Ok(event_stream::event_stream_response(stream::empty()));
     }
     let begun = match state.service.subscribe(admission, subscription).await {
         Ok(begun) => begun,
         // The server sends this error as a frame, because the script of a page can read frames but not the
         // status of a response.
         Err(error) if error.code() == Code::MustRefetch => {
-            let told = event_stream::event(None, None, &must_refetch(&error)?);
-            return Ok(event_stream::response(stream::iter([told])));
+            let told = event_stream::format_event(None, None, &must_refetch_frame(&error)?);
+            return Ok(event_stream::event_stream_response(stream::iter([told])));
         }
         Err(error) => return Err(error),
     };
@@ -68,21 +70,21 @@ pub(crate) async fn handle(
         delivery,
         ready: frames.into_iter().map(frame_event).collect(),
         share: None,
-        kept: None,
+        reserved: None,
         has_ended: false,
         unread: state.unread.clone(),
         holder,
         phase: state.phase.subscribe(),
         _slot: slot,
     };
-    let mut response = event_stream::response(following.events());
-    encode::insert_lsn(response.headers_mut(), Some(room_lsn));
+    let mut response = event_stream::event_stream_response(following.events());
+    encode::insert_lsn_header(response.headers_mut(), Some(room_lsn));
     Ok(response)
 }
 
-fn query(request: &Request<Incoming>) -> Result<svc_core::ops::Subscription> {
+fn requested_subscription(request: &Request<Incoming>) -> Result<svc_core::ops::Subscription> {
     let mut fields = decode::TextFields::new();
-    decode::query(request.uri().query(), &mut fields)?;
+    decode::append_query_fields(request.uri().query(), &mut fields)?;
     StreamQuery::read(fields)?.subscription(last_event_id(request.headers())?)
 }
 
@@ -95,7 +97,7 @@ pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>> {
 
 fn frame_event(frame: Frame) -> Bytes {
     let id = frame.lsn.map(|lsn| lsn.to_string());
-    event_stream::event(None, id.as_deref(), &frame.text)
+    event_stream::format_event(None, id.as_deref(), &frame.text)
 }
 
 /// A subscription, and the events that are not sent yet.
@@ -104,10 +106,10 @@ struct EventSubscription {
     ready: VecDeque<Bytes>,
     /// Share of the unread bytes that the bytes in `ready` occupy.
     share: Option<PlaceGuard>,
-    /// Room among the unread bytes that is reserved for the next events.
-    kept: Option<PlaceGuard>,
+    /// Share of the unread bytes that is reserved for the next events.
+    reserved: Option<PlaceGuard>,
     has_ended: bool,
-    unread: UnreadAnswers,
+    unread: UnreadResponses,
     holder: Holder,
     phase: watch::Receiver<Phase>,
     _slot: PlaceGuard,
@@ -131,10 +133,10 @@ impl EventSubscription {
             if self.has_ended {
                 return None;
             }
-            let wait = self.delivery.wait().min(KEEP_ALIVE);
+            let wait = self.delivery.next_poll_wait().min(KEEP_ALIVE_INTERVAL);
             let batch = tokio::select! {
-                batch = self.delivery.subscriber.next(BATCH, wait) => batch,
-                () = closing(&mut self.phase) => return None,
+                batch = self.delivery.subscriber.next(BATCH_BOUNDS, wait) => batch,
+                () = wait_for_closing(&mut self.phase) => return None,
             };
             match batch {
                 Ok(batch) if batch.frames.is_empty() => {
@@ -143,18 +145,18 @@ impl EventSubscription {
                         return Some(COMMENT);
                     }
                 }
-                Ok(batch) => self.add_if_room(batch).await,
+                Ok(batch) => self.add_or_put_back(batch).await,
                 Err(error) => self.end(&error),
             }
         }
     }
 
-    /// Adds the frames of a batch if there is room among the unread bytes. Otherwise puts the batch back, and
-    /// waits for room before the batch is read again.
-    async fn add_if_room(&mut self, batch: EventBatch) {
+    /// Adds the frames of a batch if their bytes fit under the limits on unread bytes. Otherwise puts the
+    /// batch back for the next read, and waits until the bytes fit.
+    async fn add_or_put_back(&mut self, batch: EventBatch) {
         let size = batch.size();
-        let is_kept = self.kept.is_some();
-        match self.unread.reserve(self.holder, is_kept, size, self.kept.take()) {
+        let is_reserved = self.reserved.is_some();
+        match self.unread.reserve(self.holder, is_reserved, size, self.reserved.take()) {
             Some(share) => {
                 self.share = Some(share);
                 self.add_frames(batch);
@@ -162,8 +164,9 @@ impl EventSubscription {
             None => {
                 drop(batch);
                 self.delivery.subscriber.put_back();
-                match self.unread.wait_for(self.holder, size, Instant::now() + unread::TIMEOUT).await {
-                    Ok(kept) => self.kept = Some(kept),
+                match self.unread.wait_and_reserve(self.holder, size, Instant::now() + unread::TIMEOUT).await
+                {
+                    Ok(share) => self.reserved = Some(share),
                     Err(_) => self.has_ended = true,
                 }
             }
@@ -171,19 +174,19 @@ impl EventSubscription {
     }
 
     fn add_frames(&mut self, batch: EventBatch) {
-        match self.delivery.frames(batch) {
+        match self.delivery.frames_for(batch) {
             Ok(frames) => self.ready.extend(frames.into_iter().map(frame_event)),
             Err(_) => self.has_ended = true,
         }
         // The client cannot send a position on this stream, so the client must connect again.
-        self.has_ended |= self.delivery.is_truncated();
+        self.has_ended |= self.delivery.has_sent_truncated();
     }
 
     /// Ends the stream, with the frame `must_refetch` if the client's position is no longer in the log.
     fn end(&mut self, error: &Error) {
         self.has_ended = true;
         if error.code() == Code::MustRefetch
-            && let Ok(text) = must_refetch(error)
+            && let Ok(text) = must_refetch_frame(error)
         {
             self.ready.push_back(frame_event(Frame { lsn: None, text }));
         }

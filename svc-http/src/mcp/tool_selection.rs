@@ -14,23 +14,23 @@ const TOOLSETS: &str = "toolsets";
 const TOOLS: &str = "tools";
 const READONLY: &str = "readonly";
 /// Prefix of the headers that select tools.
-const PREFIX: &str = "x-mcp-";
+const HEADER_PREFIX: &str = "x-mcp-";
 
 /// Returns the choice of tools in the query and the headers of a request.
-pub(super) fn choice(headers: &HeaderMap, query: &TextFields) -> Result<ToolChoice, Refusal> {
-    if query.is_empty() && !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
+pub(super) fn parse_tool_choice(headers: &HeaderMap, query: &TextFields) -> Result<ToolChoice, Refusal> {
+    if query.is_empty() && !headers.keys().any(|name| name.as_str().starts_with(HEADER_PREFIX)) {
         return Ok(ToolChoice::default());
     }
-    query.iter().try_for_each(|(name, _)| check_name(name, name))?;
+    query.iter().try_for_each(|(name, _)| reject_misspelled_field(name, name))?;
     let named = headers.keys().map(HeaderName::as_str);
-    let mut own = named.filter_map(|name| Some((name, name.strip_prefix(PREFIX)?)));
-    own.try_for_each(|(name, field)| check_name(name, field))?;
+    let mut own = named.filter_map(|name| Some((name, name.strip_prefix(HEADER_PREFIX)?)));
+    own.try_for_each(|(name, field)| reject_misspelled_field(name, field))?;
     let words = |field: &'static str| -> Result<Option<String>, Refusal> {
         // A list without a name does not choose any tools.
         let has_words = |list: &String| list.chars().any(|c| c != ',' && !c.is_whitespace());
-        Ok(in_query(query, field)?.filter(has_words).or(in_header(headers, field)?))
+        Ok(query_value(query, field)?.filter(has_words).or(header_value(headers, field)?))
     };
-    let reads_only = [in_query(query, READONLY)?, in_header(headers, READONLY)?];
+    let reads_only = [query_value(query, READONLY)?, header_value(headers, READONLY)?];
     Ok(ToolChoice {
         toolsets: words(TOOLSETS)?,
         tools: words(TOOLS)?,
@@ -42,7 +42,7 @@ pub(super) fn choice(headers: &HeaderMap, query: &TextFields) -> Result<ToolChoi
 }
 
 /// Rejects a misspelled field: one that equals a known field except for case, separators or a final `s`.
-fn check_name(name: &str, field: &str) -> Result<(), Refusal> {
+fn reject_misspelled_field(name: &str, field: &str) -> Result<(), Refusal> {
     let plain: String = field.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
     let is_meant = |known: &&str| plain.trim_end_matches('s') == known.trim_end_matches('s');
     match [TOOLSETS, TOOLS, READONLY].into_iter().find(is_meant) {
@@ -53,7 +53,7 @@ fn check_name(name: &str, field: &str) -> Result<(), Refusal> {
     }
 }
 
-fn in_query(query: &TextFields, field: &str) -> Result<Option<String>, Refusal> {
+fn query_value(query: &TextFields, field: &str) -> Result<Option<String>, Refusal> {
     let mut values = query.iter().filter(|(name, _)| name == field).map(|(_, value)| value);
     match (values.next(), values.next()) {
         (_, Some(_)) => Err(Refusal::params(format!("{field} is given twice"))),
@@ -61,8 +61,8 @@ fn in_query(query: &TextFields, field: &str) -> Result<Option<String>, Refusal> 
     }
 }
 
-fn in_header(headers: &HeaderMap, field: &str) -> Result<Option<String>, Refusal> {
-    let Ok(name) = HeaderName::try_from(format!("{PREFIX}{field}")) else { return Ok(None) };
+fn header_value(headers: &HeaderMap, field: &str) -> Result<Option<String>, Refusal> {
+    let Ok(name) = HeaderName::try_from(format!("{HEADER_PREFIX}{field}")) else { return Ok(None) };
     let mut values = headers.get_all(&name).iter();
     match (values.next(), values.next()) {
         (_, Some(_)) => Err(Refusal::params(format!("the header {name} is given twice"))),
@@ -74,8 +74,8 @@ fn in_header(headers: &HeaderMap, field: &str) -> Result<Option<String>, Refusal
     }
 }
 
-fn parse_flag(word: &str) -> Result<bool, Refusal> {
-    match word {
+fn parse_flag(text: &str) -> Result<bool, Refusal> {
+    match text {
         "true" | "1" | "" => Ok(true),
         "false" | "0" => Ok(false),
         _ => Err(Refusal::params("readonly is true or false")),
@@ -94,7 +94,7 @@ mod tests {
         for (name, value) in headers {
             sent.append(*name, HeaderValue::from_bytes(value).unwrap());
         }
-        choice(&sent, &query).ok().map(|choice| (choice.toolsets, choice.reads_only))
+        parse_tool_choice(&sent, &query).ok().map(|choice| (choice.toolsets, choice.reads_only))
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub(super) struct Document<'a> {
 
 impl<'a> Document<'a> {
     /// Parses a JSON object, and skips a byte order mark at the start.
-    pub fn read(json: &'a [u8]) -> Result<Self, String> {
+    pub fn parse(json: &'a [u8]) -> Result<Self, String> {
         let members = serde_json::from_slice(without_mark_bytes(json)).map_err(|error| {
             format!("it is not a JSON object, by line {}, column {}", error.line(), error.column())
         })?;
@@ -53,13 +53,13 @@ impl<'a> Document<'a> {
     }
 
     /// Returns a descriptive member, or `None` if the member is absent or has another type than `T`.
-    pub fn decorating<T: Deserialize<'a>>(&self, name: &str) -> Option<T> {
-        self.deciding(name).ok()?
+    pub fn optional_member<T: Deserialize<'a>>(&self, name: &str) -> Option<T> {
+        self.checked_member(name).ok()?
     }
 
     /// Returns a security-relevant member, or `None` if the member is absent. Fails if the member has another
     /// type than `T`.
-    pub fn deciding<T: Deserialize<'a>>(&self, name: &str) -> Result<Option<T>, String> {
+    pub fn checked_member<T: Deserialize<'a>>(&self, name: &str) -> Result<Option<T>, String> {
         let member: Option<&'a RawValue> = self.members.get(name).copied();
         let member = member.filter(|member| member.get() != "null");
         let read = member.map(|member| serde_json::from_str(member.get())).transpose();
@@ -67,8 +67,8 @@ impl<'a> Document<'a> {
     }
 
     /// Returns a security-relevant member. Fails if the member is absent or has another type than `T`.
-    pub fn required<T: Deserialize<'a>>(&self, name: &str) -> Result<T, String> {
-        self.deciding(name)?.ok_or_else(|| format!("its `{name}` is missing"))
+    pub fn required_member<T: Deserialize<'a>>(&self, name: &str) -> Result<T, String> {
+        self.checked_member(name)?.ok_or_else(|| format!("its `{name}` is missing"))
     }
 }
 
@@ -115,32 +115,32 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
         for odd in ["1e400", "-0.0", r#""\ud800""#, r#"{"a": null}"#, "12345678901234567890123", &deep] {
             let json = format!(r#"{{"odd": {odd}, "name": "Ada", "odd": {odd}}}"#);
-            let document = Document::read(json.as_bytes()).unwrap();
-            assert_eq!(document.required::<String>("name").unwrap(), "Ada", "{odd:.40}");
+            let document = Document::parse(json.as_bytes()).unwrap();
+            assert_eq!(document.required_member::<String>("name").unwrap(), "Ada", "{odd:.40}");
         }
     }
 
     #[test]
     fn a_member_decides_by_its_type_or_only_decorates() {
         let json = "\u{feff} {\"text\": \"a\", \"number\": 1, \"null\": null, \"lone\": \"\\ud800\"} ";
-        let document = Document::read(json.as_bytes()).unwrap();
-        assert_eq!(document.decorating::<String>("text").as_deref(), Some("a"));
+        let document = Document::parse(json.as_bytes()).unwrap();
+        assert_eq!(document.optional_member::<String>("text").as_deref(), Some("a"));
         for (name, decorating, required) in [
             ("number", None, Err("its `number` has the wrong type")),
             ("lone", None, Err("its `lone` has the wrong type")),
             ("null", None, Err("its `null` is missing")),
             ("absent", None, Err("its `absent` is missing")),
         ] {
-            assert_eq!(document.decorating::<String>(name), decorating, "{name}");
-            assert_eq!(document.required::<String>(name), required.map_err(str::to_owned), "{name}");
+            assert_eq!(document.optional_member::<String>(name), decorating, "{name}");
+            assert_eq!(document.required_member::<String>(name), required.map_err(str::to_owned), "{name}");
         }
-        assert_eq!(document.deciding::<String>("null"), Ok(None));
+        assert_eq!(document.checked_member::<String>("null"), Ok(None));
     }
 
     #[test]
     fn no_message_has_a_value_of_the_document() {
         for json in ["\"secret\"", "[\"secret\"]", "secret", "{\"secret\": 1", "{secret}", ""] {
-            let why = Document::read(json.as_bytes()).err().unwrap();
+            let why = Document::parse(json.as_bytes()).err().unwrap();
             assert!(!why.contains("secret"), "{json}: {why}");
         }
     }

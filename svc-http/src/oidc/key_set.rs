@@ -31,10 +31,10 @@ const ALGORITHMS: [Algorithm; 9] = [
 ];
 
 /// Minimum bytes of an RSA key's modulus.
-const MODULUS_MIN: usize = 256;
+const RSA_MODULUS_BYTES_MIN: usize = 256;
 
 /// Base64 decoder for the numbers in keys. Some providers add padding.
-const NUMBERS: GeneralPurpose = GeneralPurpose::new(
+const KEY_NUMBER_BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
@@ -49,7 +49,7 @@ enum KeyType {
 }
 
 impl KeyType {
-    fn of(algorithm: Algorithm) -> Option<Self> {
+    fn for_algorithm(algorithm: Algorithm) -> Option<Self> {
         match algorithm {
             Algorithm::ES256 => Some(Self::P256),
             Algorithm::ES384 => Some(Self::P384),
@@ -70,18 +70,18 @@ struct Key {
 }
 
 impl Key {
-    fn read(json: &str) -> Result<Self, String> {
-        let document = Document::read(json.as_bytes())?;
-        let purpose: Option<String> = document.deciding("use")?;
+    fn parse(json: &str) -> Result<Self, String> {
+        let document = Document::parse(json.as_bytes())?;
+        let purpose: Option<String> = document.checked_member("use")?;
         if purpose.is_some_and(|purpose| purpose != "sig") {
             return Err("it is not for signatures".to_owned());
         }
         let number = |name: &str| {
-            let text: String = document.required(name)?;
-            NUMBERS.decode(text).map_err(|_| format!("its `{name}` is not base64url"))
+            let text: String = document.required_member(name)?;
+            KEY_NUMBER_BASE64.decode(text).map_err(|_| format!("its `{name}` is not base64url"))
         };
-        let kind: String = document.required("kty")?;
-        let curve: Option<String> = document.decorating("crv");
+        let kind: String = document.required_member("kty")?;
+        let curve: Option<String> = document.optional_member("crv");
         let (key_type, key) = match (kind.as_str(), curve.as_deref()) {
             ("RSA", _) => (KeyType::Rsa, rsa_key(&number("n")?, &number("e")?)?),
             ("EC", Some("P-256")) => (KeyType::P256, elliptic_curve_key(&number("x")?, &number("y")?, 32)?),
@@ -89,12 +89,17 @@ impl Key {
             ("OKP", Some("Ed25519")) => (KeyType::Ed25519, DecodingKey::from_ed_der(&number("x")?)),
             _ => return Err("its type is not supported".to_owned()),
         };
-        Ok(Self { id: document.decorating("kid"), algorithm: document.deciding("alg")?, key_type, key })
+        Ok(Self {
+            id: document.optional_member("kid"),
+            algorithm: document.checked_member("alg")?,
+            key_type,
+            key,
+        })
     }
 
-    fn fits(&self, algorithm: Algorithm) -> bool {
+    fn can_verify(&self, algorithm: Algorithm) -> bool {
         let own = self.algorithm.as_deref();
-        KeyType::of(algorithm) == Some(self.key_type)
+        KeyType::for_algorithm(algorithm) == Some(self.key_type)
             && own.is_none_or(|own| Algorithm::from_str(own).is_ok_and(|own| own == algorithm))
     }
 }
@@ -105,7 +110,7 @@ fn rsa_key(modulus: &[u8], exponent: &[u8]) -> Result<DecodingKey, String> {
         let zeros = number.iter().take_while(|byte| **byte == 0).count();
         number.get(zeros..).unwrap_or_default()
     });
-    if modulus.len() < MODULUS_MIN || exponent.is_empty() {
+    if modulus.len() < RSA_MODULUS_BYTES_MIN || exponent.is_empty() {
         return Err("its modulus has fewer than 2,048 bits, or its exponent is zero".to_owned());
     }
     Ok(DecodingKey::from_rsa_raw_components(modulus, exponent))
@@ -113,11 +118,12 @@ fn rsa_key(modulus: &[u8], exponent: &[u8]) -> Result<DecodingKey, String> {
 
 /// Creates an elliptic-curve key from the coordinates of its point. Adds leading zeros, which some providers
 /// omit.
-fn elliptic_curve_key(x: &[u8], y: &[u8], size: usize) -> Result<DecodingKey, String> {
+fn elliptic_curve_key(x: &[u8], y: &[u8], coordinate_bytes: usize) -> Result<DecodingKey, String> {
     // 4 marks the uncompressed form of a point (SEC 1, 2.3.3).
     let mut bytes = vec![4];
     for coordinate in [x, y] {
-        let zeros = size.checked_sub(coordinate.len()).ok_or("a coordinate is too long for its curve")?;
+        let zeros =
+            coordinate_bytes.checked_sub(coordinate.len()).ok_or("a coordinate is too long for its curve")?;
         bytes.extend(std::iter::repeat_n(0, zeros));
         bytes.extend_from_slice(coordinate);
     }
@@ -129,13 +135,13 @@ pub(super) struct KeySet(Vec<Key>);
 
 impl KeySet {
     /// Parses a key set, and logs the faults of all skipped keys in one message.
-    pub fn read(json: &[u8]) -> Result<Self, String> {
-        let document = Document::read(json)?;
-        let given: Vec<&RawValue> = document.required("keys")?;
+    pub fn parse(json: &[u8]) -> Result<Self, String> {
+        let document = Document::parse(json)?;
+        let given: Vec<&RawValue> = document.required_member("keys")?;
         let mut keys = Vec::new();
         let mut skipped = BTreeMap::<String, usize>::new();
         for key in given {
-            match Key::read(key.get()) {
+            match Key::parse(key.get()) {
                 Ok(key) => keys.push(key),
                 Err(why) => *skipped.entry(why).or_default() += 1,
             }
@@ -150,14 +156,15 @@ impl KeySet {
     /// only suitable key.
     ///
     /// A token with a key id is never verified with a key that has another id.
-    fn candidates(&self, algorithm: Algorithm, id: Option<&str>) -> Vec<&Key> {
-        let fitting: Vec<&Key> = self.0.iter().filter(|key| key.fits(algorithm)).collect();
-        let is_named = |key: &Key| id.is_some() && key.id.as_deref() == id;
+    fn candidates(&self, algorithm: Algorithm, key_id: Option<&str>) -> Vec<&Key> {
+        let fitting: Vec<&Key> = self.0.iter().filter(|key| key.can_verify(algorithm)).collect();
+        let is_named = |key: &Key| key_id.is_some() && key.id.as_deref() == key_id;
         let (named, others): (Vec<&Key>, Vec<&Key>) = fitting.into_iter().partition(|key| is_named(key));
         if !named.is_empty() {
             return named;
         }
-        let nameless: Vec<&Key> = others.into_iter().filter(|key| id.is_none() || key.id.is_none()).collect();
+        let nameless: Vec<&Key> =
+            others.into_iter().filter(|key| key_id.is_none() || key.id.is_none()).collect();
         if nameless.len() == 1 { nameless } else { Vec::new() }
     }
 }
@@ -174,21 +181,21 @@ pub(super) struct Token<'t> {
 
 impl<'t> Token<'t> {
     /// Parses a token without verifying it.
-    pub fn read(token: &'t str) -> Result<Self, String> {
+    pub fn parse(token: &'t str) -> Result<Self, String> {
         let shape = || "it is not a signed token in the compact form".to_owned();
         let (message, signature) = token.rsplit_once('.').ok_or_else(shape)?;
         let (header, payload) = message.split_once('.').ok_or_else(shape)?;
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| shape());
         let header = decode(header)?;
         let payload = decode(payload)?;
-        let header = Document::read(&header).map_err(|why| format!("of its header: {why}"))?;
-        let algorithm: String = header.required("alg")?;
+        let header = Document::parse(&header).map_err(|why| format!("of its header: {why}"))?;
+        let algorithm: String = header.required_member("alg")?;
         let algorithm = Algorithm::from_str(&algorithm).ok().filter(|known| ALGORITHMS.contains(known));
         let algorithm = algorithm.ok_or("its `alg` is not one of an asymmetric key")?;
-        if header.deciding::<&RawValue>("crit")?.is_some() {
+        if header.checked_member::<&RawValue>("crit")?.is_some() {
             return Err("its `crit` names extensions, and none is supported".to_owned());
         }
-        Ok(Self { algorithm, key_id: header.decorating("kid"), message, signature, payload })
+        Ok(Self { algorithm, key_id: header.optional_member("kid"), message, signature, payload })
     }
 
     /// Returns the payload if one of the keys verifies the signature.

@@ -19,7 +19,7 @@ use super::key_set::KeySet;
 use crate::outbound::OutboundClient;
 
 /// Time for which the discovery document and the keys are cached.
-const CACHED_FOR: Duration = Duration::from_secs(3600);
+const CACHE_LIFETIME: Duration = Duration::from_secs(3600);
 /// Minimum time between two fetches of the provider's keys.
 const KEY_FETCH_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -28,8 +28,8 @@ const KEY_FETCH_INTERVAL: Duration = Duration::from_secs(60);
 pub(super) struct ProviderKeys {
     pub discovery: Arc<Discovery>,
     pub keys: Arc<KeySet>,
-    found_at: Time,
-    keys_at: Time,
+    discovered_at: Time,
+    keys_fetched_at: Time,
 }
 
 /// Cache of the discovery document and the keys. Only one request at a time fetches them.
@@ -54,16 +54,18 @@ impl ProviderCache {
     /// Returns the cached discovery document and keys, after fetching them if they are missing or expired.
     ///
     /// If a fetch fails, all requests that waited for it fail too.
-    pub async fn current(&self, outbound: &OutboundClient, now: Time) -> Result<ProviderKeys> {
+    pub async fn get_or_fetch(&self, outbound: &OutboundClient, now: Time) -> Result<ProviderKeys> {
         let begun = Instant::now();
         let mut last = self.last.lock().await;
-        if let Some(known) = last.known.as_ref().filter(|known| now.since(known.found_at) < CACHED_FOR) {
+        if let Some(known) =
+            last.known.as_ref().filter(|known| now.since(known.discovered_at) < CACHE_LIFETIME)
+        {
             return Ok(known.clone());
         }
         if let Some((_, error)) = last.failed.as_ref().filter(|(at, _)| *at >= begun) {
             return Err(error.clone());
         }
-        let found = self.discover(outbound, now).await;
+        let found = self.fetch_all(outbound, now).await;
         match &found {
             Ok(known) => *last = LastFetch { known: Some(known.clone()), failed: None },
             Err(error) => last.failed = Some((Instant::now(), error.clone())),
@@ -71,23 +73,23 @@ impl ProviderCache {
         found
     }
 
-    /// Returns keys that are newer than those in `seen`, or `None` if the keys were fetched less than a
-    /// minute ago.
-    pub async fn newer(
+    /// Returns keys that are newer than those in `rejected_keys`, or `None` if the keys were fetched less
+    /// than a minute ago.
+    pub async fn fetch_newer(
         &self,
         outbound: &OutboundClient,
-        seen: &ProviderKeys,
+        rejected_keys: &ProviderKeys,
         now: Time,
     ) -> Result<Option<ProviderKeys>> {
         let mut last = self.last.lock().await;
-        let held = last.known.as_ref().unwrap_or(seen).clone();
-        if held.keys_at != seen.keys_at {
+        let held = last.known.as_ref().unwrap_or(rejected_keys).clone();
+        if held.keys_fetched_at != rejected_keys.keys_fetched_at {
             return Ok(Some(held));
         }
-        if now.since(held.keys_at) < KEY_FETCH_INTERVAL {
+        if now.since(held.keys_fetched_at) < KEY_FETCH_INTERVAL {
             return Ok(None);
         }
-        let mut newer = ProviderKeys { keys_at: now, ..held };
+        let mut newer = ProviderKeys { keys_fetched_at: now, ..held };
         // The time is stored before the fetch, so that a failing provider is not queried more often.
         last.known = Some(newer.clone());
         newer.keys = fetch_keys(outbound, &newer.discovery.jwks_uri).await?;
@@ -95,19 +97,19 @@ impl ProviderCache {
         Ok(Some(newer))
     }
 
-    async fn discover(&self, outbound: &OutboundClient, now: Time) -> Result<ProviderKeys> {
+    async fn fetch_all(&self, outbound: &OutboundClient, now: Time) -> Result<ProviderKeys> {
         let address = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
         let json = outbound
             .get(&address)
             .await
-            .map_err(|failed| provider_unavailable(DocumentKind::Discovery, failed))?;
-        let discovery = Discovery::read(&json, &self.issuer)
-            .map_err(|why| provider_unavailable(DocumentKind::Discovery, why))?;
+            .map_err(|failed| provider_unavailable_error(DocumentKind::Discovery, failed))?;
+        let discovery = Discovery::parse(&json, &self.issuer)
+            .map_err(|why| provider_unavailable_error(DocumentKind::Discovery, why))?;
         // The sign-in redirects the browser to this URL, where the person enters a password.
         let checked = outbound.check(&discovery.authorization_endpoint);
-        checked.map_err(|failed| provider_unavailable(DocumentKind::Discovery, failed))?;
+        checked.map_err(|failed| provider_unavailable_error(DocumentKind::Discovery, failed))?;
         let keys = fetch_keys(outbound, &discovery.jwks_uri).await?;
-        Ok(ProviderKeys { discovery: Arc::new(discovery), keys, found_at: now, keys_at: now })
+        Ok(ProviderKeys { discovery: Arc::new(discovery), keys, discovered_at: now, keys_fetched_at: now })
     }
 }
 
@@ -115,12 +117,12 @@ async fn fetch_keys(outbound: &OutboundClient, address: &Url) -> Result<Arc<KeyS
     let json = outbound
         .get(address.as_str())
         .await
-        .map_err(|failed| provider_unavailable(DocumentKind::Keys, failed))?;
-    KeySet::read(&json).map(Arc::new).map_err(|why| provider_unavailable(DocumentKind::Keys, why))
+        .map_err(|failed| provider_unavailable_error(DocumentKind::Keys, failed))?;
+    KeySet::parse(&json).map(Arc::new).map_err(|why| provider_unavailable_error(DocumentKind::Keys, why))
 }
 
 /// Logs a missing or invalid document of the provider, and returns the error for it.
-pub(super) fn provider_unavailable(
+pub(super) fn provider_unavailable_error(
     document: DocumentKind,
     cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> Error {

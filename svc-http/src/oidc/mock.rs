@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use svc_core::ops::{BegunLogin, LoginSecrets, MockPerson, ProviderClaims};
 use svc_core::{Error, Result};
 
-use super::{not_signed_in, secret_text};
+use super::{expose_secret_text, not_signed_in_error};
 
 /// Issuer of the mock provider. The issuer is not a URL, so that no real provider can have the same subjects.
-const ISSUER: &str = "urn:svc:oidc-mock";
+const MOCK_ISSUER: &str = "urn:svc:oidc-mock";
 
 /// Identity provider for development, which receives no requests.
 pub(super) struct MockProvider {
@@ -38,13 +38,13 @@ impl MockProvider {
     /// Returns the callback URL, to which a real provider would redirect the browser.
     pub fn callback_url(&self, person: &MockPerson, login: &BegunLogin) -> Result<String> {
         let MockPerson { subject, email, name } = person.clone();
-        let coded = CodeContent { subject, email, name, nonce: secret_text(&login.secrets.nonce) };
+        let coded = CodeContent { subject, email, name, nonce: expose_secret_text(&login.secrets.nonce) };
         let code = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&coded).map_err(Error::internal)?);
         let separator = if self.callback.contains('?') { '&' } else { '?' };
         Ok(format!(
-            "{}{separator}code={code}&state={}&iss={ISSUER}",
+            "{}{separator}code={code}&state={}&iss={MOCK_ISSUER}",
             self.callback,
-            secret_text(&login.state)
+            expose_secret_text(&login.state)
         ))
     }
 
@@ -54,14 +54,14 @@ impl MockProvider {
         issuer: Option<&str>,
         secrets: &LoginSecrets,
     ) -> Result<ProviderClaims> {
-        let bytes = URL_SAFE_NO_PAD.decode(code).map_err(|_| not_signed_in())?;
+        let bytes = URL_SAFE_NO_PAD.decode(code).map_err(|_| not_signed_in_error())?;
         let CodeContent { subject, email, name, nonce } =
-            serde_json::from_slice(&bytes).map_err(|_| not_signed_in())?;
-        if nonce != secret_text(&secrets.nonce) || issuer.is_some_and(|issuer| issuer != ISSUER) {
-            return Err(not_signed_in());
+            serde_json::from_slice(&bytes).map_err(|_| not_signed_in_error())?;
+        if nonce != expose_secret_text(&secrets.nonce) || issuer.is_some_and(|issuer| issuer != MOCK_ISSUER) {
+            return Err(not_signed_in_error());
         }
         Ok(ProviderClaims {
-            issuer: ISSUER.to_owned(),
+            issuer: MOCK_ISSUER.to_owned(),
             subject,
             email_verified: email.is_some(),
             email,

@@ -40,9 +40,9 @@ enum ProviderKind {
 }
 
 /// Reachable provider for one sign-in, with the provider's current endpoints.
-pub(crate) struct SignInRoute<'a>(RouteTarget<'a>);
+pub(crate) struct SignInTarget<'a>(ProviderTarget<'a>);
 
-enum RouteTarget<'a> {
+enum ProviderTarget<'a> {
     Remote(&'a RemoteProvider, ProviderKeys),
     Mock(&'a MockProvider, MockPerson),
 }
@@ -74,17 +74,17 @@ impl Provider {
     }
 
     /// Returns the provider for a sign-in. Fails with 503 if the provider does not return its documents.
-    pub async fn sign_in_route(
+    pub async fn sign_in_target(
         &self,
         holder: Holder,
         login: &OidcLogin,
         now: Time,
-    ) -> Result<SignInRoute<'_>> {
+    ) -> Result<SignInTarget<'_>> {
         match &self.kind {
-            ProviderKind::Mock(mock) => Ok(SignInRoute(RouteTarget::Mock(mock, login.mock_person()?))),
+            ProviderKind::Mock(mock) => Ok(SignInTarget(ProviderTarget::Mock(mock, login.mock_person()?))),
             ProviderKind::Remote(remote) => {
                 let _call = self.calls.take(holder, 1)?;
-                Ok(SignInRoute(RouteTarget::Remote(remote, remote.provider_keys(now).await?)))
+                Ok(SignInTarget(ProviderTarget::Remote(remote, remote.provider_keys(now).await?)))
             }
         }
     }
@@ -97,7 +97,7 @@ impl Provider {
         secrets: &LoginSecrets,
         now: Time,
     ) -> Result<IdentifiedPerson<'_>> {
-        let code = callback.code().ok_or_else(not_signed_in)?;
+        let code = callback.code().ok_or_else(not_signed_in_error)?;
         match &self.kind {
             ProviderKind::Mock(mock) => {
                 Ok(IdentifiedPerson(IdentitySource::Mock(mock.identify(code, callback.issuer(), secrets)?)))
@@ -140,18 +140,18 @@ impl IdentifiedPerson<'_> {
     }
 }
 
-impl SignInRoute<'_> {
+impl SignInTarget<'_> {
     /// Returns the URL to which the sign-in redirects the browser.
-    pub fn address(&self, login: &BegunLogin) -> Result<String> {
+    pub fn sign_in_url(&self, login: &BegunLogin) -> Result<String> {
         match &self.0 {
-            RouteTarget::Mock(mock, person) => mock.callback_url(person, login),
-            RouteTarget::Remote(remote, known) => Ok(remote.address(known, login)),
+            ProviderTarget::Mock(mock, person) => mock.callback_url(person, login),
+            ProviderTarget::Remote(remote, known) => Ok(remote.sign_in_url(known, login)),
         }
     }
 }
 
 /// Returns the error for a sign-in if the provider has not identified a person.
-fn not_signed_in() -> Error {
+fn not_signed_in_error() -> Error {
     Error::new(
         Code::Unauthenticated,
         "the identity provider has not signed you in: begin again at /auth/oidc/login",
@@ -159,11 +159,11 @@ fn not_signed_in() -> Error {
 }
 
 /// Logs the reason for refusing a sign-in, and returns the error, which omits the reason.
-fn sign_in_refused(document: DocumentKind, why: &str) -> Error {
+fn sign_in_refused_error(document: DocumentKind, why: &str) -> Error {
     tracing::warn!(%document, why, "a sign-in was refused");
-    not_signed_in()
+    not_signed_in_error()
 }
 
-fn secret_text(secret: &SecretString) -> String {
+fn expose_secret_text(secret: &SecretString) -> String {
     secret.expose_secret().to_owned()
 }

@@ -16,9 +16,9 @@ use svc_core::{Error, Result};
 use super::claims::{OidcClient, add_user_info};
 use super::document::{Document, DocumentKind};
 use super::key_set::Token;
-use super::keys::{ProviderCache, provider_unavailable};
-use super::sign_in_refused;
-use super::tokens::{CodeExchange, TokenAnswer};
+use super::keys::{ProviderCache, provider_unavailable_error};
+use super::sign_in_refused_error;
+use super::tokens::{CodeExchange, TokenResponse};
 use crate::outbound::{AllowedServers, OutboundClient};
 
 pub(super) use super::keys::ProviderKeys;
@@ -78,14 +78,14 @@ impl RemoteProvider {
     }
 
     pub async fn provider_keys(&self, now: Time) -> Result<ProviderKeys> {
-        self.keys.current(&self.outbound, now).await
+        self.keys.get_or_fetch(&self.outbound, now).await
     }
 
     /// Returns the provider's URL at which the person signs in.
-    pub fn address(&self, known: &ProviderKeys, login: &BegunLogin) -> String {
+    pub fn sign_in_url(&self, provider_keys: &ProviderKeys, login: &BegunLogin) -> String {
         let secrets = &login.secrets;
         let challenge = sha256(secrets.verifier.expose_secret().as_bytes());
-        let mut url = known.discovery.authorization_endpoint.clone();
+        let mut url = provider_keys.discovery.authorization_endpoint.clone();
         url.query_pairs_mut()
             .append_pair("response_type", "code")
             .append_pair("client_id", &self.client.id)
@@ -109,63 +109,65 @@ impl RemoteProvider {
         let known = self.provider_keys(now).await?;
         let sends_issuer = known.discovery.sends_issuer;
         if !issuer.map_or(!sends_issuer, |issuer| issuer == self.client.issuer) {
-            return Err(sign_in_refused(
+            return Err(sign_in_refused_error(
                 DocumentKind::Callback,
                 "its `iss` is not SVC_OIDC_ISSUER, or is missing (RFC 9207)",
             ));
         }
-        let tokens = self.exchange(&known, code, secrets).await?;
+        let tokens = self.exchange_code(&known, code, secrets).await?;
         let id_token = tokens.id_token.expose_secret();
         let payload = self.verified_payload(&known, DocumentKind::IdToken, id_token, now).await?;
         let claims = self.client.check_id_token(&payload, secrets.nonce.expose_secret(), now);
-        let claims = claims.map_err(|why| sign_in_refused(DocumentKind::IdToken, &why))?;
+        let claims = claims.map_err(|why| sign_in_refused_error(DocumentKind::IdToken, &why))?;
         Ok(VerifiedPerson { claims, known, access_token: tokens.access_token })
     }
 
-    async fn exchange(
+    async fn exchange_code(
         &self,
-        known: &ProviderKeys,
+        provider_keys: &ProviderKeys,
         code: &str,
         secrets: &LoginSecrets,
-    ) -> Result<TokenAnswer> {
+    ) -> Result<TokenResponse> {
         let exchange = CodeExchange {
-            endpoint: &known.discovery.token_endpoint,
+            endpoint: &provider_keys.discovery.token_endpoint,
             client_id: &self.client.id,
             client_secret: &self.client_secret,
-            takes_secret_in_body: known.discovery.takes_secret_in_body,
+            requires_secret_in_body: provider_keys.discovery.requires_secret_in_body,
             redirect_uri: &self.redirect_uri,
             code,
             verifier: &secrets.verifier,
         };
-        let response = self.outbound.send(exchange.request()?).await;
-        let response = response.map_err(|failed| provider_unavailable(DocumentKind::Tokens, failed))?;
-        TokenAnswer::read(response.status(), response.body())
+        let response = self.outbound.send(exchange.to_request()?).await;
+        let response = response.map_err(|failed| provider_unavailable_error(DocumentKind::Tokens, failed))?;
+        TokenResponse::parse(response.status(), response.body())
     }
 
     /// Verifies a token with the provider's keys, and returns the token's payload. Fetches newer keys if
     /// necessary.
     async fn verified_payload(
         &self,
-        known: &ProviderKeys,
+        provider_keys: &ProviderKeys,
         kind: DocumentKind,
         token: &str,
         now: Time,
     ) -> Result<Vec<u8>> {
-        let token = Token::read(token).map_err(|why| sign_in_refused(kind, &why))?;
-        if let Some(payload) = token.verified_payload(&known.keys) {
+        let token = Token::parse(token).map_err(|why| sign_in_refused_error(kind, &why))?;
+        if let Some(payload) = token.verified_payload(&provider_keys.keys) {
             return Ok(payload.to_vec());
         }
-        let newer = self.keys.newer(&self.outbound, known, now).await?;
+        let newer = self.keys.fetch_newer(&self.outbound, provider_keys, now).await?;
         let payload = newer.as_ref().and_then(|newer| token.verified_payload(&newer.keys));
-        payload.map(<[u8]>::to_vec).ok_or_else(|| sign_in_refused(kind, "no key of the provider verifies it"))
+        payload
+            .map(<[u8]>::to_vec)
+            .ok_or_else(|| sign_in_refused_error(kind, "no key of the provider verifies it"))
     }
 
     /// Returns the claims of a person, with the email and the name from the UserInfo endpoint if necessary.
     ///
     /// Fails if the UserInfo endpoint does not respond. Otherwise a person could join without the email that
     /// the endpoint would have returned.
-    pub async fn complete_claims(&self, vouched: VerifiedPerson, now: Time) -> Result<ProviderClaims> {
-        let VerifiedPerson { mut claims, known, access_token } = vouched;
+    pub async fn complete_claims(&self, person: VerifiedPerson, now: Time) -> Result<ProviderClaims> {
+        let VerifiedPerson { mut claims, known, access_token } = person;
         let (Some(endpoint), Some(token)) = (&known.discovery.userinfo_endpoint, access_token) else {
             tracing::info!("the ID token has no email, and no UserInfo endpoint can be queried");
             return Ok(claims);
@@ -175,14 +177,15 @@ impl RemoteProvider {
             return Ok(claims);
         };
         bearer.set_sensitive(true);
-        let broken = |why: String| provider_unavailable(DocumentKind::UserInfo, why);
+        let broken = |why: String| provider_unavailable_error(DocumentKind::UserInfo, why);
         let request = Request::get(endpoint.as_str())
             .header(ACCEPT, "application/json, application/jwt;q=0.5")
             .header(AUTHORIZATION, bearer)
             .body(Vec::new())
-            .map_err(|error| provider_unavailable(DocumentKind::Discovery, error))?;
+            .map_err(|error| provider_unavailable_error(DocumentKind::Discovery, error))?;
         let response = self.outbound.send(request).await;
-        let response = response.map_err(|failed| provider_unavailable(DocumentKind::UserInfo, failed))?;
+        let response =
+            response.map_err(|failed| provider_unavailable_error(DocumentKind::UserInfo, failed))?;
         if response.status() != StatusCode::OK {
             return Err(broken(format!("its status is {}", response.status())));
         }
@@ -195,10 +198,10 @@ impl RemoteProvider {
             let token = std::str::from_utf8(&body).map_err(|_| broken("it is not UTF-8".to_owned()))?;
             body = self.verified_payload(&known, DocumentKind::UserInfo, token.trim(), now).await?;
         }
-        let answer = Document::read(&body).map_err(broken)?;
+        let answer = Document::parse(&body).map_err(broken)?;
         let checked = if is_signed { self.client.check_user_info(&answer) } else { Ok(()) };
         let added = checked.and_then(|()| add_user_info(&mut claims, &answer));
-        added.map_err(|why| sign_in_refused(DocumentKind::UserInfo, &why))?;
+        added.map_err(|why| sign_in_refused_error(DocumentKind::UserInfo, &why))?;
         Ok(claims)
     }
 }

@@ -10,12 +10,12 @@ use svc_core::{Error, Result};
 use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::document::{Document, DocumentKind};
-use super::keys::provider_unavailable;
-use super::sign_in_refused;
+use super::keys::provider_unavailable_error;
+use super::sign_in_refused_error;
 
 /// Error codes of a token endpoint (RFC 6749, 5.2). Other codes are not logged, since they may contain any
 /// text.
-const ERRORS: [&str; 6] = [
+const LOGGED_ERRORS: [&str; 6] = [
     INVALID_GRANT,
     "invalid_client",
     "invalid_request",
@@ -30,14 +30,14 @@ pub(super) struct CodeExchange<'e> {
     pub endpoint: &'e Url,
     pub client_id: &'e str,
     pub client_secret: &'e SecretString,
-    pub takes_secret_in_body: bool,
+    pub requires_secret_in_body: bool,
     pub redirect_uri: &'e str,
     pub code: &'e str,
     pub verifier: &'e SecretString,
 }
 
 impl CodeExchange<'_> {
-    pub fn request(&self) -> Result<Request<Vec<u8>>> {
+    pub fn to_request(&self) -> Result<Request<Vec<u8>>> {
         let secret = self.client_secret.expose_secret();
         let mut form = Serializer::new(String::new());
         form.append_pair("grant_type", "authorization_code")
@@ -47,7 +47,7 @@ impl CodeExchange<'_> {
         let mut request = Request::post(self.endpoint.as_str())
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
-        if self.takes_secret_in_body {
+        if self.requires_secret_in_body {
             form.append_pair("client_id", self.client_id).append_pair("client_secret", secret);
         } else {
             // The client id and the secret are form-encoded (RFC 6749, 2.3.1).
@@ -60,32 +60,32 @@ impl CodeExchange<'_> {
         }
         request
             .body(form.finish().into_bytes())
-            .map_err(|error| provider_unavailable(DocumentKind::Discovery, error))
+            .map_err(|error| provider_unavailable_error(DocumentKind::Discovery, error))
     }
 }
 
 /// Tokens from the token endpoint that this service uses.
-pub(super) struct TokenAnswer {
+pub(super) struct TokenResponse {
     pub id_token: SecretString,
     /// Bearer token (RFC 6750) for the UserInfo endpoint; `None` if the access token is of another type.
     pub access_token: Option<SecretString>,
 }
 
-impl TokenAnswer {
+impl TokenResponse {
     /// Parses the response of the token endpoint.
     ///
     /// If the provider does not know the code, or returns no ID token, the person is not identified. All
     /// other errors are faults of the provider or of the configuration.
-    pub fn read(status: StatusCode, body: &[u8]) -> Result<Self> {
-        let broken = |why: String| provider_unavailable(DocumentKind::Tokens, why);
-        let away = |why: &str| sign_in_refused(DocumentKind::Tokens, why);
-        let answer = Document::read(body).map_err(|why| broken(format!("its status is {status}; {why}")))?;
-        let id_token = answer.deciding::<String>("id_token").map_err(|why| away(&why))?;
+    pub fn parse(status: StatusCode, body: &[u8]) -> Result<Self> {
+        let broken = |why: String| provider_unavailable_error(DocumentKind::Tokens, why);
+        let away = |why: &str| sign_in_refused_error(DocumentKind::Tokens, why);
+        let answer = Document::parse(body).map_err(|why| broken(format!("its status is {status}; {why}")))?;
+        let id_token = answer.checked_member::<String>("id_token").map_err(|why| away(&why))?;
         let id_token = id_token.filter(|_| status.is_success());
-        let access_token = answer.decorating::<String>("access_token").filter(|token| !token.is_empty());
+        let access_token = answer.optional_member::<String>("access_token").filter(|token| !token.is_empty());
         let Some(id_token) = id_token else {
-            let error: Option<String> = answer.decorating("error");
-            let known = ERRORS.into_iter().find(|known| error.as_deref() == Some(*known));
+            let error: Option<String> = answer.optional_member("error");
+            let known = LOGGED_ERRORS.into_iter().find(|known| error.as_deref() == Some(*known));
             return Err(match known {
                 Some(INVALID_GRANT) => away("the provider does not know the code"),
                 Some(error) => broken(format!("the provider refuses this client: {error}")),
@@ -93,7 +93,7 @@ impl TokenAnswer {
                 None => broken(format!("it has no tokens, and its status is {status}")),
             });
         };
-        let kind = answer.deciding::<String>("token_type");
+        let kind = answer.checked_member::<String>("token_type");
         let is_bearer = kind.is_ok_and(|kind| kind.is_none_or(|kind| kind.eq_ignore_ascii_case("bearer")));
         let access_token = access_token.filter(|_| is_bearer).map(SecretString::from);
         Ok(Self { id_token: SecretString::from(id_token), access_token })

@@ -21,14 +21,14 @@ use super::shell::{self, DEPTH_MAX};
 use super::style;
 
 /// Name of the source of the board's page.
-const PAGE: &str = "index.html";
+const PAGE_SOURCE: &str = "index.html";
 /// Name of the service worker, which has a fixed address because its scope is its folder.
-pub(super) const WORKER: &str = "push.js";
+pub(super) const SERVICE_WORKER: &str = "push.js";
 /// Name of the web app manifest, which has a fixed address because browsers identify the app by that address.
 pub(super) const MANIFEST: &str = "manifest.webmanifest";
 
 /// Number of hexadecimal digits in the digest and in entity tags.
-const DIGITS: usize = 12;
+const DIGEST_DIGITS: usize = 12;
 
 #[derive(RustEmbed)]
 #[folder = "ui/"]
@@ -39,28 +39,33 @@ struct Embedded;
 
 /// A file of the board.
 pub(super) struct Asset {
-    media: &'static str,
-    tag: String,
+    media_type: &'static str,
+    etag_stem: String,
     plain: Bytes,
-    gzip: OnceLock<Packing>,
+    gzip: OnceLock<Compression>,
 }
 
 /// Pending or finished compression of a file, which results in `None` if the compressed file is not smaller.
-type Packing = Shared<BoxFuture<'static, Option<Bytes>>>;
+type Compression = Shared<BoxFuture<'static, Option<Bytes>>>;
 
 impl Asset {
     fn new(name: &str, plain: Bytes) -> Self {
-        Self { media: media(name), tag: short(&sha256(&plain)), plain, gzip: OnceLock::new() }
+        Self {
+            media_type: media_type_of(name),
+            etag_stem: short_hex(&sha256(&plain)),
+            plain,
+            gzip: OnceLock::new(),
+        }
     }
 
     /// Returns the media type of the file.
-    pub fn media(&self) -> &'static str {
-        self.media
+    pub fn media_type(&self) -> &'static str {
+        self.media_type
     }
 
     /// Returns the entity tag of the uncompressed or the compressed file.
-    pub fn tag(&self, packed: bool) -> String {
-        format!("\"{}{}\"", self.tag, if packed { "-gzip" } else { "" })
+    pub fn etag(&self, is_compressed: bool) -> String {
+        format!("\"{}{}\"", self.etag_stem, if is_compressed { "-gzip" } else { "" })
     }
 
     /// Returns the uncompressed file.
@@ -104,14 +109,15 @@ pub(super) struct Assets {
 }
 
 impl Assets {
-    /// Builds all files from the sources and from the generated modules `made`, which are listed by name.
-    pub fn read(made: &BTreeMap<&str, String>) -> Result<Self> {
-        Self::build(sources(made))
+    /// Builds all files from the sources and from the generated modules `generated`, which are listed by
+    /// name.
+    pub fn load(generated: &BTreeMap<&str, String>) -> Result<Self> {
+        Self::build(sources(generated))
     }
 
     /// Builds all files again if a source has changed. Otherwise returns `None`.
-    pub fn read_if_changed(&self, made: &BTreeMap<&str, String>) -> Result<Option<Self>> {
-        let sources = sources(made);
+    pub fn reload_if_changed(&self, generated: &BTreeMap<&str, String>) -> Result<Option<Self>> {
+        let sources = sources(generated);
         (digest(&sources) != self.sources).then(|| Self::build(sources)).transpose()
     }
 
@@ -146,10 +152,10 @@ impl Assets {
             let bytes = sent.remove(name)?;
             String::from_utf8(bytes.into()).ok()
         };
-        let page = text(PAGE).ok_or_else(|| missing(PAGE))?;
+        let page = text(PAGE_SOURCE).ok_or_else(|| missing(PAGE_SOURCE))?;
         let manifest = text(MANIFEST).ok_or_else(|| missing(MANIFEST))?;
         let filled = |template: &str, depth| Bytes::from(shell::fill_template(template, depth, &digest));
-        let pages = (0..=DEPTH_MAX).map(|depth| Asset::new(PAGE, filled(&page, depth))).collect();
+        let pages = (0..=DEPTH_MAX).map(|depth| Asset::new(PAGE_SOURCE, filled(&page, depth))).collect();
         sent.insert(MANIFEST.to_owned(), filled(&manifest, 0));
         let asset = |(name, bytes): (String, Bytes)| {
             let asset = Asset::new(&name, bytes);
@@ -175,12 +181,12 @@ impl Assets {
 
     /// Returns the file `name` if its address contains the digest of all files.
     pub fn file(&self, name: &str) -> Option<&Asset> {
-        self.files.get(name).filter(|_| ![WORKER, MANIFEST].contains(&name))
+        self.files.get(name).filter(|_| ![SERVICE_WORKER, MANIFEST].contains(&name))
     }
 }
 
 /// Returns all sources of the board by name.
-fn sources(made: &BTreeMap<&str, String>) -> BTreeMap<String, Bytes> {
+fn sources(generated: &BTreeMap<&str, String>) -> BTreeMap<String, Bytes> {
     let mut sources = BTreeMap::new();
     for name in Embedded::iter() {
         // In a debug build, a file may have been deleted since the files were listed.
@@ -191,7 +197,7 @@ fn sources(made: &BTreeMap<&str, String>) -> BTreeMap<String, Bytes> {
         };
         sources.insert(name.into_owned(), bytes);
     }
-    sources.extend(made.iter().map(|(name, text)| ((*name).to_owned(), text.clone().into())));
+    sources.extend(generated.iter().map(|(name, text)| ((*name).to_owned(), text.clone().into())));
     sources
 }
 
@@ -202,15 +208,15 @@ fn digest(files: &BTreeMap<String, Bytes>) -> String {
         all.extend_from_slice(&sha256(name.as_bytes()));
         all.extend_from_slice(&sha256(bytes));
     }
-    short(&sha256(&all))
+    short_hex(&sha256(&all))
 }
 
-fn short(hash: &[u8]) -> String {
+fn short_hex(hash: &[u8]) -> String {
     let digits = hash.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.take(DIGITS).filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+    digits.take(DIGEST_DIGITS).filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
-fn media(name: &str) -> &'static str {
+fn media_type_of(name: &str) -> &'static str {
     match name.rsplit_once('.').map_or("", |(_, kind)| kind) {
         "html" => "text/html; charset=utf-8",
         "js" => "text/javascript; charset=utf-8",
@@ -232,7 +238,7 @@ mod tests {
 
     fn sent(files: &[(&str, &str)]) -> BTreeMap<String, Bytes> {
         let page = "<link href=\"{up}f/{digest}/a.css\">";
-        let known = [(PAGE, page), (MANIFEST, "{\"src\": \"f/{digest}/icon.svg\"}")];
+        let known = [(PAGE_SOURCE, page), (MANIFEST, "{\"src\": \"f/{digest}/icon.svg\"}")];
         let all = known.iter().chain(files);
         all.map(|(name, text)| ((*name).to_owned(), Bytes::from((*text).to_owned()))).collect()
     }
@@ -245,7 +251,7 @@ mod tests {
     fn the_digest_is_that_of_every_name_and_byte() {
         let of = |files: &[(&str, &str)]| of(sent(files)).unwrap().digest().to_owned();
         let first = of(&[("a.js", "1"), ("b.js", "2")]);
-        assert!(first.len() == DIGITS && first.chars().all(|c| c.is_ascii_hexdigit()), "{first}");
+        assert!(first.len() == DIGEST_DIGITS && first.chars().all(|c| c.is_ascii_hexdigit()), "{first}");
         assert_eq!(first, of(&[("b.js", "2"), ("a.js", "1")]));
         for other in [
             &[("a.js", "2"), ("b.js", "1")][..],
@@ -266,7 +272,7 @@ mod tests {
         assert!(assets.page(DEPTH_MAX + 1).is_none());
         let manifest = String::from_utf8(assets.fixed_file(MANIFEST).unwrap().plain().to_vec()).unwrap();
         assert_eq!(manifest, format!("{{\"src\": \"f/{}/icon.svg\"}}", assets.digest()));
-        assert!(assets.file(MANIFEST).is_none() && assets.file(PAGE).is_none());
+        assert!(assets.file(MANIFEST).is_none() && assets.file(PAGE_SOURCE).is_none());
     }
 
     #[tokio::test]
@@ -280,7 +286,7 @@ mod tests {
         let mut read = vec![0; long.plain().len()];
         Decompressor::new().gzip_decompress(&packed, &mut read).unwrap();
         assert_eq!(read, &long.plain()[..]);
-        assert_ne!(long.tag(true), long.tag(false));
+        assert_ne!(long.etag(true), long.etag(false));
     }
 
     /// A file is compressed for later requests even if the first request is dropped early.
@@ -309,17 +315,18 @@ mod tests {
     fn the_board_is_little() {
         const FIRST_MAX: usize = 90_000;
         const ALL_MAX: usize = 177_000;
-        let mut made = operations::modules(&operation_table().unwrap());
-        let assets = Assets::read(&made).unwrap();
-        assert!(assets.read_if_changed(&made).unwrap().is_none());
+        let mut made = operations::generate_modules(&operation_table().unwrap());
+        let assets = Assets::load(&made).unwrap();
+        assert!(assets.reload_if_changed(&made).unwrap().is_none());
         made.insert(operations::TITLES, "export default {};".to_owned());
-        assert!(assets.read_if_changed(&made).unwrap().is_some());
+        assert!(assets.reload_if_changed(&made).unwrap().is_some());
         let size =
             |asset: &Asset| gzip_if_smaller(asset.plain()).map_or(asset.plain().len(), |packed| packed.len());
         let sizes: BTreeMap<&str, usize> =
             assets.files.iter().map(|(name, asset)| (name.as_str(), size(asset))).collect();
         let names: Vec<&str> = sizes.keys().copied().collect();
-        let wanted = ["app.js", "css/screens.css", "icon.svg", "main.js", MANIFEST, WORKER, "rest.js"];
+        let wanted =
+            ["app.js", "css/screens.css", "icon.svg", "main.js", MANIFEST, SERVICE_WORKER, "rest.js"];
         assert_eq!(names, [&wanted[..], &["worker/verify.js"]].concat());
         let page = assets.page(0).map(size).unwrap();
         let first = ["app.js", "css/screens.css", "icon.svg", "main.js", MANIFEST];
@@ -331,7 +338,7 @@ mod tests {
 
     #[test]
     fn without_its_page_there_is_no_board() {
-        for name in [PAGE, MANIFEST] {
+        for name in [PAGE_SOURCE, MANIFEST] {
             let mut sent = sent(&[]);
             sent.remove(name);
             assert!(of(sent).is_err(), "{name}");

@@ -26,22 +26,22 @@ use svc_core::{Error, Result};
 
 use crate::accept;
 use crate::encode::{self, Response};
-use assets::{Asset, Assets, MANIFEST, WORKER};
+use assets::{Asset, Assets, MANIFEST, SERVICE_WORKER};
 use shell::DEPTH_MAX;
 
 /// Path of the board.
-const FOLDER: &str = "/ui/";
+const BOARD_PATH: &str = "/ui/";
 /// Folder below the board's folder for files whose address contains the digest of all files.
-const FILES: &str = "f/";
+const VERSIONED_FILES_FOLDER: &str = "f/";
 
 /// Content-Security-Policy of the board's pages.
-const POLICY: HeaderValue = HeaderValue::from_static(
+const BOARD_SECURITY_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self'; \
      connect-src 'self'; worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; \
      frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types board",
 );
 const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
-const FOR_A_YEAR: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+const CACHE_FOR_A_YEAR: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
@@ -58,12 +58,12 @@ enum BoardTarget<'a> {
 
 impl<'a> BoardTarget<'a> {
     /// Parses the path of a request, which is not percent-decoded.
-    fn of(path: &'a str) -> Option<Self> {
-        let rest = path.strip_prefix(FOLDER)?;
-        if let Some(file) = rest.strip_prefix(FILES) {
+    fn parse(path: &'a str) -> Option<Self> {
+        let rest = path.strip_prefix(BOARD_PATH)?;
+        if let Some(file) = rest.strip_prefix(VERSIONED_FILES_FOLDER) {
             return file.split_once('/').map(|(digest, name)| Self::File { digest, name });
         }
-        if [WORKER, MANIFEST].contains(&rest) {
+        if [SERVICE_WORKER, MANIFEST].contains(&rest) {
             return Some(Self::FixedFile { name: rest });
         }
         // A browser resolves relative URLs against the undecoded segments of the path.
@@ -77,44 +77,45 @@ impl<'a> BoardTarget<'a> {
 /// Serves the pages and the files of the board.
 pub(crate) struct Board {
     /// Modules that are generated from the operation table.
-    made: BTreeMap<&'static str, String>,
+    generated_modules: BTreeMap<&'static str, String>,
     current: Mutex<Arc<Assets>>,
 }
 
 impl Board {
     /// Builds the files of the board for the operations of a table.
     pub fn new(table: &Table) -> Result<Self> {
-        let made = operations::modules(table);
-        let current = Mutex::new(Arc::new(Assets::read(&made)?));
-        Ok(Self { made, current })
+        let generated_modules = operations::generate_modules(table);
+        let current = Mutex::new(Arc::new(Assets::load(&generated_modules)?));
+        Ok(Self { generated_modules, current })
     }
 
     /// Returns whether a path may be the path of a screen.
     pub fn has_screen(path: &str) -> bool {
-        matches!(BoardTarget::of(path), Some(BoardTarget::Screen { .. }))
+        matches!(BoardTarget::parse(path), Some(BoardTarget::Screen { .. }))
     }
 
-    /// Returns the response for a path below the board's folder, to a request with the headers `asked`.
-    pub async fn response(&self, path: &str, asked: &HeaderMap) -> Result<Response> {
+    /// Returns the response for a path below the board's folder, to a request with the headers
+    /// `request_headers`.
+    pub async fn response(&self, path: &str, request_headers: &HeaderMap) -> Result<Response> {
         let missing = || Error::not_found("page or file");
-        let place = BoardTarget::of(path).ok_or_else(missing)?;
+        let place = BoardTarget::parse(path).ok_or_else(missing)?;
         let assets = self.assets(&place)?;
         let (asset, cached) = match place {
             BoardTarget::Screen { depth } => (assets.page(depth), REVALIDATE),
             BoardTarget::FixedFile { name } => (assets.fixed_file(name), REVALIDATE),
             BoardTarget::File { digest, name } if digest == assets.digest() => {
-                (assets.file(name), FOR_A_YEAR)
+                (assets.file(name), CACHE_FOR_A_YEAR)
             }
             // A server of another version may have a different file at this address.
             BoardTarget::File { .. } => (None, REVALIDATE),
         };
-        Ok(response(asset.ok_or_else(missing)?, cached, asked).await)
+        Ok(asset_response(asset.ok_or_else(missing)?, cached, request_headers).await)
     }
 
     /// Replaces the body of a response by the board's page if `path` may be the path of a screen. Keeps the
     /// status and the header `no-store`.
-    pub fn page_in(&self, path: &str, mut response: Response) -> Result<Response> {
-        if let Some(place @ BoardTarget::Screen { depth }) = BoardTarget::of(path) {
+    pub fn with_board_page(&self, path: &str, mut response: Response) -> Result<Response> {
+        if let Some(place @ BoardTarget::Screen { depth }) = BoardTarget::parse(path) {
             let assets = self.assets(&place)?;
             let page = assets.page(depth).ok_or_else(|| Error::internal("the board has no page"))?;
             *response.body_mut() = page.plain().clone().into();
@@ -125,13 +126,13 @@ impl Board {
 
     /// Returns the files of the board. In a debug build, a request for a page reloads changed files from the
     /// disk.
-    fn assets(&self, place: &BoardTarget<'_>) -> Result<Arc<Assets>> {
+    fn assets(&self, target: &BoardTarget<'_>) -> Result<Arc<Assets>> {
         let current = || self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let known = Arc::clone(&current());
-        if !cfg!(debug_assertions) || !matches!(place, BoardTarget::Screen { .. }) {
+        if !cfg!(debug_assertions) || !matches!(target, BoardTarget::Screen { .. }) {
             return Ok(known);
         }
-        let Some(changed) = known.read_if_changed(&self.made)? else { return Ok(known) };
+        let Some(changed) = known.reload_if_changed(&self.generated_modules)? else { return Ok(known) };
         let changed = Arc::new(changed);
         *current() = Arc::clone(&changed);
         Ok(changed)
@@ -139,22 +140,22 @@ impl Board {
 }
 
 /// Returns the response with a file, or 304 if the client already has the file.
-async fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Response {
-    let packed = if accepts_gzip(asked) { asset.gzip().await } else { None };
-    let tag = asset.tag(packed.is_some());
-    let mut response = encode::empty(StatusCode::OK);
+async fn asset_response(asset: &Asset, cached: HeaderValue, request_headers: &HeaderMap) -> Response {
+    let packed = if accepts_gzip(request_headers) { asset.gzip().await } else { None };
+    let tag = asset.etag(packed.is_some());
+    let mut response = encode::empty_response(StatusCode::OK);
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, cached);
     headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
-    protect(headers);
+    insert_isolation_headers(headers);
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(ETAG, tag);
     }
-    if has_tag(asked, &tag) {
+    if has_matching_etag(request_headers, &tag) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return response;
     }
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(asset.media()));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(asset.media_type()));
     if packed.is_some() {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
@@ -163,8 +164,8 @@ async fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Resp
 }
 
 /// Adds the headers that isolate the board from pages of other sites.
-fn protect(headers: &mut HeaderMap) {
-    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+fn insert_isolation_headers(headers: &mut HeaderMap) {
+    headers.insert(CONTENT_SECURITY_POLICY, BOARD_SECURITY_POLICY);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, SAME_ORIGIN);
     headers.insert(HeaderName::from_static("cross-origin-opener-policy"), SAME_ORIGIN);
@@ -173,7 +174,7 @@ fn protect(headers: &mut HeaderMap) {
 
 /// Adds the security headers of the board to a response.
 pub(crate) fn with_security_headers(mut response: Response) -> Response {
-    protect(response.headers_mut());
+    insert_isolation_headers(response.headers_mut());
     response
 }
 
@@ -181,7 +182,7 @@ pub(crate) fn with_security_headers(mut response: Response) -> Response {
 ///
 /// If `board` is a URL, the page contains a link to the board at that URL.
 pub(crate) fn error_page(error: &Error, board: Option<&str>) -> Response {
-    let mut response = encode::problem(error);
+    let mut response = encode::problem_response(error);
     *response.body_mut() = Bytes::from(shell::error_page(error, board)).into();
     response.headers_mut().insert(CONTENT_TYPE, HTML);
     with_security_headers(response)
@@ -189,36 +190,36 @@ pub(crate) fn error_page(error: &Error, board: Option<&str>) -> Response {
 
 /// Returns a page that asks whether to turn off mail, with a button that sends a POST to the same URL.
 pub(crate) fn unsubscribe_page() -> Response {
-    page(shell::unsubscribe_page())
+    page_response(shell::unsubscribe_page())
 }
 
 /// Returns a page that confirms that mail is off and links to the board at the URL `board`.
 pub(crate) fn unsubscribed_page(board: &str) -> Response {
-    page(shell::unsubscribed_page(board))
+    page_response(shell::unsubscribed_page(board))
 }
 
-fn page(page: String) -> Response {
-    let mut response = encode::json(StatusCode::OK, page.into());
+fn page_response(page: String) -> Response {
+    let mut response = encode::json_response(StatusCode::OK, page.into());
     response.headers_mut().insert(CONTENT_TYPE, HTML);
     with_security_headers(response)
 }
 
 /// Returns whether a client accepts a response compressed with gzip.
-fn accepts_gzip(asked: &HeaderMap) -> bool {
-    let values = asked.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+fn accepts_gzip(request_headers: &HeaderMap) -> bool {
+    let values = request_headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let mut codings = values.flat_map(|value| value.split(',')).filter_map(|coding| {
         let mut parts = coding.split(';');
         let name = parts.next().unwrap_or_default();
-        name.trim().eq_ignore_ascii_case("gzip").then(|| accept::weight(parts))
+        name.trim().eq_ignore_ascii_case("gzip").then(|| accept::parse_weight(parts))
     });
     codings.next().is_some_and(|weight: f32| weight > 0.0)
 }
 
 /// Returns whether `If-None-Match` contains an entity tag, which means that the client already has the file.
-fn has_tag(asked: &HeaderMap, tag: &str) -> bool {
-    let values = asked.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+fn has_matching_etag(request_headers: &HeaderMap, etag: &str) -> bool {
+    let values = request_headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
-    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == etag)
 }
 
 #[cfg(test)]
@@ -248,7 +249,7 @@ mod tests {
             ("/ui/f/0123/css/base.css", Some(BoardTarget::File { digest: "0123", name: "css/base.css" })),
             ("/ui/f/0123/../x", Some(BoardTarget::File { digest: "0123", name: "../x" })),
         ] {
-            assert_eq!(BoardTarget::of(path), wanted, "{path}");
+            assert_eq!(BoardTarget::parse(path), wanted, "{path}");
         }
     }
 
@@ -286,8 +287,8 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(IF_NONE_MATCH, sent.parse().unwrap());
-            assert_eq!(has_tag(&headers, "\"a\""), wanted, "{sent}");
+            assert_eq!(has_matching_etag(&headers, "\"a\""), wanted, "{sent}");
         }
-        assert!(!has_tag(&HeaderMap::new(), "\"a\""));
+        assert!(!has_matching_etag(&HeaderMap::new(), "\"a\""));
     }
 }

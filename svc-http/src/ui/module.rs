@@ -7,16 +7,16 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::script::{Gap, Kind, Result, Token, is_member, tokens, write_tokens};
+use super::script::{Gap, Result, Token, TokenKind, is_member, tokenize, write_tokens};
 
 /// Name of the function that runs an imported module, if necessary, and returns its exports to a module body.
-pub(super) const NEED: &str = "$n";
+pub(super) const RUN_FUNCTION: &str = "$n";
 /// Name of the function by which a module body loads a module dynamically.
-pub(super) const LOAD: &str = "$l";
+pub(super) const LOAD_FUNCTION: &str = "$l";
 /// Name of the variable that contains the URL of the module, as if the module were a separate file.
-pub(super) const ADDRESS: &str = "$a";
+pub(super) const URL_VARIABLE: &str = "$a";
 /// Name of the variable for the default export.
-const DEFAULT: &str = "$d";
+const DEFAULT_EXPORT_VARIABLE: &str = "$d";
 
 /// An import of one name, or of all names, from another module.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct Import {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Export {
     Local(String),
-    Of { module: String, name: String },
+    Reexport { module: String, name: String },
 }
 
 /// A parsed module.
@@ -41,16 +41,16 @@ pub(super) struct Module {
     pub imports: Vec<Import>,
     pub exports: BTreeMap<String, Export>,
     /// Modules whose exports are all re-exported (`export *`).
-    pub stars: Vec<String>,
+    pub reexported_modules: Vec<String>,
     /// Modules that are loaded with a dynamic import.
-    pub later: BTreeSet<String>,
+    pub dynamic_imports: BTreeSet<String>,
     pub code: String,
 }
 
-struct Reader<'a> {
+struct ModuleParser<'a> {
     name: &'a str,
     tokens: &'a [Token<'a>],
-    at: usize,
+    position: usize,
     module: Module,
     code: Vec<Token<'a>>,
     /// Whether a removed statement ends right before the next token.
@@ -59,38 +59,40 @@ struct Reader<'a> {
 
 impl Module {
     /// Parses the module `name`.
-    pub fn read(name: &str, source: &str) -> Result<Self> {
+    pub fn parse(name: &str, source: &str) -> Result<Self> {
         let of_file = |wrong: String| format!("{name}, {wrong}");
-        let tokens = tokens(source).map_err(of_file)?;
+        let tokens = tokenize(source).map_err(of_file)?;
         let is_ours = |token: &&Token<'_>| {
-            token.kind == Kind::Word && [NEED, LOAD, ADDRESS, DEFAULT].contains(&&*token.text)
+            token.kind == TokenKind::Word
+                && [RUN_FUNCTION, LOAD_FUNCTION, URL_VARIABLE, DEFAULT_EXPORT_VARIABLE]
+                    .contains(&&*token.text)
         };
         if let Some(token) = tokens.iter().find(is_ours) {
-            return Err(of_file(wrong(token, "is a name of the packer's")));
+            return Err(of_file(error_at(token, "is a name of the packer's")));
         }
-        let mut reader = Reader {
+        let mut reader = ModuleParser {
             name,
             tokens: &tokens,
-            at: 0,
+            position: 0,
             module: Self::default(),
             code: Vec::new(),
             is_after_removed: false,
         };
-        while reader.at < tokens.len() {
+        while reader.position < tokens.len() {
             reader.read_token().map_err(of_file)?;
         }
-        reader.are_constant().map_err(of_file)?;
-        reader.loosen_constants();
+        reader.check_exports_constant().map_err(of_file)?;
+        reader.shorten_constants();
         reader.module.code = write_tokens(&reader.code);
         Ok(reader.module)
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ModuleParser<'a> {
     fn read_token(&mut self) -> Result<()> {
         let token = self.next()?;
         if token.is("await") && token.depth == 0 {
-            return Err(wrong(token, "holds up whoever imports the module"));
+            return Err(error_at(token, "holds up whoever imports the module"));
         }
         let is_keyword = token.is("import") || token.is("export");
         let is_name = self.peek(":") || is_member(&self.code);
@@ -102,100 +104,104 @@ impl<'a> Reader<'a> {
         let begins = token.depth == 0
             && (token.gap == Gap::Line || before.is_none_or(|last| last.is(";") || last.is("}")));
         match &*token.text {
-            "import" if self.skip("(") => self.later(token),
-            "import" if self.skip(".") => self.address(token),
-            "import" if begins => self.import(token),
-            "export" if begins => self.export(token),
-            _ => Err(wrong(token, "stands where it is not understood")),
+            "import" if self.skip("(") => self.parse_dynamic_import(token),
+            "import" if self.skip(".") => self.parse_module_url(token),
+            "import" if begins => self.parse_import(token),
+            "export" if begins => self.parse_export(token),
+            _ => Err(error_at(token, "stands where it is not understood")),
         }
     }
 
     /// Parses `import("./x.js")`.
-    fn later(&mut self, token: &Token<'a>) -> Result<()> {
-        let module = self.module_named()?;
+    fn parse_dynamic_import(&mut self, token: &Token<'a>) -> Result<()> {
+        let module = self.parse_module_path()?;
         self.skip(",");
         self.expect(")")?;
-        self.push_replacement(token, format!("{LOAD}({})", quoted(&module)));
-        self.module.later.insert(module);
+        self.push_replacement(token, format!("{LOAD_FUNCTION}({})", quote(&module)));
+        self.module.dynamic_imports.insert(module);
         Ok(())
     }
 
     /// Parses `import.meta.url`.
-    fn address(&mut self, token: &Token<'a>) -> Result<()> {
+    fn parse_module_url(&mut self, token: &Token<'a>) -> Result<()> {
         for part in ["meta", ".", "url"] {
             self.expect(part)?;
         }
-        self.push_replacement(token, ADDRESS.to_owned());
+        self.push_replacement(token, URL_VARIABLE.to_owned());
         Ok(())
     }
 
-    fn import(&mut self, token: &Token<'a>) -> Result<()> {
+    fn parse_import(&mut self, token: &Token<'a>) -> Result<()> {
         let mut names = Vec::new();
         if self.skip("*") {
             self.expect("as")?;
-            names.push((None, self.word()?));
+            names.push((None, self.expect_word()?));
         } else if self.skip("{") {
-            names.extend(self.list()?.into_iter().map(|(name, local)| (Some(name), local)));
-        } else if self.next_is_word() {
-            names.push((Some("default".to_owned()), self.word()?));
+            names.extend(self.parse_names()?.into_iter().map(|(name, local)| (Some(name), local)));
+        } else if self.is_word_next() {
+            names.push((Some("default".to_owned()), self.expect_word()?));
         } else {
-            return Err(wrong(token, "is of a form that is not known"));
+            return Err(error_at(token, "is of a form that is not known"));
         }
         self.expect("from")?;
-        let from = self.module_named()?;
-        self.end()?;
+        let from = self.parse_module_path()?;
+        self.expect_statement_end()?;
         let imports = names.into_iter().map(|(name, local)| Import { from: from.clone(), name, local });
         self.module.imports.extend(imports);
         Ok(())
     }
 
-    fn export(&mut self, token: &Token<'a>) -> Result<()> {
+    fn parse_export(&mut self, token: &Token<'a>) -> Result<()> {
         if self.skip("*") {
             self.expect("from")?;
-            let module = self.module_named()?;
-            self.module.stars.push(module);
-            return self.end();
+            let module = self.parse_module_path()?;
+            self.module.reexported_modules.push(module);
+            return self.expect_statement_end();
         }
         if self.skip("{") {
-            let list = self.list()?;
-            let from = if self.skip("from") { Some(self.module_named()?) } else { None };
+            let list = self.parse_names()?;
+            let from = if self.skip("from") { Some(self.parse_module_path()?) } else { None };
             for (name, as_name) in list {
                 let export = match &from {
-                    Some(module) => Export::Of { module: module.clone(), name },
+                    Some(module) => Export::Reexport { module: module.clone(), name },
                     None => Export::Local(name),
                 };
                 self.add_export(token, as_name, export)?;
             }
-            return self.end();
+            return self.expect_statement_end();
         }
         if self.skip("default") {
             if ["function", "class", "async"].iter().any(|word| self.peek(word)) {
-                return Err(wrong(token, "is of a form that is not known"));
+                return Err(error_at(token, "is of a form that is not known"));
             }
-            self.push_replacement(token, format!("let {DEFAULT}="));
-            return self.add_export(token, "default".to_owned(), Export::Local(DEFAULT.to_owned()));
+            self.push_replacement(token, format!("let {DEFAULT_EXPORT_VARIABLE}="));
+            return self.add_export(
+                token,
+                "default".to_owned(),
+                Export::Local(DEFAULT_EXPORT_VARIABLE.to_owned()),
+            );
         }
         let first = self.code.len();
         let name = if self.peek("const") {
-            self.copy()?;
-            let name = self.word_copied()?;
-            self.is_one_constant()?;
+            self.copy_token()?;
+            let name = self.copy_word()?;
+            self.check_single_declaration()?;
             name
         } else if self.peek("class") {
-            self.copy()?;
-            self.word_copied()?
+            self.copy_token()?;
+            self.copy_word()?
         } else {
             if self.peek("async") {
-                self.copy()?;
+                self.copy_token()?;
             }
             if !self.peek("function") {
-                return Err(wrong(token, "is of a form that is not known"));
+                return Err(error_at(token, "is of a form that is not known"));
             }
-            self.copy()?;
+            self.copy_token()?;
             if self.peek("*") {
-                self.copy()?;
+                self.copy_token()?;
             }
-            self.word_copied()?
+            self.copy_word()?
         };
         // The replacement begins a line if the statement did.
         if let Some(begin) = self.code.get_mut(first) {
@@ -205,8 +211,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Checks that a declaration declares only one name.
-    fn is_one_constant(&self) -> Result<()> {
-        let rest = || self.tokens.iter().skip(self.at);
+    fn check_single_declaration(&self) -> Result<()> {
+        let rest = || self.tokens.iter().skip(self.position);
         match rest().next() {
             Some(equals) if equals.is("=") => {}
             _ => return Err(format!("{}: a constant that is exported has a name and a value", self.line())),
@@ -214,7 +220,7 @@ impl<'a> Reader<'a> {
         let end = rest().find(|token| token.depth == 0 && (token.is(",") || token.is(";")));
         match end {
             Some(end) if end.is(";") => Ok(()),
-            Some(comma) => Err(wrong(comma, "exports a second constant")),
+            Some(comma) => Err(error_at(comma, "exports a second constant")),
             None => Err(format!("{}: a constant does not end", self.line())),
         }
     }
@@ -222,16 +228,16 @@ impl<'a> Reader<'a> {
     fn add_export(&mut self, token: &Token<'a>, name: String, export: Export) -> Result<()> {
         match self.module.exports.insert(name, export) {
             None => Ok(()),
-            Some(_) => Err(wrong(token, "exports a name twice")),
+            Some(_) => Err(error_at(token, "exports a name twice")),
         }
     }
 
     /// Parses a list such as `a, b as c }`, and returns a pair of names for each item.
-    fn list(&mut self) -> Result<Vec<(String, String)>> {
+    fn parse_names(&mut self) -> Result<Vec<(String, String)>> {
         let mut names = Vec::new();
         while !self.skip("}") {
-            let name = self.word()?;
-            let other = if self.skip("as") { self.word()? } else { name.clone() };
+            let name = self.expect_word()?;
+            let other = if self.skip("as") { self.expect_word()? } else { name.clone() };
             names.push((name, other));
             if !self.peek("}") {
                 self.expect(",")?;
@@ -241,25 +247,25 @@ impl<'a> Reader<'a> {
     }
 
     /// Parses a relative module path, and returns the name of the module.
-    fn module_named(&mut self) -> Result<String> {
+    fn parse_module_path(&mut self) -> Result<String> {
         let token = self.next()?;
-        let address = (token.kind == Kind::Text).then(|| token.text.trim_matches(['"', '\'']));
+        let address = (token.kind == TokenKind::Text).then(|| token.text.trim_matches(['"', '\'']));
         address
             .and_then(|address| resolve_module(self.name, address))
-            .ok_or_else(|| wrong(token, "names no module"))
+            .ok_or_else(|| error_at(token, "names no module"))
     }
 
-    fn end(&mut self) -> Result<()> {
+    fn expect_statement_end(&mut self) -> Result<()> {
         self.is_after_removed = true;
         self.expect(";")
     }
 
     /// Checks that exported names are constants, functions or classes, since importers keep the first value.
-    fn are_constant(&self) -> Result<()> {
+    fn check_exports_constant(&self) -> Result<()> {
         let imported = |name: &String| self.module.imports.iter().any(|import| import.local == *name);
         for export in self.module.exports.values() {
             if let Export::Local(name) = export
-                && !(name == DEFAULT || imported(name) || declares(&self.code, name))
+                && !(name == DEFAULT_EXPORT_VARIABLE || imported(name) || declares(&self.code, name))
             {
                 return Err(format!("{name:?} is exported, and is no constant, function or class"));
             }
@@ -268,43 +274,47 @@ impl<'a> Reader<'a> {
     }
 
     fn next(&mut self) -> Result<&'a Token<'a>> {
-        let token = self.tokens.get(self.at).ok_or("it ends within a statement")?;
-        self.at += 1;
+        let token = self.tokens.get(self.position).ok_or("it ends within a statement")?;
+        self.position += 1;
         Ok(token)
     }
 
     fn peek(&self, text: &str) -> bool {
-        self.tokens.get(self.at).is_some_and(|token| token.is(text))
+        self.tokens.get(self.position).is_some_and(|token| token.is(text))
     }
 
-    fn next_is_word(&self) -> bool {
-        self.tokens.get(self.at).is_some_and(|token| token.kind == Kind::Word)
+    fn is_word_next(&self) -> bool {
+        self.tokens.get(self.position).is_some_and(|token| token.kind == TokenKind::Word)
     }
 
     fn skip(&mut self, text: &str) -> bool {
         let is_there = self.peek(text);
-        self.at += usize::from(is_there);
+        self.position += usize::from(is_there);
         is_there
     }
 
     fn expect(&mut self, text: &str) -> Result<()> {
         let token = self.next()?;
-        if token.is(text) { Ok(()) } else { Err(wrong(token, &format!("stands for {text:?}"))) }
+        if token.is(text) { Ok(()) } else { Err(error_at(token, &format!("stands for {text:?}"))) }
     }
 
-    fn word(&mut self) -> Result<String> {
+    fn expect_word(&mut self) -> Result<String> {
         let token = self.next()?;
-        if token.kind == Kind::Word { Ok(token.text.to_string()) } else { Err(wrong(token, "is no name")) }
+        if token.kind == TokenKind::Word {
+            Ok(token.text.to_string())
+        } else {
+            Err(error_at(token, "is no name"))
+        }
     }
 
-    fn word_copied(&mut self) -> Result<String> {
-        let word = self.word()?;
-        self.at -= 1;
-        self.copy()?;
+    fn copy_word(&mut self) -> Result<String> {
+        let word = self.expect_word()?;
+        self.position -= 1;
+        self.copy_token()?;
         Ok(word)
     }
 
-    fn copy(&mut self) -> Result<()> {
+    fn copy_token(&mut self) -> Result<()> {
         let token = self.next()?;
         self.push(token.clone());
         Ok(())
@@ -314,19 +324,24 @@ impl<'a> Reader<'a> {
     fn push(&mut self, mut token: Token<'a>) {
         if std::mem::take(&mut self.is_after_removed) {
             token.gap = Gap::Line;
-            if token.kind != Kind::Word && self.code.last().is_some_and(|last| !last.is(";")) {
-                self.code.push(Token { kind: Kind::Sign, text: Cow::Borrowed(";"), ..token.clone() });
+            if token.kind != TokenKind::Word && self.code.last().is_some_and(|last| !last.is(";")) {
+                self.code.push(Token {
+                    kind: TokenKind::Punctuation,
+                    text: Cow::Borrowed(";"),
+                    ..token.clone()
+                });
             }
         }
         self.code.push(token);
     }
 
     /// Replaces `const` by the shorter `let`. Assignments to constants are checked in the sources.
-    fn loosen_constants(&mut self) {
+    fn shorten_constants(&mut self) {
         let declares = |at: usize| {
             let next = at.checked_add(1).and_then(|next| self.code.get(next));
             let is_member = self.code.get(..at).is_some_and(is_member);
-            !is_member && next.is_some_and(|next| next.kind == Kind::Word || next.is("{") || next.is("["))
+            !is_member
+                && next.is_some_and(|next| next.kind == TokenKind::Word || next.is("{") || next.is("["))
         };
         let places = self.code.iter().enumerate().filter(|(_, token)| token.is("const"));
         let places: Vec<usize> = places.map(|(at, _)| at).filter(|at| declares(*at)).collect();
@@ -339,11 +354,11 @@ impl<'a> Reader<'a> {
 
     /// Appends `text` instead of a token of the source.
     fn push_replacement(&mut self, token: &Token<'a>, text: String) {
-        self.push(Token { kind: Kind::Word, text: Cow::Owned(text), ..token.clone() });
+        self.push(Token { kind: TokenKind::Word, text: Cow::Owned(text), ..token.clone() });
     }
 
     fn line(&self) -> String {
-        format!("line {}", self.tokens.get(self.at).map_or(0, |token| token.line))
+        format!("line {}", self.tokens.get(self.position).map_or(0, |token| token.line))
     }
 }
 
@@ -359,12 +374,12 @@ fn declares(code: &[Token<'_>], name: &str) -> bool {
     })
 }
 
-fn wrong(token: &Token<'_>, what: &str) -> String {
+fn error_at(token: &Token<'_>, what: &str) -> String {
     format!("line {}: {:?} {what}", token.line, token.text)
 }
 
 /// Returns a name as a quoted JavaScript string.
-pub(super) fn quoted(name: &str) -> String {
+pub(super) fn quote(name: &str) -> String {
     format!("\"{name}\"")
 }
 
@@ -401,7 +416,7 @@ mod tests {
                       export function* f() {}\n\
                       export class G {}\nexport { d as h };\nexport { i, j as k } from \"./i.js\";\n\
                       export * from \"./l.js\";\nexport default { export: a.import, at: import.meta.url };\n";
-        let module = Module::read("view/x.js", source).unwrap();
+        let module = Module::parse("view/x.js", source).unwrap();
         assert_eq!(
             module.code,
             "let d=[a,c];async function e(){return $l(\"e.js\");}\nfunction*f(){}\nclass G{}\n\
@@ -418,7 +433,7 @@ mod tests {
         );
         let local = |name: &str, of: &str| (name.to_owned(), Export::Local(of.to_owned()));
         let of = |name: &str, of: &str| {
-            (name.to_owned(), Export::Of { module: "view/i.js".to_owned(), name: of.to_owned() })
+            (name.to_owned(), Export::Reexport { module: "view/i.js".to_owned(), name: of.to_owned() })
         };
         let exports = [
             local("d", "d"),
@@ -431,7 +446,10 @@ mod tests {
             of("k", "j"),
         ];
         assert_eq!(module.exports, BTreeMap::from(exports));
-        assert_eq!((module.stars, module.later), (vec!["view/l.js".to_owned()], ["e.js".to_owned()].into()));
+        assert_eq!(
+            (module.reexported_modules, module.dynamic_imports),
+            (vec!["view/l.js".to_owned()], ["e.js".to_owned()].into())
+        );
     }
 
     #[test]
@@ -445,7 +463,7 @@ mod tests {
             ("[...import.meta.url];\na.import.b;", "[...$a];a.import.b;"),
             ("for (const [a] of b.const) c({ const: a });", "for(let[a]of b.const)c({const:a});"),
         ] {
-            assert_eq!(Module::read("x.js", source).unwrap().code, wanted, "{source}");
+            assert_eq!(Module::parse("x.js", source).unwrap().code, wanted, "{source}");
         }
     }
 
@@ -454,7 +472,7 @@ mod tests {
         let source = "// import a from \"./a.js\";\n/*\nexport const a = 1;\n*/\n\
                       f(`\nimport { a } from \"./a.js\";\n${b}\nexport const c = 1;`,\n\
                       \"export\", /export/);\n";
-        let module = Module::read("x.js", source).unwrap();
+        let module = Module::parse("x.js", source).unwrap();
         assert!(module.imports.is_empty() && module.exports.is_empty(), "{module:?}");
     }
 
@@ -487,7 +505,7 @@ mod tests {
             ("a();\nawait b();", "line 2: \"await\" holds up whoever imports the module"),
             ("import * as", "it ends within a statement"),
         ] {
-            let wrong = Module::read("view/x.js", source).unwrap_err();
+            let wrong = Module::parse("view/x.js", source).unwrap_err();
             assert_eq!(wrong, format!("view/x.js, {wanted}"), "{source}");
         }
     }

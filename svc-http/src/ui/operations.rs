@@ -20,7 +20,7 @@ pub(super) const TITLES: &str = "titles.js";
 const MAX_BYTES: &str = "max_bytes";
 
 /// Returns the source of each generated module by name.
-pub(super) fn modules(table: &Table) -> BTreeMap<&'static str, String> {
+pub(super) fn generate_modules(table: &Table) -> BTreeMap<&'static str, String> {
     let used = || table.rows().filter(|row| is_used(row));
     let mut known: Map<String, Value> = used().map(|row| (row.name().to_owned(), row_entry(row))).collect();
     let mut titles: Map<String, Value> =
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn default(name: &str) -> Value {
-        let module = &modules(&operation_table().unwrap())[name];
+        let module = &generate_modules(&operation_table().unwrap())[name];
         let object = module.strip_prefix("export default ").unwrap().strip_suffix(";\n").unwrap();
         serde_json::from_str(object).unwrap()
     }
@@ -125,7 +125,7 @@ mod tests {
     /// The module must be small because browsers load it before the first screen.
     #[test]
     fn the_module_is_small() {
-        let module = &modules(&operation_table().unwrap())[OPERATIONS];
+        let module = &generate_modules(&operation_table().unwrap())[OPERATIONS];
         let length = gzip_if_smaller(module.as_bytes()).unwrap().len();
         assert!(length < 6_000, "{length} bytes");
     }

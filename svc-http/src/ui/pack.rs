@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::module::{ADDRESS, Export, LOAD, Module, NEED, quoted};
+use super::module::{Export, LOAD_FUNCTION, Module, RUN_FUNCTION, URL_VARIABLE, quote};
 use super::script::Result;
 
 /// Name of the module that the page loads first. Its file also contains the modules that it imports.
@@ -17,55 +17,56 @@ const MODULES: &str = "modules.js";
 /// Name of the first pack, and of the module that the page runs once this pack is loaded.
 const MAIN: &str = "main.js";
 /// Names of the modules that the first screens need. The first pack contains these modules and their imports.
-const FIRST: [&str; 4] = [MAIN, "screens/board.js", "screens/now.js", "screens/sign-in.js"];
+const FIRST_MODULES: [&str; 4] = [MAIN, "screens/board.js", "screens/now.js", "screens/sign-in.js"];
 /// Name of the pack with all other modules.
-const REST: &str = "rest.js";
+const REST_PACK: &str = "rest.js";
 /// Names of the web workers' scripts, which start after the packs are loaded.
-const WORKERS: [&str; 1] = ["worker/verify.js"];
+const WORKER_SCRIPTS: [&str; 1] = ["worker/verify.js"];
 /// Names of the scripts without imports, which are sent as separate files.
-const STANDALONE: [&str; 1] = ["push.js"];
+const STANDALONE_SCRIPTS: [&str; 1] = ["push.js"];
 
 /// Packs sources, listed by module name, into the scripts to send, listed by file name.
 pub(super) fn pack(sources: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     let mut modules = BTreeMap::new();
-    for (name, source) in sources.iter().filter(|(name, _)| !STANDALONE.contains(&name.as_str())) {
-        modules.insert(name.as_str(), Module::read(name, source)?);
+    for (name, source) in sources.iter().filter(|(name, _)| !STANDALONE_SCRIPTS.contains(&name.as_str())) {
+        modules.insert(name.as_str(), Module::parse(name, source)?);
     }
-    let graph = ModuleGraph::of(&modules)?;
-    let in_app = graph.needed_by(&[APP])?;
-    let mut in_main = graph.needed_by(&FIRST)?;
+    let graph = ModuleGraph::build(&modules)?;
+    let in_app = graph.with_dependencies(&[APP])?;
+    let mut in_main = graph.with_dependencies(&FIRST_MODULES)?;
     in_main.retain(|name| !in_app.contains(name));
-    let mut in_rest = graph.reached_from(&[&[APP][..], &FIRST, &WORKERS].concat())?;
+    let mut in_rest = graph.reachable_modules(&[&[APP][..], &FIRST_MODULES, &WORKER_SCRIPTS].concat())?;
     in_rest.retain(|name| !in_app.contains(name) && !in_main.contains(name));
 
     let mut files = BTreeMap::new();
-    for (pack, names) in [(MAIN, &in_main), (REST, &in_rest)] {
-        files.insert(pack.to_owned(), format!("export default{{{}}};\n", graph.bodies(names)?));
+    for (pack, names) in [(MAIN, &in_main), (REST_PACK, &in_rest)] {
+        files.insert(pack.to_owned(), format!("export default{{{}}};\n", graph.write_members(names)?));
     }
-    let runner = modules.get(MODULES).ok_or_else(|| missing(MODULES))?;
+    let runner = modules.get(MODULES).ok_or_else(|| missing_module_error(MODULES))?;
     check_imports_nothing(MODULES, runner)?;
     let runner = format!("let{{openModules:$m}}=(()=>{{{}\nreturn{{openModules}}}})();", runner.code);
-    let bodies = graph.bodies(&in_app)?;
-    let begun = quoted(APP);
+    let bodies = graph.write_members(&in_app)?;
+    let begun = quote(APP);
     let app = format!(
-        "{runner}\n$m({{{bodies}}},new URL(\".\",import.meta.url).href,[\"{MAIN}\",\"{REST}\"],\
+        "{runner}\n$m({{{bodies}}},new URL(\".\",import.meta.url).href,[\"{MAIN}\",\"{REST_PACK}\"],\
          a=>import(a)).need({begun});\n"
     );
     files.insert(APP.to_owned(), app);
-    for worker in WORKERS {
-        let of_page: BTreeSet<&str> = graph.reached_from(&[worker])?.intersection(&in_app).copied().collect();
-        let bodies = graph.bodies(&of_page)?;
-        let begun = quoted(worker);
+    for worker in WORKER_SCRIPTS {
+        let of_page: BTreeSet<&str> =
+            graph.reachable_modules(&[worker])?.intersection(&in_app).copied().collect();
+        let bodies = graph.write_members(&of_page)?;
+        let begun = quote(worker);
         let up = "../".repeat(worker.matches('/').count());
         let script = format!(
-            "import m from\"{up}{MAIN}\";import r from\"{up}{REST}\";\n{runner}\n\
+            "import m from\"{up}{MAIN}\";import r from\"{up}{REST_PACK}\";\n{runner}\n\
              $m({{...m,...r,{bodies}}},new URL(\"{up}\",import.meta.url).href,[]).need({begun});\n"
         );
         files.insert(worker.to_owned(), script);
     }
-    for name in STANDALONE {
+    for name in STANDALONE_SCRIPTS {
         if let Some(source) = sources.get(name) {
-            let script = Module::read(name, source)?;
+            let script = Module::parse(name, source)?;
             check_imports_nothing(name, &script)?;
             if let Some(given) = script.exports.keys().next() {
                 return Err(format!("{name} gives {given}, which nobody can take"));
@@ -76,14 +77,14 @@ pub(super) fn pack(sources: &BTreeMap<String, String>) -> Result<BTreeMap<String
     Ok(files)
 }
 
-fn missing(name: &str) -> String {
+fn missing_module_error(name: &str) -> String {
     format!("there is no module {name}")
 }
 
 /// Checks that a script imports nothing.
 fn check_imports_nothing(name: &str, module: &Module) -> Result<()> {
     let taken = module.imports.iter().map(|import| &import.from);
-    match taken.chain(&module.stars).chain(&module.later).next() {
+    match taken.chain(&module.reexported_modules).chain(&module.dynamic_imports).next() {
         Some(other) => Err(format!("{name} needs {other}, and stands by itself")),
         None => Ok(()),
     }
@@ -97,7 +98,7 @@ struct ModuleGraph<'a> {
 }
 
 impl<'a> ModuleGraph<'a> {
-    fn of(modules: &'a BTreeMap<&'a str, Module>) -> Result<Self> {
+    fn build(modules: &'a BTreeMap<&'a str, Module>) -> Result<Self> {
         let mut graph = Self { modules, needs: BTreeMap::new() };
         for (&name, module) in modules {
             let mut needs = BTreeSet::new();
@@ -108,7 +109,7 @@ impl<'a> ModuleGraph<'a> {
                     None => graph.module(&import.from).map_err(of_import)?.0,
                 });
             }
-            for given in graph.names(name)? {
+            for given in graph.exported_names(name)? {
                 needs.insert(graph.origin(name, given)?.0);
             }
             needs.remove(name);
@@ -118,11 +119,14 @@ impl<'a> ModuleGraph<'a> {
     }
 
     fn module(&self, name: &str) -> Result<(&'a str, &'a Module)> {
-        self.modules.get_key_value(name).map(|(&name, module)| (name, module)).ok_or_else(|| missing(name))
+        self.modules
+            .get_key_value(name)
+            .map(|(&name, module)| (name, module))
+            .ok_or_else(|| missing_module_error(name))
     }
 
     /// Returns all names that a module exports.
-    fn names(&self, name: &str) -> Result<BTreeSet<&'a str>> {
+    fn exported_names(&self, name: &str) -> Result<BTreeSet<&'a str>> {
         let mut names = BTreeSet::new();
         let mut modules = vec![name];
         let mut seen = BTreeSet::new();
@@ -131,7 +135,7 @@ impl<'a> ModuleGraph<'a> {
             // `export *` omits the default export.
             let given = module.exports.keys().map(String::as_str);
             names.extend(given.filter(|given| seen.len() == 1 || *given != "default"));
-            modules.extend(module.stars.iter().map(String::as_str));
+            modules.extend(module.reexported_modules.iter().map(String::as_str));
         }
         Ok(names)
     }
@@ -147,10 +151,11 @@ impl<'a> ModuleGraph<'a> {
             let (module_name, module) = self.module(at)?;
             match module.exports.get_key_value(name) {
                 Some((name, Export::Local(_))) => return Ok((module_name, name)),
-                Some((_, Export::Of { module, name: other })) => (at, name) = (module, other),
+                Some((_, Export::Reexport { module, name: other })) => (at, name) = (module, other),
                 None => {
-                    let mut stars = module.stars.iter().filter(|_| name != "default");
-                    let has_it = |star: &&String| self.names(star).is_ok_and(|names| names.contains(name));
+                    let mut stars = module.reexported_modules.iter().filter(|_| name != "default");
+                    let has_it =
+                        |star: &&String| self.exported_names(star).is_ok_and(|names| names.contains(name));
                     at = stars.find(has_it).ok_or_else(none)?;
                     if let Some(second) = stars.find(has_it) {
                         return Err(format!("{module_name} gives {name} of {at} and of {second}"));
@@ -162,15 +167,20 @@ impl<'a> ModuleGraph<'a> {
     }
 
     /// Returns the given modules and all modules that must run before them.
-    fn needed_by(&self, names: &[&str]) -> Result<BTreeSet<&'a str>> {
+    fn with_dependencies(&self, names: &[&str]) -> Result<BTreeSet<&'a str>> {
         let mut done = BTreeSet::new();
         for name in names {
-            self.visit(self.module(name)?.0, &mut Vec::new(), &mut done)?;
+            self.visit_dependencies(self.module(name)?.0, &mut Vec::new(), &mut done)?;
         }
         Ok(done)
     }
 
-    fn visit(&self, name: &'a str, path: &mut Vec<&'a str>, done: &mut BTreeSet<&'a str>) -> Result<()> {
+    fn visit_dependencies(
+        &self,
+        name: &'a str,
+        path: &mut Vec<&'a str>,
+        done: &mut BTreeSet<&'a str>,
+    ) -> Result<()> {
         if done.contains(name) {
             return Ok(());
         }
@@ -181,7 +191,7 @@ impl<'a> ModuleGraph<'a> {
             return Err(format!("modules need each other: {}", circle.join(" -> ")));
         }
         for needed in self.needs.get(name).into_iter().flatten() {
-            self.visit(needed, path, done)?;
+            self.visit_dependencies(needed, path, done)?;
         }
         path.pop();
         done.insert(name);
@@ -189,12 +199,12 @@ impl<'a> ModuleGraph<'a> {
     }
 
     /// Returns the given modules and all modules that they import, statically or dynamically.
-    fn reached_from(&self, names: &[&str]) -> Result<BTreeSet<&'a str>> {
-        let mut reached = self.needed_by(names)?;
+    fn reachable_modules(&self, names: &[&str]) -> Result<BTreeSet<&'a str>> {
+        let mut reached = self.with_dependencies(names)?;
         let mut open: Vec<&str> = reached.iter().copied().collect();
         while let Some(name) = open.pop() {
-            for later in &self.module(name)?.1.later {
-                for needed in self.needed_by(&[later])? {
+            for later in &self.module(name)?.1.dynamic_imports {
+                for needed in self.with_dependencies(&[later])? {
                     if reached.insert(needed) {
                         open.push(needed);
                     }
@@ -205,11 +215,11 @@ impl<'a> ModuleGraph<'a> {
     }
 
     /// Writes the members of a pack: the names and bodies of its modules.
-    fn bodies(&self, names: &BTreeSet<&str>) -> Result<String> {
+    fn write_members(&self, names: &BTreeSet<&str>) -> Result<String> {
         let mut bodies = Vec::new();
         for name in names {
             let body = self.body(name)?;
-            bodies.push(format!("{}({NEED},{LOAD},{ADDRESS}){{{body}}}", quoted(name)));
+            bodies.push(format!("{}({RUN_FUNCTION},{LOAD_FUNCTION},{URL_VARIABLE}){{{body}}}", quote(name)));
         }
         Ok(bodies.join(",\n"))
     }
@@ -234,13 +244,13 @@ impl<'a> ModuleGraph<'a> {
             }
         }
         let mut given = Vec::new();
-        for wanted in self.names(name)? {
+        for wanted in self.exported_names(name)? {
             given.push(match module.exports.get(wanted) {
                 Some(Export::Local(local)) if local == wanted => local.clone(),
                 Some(Export::Local(local)) => format!("{wanted}:{local}"),
                 _ => {
                     let (from, name) = self.origin(name, wanted)?;
-                    format!("{wanted}:{NEED}({}).{name}", quoted(from))
+                    format!("{wanted}:{RUN_FUNCTION}({}).{name}", quote(from))
                 }
             });
         }
@@ -267,8 +277,8 @@ impl PackedImport<'_> {
 
     fn declaration(&self) -> String {
         match self {
-            Self::All { from, local } => format!("{local}={NEED}({})", quoted(from)),
-            Self::Names { from, names } => format!("{{{}}}={NEED}({})", names.join(","), quoted(from)),
+            Self::All { from, local } => format!("{local}={RUN_FUNCTION}({})", quote(from)),
+            Self::Names { from, names } => format!("{{{}}}={RUN_FUNCTION}({})", names.join(","), quote(from)),
         }
     }
 }
@@ -326,11 +336,11 @@ mod tests {
         ])
         .unwrap();
         let names: Vec<&str> = files.keys().map(String::as_str).collect();
-        assert_eq!(names, [APP, MAIN, "push.js", REST, "worker/verify.js"]);
+        assert_eq!(names, [APP, MAIN, "push.js", REST_PACK, "worker/verify.js"]);
         assert_eq!(inside(&files[APP]), ["a.js", APP]);
         let first = ["b.js", MAIN, "screens/board.js", "screens/now.js", "screens/sign-in.js"];
         assert_eq!(inside(&files[MAIN]), first);
-        assert_eq!(inside(&files[REST]), ["c.js", "later.js", "worker/verify.js"]);
+        assert_eq!(inside(&files[REST_PACK]), ["c.js", "later.js", "worker/verify.js"]);
         assert_eq!(inside(&files["worker/verify.js"]), ["a.js"]);
         assert_eq!(files["push.js"], "self.a=1;\n");
     }
@@ -389,7 +399,7 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(inside(&files["worker/verify.js"]), ["a.js"]);
-        assert_eq!(inside(&files[REST]), ["later.js", "worker/verify.js"]);
+        assert_eq!(inside(&files[REST_PACK]), ["later.js", "worker/verify.js"]);
     }
 
     #[test]

@@ -9,19 +9,19 @@ use std::borrow::Cow;
 pub(super) type Result<T> = std::result::Result<T, String>;
 
 /// Keywords after which a slash begins a regular expression and is not a division.
-const BEFORE_PATTERN: [&str; 12] =
+const KEYWORDS_BEFORE_REGEX: [&str; 12] =
     ["return", "typeof", "case", "in", "await", "yield", "void", "delete", "throw", "do", "else", "default"];
 /// Words after which a slash is ambiguous, because they can be a keyword or a name.
-const BEFORE_EITHER: [&str; 1] = ["of"];
+const WORDS_BEFORE_AMBIGUOUS_SLASH: [&str; 1] = ["of"];
 /// Keywords that are followed by a condition in parentheses, after which a slash would begin a regular
 /// expression.
-const BEFORE_CONDITION: [&str; 4] = ["if", "while", "for", "with"];
+const KEYWORDS_BEFORE_CONDITION: [&str; 4] = ["if", "while", "for", "with"];
 /// Keywords after which a line break ends the statement.
-const ENDED_BY_LINE: [&str; 6] = ["return", "throw", "break", "continue", "yield", "async"];
+const KEYWORDS_ENDED_BY_LINE_BREAK: [&str; 6] = ["return", "throw", "break", "continue", "yield", "async"];
 
 /// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// A name, a keyword or the digits of a number.
     Word,
     /// A string in quotes.
@@ -31,7 +31,7 @@ pub(super) enum Kind {
     /// A regular expression.
     Pattern,
     /// Any other character.
-    Sign,
+    Punctuation,
 }
 
 /// White space between a token and the previous one.
@@ -44,7 +44,7 @@ pub(super) enum Gap {
 
 #[derive(Clone, Debug)]
 pub(super) struct Token<'a> {
-    pub kind: Kind,
+    pub kind: TokenKind,
     pub text: Cow<'a, str>,
     pub line: usize,
     /// Number of open brackets around the token.
@@ -54,7 +54,7 @@ pub(super) struct Token<'a> {
 
 impl Token<'_> {
     pub fn is(&self, text: &str) -> bool {
-        matches!(self.kind, Kind::Word | Kind::Sign) && self.text == text
+        matches!(self.kind, TokenKind::Word | TokenKind::Punctuation) && self.text == text
     }
 
     fn is_one_of(&self, texts: &[&str]) -> bool {
@@ -64,28 +64,28 @@ impl Token<'_> {
 
 /// An open bracket, by its kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Open {
+enum OpenBracket {
     Round {
         is_condition: bool,
     },
     Square,
     Curly,
     /// An expression in a template string.
-    Filled,
+    TemplateExpression,
 }
 
 struct Lexer<'a> {
     rest: &'a str,
     line: usize,
     gap: Gap,
-    open: Vec<Open>,
+    open: Vec<OpenBracket>,
     /// Whether the last closed parentheses contained a condition.
     after_condition: bool,
     tokens: Vec<Token<'a>>,
 }
 
 /// Splits a script into tokens.
-pub(super) fn tokens(source: &str) -> Result<Vec<Token<'_>>> {
+pub(super) fn tokenize(source: &str) -> Result<Vec<Token<'_>>> {
     let mut lexer = Lexer {
         rest: source,
         line: 1,
@@ -97,7 +97,7 @@ pub(super) fn tokens(source: &str) -> Result<Vec<Token<'_>>> {
     while let Some(first) = lexer.rest.chars().next() {
         lexer.lex_token(first)?;
     }
-    if lexer.open.is_empty() { Ok(lexer.tokens) } else { Err(lexer.wrong("a bracket is not closed")) }
+    if lexer.open.is_empty() { Ok(lexer.tokens) } else { Err(lexer.error_here("a bracket is not closed")) }
 }
 
 impl<'a> Lexer<'a> {
@@ -109,60 +109,61 @@ impl<'a> Lexer<'a> {
         }
         match first {
             '/' if self.rest.starts_with("//") => {
-                let length = length_while(self.rest, |c| !ends_line(c));
+                let length = length_while(self.rest, |c| !is_line_terminator(c));
                 self.skip(length);
             }
             '/' if self.rest.starts_with("/*") => {
-                let end = self.rest.find("*/").ok_or_else(|| self.wrong("a comment does not end"))?;
+                let end = self.rest.find("*/").ok_or_else(|| self.error_here("a comment does not end"))?;
                 self.skip(end + 2);
             }
-            '/' if self.begins_pattern()? => {
-                let length = pattern(self.rest).ok_or_else(|| self.wrong("a pattern does not end"))?;
-                self.take(Kind::Pattern, length);
+            '/' if self.begins_regex()? => {
+                let length =
+                    regex_length(self.rest).ok_or_else(|| self.error_here("a pattern does not end"))?;
+                self.take(TokenKind::Pattern, length);
             }
             '"' | '\'' => {
                 let end =
-                    length_of_text(self.rest, first).ok_or_else(|| self.wrong("a text does not end"))?;
-                self.take(Kind::Text, end);
+                    length_of_text(self.rest, first).ok_or_else(|| self.error_here("a text does not end"))?;
+                self.take(TokenKind::Text, end);
             }
-            '`' => self.template()?,
-            '}' if self.open.last() == Some(&Open::Filled) => {
+            '`' => self.lex_template()?,
+            '}' if self.open.last() == Some(&OpenBracket::TemplateExpression) => {
                 self.open.pop();
-                self.template()?;
+                self.lex_template()?;
             }
-            _ if is_of_word(first) => {
-                let length = length_while(self.rest, is_of_word);
-                self.take(Kind::Word, length);
+            _ if is_word_character(first) => {
+                let length = length_while(self.rest, is_word_character);
+                self.take(TokenKind::Word, length);
             }
-            _ if first.is_ascii_punctuation() && !['@', '\\'].contains(&first) => self.sign(first)?,
-            _ => return Err(self.wrong(&format!("{first:?} is no sign"))),
+            _ if first.is_ascii_punctuation() && !['@', '\\'].contains(&first) => self.lex_sign(first)?,
+            _ => return Err(self.error_here(&format!("{first:?} is no sign"))),
         }
         Ok(())
     }
 
-    fn sign(&mut self, first: char) -> Result<()> {
+    fn lex_sign(&mut self, first: char) -> Result<()> {
         if let Some(closes) = match first {
-            ')' => Some(matches!(self.open.last(), Some(Open::Round { .. }))),
-            ']' => Some(self.open.last() == Some(&Open::Square)),
-            '}' => Some(self.open.last() == Some(&Open::Curly)),
+            ')' => Some(matches!(self.open.last(), Some(OpenBracket::Round { .. }))),
+            ']' => Some(self.open.last() == Some(&OpenBracket::Square)),
+            '}' => Some(self.open.last() == Some(&OpenBracket::Curly)),
             _ => None,
         } {
             let open = self.open.pop().filter(|_| closes);
-            let open = open.ok_or_else(|| self.wrong(&format!("{first} closes nothing")))?;
-            self.after_condition = open == Open::Round { is_condition: true };
+            let open = open.ok_or_else(|| self.error_here(&format!("{first} closes nothing")))?;
+            self.after_condition = open == OpenBracket::Round { is_condition: true };
         }
         if first == '.' && self.ends_number() {
-            return Err(self.wrong("a number ends with its point"));
+            return Err(self.error_here("a number ends with its point"));
         }
         let is_condition = match self.tokens.as_slice() {
             [.., before, last] if last.is("await") => before.is("for"),
-            _ => self.is_keyword(&BEFORE_CONDITION),
+            _ => self.is_keyword(&KEYWORDS_BEFORE_CONDITION),
         };
-        self.take(Kind::Sign, first.len_utf8());
+        self.take(TokenKind::Punctuation, first.len_utf8());
         match first {
-            '(' => self.open.push(Open::Round { is_condition }),
-            '[' => self.open.push(Open::Square),
-            '{' => self.open.push(Open::Curly),
+            '(' => self.open.push(OpenBracket::Round { is_condition }),
+            '[' => self.open.push(OpenBracket::Square),
+            '{' => self.open.push(OpenBracket::Curly),
             _ => {}
         }
         Ok(())
@@ -188,7 +189,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Reads a template string up to its end or up to the next expression in it.
-    fn template(&mut self) -> Result<()> {
+    fn lex_template(&mut self) -> Result<()> {
         let mut signs = self.rest.char_indices().skip(1);
         let mut is_escaped = false;
         let mut before = ' ';
@@ -198,33 +199,33 @@ impl<'a> Lexer<'a> {
             is_escaped = !is_escaped && sign == '\\';
             ends.then_some((at + 1, sign == '{'))
         });
-        let (length, is_filled) = end.ok_or_else(|| self.wrong("a template does not end"))?;
-        self.take(Kind::Template, length);
+        let (length, is_filled) = end.ok_or_else(|| self.error_here("a template does not end"))?;
+        self.take(TokenKind::Template, length);
         if is_filled {
-            self.open.push(Open::Filled);
+            self.open.push(OpenBracket::TemplateExpression);
         }
         Ok(())
     }
 
-    fn begins_pattern(&self) -> Result<bool> {
+    fn begins_regex(&self) -> Result<bool> {
         let Some(last) = self.tokens.last() else { return Ok(true) };
         Ok(match last.kind {
-            Kind::Word if self.is_keyword(&BEFORE_EITHER) => {
-                return Err(self.wrong("a slash here may be a division"));
+            TokenKind::Word if self.is_keyword(&WORDS_BEFORE_AMBIGUOUS_SLASH) => {
+                return Err(self.error_here("a slash here may be a division"));
             }
-            Kind::Word => self.is_keyword(&BEFORE_PATTERN),
-            Kind::Text | Kind::Pattern => false,
-            Kind::Template => last.text.ends_with('{'),
-            Kind::Sign => match &*last.text {
+            TokenKind::Word => self.is_keyword(&KEYWORDS_BEFORE_REGEX),
+            TokenKind::Text | TokenKind::Pattern => false,
+            TokenKind::Template => last.text.ends_with('{'),
+            TokenKind::Punctuation => match &*last.text {
                 ")" if !self.after_condition => false,
                 "]" => false,
-                ")" | "}" | "+" | "-" => return Err(self.wrong("a slash here may be a division")),
+                ")" | "}" | "+" | "-" => return Err(self.error_here("a slash here may be a division")),
                 _ => true,
             },
         })
     }
 
-    fn take(&mut self, kind: Kind, length: usize) {
+    fn take(&mut self, kind: TokenKind, length: usize) {
         let (text, rest) = self.rest.split_at(length);
         let line = self.line;
         let depth = self.open.len();
@@ -237,17 +238,17 @@ impl<'a> Lexer<'a> {
     fn skip(&mut self, length: usize) {
         let (space, rest) = self.rest.split_at(length);
         self.line += space.matches('\n').count();
-        self.gap = self.gap.max(if space.contains(ends_line) { Gap::Line } else { Gap::Space });
+        self.gap = self.gap.max(if space.contains(is_line_terminator) { Gap::Line } else { Gap::Space });
         self.rest = rest;
     }
 
-    fn wrong(&self, what: &str) -> String {
+    fn error_here(&self, what: &str) -> String {
         format!("line {}: {what}", self.line)
     }
 }
 
 /// Returns whether JavaScript treats a character as a line terminator.
-fn ends_line(sign: char) -> bool {
+fn is_line_terminator(sign: char) -> bool {
     matches!(sign, '\n' | '\r' | '\u{2028}' | '\u{2029}')
 }
 
@@ -261,7 +262,7 @@ pub(super) fn is_member(before: &[Token<'_>]) -> bool {
     }
 }
 
-fn is_of_word(sign: char) -> bool {
+fn is_word_character(sign: char) -> bool {
     sign.is_alphanumeric() || matches!(sign, '_' | '$' | '#')
 }
 
@@ -285,19 +286,19 @@ pub(super) fn length_of_text(text: &str, quote: char) -> Option<usize> {
 }
 
 /// Returns the length of the regular expression at the start of `text`.
-fn pattern(text: &str) -> Option<usize> {
+fn regex_length(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     let mut in_class = false;
     for (at, sign) in text.char_indices().skip(1) {
         match sign {
-            _ if ends_line(sign) => return None,
+            _ if is_line_terminator(sign) => return None,
             _ if is_escaped => is_escaped = false,
             '\\' => is_escaped = true,
             '[' => in_class = true,
             ']' => in_class = false,
             '/' if !in_class => {
                 let flags = text.split_at(at + 1).1;
-                return Some(at + 1 + length_while(flags, is_of_word));
+                return Some(at + 1 + length_while(flags, is_word_character));
             }
             _ => {}
         }
@@ -322,7 +323,7 @@ pub(super) fn write_tokens<'a>(tokens: &[Token<'a>]) -> String {
     let mut script = String::new();
     let mut last: Option<&Token<'a>> = None;
     for token in kept {
-        match last.map_or(Gap::None, |last| gap(last, token)) {
+        match last.map_or(Gap::None, |last| minimum_gap(last, token)) {
             Gap::None => {}
             Gap::Space => script.push(' '),
             Gap::Line => script.push('\n'),
@@ -334,32 +335,33 @@ pub(super) fn write_tokens<'a>(tokens: &[Token<'a>]) -> String {
 }
 
 /// Returns the minimum gap between two tokens.
-fn gap(left: &Token<'_>, right: &Token<'_>) -> Gap {
+fn minimum_gap(left: &Token<'_>, right: &Token<'_>) -> Gap {
     if right.gap == Gap::None {
         return Gap::None;
     }
-    if right.gap == Gap::Line && ends_by_line(left, right) {
+    if right.gap == Gap::Line && can_end_statement(left, right) {
         return Gap::Line;
     }
-    let are_words = matches!(left.kind, Kind::Word | Kind::Pattern) && right.kind == Kind::Word;
+    let are_words =
+        matches!(left.kind, TokenKind::Word | TokenKind::Pattern) && right.kind == TokenKind::Word;
     let is_number = left.text.starts_with(|c: char| c.is_ascii_digit()) && right.is(".");
     let is_twice = ["+", "-"].iter().any(|sign| left.is(sign) && right.is(sign));
-    let is_slash = left.is("/") || left.kind == Kind::Pattern;
+    let is_slash = left.is("/") || left.kind == TokenKind::Pattern;
     // A script that is not a module can also contain HTML comments.
-    let is_comment = (is_slash && (right.kind == Kind::Pattern || right.is_one_of(&["/", "*"])))
+    let is_comment = (is_slash && (right.kind == TokenKind::Pattern || right.is_one_of(&["/", "*"])))
         || (left.is("<") && right.is("!"));
     if are_words || is_number || is_twice || is_comment { Gap::Space } else { Gap::None }
 }
 
 /// Returns whether a line break between two tokens may end a statement.
-fn ends_by_line(left: &Token<'_>, right: &Token<'_>) -> bool {
-    if left.is_one_of(&ENDED_BY_LINE) {
+fn can_end_statement(left: &Token<'_>, right: &Token<'_>) -> bool {
+    if left.is_one_of(&KEYWORDS_ENDED_BY_LINE_BREAK) {
         return true;
     }
     let goes_on = left.is_one_of(&["{", "(", "[", ",", ";", ":", "?", "=", "&", "|", ">", "<", "."])
-        || (left.kind == Kind::Template && left.text.ends_with('{'));
+        || (left.kind == TokenKind::Template && left.text.ends_with('{'));
     let is_more = right.is_one_of(&["}", ")", "]", ",", ";", ":", "?", "=", "&", "|", "."])
-        || (right.kind == Kind::Template && right.text.starts_with('}'));
+        || (right.kind == TokenKind::Template && right.text.starts_with('}'));
     !goes_on && !is_more
 }
 
@@ -368,7 +370,7 @@ mod tests {
     use super::*;
 
     fn short(source: &str) -> String {
-        write_tokens(&tokens(source).unwrap())
+        write_tokens(&tokenize(source).unwrap())
     }
 
     #[test]
@@ -438,7 +440,7 @@ mod tests {
             ("@a", "line 1: '@' is no sign"),
             ("a \u{2014} b", "line 1: '\u{2014}' is no sign"),
         ] {
-            assert_eq!(tokens(source).unwrap_err(), wanted, "{source}");
+            assert_eq!(tokenize(source).unwrap_err(), wanted, "{source}");
         }
     }
 }

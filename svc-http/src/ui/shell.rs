@@ -21,13 +21,13 @@ pub(super) fn error_page(error: &Error, board: Option<&str>) -> String {
     let title = escape_html(error.code().title());
     let detail = escape_html(error.detail());
     let link = board.map(link_to_board).unwrap_or_default();
-    page(&title, &format!("<p>{detail}</p>\n{link}"))
+    render_page(&title, &format!("<p>{detail}</p>\n{link}"))
 }
 
 /// Returns a page that asks the reader to confirm unsubscribing from mail.
 pub(super) fn unsubscribe_page() -> String {
     // A form without an action is sent to the URL of its page.
-    page(
+    render_page(
         "Unsubscribe from mail",
         "<p>If you unsubscribe, this service no longer sends you mail. Your inbox does not change.</p>\n\
          <form method=\"post\">\n<input type=\"hidden\" name=\"List-Unsubscribe\" value=\"One-Click\">\n\
@@ -38,7 +38,7 @@ pub(super) fn unsubscribe_page() -> String {
 /// Returns a page that confirms that mail is off.
 pub(super) fn unsubscribed_page(board: &str) -> String {
     let said = "<p>You will no longer get mail. You can turn it on again in your settings.</p>\n";
-    page("You are unsubscribed", &format!("{said}{}", link_to_board(board)))
+    render_page("You are unsubscribed", &format!("{said}{}", link_to_board(board)))
 }
 
 fn link_to_board(board: &str) -> String {
@@ -46,7 +46,7 @@ fn link_to_board(board: &str) -> String {
 }
 
 /// Returns a page with a title and a content, which must be escaped HTML.
-fn page(title: &str, content: &str) -> String {
+fn render_page(title: &str, content: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width\">\n<title>{title}</title>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n\

@@ -8,22 +8,22 @@ use std::collections::BTreeMap;
 use super::script::{Result, length_of_text};
 
 /// Name of the style sheet that the page loads, which imports all other style sheets.
-const SHEET: &str = "css/screens.css";
+const MAIN_SHEET: &str = "css/screens.css";
 
 /// Combines style sheets, listed by file name, into one style sheet. Fails if a sheet is not imported.
 pub(super) fn combine(sources: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     let mut left = sources.clone();
     let mut sheet = String::new();
-    add(SHEET, &mut left, &mut sheet)?;
+    inline_sheet(MAIN_SHEET, &mut left, &mut sheet)?;
     match left.into_keys().next() {
         Some(name) => Err(format!("{name} is imported by no sheet")),
-        None => Ok([(SHEET.to_owned(), sheet)].into()),
+        None => Ok([(MAIN_SHEET.to_owned(), sheet)].into()),
     }
 }
 
-fn add(name: &str, left: &mut BTreeMap<String, String>, sheet: &mut String) -> Result<()> {
+fn inline_sheet(name: &str, left: &mut BTreeMap<String, String>, sheet: &mut String) -> Result<()> {
     let source = left.remove(name).ok_or_else(|| format!("{name} is no sheet, or is imported twice"))?;
-    let mut rest = minified(&source).map_err(|wrong| format!("{name}: {wrong}"))?;
+    let mut rest = minify(&source).map_err(|wrong| format!("{name}: {wrong}"))?;
     while let Some((import, after)) = rest.strip_prefix("@import ").and_then(|rest| rest.split_once(';')) {
         let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
         let plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
@@ -31,7 +31,7 @@ fn add(name: &str, left: &mut BTreeMap<String, String>, sheet: &mut String) -> R
         if !file.chars().all(plain) {
             return Err(format!("{name} imports {import}, which is no file beside it"));
         }
-        add(&format!("{folder}/{file}"), left, sheet)?;
+        inline_sheet(&format!("{folder}/{file}"), left, sheet)?;
         rest = after.to_owned();
     }
     if rest.contains("@import") {
@@ -43,7 +43,7 @@ fn add(name: &str, left: &mut BTreeMap<String, String>, sheet: &mut String) -> R
 }
 
 /// Returns a style sheet without comments and unnecessary space.
-fn minified(source: &str) -> Result<String> {
+fn minify(source: &str) -> Result<String> {
     let mut short = String::with_capacity(source.len());
     let mut rest = source;
     let mut is_apart = false;
@@ -84,7 +84,7 @@ mod tests {
 
     fn sheets(sheets: &[(&str, &str)]) -> Result<String> {
         let of = |(name, source): &(&str, &str)| (format!("css/{name}.css"), (*source).to_owned());
-        combine(&sheets.iter().map(of).collect()).map(|mut files| files.remove(SHEET).unwrap())
+        combine(&sheets.iter().map(of).collect()).map(|mut files| files.remove(MAIN_SHEET).unwrap())
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
             ("a/* b */c {}", "a c{}"),
             ("@media (width > 4px) and (b: c) { d { e: f } }", "@media (width>4px) and (b:c){d{e:f}}"),
         ] {
-            assert_eq!(minified(source).unwrap(), wanted);
+            assert_eq!(minify(source).unwrap(), wanted);
         }
     }
 

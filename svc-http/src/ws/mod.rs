@@ -23,9 +23,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::delivery::{BATCH, Frame, FrameDelivery, must_refetch};
+use crate::delivery::{BATCH_BOUNDS, Frame, FrameDelivery, must_refetch_frame};
 use crate::encode::{self, Response};
-use crate::limits::unread::{self, UnreadAnswers};
+use crate::limits::unread::{self, UnreadResponses};
 use crate::origin::CookieUse;
 use crate::phase::Phase;
 use crate::state::{PeerLink, ServerState};
@@ -44,13 +44,13 @@ pub(crate) async fn upgrade(
     link: &PeerLink,
     mut request: Request<Incoming>,
 ) -> Result<Response> {
-    let head = state.head_for(link, &request, AcceptedCredentials::All, CookieUse::Change).await?;
+    let head = state.request_head_for(link, &request, AcceptedCredentials::All, CookieUse::Change).await?;
     // A token may follow in the first frame.
     let checked = match head.credential.is_nothing() {
         true => state.hosts.check_before_token(request.uri(), request.headers()),
         false => Ok(()),
     };
-    let is_foreign = match checked {
+    let is_cross_site = match checked {
         Err(_) if has_session_cookie(request.headers()) => true,
         checked => checked.map(|()| false)?,
     };
@@ -68,7 +68,7 @@ pub(crate) async fn upgrade(
         None if state.sockets.is_full() => Err(state.sockets.exhausted(peer, 1)),
         None => state.handshakes.take(peer, 1),
     };
-    let ready = handshake(&request).and_then(|accept| Ok((accept, place()?)));
+    let ready = check_handshake(&request).and_then(|accept| Ok((accept, place()?)));
     let (accept, place) = match (ready, admission.clone()) {
         (Ok(ready), _) => ready,
         (Err(refusal), None) => return Err(refusal),
@@ -87,7 +87,7 @@ pub(crate) async fn upgrade(
         unread: state.unread.clone(),
         head,
         admission,
-        is_foreign,
+        is_cross_site,
         phase: state.phase.subscribe(),
         sockets: state.sockets.clone(),
         place,
@@ -96,13 +96,13 @@ pub(crate) async fn upgrade(
         client.serve(upgraded).await;
         drop(slot);
     });
-    let mut response = encode::json(StatusCode::SWITCHING_PROTOCOLS, Default::default());
+    let mut response = encode::json_response(StatusCode::SWITCHING_PROTOCOLS, Default::default());
     let headers = response.headers_mut();
     headers.clear();
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
-    encode::insert_lsn(headers, room_lsn);
+    encode::insert_lsn_header(headers, room_lsn);
     Ok(response)
 }
 
@@ -115,7 +115,7 @@ async fn room_lsn(service: &Service, admission: &Admission) -> Option<i64> {
 }
 
 /// Checks that the request is a WebSocket handshake, and returns the value of `Sec-WebSocket-Accept`.
-fn handshake<B: Body>(request: &Request<B>) -> Result<HeaderValue> {
+fn check_handshake<B: Body>(request: &Request<B>) -> Result<HeaderValue> {
     let headers = request.headers();
     let is_http1_get = request.method() == Method::GET
         && request.version() == Version::HTTP_11
@@ -146,14 +146,14 @@ fn has_session_cookie(headers: &HeaderMap) -> bool {
 /// State of one WebSocket client: the handshake, the limits and the slot.
 struct SocketClient {
     service: Service,
-    unread: UnreadAnswers,
+    unread: UnreadResponses,
     /// Head of the handshake request.
     head: op::RequestHead,
     /// Admission of the handshake; `None` if the handshake had no credential.
     admission: Option<Admission>,
     /// Whether a page of another site has sent the handshake with a session cookie, which is then not
     /// accepted.
-    is_foreign: bool,
+    is_cross_site: bool,
     phase: watch::Receiver<Phase>,
     sockets: Ceiling,
     /// Slot in the limit on WebSockets, or in the limit on handshakes until a credential is admitted.
@@ -161,7 +161,7 @@ struct SocketClient {
 }
 
 /// Share of the unread bytes that a batch of events holds until it is sent.
-type UnreadSlot = PlaceGuard;
+type UnreadShare = PlaceGuard;
 
 impl SocketClient {
     async fn serve(mut self, upgraded: OnUpgrade) {
@@ -174,25 +174,28 @@ impl SocketClient {
 
     /// Delivers events until the connection ends, and returns the reason for the end.
     async fn subscribe(&mut self, socket: &mut Socket) -> ConnectionEnd {
-        match self.deliver(socket).await {
+        match self.deliver_events(socket).await {
             Ok(never) => match never {},
             Err(end) => end,
         }
     }
 
-    async fn deliver(&mut self, socket: &mut Socket) -> Result<std::convert::Infallible, ConnectionEnd> {
-        let mut frame = self.first_frame(socket).await?;
+    async fn deliver_events(
+        &mut self,
+        socket: &mut Socket,
+    ) -> Result<std::convert::Infallible, ConnectionEnd> {
+        let mut frame = self.read_first_frame(socket).await?;
         // The whole subscription is counted and audited once.
         let admission = self.admit(socket, frame.credential()).await?;
         let holder = admission
             .holder()
-            .ok_or_else(|| ConnectionEnd::for_error(&Error::internal("a socket has no peer")))?;
+            .ok_or_else(|| ConnectionEnd::from_error(&Error::internal("a socket has no peer")))?;
         if self.admission.is_none() {
             match self.sockets.take(holder, 1) {
                 Ok(place) => self.place = place,
                 Err(refusal) => {
                     let refused = WAIT_FOR_EVENT.refuse(&self.service, admission, refusal);
-                    return Err(ConnectionEnd::for_error(&socket.keep_alive_during(refused).await?));
+                    return Err(ConnectionEnd::from_error(&socket.keep_alive_during(refused).await?));
                 }
             }
         }
@@ -200,7 +203,7 @@ impl SocketClient {
             Ok(asked) => asked,
             Err(refusal) => {
                 let refused = WAIT_FOR_EVENT.refuse(&self.service, admission, refusal);
-                return Err(ConnectionEnd::for_error(&socket.keep_alive_during(refused).await?));
+                return Err(ConnectionEnd::from_error(&socket.keep_alive_during(refused).await?));
             }
         };
         // A failure at this point is not retried: a subscription that cannot begin has missed no events, and
@@ -208,31 +211,32 @@ impl SocketClient {
         let begun = socket.keep_alive_during(self.service.subscribe(admission, subscription)).await?;
         let begun = match begun {
             Ok(begun) => begun,
-            Err(error) => return Err(end_of_subscription(socket, &error).await?),
+            Err(error) => return Err(end_subscription(socket, &error).await?),
         };
         let (mut delivery, frames) =
-            FrameDelivery::begin(begun, positions).map_err(|error| ConnectionEnd::for_error(&error))?;
-        send(socket, frames).await?;
+            FrameDelivery::begin(begun, positions).map_err(|error| ConnectionEnd::from_error(&error))?;
+        send_frames(socket, frames).await?;
         loop {
             delivery
                 .apply_requests(socket.take_requests())
-                .map_err(|error| ConnectionEnd::for_error(&error))?;
+                .map_err(|error| ConnectionEnd::from_error(&error))?;
             match self.next_batch(socket, &mut delivery, holder).await? {
                 None => {}
                 Some(Ok((batch, share))) => {
-                    let frames = delivery.frames(batch).map_err(|error| ConnectionEnd::for_error(&error))?;
-                    send(socket, frames).await?;
+                    let frames =
+                        delivery.frames_for(batch).map_err(|error| ConnectionEnd::from_error(&error))?;
+                    send_frames(socket, frames).await?;
                     drop(share);
                 }
-                Some(Err(error)) => return Err(end_of_subscription(socket, &error).await?),
+                Some(Err(error)) => return Err(end_subscription(socket, &error).await?),
             }
         }
     }
 
     /// Reads the first frame. On failure, records an admitted handshake as a refused request.
-    async fn first_frame(&self, socket: &mut Socket) -> Result<FirstFrame, ConnectionEnd> {
+    async fn read_first_frame(&self, socket: &mut Socket) -> Result<FirstFrame, ConnectionEnd> {
         let late = || Error::new(Code::Unauthenticated, "the first frame did not arrive in time");
-        let (refusal, end) = match timeout(FIRST_FRAME_TIMEOUT, socket.first_frame()).await {
+        let (refusal, end) = match timeout(FIRST_FRAME_TIMEOUT, socket.read_first_frame()).await {
             Ok(Ok(text)) => match FirstFrame::read(&text) {
                 Ok(frame) => return Ok(frame),
                 Err(refusal) => (refusal, None),
@@ -244,7 +248,7 @@ impl SocketClient {
             Some(admission) => WAIT_FOR_EVENT.refuse(&self.service, admission, refusal).await,
             None => refusal,
         };
-        Err(end.unwrap_or_else(|| ConnectionEnd::for_error(&refusal)))
+        Err(end.unwrap_or_else(|| ConnectionEnd::from_error(&refusal)))
     }
 
     /// Returns the next batch of events once there is room for it among the unread bytes.
@@ -255,10 +259,10 @@ impl SocketClient {
         socket: &mut Socket,
         delivery: &mut FrameDelivery,
         holder: Holder,
-    ) -> Result<Option<Result<(EventBatch, UnreadSlot)>>, ConnectionEnd> {
-        let wait = delivery.wait();
+    ) -> Result<Option<Result<(EventBatch, UnreadShare)>>, ConnectionEnd> {
+        let wait = delivery.next_poll_wait();
         let subscriber = &mut delivery.subscriber;
-        let batch = match socket.keep_alive_until_frame(subscriber.next(BATCH, wait)).await? {
+        let batch = match socket.keep_alive_until_frame(subscriber.next(BATCH_BOUNDS, wait)).await? {
             Some(Ok(batch)) => batch,
             Some(Err(error)) => return Ok(Some(Err(error))),
             None => return Ok(None),
@@ -271,18 +275,18 @@ impl SocketClient {
         drop(batch);
         subscriber.put_back();
         let deadline = Instant::now() + unread::TIMEOUT;
-        let kept = socket.keep_alive_during(self.unread.wait_for(holder, size, deadline)).await?;
+        let kept = socket.keep_alive_during(self.unread.wait_and_reserve(holder, size, deadline)).await?;
         let kept = match kept {
             Ok(kept) => kept,
             Err(error) => return Ok(Some(Err(error))),
         };
-        match socket.keep_alive_during(subscriber.next(BATCH, wait)).await? {
+        match socket.keep_alive_during(subscriber.next(BATCH_BOUNDS, wait)).await? {
             Ok(batch) => {
                 let size = batch.size();
                 let share = self
                     .unread
                     .reserve(holder, true, size, Some(kept))
-                    .ok_or_else(|| self.unread.full(holder));
+                    .ok_or_else(|| self.unread.exhausted_error(holder));
                 Ok(Some(share.map(|share| (batch, share))))
             }
             Err(error) => Ok(Some(Err(error))),
@@ -300,7 +304,7 @@ impl SocketClient {
         token: Option<SecretString>,
     ) -> Result<Admission, ConnectionEnd> {
         let admitted = match (token, &self.admission) {
-            _ if self.is_foreign => Err(Error::new(
+            _ if self.is_cross_site => Err(Error::new(
                 Code::Unauthenticated,
                 "a session cookie is accepted only from a page of this service",
             )),
@@ -312,11 +316,11 @@ impl SocketClient {
             (None, Some(admission)) => Ok(admission.clone()),
             (None, None) => Err(Error::new(Code::Unauthenticated, "the first frame has no token")),
         };
-        admitted.map_err(|error| ConnectionEnd::for_error(&error))
+        admitted.map_err(|error| ConnectionEnd::from_error(&error))
     }
 }
 
-async fn send(socket: &mut Socket, frames: Vec<Frame>) -> Result<(), ConnectionEnd> {
+async fn send_frames(socket: &mut Socket, frames: Vec<Frame>) -> Result<(), ConnectionEnd> {
     for frame in frames {
         socket.send(frame.text).await?;
     }
@@ -325,11 +329,11 @@ async fn send(socket: &mut Socket, frames: Vec<Frame>) -> Result<(), ConnectionE
 
 /// Returns the reason for the end of a subscription. If the log no longer contains the subscription's
 /// position, first sends `must_refetch`.
-async fn end_of_subscription(socket: &mut Socket, error: &Error) -> Result<ConnectionEnd, ConnectionEnd> {
+async fn end_subscription(socket: &mut Socket, error: &Error) -> Result<ConnectionEnd, ConnectionEnd> {
     if error.code() == Code::MustRefetch {
-        socket.send(must_refetch(error).map_err(|error| ConnectionEnd::for_error(&error))?).await?;
+        socket.send(must_refetch_frame(error).map_err(|error| ConnectionEnd::from_error(&error))?).await?;
     }
-    Ok(ConnectionEnd::for_error(error))
+    Ok(ConnectionEnd::from_error(error))
 }
 
 #[cfg(test)]
@@ -344,11 +348,11 @@ mod tests {
         headers.insert(UPGRADE, HeaderValue::from_static("WebSocket"));
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         headers.insert(SEC_WEBSOCKET_KEY, HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ=="));
-        assert_eq!(handshake(&whole).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(check_handshake(&whole).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         let refused = |change: fn(&mut Request<String>)| {
             let mut request = whole.clone();
             change(&mut request);
-            handshake(&request).is_err_and(|error| error.code() == Code::Malformed)
+            check_handshake(&request).is_err_and(|error| error.code() == Code::Malformed)
         };
         assert!(refused(|request| drop(request.headers_mut().remove(SEC_WEBSOCKET_KEY))));
         assert!(refused(|request| {

@@ -25,7 +25,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use crate::phase::{Phase, closing};
+use crate::phase::{Phase, wait_for_closing};
 
 /// Interval of the server's pings.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Minimum interval between pongs.
 const PONG_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum pings and pongs that a client may send in a second.
-const CONTROLS_MAX: u32 = 50;
+const CONTROL_FRAMES_MAX: u32 = 50;
 /// Maximum frames that the server still reads from a client after it has sent the close frame.
 const FRAMES_AFTER_CLOSE_MAX: usize = 100;
 /// Maximum bytes of the reason in a close frame.
@@ -54,7 +54,7 @@ pub(super) struct Socket {
     ping_timer: Interval,
     last_received: Instant,
     last_pong: Option<Instant>,
-    controls: ControlCounts,
+    control_counts: ControlCounts,
     /// Requests in the client's frames that have not been processed yet.
     requests: ClientRequests,
     phase: watch::Receiver<Phase>,
@@ -70,12 +70,12 @@ pub(super) enum ConnectionEnd {
 }
 
 impl ConnectionEnd {
-    pub fn policy(reason: impl Into<String>) -> Self {
+    pub fn policy_violation(reason: impl Into<String>) -> Self {
         Self::Close(CloseCode::Policy, reason.into())
     }
 
     /// Maps an error of the core to a close code and a reason.
-    pub fn for_error(error: &Error) -> Self {
+    pub fn from_error(error: &Error) -> Self {
         let code = match error.code().status() {
             500 => CloseCode::Error,
             429 | 501.. => CloseCode::Again,
@@ -85,7 +85,7 @@ impl ConnectionEnd {
     }
 
     /// Maps a failure to read a frame to the reason for the end of the connection.
-    fn unreadable(error: &tungstenite::Error) -> Self {
+    fn from_read_error(error: &tungstenite::Error) -> Self {
         match error {
             tungstenite::Error::Capacity(_) => {
                 Self::Close(CloseCode::Size, format!("a frame may have at most {WS_FRAME_MAX_BYTES} bytes"))
@@ -118,22 +118,25 @@ impl Socket {
         let mut ping_timer = interval(PING_INTERVAL);
         ping_timer.reset();
         let last_received = Instant::now();
-        let controls = ControlCounts { since: last_received, count: 0 };
+        let control_counts = ControlCounts { since: last_received, count: 0 };
         let requests = ClientRequests::default();
-        Self { frames, out, ping_timer, last_received, last_pong: None, controls, requests, phase }
+        Self { frames, out, ping_timer, last_received, last_pong: None, control_counts, requests, phase }
     }
 
     /// Reads the first frame, which must be a text frame.
-    pub async fn first_frame(&mut self) -> Result<String, ConnectionEnd> {
+    pub async fn read_first_frame(&mut self) -> Result<String, ConnectionEnd> {
         let first = tokio::select! {
             read = self.frames.next() => read,
-            () = closing(&mut self.phase) => return Err(going_away()),
+            () = wait_for_closing(&mut self.phase) => return Err(going_away_end()),
         };
         self.last_received = Instant::now();
-        match first.ok_or(ConnectionEnd::Disconnected)?.map_err(|error| ConnectionEnd::unreadable(&error))? {
+        match first
+            .ok_or(ConnectionEnd::Disconnected)?
+            .map_err(|error| ConnectionEnd::from_read_error(&error))?
+        {
             Message::Text(text) => Ok(text.as_str().to_owned()),
             Message::Close(_) => Err(self.finish_closing().await),
-            _ => Err(ConnectionEnd::policy("malformed-request: the first frame must be JSON text")),
+            _ => Err(ConnectionEnd::policy_violation("malformed-request: the first frame must be JSON text")),
         }
     }
 
@@ -165,7 +168,7 @@ impl Socket {
                 outcome = &mut work => SocketEvent::Done(outcome),
                 read = self.frames.next() => {
                     let frame = read.ok_or(ConnectionEnd::Disconnected)?;
-                    SocketEvent::Frame(frame.map_err(|error| ConnectionEnd::unreadable(&error))?)
+                    SocketEvent::Frame(frame.map_err(|error| ConnectionEnd::from_read_error(&error))?)
                 }
                 _ = self.ping_timer.tick() => {
                     if self.last_received.elapsed() > IDLE_TIMEOUT {
@@ -174,13 +177,13 @@ impl Socket {
                     self.write(Control::Ping, Bytes::new()).await?;
                     continue;
                 }
-                () = closing(&mut self.phase) => return Err(going_away()),
+                () = wait_for_closing(&mut self.phase) => return Err(going_away_end()),
             };
             match next {
                 SocketEvent::Done(outcome) => return Ok(Some(outcome)),
                 SocketEvent::Frame(Message::Text(text)) => {
                     self.last_received = Instant::now();
-                    self.requests.add(text.as_str()).map_err(|error| ConnectionEnd::for_error(&error))?;
+                    self.requests.add(text.as_str()).map_err(|error| ConnectionEnd::from_error(&error))?;
                     return Ok(None);
                 }
                 SocketEvent::Frame(frame) => self.handle_control(frame).await?,
@@ -194,11 +197,11 @@ impl Socket {
         match frame {
             Message::Close(_) => Err(self.finish_closing().await),
             Message::Ping(payload) => {
-                self.controls.count(self.last_received)?;
-                self.pong(payload).await
+                self.control_counts.count(self.last_received)?;
+                self.send_pong(payload).await
             }
-            Message::Pong(_) => self.controls.count(self.last_received),
-            _ => Err(ConnectionEnd::policy("malformed-request: only text frames may be sent")),
+            Message::Pong(_) => self.control_counts.count(self.last_received),
+            _ => Err(ConnectionEnd::policy_violation("malformed-request: only text frames may be sent")),
         }
     }
 
@@ -208,7 +211,7 @@ impl Socket {
     }
 
     /// Sends a pong, unless one was sent within [`PONG_INTERVAL`].
-    async fn pong(&mut self, payload: Bytes) -> Result<(), ConnectionEnd> {
+    async fn send_pong(&mut self, payload: Bytes) -> Result<(), ConnectionEnd> {
         if self.last_pong.is_some_and(|last| last.elapsed() < PONG_INTERVAL) {
             return Ok(());
         }
@@ -258,7 +261,7 @@ impl Socket {
 /// Maximum bytes of the header of a frame that the server sends.
 const HEADER_MAX: usize = 10;
 
-fn going_away() -> ConnectionEnd {
+fn going_away_end() -> ConnectionEnd {
     ConnectionEnd::Close(CloseCode::Away, "the server is shutting down".to_owned())
 }
 
@@ -283,15 +286,15 @@ struct ControlCounts {
 }
 
 impl ControlCounts {
-    /// Counts a ping or pong. Fails if the client has sent more than [`CONTROLS_MAX`] in a second.
+    /// Counts a ping or pong. Fails if the client has sent more than [`CONTROL_FRAMES_MAX`] in a second.
     fn count(&mut self, now: Instant) -> Result<(), ConnectionEnd> {
         if now.duration_since(self.since) >= Duration::from_secs(1) {
             *self = Self { since: now, count: 0 };
         }
         self.count = self.count.saturating_add(1);
-        if self.count > CONTROLS_MAX {
-            return Err(ConnectionEnd::policy(format!(
-                "rate-limited: more than {CONTROLS_MAX} pings in a second"
+        if self.count > CONTROL_FRAMES_MAX {
+            return Err(ConnectionEnd::policy_violation(format!(
+                "rate-limited: more than {CONTROL_FRAMES_MAX} pings in a second"
             )));
         }
         Ok(())
@@ -335,7 +338,7 @@ mod tests {
         let mut controls = ControlCounts { since: start, count: 0 };
         for second in 0..5 {
             let now = start + Duration::from_secs(second);
-            assert!((0..CONTROLS_MAX).all(|_| controls.count(now).is_ok()), "second {second}");
+            assert!((0..CONTROL_FRAMES_MAX).all(|_| controls.count(now).is_ok()), "second {second}");
         }
         assert!(controls.count(start + Duration::from_secs(4)).is_err());
     }

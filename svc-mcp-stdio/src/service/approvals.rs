@@ -24,21 +24,21 @@ use crate::request_context::RequestContext;
 use crate::response::Response;
 
 /// Name of the tool that decides an approval gate.
-pub(super) const TOOL: &str = "approval_decide";
+pub(super) const APPROVAL_TOOL: &str = "approval_decide";
 /// Maximum seconds that a call waits for the decision of a person.
 pub(super) const DECISION_WAIT_SECS: u32 = 45;
 
-const LABEL: &str = "svc.mcp-state/1";
+const STATE_KEY_LABEL: &str = "svc.mcp-state/1";
 /// Microseconds for which a sealed state is valid, within which the client must call again.
 const STATE_LIFE_MICROS: i64 = 600 * 1_000_000;
 /// Maximum JSON values in the arguments that a sealed state is bound to. Valid calls contain only a few.
 const ARGUMENT_VALUES_MAX: usize = 1000;
 /// Name of the elicitation in the request for input.
-const QUESTION: &str = "decision";
+const ELICITATION_NAME: &str = "decision";
 
 /// Codecs that seal the state of approvals between two calls.
 pub(super) struct Approvals {
-    follow: Arc<Operation>,
+    follow_operation: Arc<Operation>,
     /// Codecs of all keys. The first codec seals new states; every codec can open states.
     codecs: Vec<RequestStateCodec>,
 }
@@ -63,9 +63,9 @@ enum ConsentOutcome {
 
 impl Approvals {
     pub fn new(service: &Service) -> Self {
-        let keys = service.keys_for(LABEL).unwrap_or_default();
+        let keys = service.keys_for(STATE_KEY_LABEL).unwrap_or_default();
         let codecs = keys.iter().filter_map(|key| RequestStateCodec::try_new(key.to_vec()).ok()).collect();
-        Self { follow: Arc::new(follow_approval()), codecs }
+        Self { follow_operation: Arc::new(follow_approval()), codecs }
     }
 
     fn seal(&self, state: &State, bound_to: &[u8]) -> Result<String> {
@@ -90,7 +90,7 @@ impl ServiceHandler {
         call: &Call,
     ) -> Result<Option<Outcome>> {
         let Some(sealed) = sealed_state(call) else { return Ok(None) };
-        let bound_to = self.bound_to(context, call).await?;
+        let bound_to = self.state_binding(context, call).await?;
         let state = sealed.as_deref().and_then(|sealed| self.approvals().open(sealed, &bound_to));
         let is_live = |state: &State| self.service.now().micros() < state.expires;
         let Some(state) = state.filter(is_live) else {
@@ -103,12 +103,17 @@ impl ServiceHandler {
             ConsentOutcome::Refused => json!({"gate_id": state.gate}),
             ConsentOutcome::Missing => return Ok(None),
         };
-        let gate = self.follow(context, &input).await?;
+        let gate = self.wait_for_decision(context, &input).await?;
         if gate.get("timed_out").is_some() {
             return Ok(None);
         }
         let output = gate.to_string();
-        Ok(Some(Ok(tool_result::output(TOOL, output.as_bytes(), context, self.service.table()))))
+        Ok(Some(Ok(tool_result::tool_output(
+            APPROVAL_TOOL,
+            output.as_bytes(),
+            context,
+            self.service.table(),
+        ))))
     }
 
     /// Answers a call that failed with `error` because its gate needs a person.
@@ -119,31 +124,36 @@ impl ServiceHandler {
         error: Error,
     ) -> Outcome {
         let error = error.linked_at(context.principal.address());
-        match self.with_link(context, call, &error).await {
+        match self.response_with_link(context, call, &error).await {
             Ok(answered) => Ok(answered),
-            Err(error) => refusal_outcome(TOOL, error),
+            Err(error) => refusal_outcome(APPROVAL_TOOL, error),
         }
     }
 
-    async fn with_link(&self, context: &RequestContext, call: &Call, error: &Error) -> Result<Response> {
+    async fn response_with_link(
+        &self,
+        context: &RequestContext,
+        call: &Call,
+        error: &Error,
+    ) -> Result<Response> {
         let link = error.problem().extra.remove("link").unwrap_or_default();
         let url = link.get("url").and_then(Value::as_str).unwrap_or_default();
         let gate_id = gate_id(call);
         // A client can open only a link that contains the URL of the service.
         let is_whole = !url.starts_with('/');
-        if is_whole && opens_links(context) {
+        if is_whole && can_open_links(context) {
             let expires = self.service.now().micros().saturating_add(STATE_LIFE_MICROS);
             let state = State { gate: gate_id, expires };
-            let state = self.approvals().seal(&state, &self.bound_to(context, call).await?)?;
+            let state = self.approvals().seal(&state, &self.state_binding(context, call).await?)?;
             let message = "A person must decide this approval. The page shows the request and the member \
                            who sent it, and has the buttons.";
             let question = json!({"method": "elicitation/create",
                                   "params": {"mode": "url", "message": message, "url": url}});
-            let answer = json!({"inputRequests": {QUESTION: question}, "requestState": state});
-            return Ok(Response::of(&answer).needing_input());
+            let answer = json!({"inputRequests": {ELICITATION_NAME: question}, "requestState": state});
+            return Ok(Response::of(&answer).into_input_request());
         }
-        let mut gate = self.follow(context, &json!({"gate_id": gate_id})).await?;
-        let hint = hint(error.detail(), url, is_whole);
+        let mut gate = self.wait_for_decision(context, &json!({"gate_id": gate_id})).await?;
+        let hint = link_hint(error.detail(), url, is_whole);
         if let Some(members) = gate.as_object_mut() {
             members.insert("link".to_owned(), link);
         }
@@ -151,15 +161,16 @@ impl ServiceHandler {
     }
 
     /// Waits for the decision of a gate with the rights of the caller, and returns the gate.
-    async fn follow(&self, context: &RequestContext, input: &Value) -> Result<Value> {
+    async fn wait_for_decision(&self, context: &RequestContext, input: &Value) -> Result<Value> {
         let input = Input::json(input.to_string());
-        let reply = context.principal.request(&self.service, &self.approvals().follow, &input).await;
+        let reply =
+            context.principal.request(&self.service, &self.approvals().follow_operation, &input).await;
         context.principal.record_lsn(reply.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
         serde_json::from_slice(&reply?.body()?).map_err(Error::internal)
     }
 
     /// Returns the data that a sealed state is bound to: the member, the tool and the arguments of the call.
-    async fn bound_to(&self, context: &RequestContext, call: &Call) -> Result<Vec<u8>> {
+    async fn state_binding(&self, context: &RequestContext, call: &Call) -> Result<Vec<u8>> {
         let member = context.principal.member(&self.service).await?;
         // The second call may contain the same arguments in another order.
         let arguments: BTreeMap<String, Value> = match parse_with_limit(&call.arguments, ARGUMENT_VALUES_MAX)
@@ -174,7 +185,7 @@ impl ServiceHandler {
 }
 
 /// Returns whether the client can open links for its user.
-fn opens_links(context: &RequestContext) -> bool {
+fn can_open_links(context: &RequestContext) -> bool {
     context.revision.is_stateless() && context.declared.links
 }
 
@@ -188,7 +199,7 @@ fn sealed_state(call: &Call) -> Option<Option<String>> {
 
 fn consent_outcome(call: &Call) -> ConsentOutcome {
     let responses: Option<Value> = call.message.params.read("inputResponses").ok().flatten();
-    let action = responses.as_ref().and_then(|all| all.get(QUESTION)?.get("action")?.as_str());
+    let action = responses.as_ref().and_then(|all| all.get(ELICITATION_NAME)?.get("action")?.as_str());
     match action {
         Some("accept") => ConsentOutcome::Opened,
         Some("decline" | "cancel") => ConsentOutcome::Refused,
@@ -202,8 +213,8 @@ fn gate_id(call: &Call) -> String {
 }
 
 /// Returns the instructions for an agent that has received a link.
-fn hint(detail: &str, url: &str, is_whole: bool) -> String {
-    let place = match is_whole {
+fn link_hint(detail: &str, url: &str, is_absolute: bool) -> String {
+    let place = match is_absolute {
         true => "",
         false => {
             " Prepend the URL under which browsers reach this service, which the operator sets \
@@ -223,7 +234,7 @@ mod tests {
     #[test]
     fn a_state_opens_where_it_was_sealed() {
         let codec = |byte| RequestStateCodec::try_new(vec![byte; 32]).unwrap();
-        let approvals = |codecs| Approvals { follow: Arc::new(follow_approval()), codecs };
+        let approvals = |codecs| Approvals { follow_operation: Arc::new(follow_approval()), codecs };
         let old = approvals(vec![codec(7)]);
         let sealed = old.seal(&State { gate: "g".to_owned(), expires: 4 }, b"ada").unwrap();
         let rotated = approvals(vec![codec(8), codec(7)]);
@@ -241,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_link_without_a_host_is_told_with_where_it_begins() {
-        assert!(!hint("x", "http://here/ui", true).contains("SVC_PUBLIC_URL"));
-        assert!(hint("x", "/ui", false).contains("SVC_PUBLIC_URL"));
+        assert!(!link_hint("x", "http://here/ui", true).contains("SVC_PUBLIC_URL"));
+        assert!(link_hint("x", "/ui", false).contains("SVC_PUBLIC_URL"));
     }
 }

@@ -9,7 +9,7 @@ use svc_core::text::echo;
 use super::ServiceHandler;
 use super::operation_calls::{ArgumentKind, ListStart};
 use super::prompts::PromptTemplate;
-use super::resources::KINDS;
+use super::resources::RESOURCE_KINDS;
 use crate::handler::Outcome;
 use crate::principal::Principal;
 use crate::refusal::Refusal;
@@ -17,7 +17,7 @@ use crate::request_context::RequestContext;
 use crate::response::Response;
 
 /// Maximum pages of a list that completion searches.
-const SEARCHED_PAGES: usize = 2;
+const SEARCHED_PAGES_MAX: usize = 2;
 
 /// Object that completion may suggest: its id, and the names to match.
 #[derive(Debug, Deserialize)]
@@ -39,7 +39,7 @@ enum MatchQuality {
 impl Candidate {
     /// Returns how well the candidate matches the typed text, which must be in lower case, or `None` without
     /// a match.
-    fn fit(&self, typed: &str) -> Option<MatchQuality> {
+    fn match_quality(&self, typed: &str) -> Option<MatchQuality> {
         if self.id.starts_with(typed) {
             return Some(MatchQuality::Begins);
         }
@@ -62,57 +62,57 @@ impl ServiceHandler {
         context: &RequestContext,
         params: &CompleteRequestParams,
     ) -> Outcome {
-        let takes = argument_kind(&params.r#ref, &params.argument.name)?;
+        let kind = argument_kind(&params.r#ref, &params.argument.name)?;
         let caller = &context.principal.with_admission(&self.service).await?;
-        let listed = self.candidates(caller, takes).await?;
+        let listed = self.candidates(caller, kind).await?;
         let typed = params.argument.value.to_lowercase();
-        Ok(Response::of(&json!({"completion": completion(&listed, &typed)})))
+        Ok(Response::of(&json!({"completion": build_completion(&listed, &typed)})))
     }
 
-    async fn candidates(&self, caller: &Principal, takes: ArgumentKind) -> Result<ListStart<Candidate>> {
-        let (operation, more) = match takes {
-            ArgumentKind::Words => return Ok(ListStart { items: Vec::new(), has_more: false }),
+    async fn candidates(&self, caller: &Principal, kind: ArgumentKind) -> Result<ListStart<Candidate>> {
+        let (operation, more) = match kind {
+            ArgumentKind::FreeText => return Ok(ListStart { items: Vec::new(), has_more: false }),
             ArgumentKind::Workspace => ("get_workspace", json!({})),
             ArgumentKind::Channel => ("list_channels", json!({"archived": false})),
             ArgumentKind::Thread(state) => ("list_workspace_threads", json!({"state": state})),
             ArgumentKind::Member => ("list_members", json!({})),
         };
         let mut input = json!({"workspace_id": self.workspace_of(caller).await?});
-        if takes == ArgumentKind::Workspace {
-            let own = self.read(caller, operation, &input).await?;
+        if kind == ArgumentKind::Workspace {
+            let own = self.run_and_parse(caller, operation, &input).await?;
             return Ok(ListStart { items: vec![own], has_more: false });
         }
         if let (Value::Object(input), Value::Object(more)) = (&mut input, more) {
             input.extend(more);
         }
-        self.list_of(caller, operation, input, SEARCHED_PAGES).await
+        self.read_pages(caller, operation, input, SEARCHED_PAGES_MAX).await
     }
 }
 
 /// Returns the kind of a prompt's or resource template's argument. Fails if the argument does not exist.
-fn argument_kind(of: &Reference, argument: &str) -> Result<ArgumentKind, Refusal> {
+fn argument_kind(reference: &Reference, argument: &str) -> Result<ArgumentKind, Refusal> {
     let unknown = |of: &str| Refusal::params(format!("{} has no argument {}", echo(of), echo(argument)));
-    match of {
+    match reference {
         Reference::Prompt(prompt) => {
             let template = PromptTemplate::by_name(&prompt.name)?;
             let found = template.arguments.iter().find(|known| known.name == argument);
-            found.map(|found| found.takes).ok_or_else(|| unknown(&prompt.name))
+            found.map(|found| found.argument_kind).ok_or_else(|| unknown(&prompt.name))
         }
         Reference::Resource(resource) => {
-            let kind = KINDS.iter().find(|kind| kind.template == resource.uri).ok_or_else(|| {
+            let kind = RESOURCE_KINDS.iter().find(|kind| kind.template == resource.uri).ok_or_else(|| {
                 let uri = echo(&resource.uri);
                 Refusal::params(format!("there is no template {uri}; see resources/templates/list"))
             })?;
             let is_its = kind.template.ends_with(&format!("{{{argument}}}"));
-            if is_its { Ok(kind.takes) } else { Err(unknown(&resource.uri)) }
+            if is_its { Ok(kind.argument_kind) } else { Err(unknown(&resource.uri)) }
         }
-        of => Err(unknown(of.reference_type())),
+        reference => Err(unknown(reference.reference_type())),
     }
 }
 
 /// Returns the ids of the matching candidates, best match first. Equal matches keep the order of the list.
-fn completion(listed: &ListStart<Candidate>, typed: &str) -> CompletionInfo {
-    let fits = |candidate| Candidate::fit(candidate, typed).map(|fit| (fit, &candidate.id));
+fn build_completion(listed: &ListStart<Candidate>, typed: &str) -> CompletionInfo {
+    let fits = |candidate| Candidate::match_quality(candidate, typed).map(|fit| (fit, &candidate.id));
     let mut fitting: Vec<(MatchQuality, &String)> = listed.items.iter().filter_map(fits).collect();
     fitting.sort_by_key(|(fit, _)| *fit);
     let total = fitting.len();
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_begins_so_comes_first() {
-        let found = |typed: &str| completion(&listed(false), typed).values;
+        let found = |typed: &str| build_completion(&listed(false), typed).values;
         assert_eq!(found(""), ["01-a", "01-b", "02-c"]);
         assert_eq!(found("01"), ["01-a", "01-b"]);
         assert_eq!(found("par"), ["01-b", "02-c", "01-a"]);
@@ -150,13 +150,13 @@ mod tests {
 
     #[test]
     fn what_is_not_returned_is_counted() {
-        let all = completion(&listed(false), "par");
+        let all = build_completion(&listed(false), "par");
         assert_eq!((all.total, all.has_more), (Some(3), Some(false)));
-        let some = completion(&listed(true), "par");
+        let some = build_completion(&listed(true), "par");
         assert_eq!((some.total, some.has_more), (None, Some(true)));
         let items = (0..150).map(|n| json!({"id": format!("{n}"), "name": "x"})).collect::<Vec<_>>();
         let items = serde_json::from_value(json!(items)).unwrap();
-        let many = completion(&ListStart { items, has_more: false }, "x");
+        let many = build_completion(&ListStart { items, has_more: false }, "x");
         assert_eq!((many.values.len(), many.total, many.has_more), (100, Some(150), Some(true)));
     }
 

@@ -29,7 +29,7 @@ use crate::notifier::Notifier;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 use crate::response::{CacheScope, LONG_TTL_MS, Response};
-use crate::tool_filter::INSTRUCTIONS_OF_SOME;
+use crate::tool_filter::PARTIAL_INSTRUCTIONS;
 use approvals::Approvals;
 pub use subscriptions::NotificationPart;
 
@@ -48,7 +48,7 @@ impl ServiceHandler {
 
     /// Returns the catalogue of tools, which is built when it is first used.
     fn catalogue(&self) -> &Catalogue {
-        self.catalogue.get_or_init(|| Catalogue::of(self.service.table()))
+        self.catalogue.get_or_init(|| Catalogue::from_table(self.service.table()))
     }
 
     /// Returns the codecs for the state of approvals, which are created when they are first used.
@@ -63,13 +63,14 @@ impl ServiceHandler {
             false => Some(context.principal.capabilities(&self.service).await?),
         };
         let audience = ToolAudience {
-            held,
+            capabilities: held,
             is_anonymous: context.principal.is_anonymous(),
             view: context.view.clone(),
             shape: ToolShape::for_client(context.revision, context.declared.cards),
         };
         let list = self.catalogue().list(audience);
-        let is_for_all = is_profile && context.view.is_of_path() && !context.principal.is_anonymous();
+        let is_for_all =
+            is_profile && context.view.depends_only_on_path() && !context.principal.is_anonymous();
         let scope = if is_for_all { CacheScope::Public } else { CacheScope::Private };
         Ok(Response::from_last_member(list).cached(LONG_TTL_MS, scope))
     }
@@ -93,7 +94,7 @@ impl Handler for ServiceHandler {
     }
 
     fn instructions(&self, context: &RequestContext) -> &'static str {
-        if context.principal.is_anonymous() { INSTRUCTIONS_OF_SOME } else { context.view.instructions() }
+        if context.principal.is_anonymous() { PARTIAL_INSTRUCTIONS } else { context.view.instructions() }
     }
 
     fn call_properties(&self, tool: &str) -> CallProperties {
@@ -103,7 +104,11 @@ impl Handler for ServiceHandler {
 
     fn call_properties_of_repeated_call(&self, tool: &str) -> CallProperties {
         let properties = self.call_properties(tool);
-        if tool == approvals::TOOL { CallProperties { waits: true, ..properties } } else { properties }
+        if tool == approvals::APPROVAL_TOOL {
+            CallProperties { waits: true, ..properties }
+        } else {
+            properties
+        }
     }
 
     fn input_schema(&self, _: &str) -> Option<&Value> {
@@ -129,7 +134,7 @@ impl Handler for ServiceHandler {
             if let Some(connection) = context.connection.as_ref().filter(|_| context.revision.has_handshake())
             {
                 // A caller that may not subscribe to the log can still list the resources.
-                let _ = self.watch_for(connection, &context.principal).await;
+                let _ = self.start_connection_watch(connection, &context.principal).await;
             }
             self.list_resources(context).await
         })
@@ -179,7 +184,7 @@ impl Handler for ServiceHandler {
         filter: SubscriptionFilter,
         notifier: &'a Notifier,
     ) -> BoxFuture<'a, Outcome> {
-        Box::pin(self.listen_for(context, id, filter, notifier))
+        Box::pin(self.listen_for_changes(context, id, filter, notifier))
     }
 
     fn refuse<'a>(&'a self, context: &'a RequestContext, refusal: Refusal) -> BoxFuture<'a, Refusal> {
@@ -188,7 +193,7 @@ impl Handler for ServiceHandler {
             let error = context.principal.refuse(&self.service, error).await;
             match error.code() {
                 Code::Malformed => refusal,
-                _ => Refusal::of(error),
+                _ => Refusal::from_error(error),
             }
         })
     }
@@ -196,13 +201,13 @@ impl Handler for ServiceHandler {
 
 /// Returns how a transport must treat a call of a tool.
 fn call_properties_of(entry: &CatalogueEntry) -> CallProperties {
-    CallProperties { waits: entry.waits(), changes: entry.changes() }
+    CallProperties { waits: entry.is_wait(), changes: entry.is_change() }
 }
 
 /// Returns the outcome of a tool call that the operation has refused.
 fn refusal_outcome(tool: &str, error: Error) -> Outcome {
     match mcp::error_form(error.code()) {
-        mcp::ErrorForm::Error(_) => Err(Refusal::of(error)),
-        mcp::ErrorForm::Result => Ok(tool_result::refusal(tool, &error)),
+        mcp::ErrorForm::Error(_) => Err(Refusal::from_error(error)),
+        mcp::ErrorForm::Result => Ok(tool_result::refused_call(tool, &error)),
     }
 }

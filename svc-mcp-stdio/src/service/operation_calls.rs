@@ -12,7 +12,7 @@ use super::ServiceHandler;
 use crate::principal::Principal;
 
 /// Maximum items per requested page of a list.
-const PAGE_ITEMS: i64 = 500;
+const PAGE_ITEMS_MAX: i64 = 500;
 
 /// Kind of an argument of a prompt or template, which determines how the argument is completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) enum ArgumentKind {
     Thread(Option<&'static str>),
     Member,
     /// Free text, which cannot be completed.
-    Words,
+    FreeText,
 }
 
 /// Page of a list, with only the members that this module uses.
@@ -56,7 +56,7 @@ impl ServiceHandler {
     }
 
     /// Runs an operation as the caller, and parses the output of the operation.
-    pub(super) async fn read<T: DeserializeOwned>(
+    pub(super) async fn run_and_parse<T: DeserializeOwned>(
         &self,
         caller: &Principal,
         operation: &str,
@@ -66,23 +66,23 @@ impl ServiceHandler {
         serde_json::from_slice(&output).map_err(Error::internal)
     }
 
-    /// Reads the first `pages` pages of a list.
-    pub(super) async fn list_of<T: DeserializeOwned>(
+    /// Reads the first `max_pages` pages of a list.
+    pub(super) async fn read_pages<T: DeserializeOwned>(
         &self,
         caller: &Principal,
         operation: &str,
         mut input: Value,
-        pages: usize,
+        max_pages: usize,
     ) -> Result<ListStart<T>> {
         let mut listed = ListStart { items: Vec::new(), has_more: true };
-        set(&mut input, "limit", PAGE_ITEMS.into());
-        set(&mut input, "detail", "full".into());
-        set(&mut input, "max_bytes", ANSWER_BYTES_MAX.into());
-        for _ in 0..pages {
-            let Page { items, next_cursor } = self.read(caller, operation, &input).await?;
+        set_member(&mut input, "limit", PAGE_ITEMS_MAX.into());
+        set_member(&mut input, "detail", "full".into());
+        set_member(&mut input, "max_bytes", ANSWER_BYTES_MAX.into());
+        for _ in 0..max_pages {
+            let Page { items, next_cursor } = self.run_and_parse(caller, operation, &input).await?;
             listed.items.extend(items);
             match next_cursor {
-                Some(cursor) => set(&mut input, "cursor", cursor.into()),
+                Some(cursor) => set_member(&mut input, "cursor", cursor.into()),
                 None => {
                     listed.has_more = false;
                     break;
@@ -99,17 +99,17 @@ impl ServiceHandler {
             id: WorkspaceId,
         }
         if !caller.is_anonymous() {
-            return Ok(caller.bearer(&self.service).await?.workspace_id);
+            return Ok(caller.current_bearer(&self.service).await?.workspace_id);
         }
         // An anonymous caller is not a member of a workspace, but sees exactly one workspace.
         let listed =
-            self.list_of::<Workspace>(caller, "list_workspaces", Value::Object(Default::default()), 1);
+            self.read_pages::<Workspace>(caller, "list_workspaces", Value::Object(Default::default()), 1);
         let first = listed.await?.items.into_iter().next();
         first.map(|workspace| workspace.id).ok_or_else(|| Error::not_found("workspace"))
     }
 }
 
-fn set(input: &mut Value, member: &str, value: Value) {
+fn set_member(input: &mut Value, member: &str, value: Value) {
     if let Some(members) = input.as_object_mut() {
         members.insert(member.to_owned(), value);
     }

@@ -20,25 +20,24 @@ pub(super) struct Argument {
     pub name: &'static str,
     description: &'static str,
     required: bool,
-    pub takes: ArgumentKind,
+    pub argument_kind: ArgumentKind,
 }
 
-/// Template of a prompt, in whose text the argument names in braces are replaced by the values of the
-/// arguments.
+/// Template of a prompt. Each argument name in braces in the text stands for the value of that argument.
 #[derive(Debug)]
 pub(super) struct PromptTemplate {
     pub name: &'static str,
     description: &'static str,
     text: &'static str,
     /// Name of an optional argument, and the text to append if the client passes the argument.
-    more: Option<(&'static str, &'static str)>,
+    optional_text: Option<(&'static str, &'static str)>,
     pub arguments: &'static [Argument],
 }
 
 const THREAD_ID: &str = "thread_id";
 
-const fn thread(takes: ArgumentKind) -> Argument {
-    Argument { name: THREAD_ID, description: "The id of the thread", required: true, takes }
+const fn thread_argument(argument_kind: ArgumentKind) -> Argument {
+    Argument { name: THREAD_ID, description: "The id of the thread", required: true, argument_kind }
 }
 
 /// Templates of all prompts.
@@ -51,8 +50,8 @@ Read the thread below. Summarize it in a few lines: the task, the members who wo
 open disputes, and what keeps it from being closed. `list_messages` returns the messages before those below. \
 Then state the next steps, and who should take them.\n\
 Later, `get_thread_context` with the `lsn` below as `since` returns only what is new.",
-        more: None,
-        arguments: &[thread(ArgumentKind::Thread(None))],
+        optional_text: None,
+        arguments: &[thread_argument(ArgumentKind::Thread(None))],
     },
     PromptTemplate {
         name: "finish_work",
@@ -65,8 +64,8 @@ Finish your work on the thread {thread_id}, which is below.\n\
 \"start_review\" if the result needs a review, else \"close\". If the call is refused, nothing is stored: \
 do what the error says, and call it again.\n\
 If you cannot finish, explain why with `post_message`, and call `release_claim`.",
-        more: None,
-        arguments: &[thread(ArgumentKind::Thread(Some("open")))],
+        optional_text: None,
+        arguments: &[thread_argument(ArgumentKind::Thread(Some("open")))],
     },
     PromptTemplate {
         name: "hand_over",
@@ -77,14 +76,14 @@ Hand over your work on the thread {thread_id}, which is below.\n\
 2. Call `hand_off_claim` with the `claim_lease_id` of your claim and the `to_member_id` of the member who \
 continues. Its `checkpoint` summarizes the progress so far.\n\
 If any member can continue, call `release_claim` instead: the next one that claims it continues.",
-        more: Some(("to_member_id", "Hand it to the member {to_member_id}.")),
+        optional_text: Some(("to_member_id", "Hand it to the member {to_member_id}.")),
         arguments: &[
-            thread(ArgumentKind::Thread(Some("open"))),
+            thread_argument(ArgumentKind::Thread(Some("open"))),
             Argument {
                 name: "to_member_id",
                 description: "The id of the member who continues",
                 required: false,
-                takes: ArgumentKind::Member,
+                argument_kind: ArgumentKind::Member,
             },
         ],
     },
@@ -100,14 +99,14 @@ all that its worker has to know, `required_skills` states who can do it, `footpr
 touch, and `depends_on` lists the threads that must be finished before. `add_thread_dependency` adds \
 dependencies later.\n\
 3. Explain the plan with `post_message` in the thread {thread_id}.",
-        more: Some(("goal", "The goal: {goal}")),
+        optional_text: Some(("goal", "The goal: {goal}")),
         arguments: &[
-            thread(ArgumentKind::Thread(None)),
+            thread_argument(ArgumentKind::Thread(None)),
             Argument {
                 name: "goal",
                 description: "The goal, if the thread does not state it",
                 required: false,
-                takes: ArgumentKind::Words,
+                argument_kind: ArgumentKind::FreeText,
             },
         ],
     },
@@ -121,8 +120,8 @@ Review the thread {thread_id}, which is below.\n\
 fault is, where it is, and how to correct it. `get_review_status` lists the open findings: \
 `resolve_finding` settles one that is fixed.\n\
 3. If the work is a code change, `set_land_gate` records whether it may land.",
-        more: None,
-        arguments: &[thread(ArgumentKind::Thread(Some("in_review")))],
+        optional_text: None,
+        arguments: &[thread_argument(ArgumentKind::Thread(Some("in_review")))],
     },
     PromptTemplate {
         name: "start_work",
@@ -136,8 +135,8 @@ Claim the thread {thread_id}, which is below, and work on it.\n\
 to know.\n\
 5. Submit your result with `set_thread_result`. If you cannot finish, call `release_claim` or \
 `hand_off_claim`.",
-        more: None,
-        arguments: &[thread(ArgumentKind::Thread(Some("open")))],
+        optional_text: None,
+        arguments: &[thread_argument(ArgumentKind::Thread(Some("open")))],
     },
 ];
 
@@ -153,7 +152,7 @@ impl PromptTemplate {
 
     /// Returns whether the client sees all tools that the prompt mentions.
     fn has_all_tools(&self, view: &ToolFilter, table: &Table) -> bool {
-        view.shows_named(self.text, table)
+        view.shows_tools_in(self.text, table)
     }
 
     fn to_prompt(&self) -> Prompt {
@@ -165,13 +164,14 @@ impl PromptTemplate {
         Prompt::new(self.name, Some(self.description), Some(arguments.collect()))
     }
 
-    /// Returns the text of the prompt with the values of the arguments. `given` must contain all required
+    /// Returns the text of the prompt with the values of the arguments. `arguments` must contain all required
     /// arguments.
-    fn fill_in(&self, given: &[(&str, &str)]) -> String {
-        let value = |name: &str| given.iter().find(|(given, _)| *given == name).map(|(_, value)| *value);
+    fn fill_in(&self, arguments: &[(&str, &str)]) -> String {
+        let value =
+            |name: &str| arguments.iter().find(|(arguments, _)| *arguments == name).map(|(_, value)| *value);
         let filled = |text: &str, name: &str, value: &str| text.replace(&format!("{{{name}}}"), value);
         let text = filled(self.text, THREAD_ID, value(THREAD_ID).unwrap_or_default());
-        match self.more.and_then(|(name, more)| Some((name, more, value(name)?))) {
+        match self.optional_text.and_then(|(name, more)| Some((name, more, value(name)?))) {
             Some((name, more, value)) => format!("{text}\n{}", filled(more, name, value)),
             None => text,
         }
@@ -205,7 +205,7 @@ impl ServiceHandler {
         let table = self.service.table();
         let shown = TEMPLATES.iter().filter(|template| template.has_all_tools(view, table));
         let prompts: Vec<Prompt> = shown.map(PromptTemplate::to_prompt).collect();
-        let scope = if view.is_of_path() { CacheScope::Public } else { CacheScope::Private };
+        let scope = if view.depends_only_on_path() { CacheScope::Public } else { CacheScope::Private };
         Response::of(&json!({"prompts": prompts})).cached(LONG_TTL_MS, scope)
     }
 
@@ -226,7 +226,7 @@ impl ServiceHandler {
         let given = template.read(params.arguments.as_ref().unwrap_or(&none))?;
         let thread = given.iter().find(|(name, _)| *name == THREAD_ID).map_or("", |(_, id)| *id);
         let uri = format!("svc://threads/{thread}");
-        let address = Address::of(&uri).ok_or_else(|| Refusal::resource(&uri, context.revision))?;
+        let address = Address::parse(&uri).ok_or_else(|| Refusal::resource(&uri, context.revision))?;
         let content = self.content(&context.principal, address, context.revision).await?;
         let mut members = br#""description":"#.to_vec();
         push_as_string(&mut members, template.description.as_bytes());
@@ -300,8 +300,8 @@ mod tests {
         };
         assert_eq!(shown(&ToolFilter::default()).len(), TEMPLATES.len());
         let worker = ["catch_up", "finish_work", "hand_over", "plan_work", "start_work"];
-        assert_eq!(shown(&ToolFilter::of(Profile::Worker)), worker);
-        assert_eq!(shown(&ToolFilter::of(Profile::Reviewer)), ["catch_up", "review_thread"]);
+        assert_eq!(shown(&ToolFilter::for_profile(Profile::Worker)), worker);
+        assert_eq!(shown(&ToolFilter::for_profile(Profile::Reviewer)), ["catch_up", "review_thread"]);
     }
 
     #[test]

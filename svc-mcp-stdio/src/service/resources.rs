@@ -29,17 +29,17 @@ const MARKDOWN: &str = "text/markdown";
 const SHORT_TTL_MS: u64 = 60_000;
 /// Maximum bytes of a resource's encoded content in an answer. The other members of the answer need some
 /// bytes too.
-const RESOURCE_BYTES: usize = ANSWER_MCP_BYTES - 512;
+const CONTENT_BYTES_MAX: usize = ANSWER_MCP_BYTES - 512;
 /// Maximum bytes of a resource's text before escaping: for the first attempt, and for the second, which
 /// always fits.
 ///
 /// The text is JSON within JSON, in which each quotation mark and each backslash needs two bytes. So a text
 /// with many of these characters may not fit at the first attempt.
-const TEXT_BYTES: [usize; 2] = [ANSWER_MCP_BYTES / 4 * 3, RESOURCE_BYTES / 2 - 512];
+const TEXT_BYTES_MAX: [usize; 2] = [ANSWER_MCP_BYTES / 4 * 3, CONTENT_BYTES_MAX / 2 - 512];
 /// Maximum open threads in the resource of a channel.
-const OPEN_THREADS: i64 = 20;
+const OPEN_THREADS_MAX: i64 = 20;
 /// Maximum pages of channels that the list of resources includes.
-const CHANNEL_PAGES: usize = 2;
+const CHANNEL_PAGES_MAX: usize = 2;
 
 /// Kind of a resource, with the template of its addresses.
 pub(super) struct ResourceKind {
@@ -48,7 +48,7 @@ pub(super) struct ResourceKind {
     description: &'static str,
     mime_type: &'static str,
     /// Kind of the template's argument, which determines how the argument is completed.
-    pub takes: ArgumentKind,
+    pub argument_kind: ArgumentKind,
 }
 
 const WORKSPACE: ResourceKind = ResourceKind {
@@ -56,35 +56,35 @@ const WORKSPACE: ResourceKind = ResourceKind {
     name: "workspace",
     description: "Your work in the workspace: your claims, the next thread, pending reviews and approvals",
     mime_type: JSON,
-    takes: ArgumentKind::Workspace,
+    argument_kind: ArgumentKind::Workspace,
 };
 const CHANNEL: ResourceKind = ResourceKind {
     template: "svc://channels/{id}",
     name: "channel",
     description: "A channel, and its 20 newest open threads",
     mime_type: JSON,
-    takes: ArgumentKind::Channel,
+    argument_kind: ArgumentKind::Channel,
 };
 const THREAD: ResourceKind = ResourceKind {
     template: "svc://threads/{id}",
     name: "thread",
     description: "The context for work on a thread: the task, its state and its messages",
     mime_type: JSON,
-    takes: ArgumentKind::Thread(None),
+    argument_kind: ArgumentKind::Thread(None),
 };
 const BOOT: ResourceKind = ResourceKind {
     template: "svc://boots/{channel_id}",
     name: "boot",
     description: "The text that an agent reads first in a channel",
     mime_type: MARKDOWN,
-    takes: ArgumentKind::Channel,
+    argument_kind: ArgumentKind::Channel,
 };
 
 /// All kinds of resources.
-pub(super) const KINDS: [ResourceKind; 4] = [WORKSPACE, CHANNEL, THREAD, BOOT];
+pub(super) const RESOURCE_KINDS: [ResourceKind; 4] = [WORKSPACE, CHANNEL, THREAD, BOOT];
 
 impl ResourceKind {
-    fn of(address: Address) -> Self {
+    fn for_address(address: Address) -> Self {
         match address {
             Address::Workspace(_) => WORKSPACE,
             Address::Channel(_) => CHANNEL,
@@ -146,18 +146,18 @@ impl ServiceHandler {
         let caller = &context.principal.with_admission(&self.service).await?;
         let workspace = self.workspace_of(caller).await?;
         let input = json!({"workspace_id": workspace});
-        let Workspace { name } = self.read(caller, "get_workspace", &input).await?;
-        let mut resources = vec![resource(Address::Workspace(workspace), name)];
+        let Workspace { name } = self.run_and_parse(caller, "get_workspace", &input).await?;
+        let mut resources = vec![list_entry(Address::Workspace(workspace), name)];
         let channels: Vec<NamedChannel> = self.listed_channels(caller, workspace).await?;
         for NamedChannel { id, name, topic, .. } in &channels {
-            let listed = resource(Address::Channel(*id), name);
+            let listed = list_entry(Address::Channel(*id), name);
             resources.push(match topic {
                 Some(topic) => listed.with_description(topic),
                 None => listed,
             });
         }
         for NamedChannel { id, name, .. } in channels.iter().filter(|channel| channel.has_boot) {
-            resources.push(resource(Address::Boot(*id), format!("{name} boot")));
+            resources.push(list_entry(Address::Boot(*id), format!("{name} boot")));
         }
         let mut resources: Vec<Value> = resources.iter().map(|resource| json!(resource)).collect();
         resources.extend(context.declared.cards.then(|| card::approval().item));
@@ -171,7 +171,7 @@ impl ServiceHandler {
         workspace: WorkspaceId,
     ) -> Result<Vec<T>> {
         let live = json!({"workspace_id": workspace, "archived": false});
-        Ok(self.list_of(caller, "list_channels", live, CHANNEL_PAGES).await?.items)
+        Ok(self.read_pages(caller, "list_channels", live, CHANNEL_PAGES_MAX).await?.items)
     }
 
     /// Reads the resource at `uri`.
@@ -180,7 +180,7 @@ impl ServiceHandler {
             let contents = json!({"contents": [card::approval().contents]});
             return Ok(Response::of(&contents).cached(LONG_TTL_MS, CacheScope::Public));
         }
-        let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, context.revision))?;
+        let address = Address::parse(uri).ok_or_else(|| Refusal::resource(uri, context.revision))?;
         let caller = &context.principal.with_admission(&self.service).await?;
         let mut members = br#""contents":["#.to_vec();
         members.extend_from_slice(&self.content(caller, address, context.revision).await?);
@@ -197,10 +197,10 @@ impl ServiceHandler {
         revision: Revision,
     ) -> Result<Vec<u8>, Refusal> {
         let mut written = Vec::new();
-        for max_bytes in TEXT_BYTES {
+        for max_bytes in TEXT_BYTES_MAX {
             written.clear();
             self.content_within(caller, address, revision, max_bytes).await?.write(&mut written);
-            if written.len() <= RESOURCE_BYTES {
+            if written.len() <= CONTENT_BYTES_MAX {
                 break;
             }
         }
@@ -220,12 +220,12 @@ impl ServiceHandler {
                 let input = json!({"workspace_id": id, "max_bytes": max_bytes});
                 self.run_operation(caller, "get_workspace_context", &input).await
             }
-            Address::Channel(id) => self.channel(caller, id, max_bytes).await,
+            Address::Channel(id) => self.read_channel(caller, id, max_bytes).await,
             Address::Thread(id) => {
                 let input = json!({"thread_id": id, "max_bytes": max_bytes});
                 self.run_operation(caller, "get_thread_context", &input).await
             }
-            Address::Boot(id) => self.boot(caller, id, max_bytes).await.map(|boot| {
+            Address::Boot(id) => self.read_boot(caller, id, max_bytes).await.map(|boot| {
                 next_offset = boot.next_offset;
                 boot.text.into_bytes()
             }),
@@ -233,12 +233,12 @@ impl ServiceHandler {
         let uri = address.to_string();
         match text {
             Ok(text) => Ok(Content {
-                mime_type: ResourceKind::of(address).mime_type,
+                mime_type: ResourceKind::for_address(address).mime_type,
                 text: text.into(),
                 next_offset,
                 uri,
             }),
-            Err(error) => Err(refusal(error, &uri, revision)),
+            Err(error) => Err(resource_refusal(error, &uri, revision)),
         }
     }
 
@@ -252,13 +252,18 @@ impl ServiceHandler {
         self.run_operation(caller, operation, &input).await.map(drop)
     }
 
-    async fn boot(&self, caller: &Principal, channel: ChannelId, max_bytes: usize) -> Result<ChannelBoot> {
+    async fn read_boot(
+        &self,
+        caller: &Principal,
+        channel: ChannelId,
+        max_bytes: usize,
+    ) -> Result<ChannelBoot> {
         let input = json!({"channel_id": channel, "max_bytes": max_bytes});
-        self.read(caller, "get_channel_boot", &input).await
+        self.run_and_parse(caller, "get_channel_boot", &input).await
     }
 
     /// Returns a channel with as many of its newest open threads as fit in an answer.
-    async fn channel(&self, caller: &Principal, id: ChannelId, max_bytes: usize) -> Result<Vec<u8>> {
+    async fn read_channel(&self, caller: &Principal, id: ChannelId, max_bytes: usize) -> Result<Vec<u8>> {
         #[derive(Deserialize)]
         struct Threads<'a> {
             #[serde(borrow)]
@@ -269,7 +274,8 @@ impl ServiceHandler {
         let channel = self.run_operation(caller, "get_channel", &json!({"channel_id": id})).await?;
         // The member names of the combined object also need a few bytes.
         let room = max_bytes.saturating_sub(channel.len()).saturating_sub(64);
-        let newest = json!({"channel_id": id, "state": "open", "newest_first": true, "limit": OPEN_THREADS,
+        let newest = json!({"channel_id": id, "state": "open", "newest_first": true,
+                            "limit": OPEN_THREADS_MAX,
                             "max_bytes": room});
         let threads = self.run_operation(caller, "list_threads", &newest).await?;
         let Threads { items, next_cursor } = serde_json::from_slice(&threads).map_err(Error::internal)?;
@@ -285,7 +291,7 @@ impl ServiceHandler {
 
 /// Returns the result of `resources/templates/list`.
 pub(super) fn templates() -> Response {
-    let templates = KINDS.map(|kind| {
+    let templates = RESOURCE_KINDS.map(|kind| {
         ResourceTemplate::new(kind.template, kind.name)
             .with_description(kind.description)
             .with_mime_type(kind.mime_type)
@@ -293,17 +299,17 @@ pub(super) fn templates() -> Response {
     Response::of(&json!({"resourceTemplates": templates})).cached(LONG_TTL_MS, CacheScope::Public)
 }
 
-fn resource(address: Address, name: impl Into<String>) -> Resource {
-    let kind = ResourceKind::of(address);
+fn list_entry(address: Address, name: impl Into<String>) -> Resource {
+    let kind = ResourceKind::for_address(address);
     Resource::new(address.to_string(), name).with_description(kind.description).with_mime_type(kind.mime_type)
 }
 
 /// Returns the refusal of a request for a resource. If the caller may not see the resource, the refusal
 /// reports it as missing.
-pub(super) fn refusal(error: Error, uri: &str, revision: Revision) -> Refusal {
+pub(super) fn resource_refusal(error: Error, uri: &str, revision: Revision) -> Refusal {
     match error.code() {
         Code::NotFound => Refusal::resource(uri, revision),
-        _ => Refusal::of(error),
+        _ => Refusal::from_error(error),
     }
 }
 
@@ -318,7 +324,7 @@ mod tests {
     fn what_is_written_is_read_by_the_model_of_the_protocol() {
         let response = |answered: Response| -> Value {
             let bytes = answered.response(&RequestId::Number(1), Revision::V20260728, "{}");
-            serde_json::from_slice::<Value>(&bytes.joined()).unwrap()["result"].take()
+            serde_json::from_slice::<Value>(&bytes.into_contiguous()).unwrap()["result"].take()
         };
         let text = "{\"a\":\"\\\"\u{2028}\"}\n".to_owned();
         let uri = "svc://x/\"".to_owned();
@@ -332,6 +338,6 @@ mod tests {
         let listed = response(templates());
         assert_eq!((&listed["ttlMs"], &listed["cacheScope"]), (&json!(3_600_000), &json!("public")));
         let listed: ListResourceTemplatesResult = serde_json::from_value(listed).unwrap();
-        assert_eq!(listed.resource_templates.len(), KINDS.len());
+        assert_eq!(listed.resource_templates.len(), RESOURCE_KINDS.len());
     }
 }

@@ -13,9 +13,9 @@ use super::ServiceHandler;
 use super::resources;
 use super::watch::{PendingChanges, Watch, WatchSubject};
 use crate::address::Address;
-use crate::connection::{Connection, SUBSCRIBED_MAX};
+use crate::connection::{Connection, SUBSCRIPTIONS_MAX};
 use crate::handler::Outcome;
-use crate::notifier::{Notifier, notification};
+use crate::notifier::{Notifier, encode_notification};
 use crate::principal::Principal;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
@@ -38,7 +38,7 @@ pub struct NotificationPart {
 
 impl ServiceHandler {
     /// Sends notifications of changes for a request until the client disconnects or the credential ends.
-    pub(super) async fn listen_for(
+    pub(super) async fn listen_for_changes(
         &self,
         context: &RequestContext,
         id: &RequestId,
@@ -49,11 +49,15 @@ impl ServiceHandler {
         let wants_list = filter.resources_list_changed == Some(true);
         let wants_resources = filter.resource_subscriptions.is_some();
         let addresses = Arc::new(Mutex::new(BTreeSet::new()));
-        let interest =
-            WatchSubject { addresses: Arc::clone(&addresses), with_stored: false, with_list: wants_list };
+        let subject = WatchSubject {
+            addresses: Arc::clone(&addresses),
+            with_token_subscriptions: false,
+            with_list: wants_list,
+        };
         // The watch begins before the visibility check, so that no change between the two is missed.
-        let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
-        let visible = self.visible(caller, filter.resource_subscriptions.unwrap_or_default()).await?;
+        let mut watch = Watch::begin(&self.service, caller, subject, None).await?;
+        let visible =
+            self.visible_addresses(caller, filter.resource_subscriptions.unwrap_or_default()).await?;
         let mut accepted = SubscriptionFilter::new();
         accepted.resources_list_changed = wants_list.then_some(true);
         accepted.resource_subscriptions =
@@ -75,11 +79,11 @@ impl ServiceHandler {
         }
     }
 
-    /// Parses the first [`SUBSCRIBED_MAX`] addresses, and returns the addresses of resources that the caller
-    /// may see.
-    async fn visible(&self, caller: &Principal, uris: Vec<String>) -> Result<Vec<Address>> {
+    /// Parses the first [`SUBSCRIPTIONS_MAX`] addresses, and returns the addresses of resources that the
+    /// caller may see.
+    async fn visible_addresses(&self, caller: &Principal, uris: Vec<String>) -> Result<Vec<Address>> {
         let addresses: BTreeSet<Address> =
-            uris.iter().filter_map(|uri| Address::of(uri)).take(SUBSCRIBED_MAX).collect();
+            uris.iter().filter_map(|uri| Address::parse(uri)).take(SUBSCRIPTIONS_MAX).collect();
         let mut visible = Vec::with_capacity(addresses.len());
         for address in addresses {
             match self.check_visible(caller, address).await {
@@ -98,17 +102,17 @@ impl ServiceHandler {
         uri: &str,
         is_wanted: bool,
     ) -> Outcome {
-        let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, context.revision))?;
+        let address = Address::parse(uri).ok_or_else(|| Refusal::resource(uri, context.revision))?;
         let caller = &context.principal.with_admission(&self.service).await?;
         if is_wanted {
             let seen = self.check_visible(caller, address).await;
-            seen.map_err(|error| resources::refusal(error, uri, context.revision))?;
+            seen.map_err(|error| resources::resource_refusal(error, uri, context.revision))?;
         }
         match &context.connection {
             None => caller.set_resource_subscription(&self.service, uri, is_wanted).await?,
             Some(connection) => {
                 if is_wanted {
-                    self.watch_for(connection, caller).await?;
+                    self.start_connection_watch(connection, caller).await?;
                 }
                 connection.set_subscription(address, is_wanted)?;
             }
@@ -117,14 +121,18 @@ impl ServiceHandler {
     }
 
     /// Starts to send the notifications of a connection, unless a task already sends them.
-    pub(super) async fn watch_for(&self, connection: &Connection, caller: &Principal) -> Result<()> {
-        let interest = WatchSubject {
+    pub(super) async fn start_connection_watch(
+        &self,
+        connection: &Connection,
+        caller: &Principal,
+    ) -> Result<()> {
+        let subject = WatchSubject {
             addresses: Arc::clone(connection.addresses()),
-            with_stored: false,
+            with_token_subscriptions: false,
             with_list: true,
         };
         let start = async {
-            let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
+            let mut watch = Watch::begin(&self.service, caller, subject, None).await?;
             let notifier = connection.notifier().clone();
             let watching = tokio::spawn(async move {
                 // If the credential has ended, the response to the client's next request reports that.
@@ -158,21 +166,24 @@ impl ServiceHandler {
         let caller = caller.with_admission(&self.service).await?;
         let mut addresses = BTreeSet::new();
         for uri in &uris {
-            let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, revision))?;
+            let address = Address::parse(uri).ok_or_else(|| Refusal::resource(uri, revision))?;
             let seen = self.check_visible(&caller, address).await;
-            seen.map_err(|error| resources::refusal(error, uri, revision))?;
+            seen.map_err(|error| resources::resource_refusal(error, uri, revision))?;
             addresses.insert(address);
-            if addresses.len() > SUBSCRIBED_MAX {
-                return Err(Refusal::params(format!("there are more than {SUBSCRIBED_MAX} addresses")));
+            if addresses.len() > SUBSCRIPTIONS_MAX {
+                return Err(Refusal::params(format!("there are more than {SUBSCRIPTIONS_MAX} addresses")));
             }
         }
-        let interest =
-            WatchSubject { addresses: Arc::new(Mutex::new(addresses)), with_stored: true, with_list: true };
+        let subject = WatchSubject {
+            addresses: Arc::new(Mutex::new(addresses)),
+            with_token_subscriptions: true,
+            with_list: true,
+        };
         let after = match after {
             Some(after) => Some((self.workspace_of(&caller).await?, after)),
             None => None,
         };
-        let watch = Watch::begin(&self.service, &caller, interest, after).await?;
+        let watch = Watch::begin(&self.service, &caller, subject, after).await?;
         let begins = NotificationPart { position: Some(watch.position()), message: Bytes::new() };
         // A client that has missed changes first receives notifications for everything, without an earlier
         // position.
@@ -198,7 +209,7 @@ impl PendingChanges {
         };
         let updated =
             self.addresses.iter().map(|address| (UPDATED, with_meta(json!({"uri": address.to_string()}))));
-        let list = (self.list && with_list).then(|| (LIST_CHANGED, with_meta(json!({}))));
+        let list = (self.is_list_changed && with_list).then(|| (LIST_CHANGED, with_meta(json!({}))));
         updated.chain(list).collect()
     }
 
@@ -211,7 +222,7 @@ impl PendingChanges {
         let mut told: VecDeque<NotificationPart> = messages
             .map(|(method, params)| NotificationPart {
                 position: None,
-                message: notification(method, &params),
+                message: encode_notification(method, &params),
             })
             .collect();
         if let Some(last) = told.back_mut() {
@@ -228,8 +239,8 @@ mod tests {
     #[test]
     fn the_last_of_several_notifications_has_the_position() {
         let uri = "svc://threads/01990000-0000-7000-8000-000000000001";
-        let addresses = BTreeSet::from([Address::of(uri).unwrap()]);
-        let changes = PendingChanges { addresses, list: true, position: 7 };
+        let addresses = BTreeSet::from([Address::parse(uri).unwrap()]);
+        let changes = PendingChanges { addresses, is_list_changed: true, position: 7 };
         let told: Vec<(Option<i64>, Value)> = changes
             .stream_items()
             .iter()

@@ -15,8 +15,8 @@ use crate::revision::Revision;
 ///
 /// The output is JSON and is not parsed. A hint for the next step is added only if the client sees all tools
 /// in the hint.
-pub(super) fn output(tool: &str, output: &[u8], context: &RequestContext, table: &Table) -> Response {
-    let hint = hint(tool, output).filter(|hint| context.view.shows_named(hint, table));
+pub(super) fn tool_output(tool: &str, output: &[u8], context: &RequestContext, table: &Table) -> Response {
+    let hint = next_step_hint(tool, output).filter(|hint| context.view.shows_tools_in(hint, table));
     output_with_hint(output, hint, context.revision)
 }
 
@@ -31,7 +31,7 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
     let is_structured = revision.has_structured_content();
     if is_structured && members.len() + output.len() > MCP_MESSAGE_BYTES_MAX - MCP_ENVELOPE_BYTES {
         members.truncate(TEXT_START.len());
-        push_as_string(&mut members, too_long(output.len()).as_bytes());
+        push_as_string(&mut members, too_long_text(output.len()).as_bytes());
     }
     members.push(b'}');
     if let Some(hint) = hint {
@@ -60,7 +60,7 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
 const TEXT_START: &[u8] = br#""content":[{"type":"text","text":"#;
 
 /// Returns the text of a result whose output is too long to be sent twice.
-fn too_long(bytes: usize) -> String {
+fn too_long_text(bytes: usize) -> String {
     format!(
         "The answer has {bytes} bytes, too many to repeat here: it is in `structuredContent`. Call again \
          with a smaller `max_bytes` to get it as text."
@@ -72,7 +72,7 @@ pub(super) const TIMED_OUT: &[u8] = br#"{"timed_out":true}"#;
 
 /// Returns a hint for the next step after a call, or `None` if the descriptions of the tools make the step
 /// clear.
-fn hint(tool: &str, output: &[u8]) -> Option<&'static str> {
+fn next_step_hint(tool: &str, output: &[u8]) -> Option<&'static str> {
     match tool {
         "claim_next_thread" | "claim_next_workspace_thread" if output == b"{}" => {
             Some("No thread is ready to claim. `wait_for_ready` waits until one is ready.")
@@ -96,7 +96,7 @@ fn hint(tool: &str, output: &[u8]) -> Option<&'static str> {
 ///
 /// The problem is not sent as structured content, because clients reject structured content that does not
 /// match the tool's output schema.
-pub(super) fn refusal(tool: &str, error: &Error) -> Response {
+pub(super) fn refused_call(tool: &str, error: &Error) -> Response {
     let result = CallToolResult::error(vec![ContentBlock::text(mcp::refusal_text(tool, error))]);
     Response::of(&result)
         .with_meta(mcp::PROBLEM, json!(mcp::problem(error)))
@@ -116,8 +116,9 @@ mod tests {
         let id = RequestId::String("\u{1}".repeat(1024).into());
         let message = |length: usize, revision| {
             let output = json!({"a": "\"".repeat(length)}).to_string();
-            let bytes =
-                output_with_hint(output.as_bytes(), None, revision).response(&id, revision, "{}").joined();
+            let bytes = output_with_hint(output.as_bytes(), None, revision)
+                .response(&id, revision, "{}")
+                .into_contiguous();
             let text: Value = serde_json::from_slice::<Value>(&bytes).unwrap()["result"].take();
             (output, text["content"][0]["text"].clone(), text["structuredContent"].to_string(), bytes.len())
         };

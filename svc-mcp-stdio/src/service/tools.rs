@@ -20,10 +20,10 @@ use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
 
 /// Interval at which a wait reports its progress after [`FIRST_PROGRESS_TIME`].
-const PROGRESS_EVERY: Duration = Duration::from_secs(4);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(4);
 /// Interval at which a wait reports its progress during [`FIRST_PROGRESS_TIME`]. Some clients time out after
 /// two seconds without progress.
-const FIRST_PROGRESS_EVERY: Duration = Duration::from_secs(1);
+const FIRST_PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Time from the start of a wait during which progress is reported more often.
 const FIRST_PROGRESS_TIME: Duration = Duration::from_secs(8);
 
@@ -36,13 +36,13 @@ impl ServiceHandler {
     ) -> Outcome {
         let entry = match self.catalogue().entry(&call.name) {
             Some(entry) if context.view.shows(&entry.operation) => entry,
-            found => return Err(self.unknown_tool(context, &call.name, found.is_some())),
+            found => return Err(self.unknown_tool_refusal(context, &call.name, found.is_some())),
         };
         let tool = entry.operation.name();
         if let Err(error) = call_properties_of(entry).check_size(&call.message) {
             return refusal_outcome(tool, context.principal.refuse(&self.service, error).await);
         }
-        if tool == approvals::TOOL {
+        if tool == approvals::APPROVAL_TOOL {
             let continued = self.continue_decision(context, &call);
             let continued = match context.progress.as_ref() {
                 Some(token) => {
@@ -58,9 +58,9 @@ impl ServiceHandler {
         }
         let key = if entry.operation.accepts_idempotency_keys() { context.idempotency_key()? } else { None };
         let begun = Instant::now();
-        let run = self.run(context, entry, &call, key);
-        let outcome = match context.progress.as_ref().filter(|_| entry.waits()) {
-            Some(token) => run_with_progress(run, token, wait_secs(&call), notifier).await,
+        let run = self.run_call(context, entry, &call, key);
+        let outcome = match context.progress.as_ref().filter(|_| entry.is_wait()) {
+            Some(token) => run_with_progress(run, token, requested_wait_secs(&call), notifier).await,
             None => run.await,
         };
         if context.logs(LogLevel::Debug) {
@@ -70,7 +70,7 @@ impl ServiceHandler {
         }
         match outcome {
             Ok((output, is_repeated)) => {
-                Ok(tool_result::output(tool, &output, context, self.service.table())
+                Ok(tool_result::tool_output(tool, &output, context, self.service.table())
                     .with_repeated(is_repeated))
             }
             Err(error) if error.code() == Code::NeedsPerson => {
@@ -80,9 +80,9 @@ impl ServiceHandler {
         }
     }
 
-    fn unknown_tool(&self, context: &RequestContext, name: &str, is_hidden: bool) -> Refusal {
+    fn unknown_tool_refusal(&self, context: &RequestContext, name: &str, is_hidden: bool) -> Refusal {
         let called = echo(name);
-        let shown: Vec<&str> = self.catalogue().shown_names(&context.view).collect();
+        let shown: Vec<&str> = self.catalogue().visible_names(&context.view).collect();
         Refusal::params(match nearest(name, &shown) {
             _ if is_hidden => format!("the tool {called} is not in the client's tool selection"),
             Some(near) => format!("there is no tool called \"{called}\"; did you mean {near}?"),
@@ -92,7 +92,7 @@ impl ServiceHandler {
 
     /// Runs the operation of a call. Returns the output as JSON, and whether the call repeats an earlier
     /// request.
-    async fn run(
+    async fn run_call(
         &self,
         context: &RequestContext,
         entry: &CatalogueEntry,
@@ -104,7 +104,7 @@ impl ServiceHandler {
         let asking = principal.request(&self.service, &entry.operation, &input);
         let outcome = tokio::select! {
             outcome = asking => outcome,
-            () = principal.deadline_passed(), if entry.waits() => {
+            () = principal.wait_for_deadline(), if entry.is_wait() => {
                 return Ok((tool_result::TIMED_OUT.to_vec(), false));
             }
         };
@@ -124,7 +124,8 @@ async fn run_with_progress<T>(
     let mut wait = std::pin::pin!(wait);
     let begun = Instant::now();
     loop {
-        let pause = if begun.elapsed() < FIRST_PROGRESS_TIME { FIRST_PROGRESS_EVERY } else { PROGRESS_EVERY };
+        let pause =
+            if begun.elapsed() < FIRST_PROGRESS_TIME { FIRST_PROGRESS_INTERVAL } else { PROGRESS_INTERVAL };
         tokio::select! {
             biased;
             outcome = &mut wait => return outcome,
@@ -137,7 +138,7 @@ async fn run_with_progress<T>(
 }
 
 /// Returns the timeout in seconds that a call requests, or the default timeout.
-fn wait_secs(call: &Call) -> u32 {
+fn requested_wait_secs(call: &Call) -> u32 {
     #[derive(Deserialize)]
     struct Wait {
         timeout_secs: Option<u32>,

@@ -26,16 +26,16 @@ use crate::principal::Principal;
 /// Minimum time between notifications of changes.
 const NOTIFICATION_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum events, and maximum bytes of events, in one batch of a watch.
-const BATCH: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
+const BATCH_BOUNDS: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
 /// Minimum time between checks of the caller's visibility.
 const VISIBILITY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay before the retry of a read that failed because the service was overloaded or unavailable.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Maximum time that one read waits for events. After that the credential is checked again.
-const WAIT: Duration = Duration::from_secs(10);
+const POLL_WAIT: Duration = Duration::from_secs(10);
 
 /// Kinds of events that change the list of resources.
-const LIST_KINDS: [&str; 8] = [
+const LIST_CHANGING_KINDS: [&str; 8] = [
     "ChannelArchived",
     "ChannelBootSet",
     "ChannelCreated",
@@ -54,7 +54,7 @@ const CONVERSATION_PREFIXES: [&str; 5] = ["BallotCast", "Message", "Reaction", "
 pub(super) struct WatchSubject {
     pub addresses: Addresses,
     /// Whether the watch includes the resources that the caller's token is subscribed to.
-    pub with_stored: bool,
+    pub with_token_subscriptions: bool,
     /// Whether the watch includes the list of resources.
     pub with_list: bool,
 }
@@ -64,7 +64,7 @@ pub(super) struct WatchSubject {
 pub(super) struct PendingChanges {
     pub addresses: BTreeSet<Address>,
     /// Whether the list of resources has changed.
-    pub list: bool,
+    pub is_list_changed: bool,
     /// Position up to which the log was read.
     pub position: i64,
 }
@@ -87,7 +87,7 @@ struct ListedChannel {
 pub(super) struct Watch {
     handler: ServiceHandler,
     caller: Principal,
-    interest: WatchSubject,
+    subject: WatchSubject,
     subscriber: Subscriber,
     workspace: WorkspaceId,
     /// Whether the log no longer contains all events after the start position.
@@ -97,8 +97,8 @@ pub(super) struct Watch {
     epoch: i64,
     checked_at: Instant,
     /// Whether the list of resources may have changed between the start position and the start of the watch.
-    is_list_unsure: bool,
-    free_at: Instant,
+    may_list_have_changed: bool,
+    next_notification_at: Instant,
 }
 
 impl Watch {
@@ -106,7 +106,7 @@ impl Watch {
     pub async fn begin(
         service: &Service,
         caller: &Principal,
-        interest: WatchSubject,
+        subject: WatchSubject,
         after: Option<(WorkspaceId, i64)>,
     ) -> Result<Self> {
         let resumed = match after {
@@ -125,7 +125,7 @@ impl Watch {
         let mut watch = Self {
             handler: ServiceHandler::new(service.clone()),
             caller: caller.clone(),
-            interest,
+            subject,
             workspace: begun.workspace_id,
             epoch: begun.subscriber.epoch(),
             subscriber: begun.subscriber,
@@ -133,8 +133,8 @@ impl Watch {
             listed: Vec::new(),
             checked_at: Instant::now(),
             // The caller's visibility at the start position is not known.
-            is_list_unsure: after.is_some(),
-            free_at: Instant::now(),
+            may_list_have_changed: after.is_some(),
+            next_notification_at: Instant::now(),
         };
         watch.listed = watch.visible_channels().await?;
         Ok(watch)
@@ -155,21 +155,23 @@ impl Watch {
     /// If the log no longer contains the next events, the watch continues at the end of the log and reports
     /// everything as changed. If the credential has ended, fails with the error of the credential.
     pub async fn next(&mut self) -> Result<PendingChanges> {
-        sleep_until(self.free_at).await;
-        let mut changes =
-            PendingChanges { list: std::mem::take(&mut self.is_list_unsure), ..PendingChanges::default() };
+        sleep_until(self.next_notification_at).await;
+        let mut changes = PendingChanges {
+            is_list_changed: std::mem::take(&mut self.may_list_have_changed),
+            ..PendingChanges::default()
+        };
         let begun = Instant::now();
         loop {
             if self.has_missed {
                 // The changes are not known, so everything may have changed.
                 changes.addresses = retry_until_available(|| self.watched_addresses()).await?;
-                (changes.list, changes.position) = (true, self.position());
+                (changes.is_list_changed, changes.position) = (true, self.position());
                 self.has_missed = false;
-                return Ok(self.pausing(changes));
+                return Ok(self.start_pause(changes));
             }
             // If changes are pending, only events that are already available are added.
-            let wait = if changes.are_none() { WAIT } else { Duration::ZERO };
-            let batch = match self.subscriber.next_within(BATCH, wait, self.epoch).await {
+            let wait = if changes.is_empty() { POLL_WAIT } else { Duration::ZERO };
+            let batch = match self.subscriber.next_within(BATCH_BOUNDS, wait, self.epoch).await {
                 Err(error) if error.code() == Code::MustRefetch => {
                     let service = &self.handler.service;
                     let again = || subscribe(service, &self.caller, StartPosition::Default, None);
@@ -183,7 +185,7 @@ impl Watch {
                 let wanted = retry_until_available(|| self.watched_addresses()).await?;
                 for (_, frame) in &batch.frames {
                     let happened = serde_json::from_slice(frame).map_err(Error::internal)?;
-                    changes.add(&wanted, self.workspace, &happened);
+                    changes.add_event(&wanted, self.workspace, &happened);
                 }
             }
             changes.position = batch.after_id;
@@ -196,27 +198,27 @@ impl Watch {
                 sleep_until(self.checked_at + VISIBILITY_CHECK_INTERVAL).await;
                 (self.epoch, self.checked_at) = (self.subscriber.epoch(), Instant::now());
                 let listed = retry_until_available(|| self.visible_channels()).await?;
-                changes.list |= listed != self.listed;
+                changes.is_list_changed |= listed != self.listed;
                 self.listed = listed;
             }
             let has_all = batch.state == FeedState::Live || batch.frames.is_empty();
-            if (has_all || begun.elapsed() >= NOTIFICATION_INTERVAL) && !changes.are_none() {
-                return Ok(self.pausing(changes));
+            if (has_all || begun.elapsed() >= NOTIFICATION_INTERVAL) && !changes.is_empty() {
+                return Ok(self.start_pause(changes));
             }
         }
     }
 
-    fn pausing(&mut self, changes: PendingChanges) -> PendingChanges {
-        self.free_at = Instant::now() + NOTIFICATION_INTERVAL;
+    fn start_pause(&mut self, changes: PendingChanges) -> PendingChanges {
+        self.next_notification_at = Instant::now() + NOTIFICATION_INTERVAL;
         changes
     }
 
     /// Returns the addresses that are currently watched.
     async fn watched_addresses(&self) -> Result<BTreeSet<Address>> {
-        let mut wanted = self.interest.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if self.interest.with_stored {
+        let mut wanted = self.subject.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if self.subject.with_token_subscriptions {
             let stored = self.caller.resource_subscriptions(&self.handler.service).await?;
-            wanted.extend(stored.iter().filter_map(|uri| Address::of(uri)));
+            wanted.extend(stored.iter().filter_map(|uri| Address::parse(uri)));
         }
         Ok(wanted)
     }
@@ -224,7 +226,7 @@ impl Watch {
     /// Returns the channels that the caller sees. Returns an empty list if the list is not watched or the
     /// caller may not read it.
     async fn visible_channels(&self) -> Result<Vec<ListedChannel>> {
-        if !self.interest.with_list {
+        if !self.subject.with_list {
             return Ok(Vec::new());
         }
         match self.handler.listed_channels(&self.caller, self.workspace).await {
@@ -261,22 +263,22 @@ async fn subscribe(
 }
 
 impl PendingChanges {
-    fn are_none(&self) -> bool {
-        !self.list && self.addresses.is_empty()
+    fn is_empty(&self) -> bool {
+        !self.is_list_changed && self.addresses.is_empty()
     }
 
-    fn add(&mut self, wanted: &BTreeSet<Address>, workspace: WorkspaceId, happened: &EventMembers) {
-        self.list |= LIST_KINDS.contains(&&*happened.kind);
-        let changed = |address: &&Address| happened.changes(**address, workspace);
-        self.addresses.extend(wanted.iter().filter(changed));
+    fn add_event(&mut self, watched: &BTreeSet<Address>, workspace: WorkspaceId, event: &EventMembers) {
+        self.is_list_changed |= LIST_CHANGING_KINDS.contains(&&*event.kind);
+        let changed = |address: &&Address| event.changes_resource(**address, workspace);
+        self.addresses.extend(watched.iter().filter(changed));
     }
 }
 
 impl EventMembers {
-    fn changes(&self, address: Address, own: WorkspaceId) -> bool {
+    fn changes_resource(&self, address: Address, workspace: WorkspaceId) -> bool {
         let is_talk = || CONVERSATION_PREFIXES.iter().any(|talk| self.kind.starts_with(talk));
         match address {
-            Address::Workspace(id) => id == own && !is_talk(),
+            Address::Workspace(id) => id == workspace && !is_talk(),
             Address::Channel(id) => self.channel_id == Some(id) && !is_talk(),
             Address::Thread(id) => self.thread_id == Some(id),
             Address::Boot(id) => self.channel_id == Some(id) && self.kind == "ChannelBootSet",
@@ -295,7 +297,7 @@ mod tests {
     fn what_is_named_are_kinds_of_events() {
         let table = operation_table().unwrap();
         let kinds: Vec<&str> = table.events().map(|event| event.kind).collect();
-        for kind in LIST_KINDS {
+        for kind in LIST_CHANGING_KINDS {
             assert!(kinds.contains(&kind), "{kind}");
         }
         for talk in CONVERSATION_PREFIXES {
@@ -306,7 +308,7 @@ mod tests {
     #[test]
     fn an_event_changes_what_it_happened_in() {
         let id = |last: u8| format!("01990000-0000-7000-8000-0000000000{last:02}");
-        let address = |kind: &str, last| Address::of(&format!("svc://{kind}/{}", id(last))).unwrap();
+        let address = |kind: &str, last| Address::parse(&format!("svc://{kind}/{}", id(last))).unwrap();
         let workspace = address("workspaces", 1);
         let other = address("workspaces", 9);
         let channel = address("channels", 2);
@@ -327,8 +329,12 @@ mod tests {
         for (event, addresses, list) in cases {
             let mut changes = PendingChanges::default();
             let happened = serde_json::from_value(event.clone()).unwrap();
-            changes.add(&wanted, id(1).parse().unwrap(), &happened);
-            let expected = PendingChanges { addresses: addresses.into_iter().collect(), list, position: 0 };
+            changes.add_event(&wanted, id(1).parse().unwrap(), &happened);
+            let expected = PendingChanges {
+                addresses: addresses.into_iter().collect(),
+                is_list_changed: list,
+                position: 0,
+            };
             assert_eq!(changes, expected, "{event}");
         }
     }

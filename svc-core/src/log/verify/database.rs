@@ -471,7 +471,7 @@ mod tests {
     fn a_head_below_the_floor_is_neither_contained_nor_missed() {
         let (_folder, opener, conn) = database();
         store_log(&conn, home(), 8, 15);
-        let hash_at = |lsn: i64| match position(&conn, SELECT_EVENT_AT, &[&home(), &lsn]).unwrap() {
+        let hash_at = |lsn: i64| match query_position(&conn, SELECT_EVENT_AT, &[&home(), &lsn]).unwrap() {
             Some(PositionRow(Some((_, hash)))) => hash,
             _ => panic!("no event {lsn}"),
         };

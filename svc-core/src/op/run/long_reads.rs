@@ -124,7 +124,7 @@ impl ReadTask<ReaderCache> for LongCall {
             return Err(time_limit_error());
         }
         let stage = LongReadTransaction {
-            reading: ReadTransaction::ReadTransaction::new(reader),
+            reading: ReadTransaction::new(reader),
             is_download: self.deadline.is_none(),
             turn_deadline: self.turn_deadline,
             slot: RefCell::new(&mut self.slot),

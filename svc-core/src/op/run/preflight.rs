@@ -45,11 +45,7 @@ impl Dispatch {
 impl ReadTask<ReaderCache> for PreflightCall {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.result = None;
-        self.result = Some(pipeline::run(
-            &ReadTransaction::ReadTransaction::new(reader),
-            &mut self.call,
-            &mut self.read,
-        )?);
+        self.result = Some(pipeline::run(&ReadTransaction::new(reader), &mut self.call, &mut self.read)?);
         Ok(())
     }
 }

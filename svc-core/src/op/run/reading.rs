@@ -58,11 +58,7 @@ impl ReadCall {
 impl ReadTask<ReaderCache> for ReadCall {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.output = None;
-        self.output = Some(pipeline::run(
-            &ReadTransaction::ReadTransaction::new(reader),
-            &mut self.call,
-            &mut self.job,
-        )?);
+        self.output = Some(pipeline::run(&ReadTransaction::new(reader), &mut self.call, &mut self.job)?);
         Ok(())
     }
 }

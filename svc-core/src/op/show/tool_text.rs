@@ -326,7 +326,7 @@ mod tests {
             (refuses, documented(&format!("Lists as.\n\n{refusals}")), "Use to list."),
             (refuses, documented(&format!("Lists as.\n\nOld.\n\n{refusals}")), "Use to list. Old."),
         ] {
-            assert_eq!(input(&docs("Use to list.", refuses), schema).0, shown);
+            assert_eq!(describe_input(&docs("Use to list.", refuses), schema).0, shown);
         }
     }
 
@@ -342,7 +342,7 @@ mod tests {
                 "properties": {"items": {"type": "array", "description": "Which.", "x-sample": []}}},
         }});
         assert_eq!(
-            input(&docs("", &[]), schema).1,
+            describe_input(&docs("", &[]), schema).1,
             json!({"type": "object", "properties": {
                 "secs": {"type": "integer", "description": "Seconds."},
                 "limit": {"type": "integer"},
@@ -371,7 +371,7 @@ mod tests {
                 "other": {"type": "string", "description": "Any.\n\nFor people."},
         }});
         let mut of_output = schema.clone();
-        let (description, shown) = input(&docs("Use it.", &[]), schema);
+        let (description, shown) = describe_input(&docs("Use it.", &[]), schema);
         assert_eq!(description, "Use it.");
         assert_eq!(
             shown,
@@ -384,7 +384,7 @@ mod tests {
                 "other": {"type": "string", "description": "Any."},
             }})
         );
-        output(&mut of_output);
+        reduce_output_schema(&mut of_output);
         assert_eq!(of_output["properties"]["pattern"], json!({"type": ["string", "null"]}));
         assert_eq!(of_output["properties"]["count"], json!({"type": "integer"}));
     }
@@ -413,7 +413,7 @@ mod tests {
     fn a_long_tool_says_the_most_important_first() {
         let schema = json!({"type": "object", "description": format!("Does it.\n\n{}.", "Long".repeat(500)),
             "properties": {"a": {"type": "string", "description": "What. And why."}}});
-        let (description, shown) = input(&docs("Use it.", &[]), schema);
+        let (description, shown) = describe_input(&docs("Use it.", &[]), schema);
         assert_eq!((&*description, &shown["properties"]["a"]["description"]), ("Use it.", &json!("What.")));
     }
 }

@@ -496,7 +496,7 @@ impl PollAttempt {
 /// Runs the job of a wait on behalf of its caller, or with `checks_access_only` only checks the caller's
 /// access.
 fn poll(reader: &Reader<ReaderCache>, (call, job): &mut PollJob, checks_access_only: bool) -> PollOutcome {
-    let reading = ReadTransaction::ReadTransaction::new(reader);
+    let reading = ReadTransaction::new(reader);
     let polled = if checks_access_only {
         run::run(&reading, call, &mut access_check_job())
     } else {

@@ -251,7 +251,7 @@ pub(in crate::op) fn submit_rounds(dispatch: &Arc<Dispatch>) {
 
 /// Begins rounds for all due work, with at most `max_rounds` rounds in progress per workspace. Returns
 /// their targets.
-fn begin_due_rounds(dispatch: &Arc<Dispatch>, most: usize) -> Vec<PollTarget> {
+fn begin_due_rounds(dispatch: &Arc<Dispatch>, max_rounds: usize) -> Vec<PollTarget> {
     let mut schedule = lock(&dispatch.rounds.schedule);
     if schedule.is_closed {
         return Vec::new();
@@ -368,11 +368,7 @@ impl PollRound {
         let count: ReadingJob<Vec<(i64, usize)>> = Box::new(move |cx| {
             fresh.iter().map(|(lsn, subject)| Ok((*lsn, count_available(cx, subject)?))).collect()
         });
-        let mut counts = run::run(
-            &ReadTransaction::ReadTransaction::new(reader),
-            &mut service,
-            &mut Prepared::Ready(count),
-        )?;
+        let mut counts = run::run(&ReadTransaction::new(reader), &mut service, &mut Prepared::Ready(count))?;
         // Objects of events after this snapshot must be counted in another transaction.
         let reached = reader.cache.borrow().cached_lsn(key.workspace).unwrap_or(0);
         counts.retain(|(lsn, _)| *lsn <= reached);
@@ -616,10 +612,10 @@ mod tests {
             let dispatch = self.fixture.dispatch();
             let workspace = self.fixture.workspace();
             let call = Call::instance(dispatch, ServiceWork::on(workspace), Surface::System);
-            ReadTransaction::<()>::ReadTransaction::new(reader).find_caller(&call)?;
+            ReadTransaction::<()>::new(reader).find_caller(&call)?;
             self.emit.take().unwrap()(&self.fixture);
             self.round.poll(reader)?;
-            self.budget_ends = reader.conn.budget().unwrap().ends();
+            self.budget_ends = reader.conn.budget().unwrap().deadline_micros();
             Ok(())
         }
     }
